@@ -1,0 +1,98 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+]
+
+let nio: [Target.Dependency] = [
+    .product(name: "NIOCore", package: "swift-nio"),
+    .product(name: "NIOPosix", package: "swift-nio"),
+    .product(name: "NIOHTTP1", package: "swift-nio"),
+]
+
+let package = Package(
+    name: "stalecast",
+    platforms: [.macOS(.v15)],
+    products: [
+        .executable(name: "stalecast", targets: ["stalecast"])
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+    ],
+    targets: [
+        .target(name: "StalecastWire", swiftSettings: strict),
+        .target(name: "StalecastTemplate", dependencies: ["StalecastWire"], swiftSettings: strict),
+        .target(
+            name: "StalecastStore",
+            dependencies: [
+                "StalecastTemplate", "StalecastWire",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: strict),
+        .target(name: "StalecastHub", dependencies: ["StalecastWire"], swiftSettings: strict),
+        .target(name: "CEpoll"),
+        .target(
+            name: "StalecastEdge",
+            dependencies: [
+                "StalecastHub", "StalecastTemplate", "StalecastWire", "CEpoll",
+                .product(name: "Logging", package: "swift-log"),
+            ] + nio,
+            swiftSettings: strict),
+        .target(
+            name: "StalecastControl",
+            dependencies: [
+                "StalecastStore", "StalecastHub", "StalecastTemplate", "StalecastWire",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ] + nio,
+            swiftSettings: strict),
+        .target(
+            name: "StalecastDaemon",
+            dependencies: [
+                "StalecastWire", "StalecastTemplate", "StalecastStore", "StalecastHub", "StalecastEdge",
+                "StalecastControl",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Yams", package: "Yams"),
+            ],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "stalecast",
+            dependencies: [
+                "StalecastDaemon", "StalecastStore", "StalecastTemplate", "StalecastWire", "CEpoll",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict),
+        .testTarget(name: "StalecastWireTests", dependencies: ["StalecastWire"], swiftSettings: strict),
+        .testTarget(
+            name: "StalecastTemplateTests", dependencies: ["StalecastTemplate", "StalecastWire"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "StalecastStoreTests",
+            dependencies: [
+                "StalecastStore", "StalecastTemplate", "StalecastWire",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "StalecastHubTests", dependencies: ["StalecastHub", "StalecastWire"], swiftSettings: strict),
+        .testTarget(
+            name: "StalecastEdgeTests",
+            dependencies: ["StalecastEdge", "StalecastHub", "StalecastWire", "CEpoll"] + nio,
+            swiftSettings: strict),
+    ]
+)

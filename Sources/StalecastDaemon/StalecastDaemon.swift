@@ -1,0 +1,3 @@
+import Yams
+import ServiceLifecycle
+import Crypto

@@ -1,0 +1,51 @@
+/// One STALE notice for one topic, as JSON on an SSE `data:` line, in a long-poll answer, in a webhook.
+package struct StaleMessage: Sendable, Hashable {
+    package let topic: TopicName
+    package let change: TemplateChange
+    /// The version the receiver is known to hold, to which `changedKeys` refers; nil when unknown.
+    package let since: VersionNumber?
+    /// The union of changed parameter names since `since`; nil means "anything may have changed".
+    package let changedKeys: [String]?
+    /// How long clients are asked to spread their fetches over, in milliseconds; 0 means fetch now.
+    package let fetchWindowMs: Int
+
+    /// More names than this are left out (`changedKeys` absent): the message must stay small.
+    package static let maxChangedKeys = 64
+    /// No message is longer than this, in bytes of JSON; `changedKeys` gives way first. FCM's payload limit.
+    package static let maxBytes = 4096
+    /// The part of ``maxBytes`` that `changedKeys` may take; topic, project and etag names fill the rest.
+    private static let maxChangedKeyBytes = 2500
+
+    package init(
+        topic: TopicName, change: TemplateChange, since: VersionNumber?, changedKeys: [String]?, fetchWindowMs: Int = 0
+    ) {
+        self.topic = topic
+        self.change = change
+        self.since = since
+        self.changedKeys = changedKeys.flatMap(Self.ifSmall)
+        self.fetchWindowMs = fetchWindowMs
+    }
+
+    private static func ifSmall(_ keys: [String]) -> [String]? {
+        let bytes = keys.reduce(0) { $0 + $1.utf8.count + 3 }
+        return keys.count <= maxChangedKeys && bytes <= maxChangedKeyBytes ? keys : nil
+    }
+
+    package var json: JSONValue {
+        var object: JSONObject = [
+            "CONFIG_STATE": "STALE", "type": "refetchEvaluation",
+            "topic": .string(topic.description), "project": .string(change.scope.project.description),
+            "namespace": .string(change.scope.namespace.description),
+            "latestTemplateVersionNumber": .string(String(change.version)),
+        ]
+        if let since { object["sinceTemplateVersionNumber"] = .string(String(since)) }
+        object["etag"] = .string(change.etag)
+        object["updateType"] = .string(change.metadata.updateType.rawValue)
+        object["updateOrigin"] = .string(change.metadata.updateOrigin.rawValue)
+        object["updateTime"] = .string(change.metadata.updateTime.description)
+        if let source = change.metadata.rollbackSource { object["rollbackSource"] = .string(String(source)) }
+        if let changedKeys { object["changedKeys"] = .array(changedKeys.map(JSONValue.string)) }
+        object["fetchWindowMs"] = .int(fetchWindowMs)
+        return .object(object)
+    }
+}

@@ -1,0 +1,106 @@
+/// How a version came to be; raw values are Firebase's.
+package enum UpdateType: String, Sendable, Hashable, CaseIterable {
+    case unspecified = "REMOTE_CONFIG_UPDATE_TYPE_UNSPECIFIED"
+    case incremental = "INCREMENTAL_UPDATE"
+    case forced = "FORCED_UPDATE"
+    case rollback = "ROLLBACK"
+}
+
+/// Who made a version; raw values are Firebase's, the only ones its Cloud Functions SDK accepts.
+package enum UpdateOrigin: String, Sendable, Hashable, CaseIterable {
+    case unspecified = "REMOTE_CONFIG_UPDATE_ORIGIN_UNSPECIFIED"
+    case console = "CONSOLE"
+    case restAPI = "REST_API"
+    case adminSDKNode = "ADMIN_SDK_NODE"
+}
+
+/// The person or account behind a version; empty members are left out on the wire.
+package struct UpdateUser: Sendable, Hashable {
+    package var name: String
+    package var email: String
+    package var imageURL: String
+
+    package init(name: String = "", email: String = "", imageURL: String = "") {
+        self.name = name
+        self.email = email
+        self.imageURL = imageURL
+    }
+
+    /// `{"name","email","imageUrl"}` without the empty ones; nil when all are empty.
+    package var json: JSONValue? {
+        var object = JSONObject()
+        if !name.isEmpty { object["name"] = .string(name) }
+        if !email.isEmpty { object["email"] = .string(email) }
+        if !imageURL.isEmpty { object["imageUrl"] = .string(imageURL) }
+        return object.isEmpty ? nil : .object(object)
+    }
+
+    package init(json: JSONValue?) {
+        self.init(
+            name: json?["name"]?.string ?? "", email: json?["email"]?.string ?? "",
+            imageURL: json?["imageUrl"]?.string ?? "")
+    }
+}
+
+/// Firebase's `version` object: everything about a version but its content.
+package struct VersionMetadata: Sendable, Hashable {
+    package var number: VersionNumber
+    package var updateTime: Timestamp
+    package var updateUser: UpdateUser
+    /// Empty when none was given.
+    package var description: String
+    package var updateOrigin: UpdateOrigin
+    package var updateType: UpdateType
+    /// The version whose content was taken; only for ``UpdateType/rollback``.
+    package var rollbackSource: VersionNumber?
+
+    package init(
+        number: VersionNumber, updateTime: Timestamp, updateUser: UpdateUser = UpdateUser(), description: String = "",
+        updateOrigin: UpdateOrigin = .restAPI, updateType: UpdateType = .incremental,
+        rollbackSource: VersionNumber? = nil
+    ) {
+        self.number = number
+        self.updateTime = updateTime
+        self.updateUser = updateUser
+        self.description = description
+        self.updateOrigin = updateOrigin
+        self.updateType = updateType
+        self.rollbackSource = rollbackSource
+    }
+
+    /// The member `version` of a template: 64-bit numbers as strings, empty members left out.
+    package var json: JSONValue {
+        var object: JSONObject = [
+            "versionNumber": .string(String(number)), "updateTime": .string(updateTime.description),
+        ]
+        object["updateUser"] = updateUser.json
+        if !description.isEmpty { object["description"] = .string(description) }
+        object["updateOrigin"] = .string(updateOrigin.rawValue)
+        object["updateType"] = .string(updateType.rawValue)
+        if let rollbackSource { object["rollbackSource"] = .string(String(rollbackSource)) }
+        return .object(object)
+    }
+}
+
+/// A committed version as the rest of the daemon hears of it: what a message is made from.
+package struct TemplateChange: Sendable, Hashable {
+    package let scope: Scope
+    package let sequence: CommitSequence
+    package let metadata: VersionMetadata
+    /// As on the wire, unquoted: `etag-<project number>-<version>`.
+    package let etag: String
+    /// Names of the parameters whose outcome may differ from the version before, sorted; nil when unknown.
+    package let changedKeys: [String]?
+
+    package init(
+        scope: Scope, sequence: CommitSequence, metadata: VersionMetadata, etag: String, changedKeys: [String]?
+    ) {
+        self.scope = scope
+        self.sequence = sequence
+        self.metadata = metadata
+        self.etag = etag
+        self.changedKeys = changedKeys
+    }
+
+    package var version: VersionNumber { metadata.number }
+}
