@@ -42,6 +42,7 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "StalecastHub", dependencies: ["StalecastWire"], swiftSettings: strict),
         .target(name: "CEpoll"),
+        .target(name: "CZlib", linkerSettings: [.linkedLibrary("z")]),
         .target(
             name: "StalecastEdge",
             dependencies: [
@@ -52,8 +53,9 @@ let package = Package(
         .target(
             name: "StalecastControl",
             dependencies: [
-                "StalecastStore", "StalecastHub", "StalecastTemplate", "StalecastWire",
+                "StalecastStore", "StalecastTemplate", "StalecastWire", "CZlib",
                 .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ] + nio,
@@ -62,9 +64,11 @@ let package = Package(
             name: "StalecastDaemon",
             dependencies: [
                 "StalecastWire", "StalecastTemplate", "StalecastStore", "StalecastHub", "StalecastEdge",
-                "StalecastControl",
+                "StalecastControl", "CEpoll",
+                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Yams", package: "Yams"),
             ],
@@ -93,6 +97,18 @@ let package = Package(
         .testTarget(
             name: "StalecastEdgeTests",
             dependencies: ["StalecastEdge", "StalecastHub", "StalecastWire", "CEpoll"] + nio,
+            swiftSettings: strict),
+        .testTarget(
+            name: "StalecastControlTests",
+            dependencies: [
+                "StalecastControl", "StalecastStore", "StalecastTemplate", "StalecastWire", "CZlib",
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "Logging", package: "swift-log"),
+            ] + nio,
+            swiftSettings: strict),
+        .testTarget(
+            name: "StalecastDaemonTests",
+            dependencies: ["StalecastDaemon", "StalecastWire", .product(name: "Yams", package: "Yams")],
             swiftSettings: strict),
     ]
 )

@@ -7,6 +7,11 @@ package struct InvalidName: Error, CustomStringConvertible {
 package struct ProjectID: Hashable, Sendable, CustomStringConvertible, Comparable {
     package let description: String
 
+    /// The project that is served when none is configured.
+    package static let demo = ProjectID(known: "demo")
+
+    private init(known: String) { description = known }
+
     package init(_ text: String) throws(InvalidName) {
         let legal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_.:".utf8.contains($0) }
         guard legal, (1...63).contains(text.utf8.count), text != ".", text != ".." else {

@@ -27,7 +27,7 @@ package struct Timestamp: Hashable, Sendable, Comparable, CustomStringConvertibl
         let day = seconds.floorDivided(by: 86_400)
         let second = Int(seconds - day * 86_400)
         let (year, month, dayOfMonth) = Self.civil(fromDay: day)
-        let fraction = Int(microseconds - seconds * 1_000_000)
+        let fraction = Int((microseconds % 1_000_000 + 1_000_000) % 1_000_000)
         return Self.pad(year, 4) + "-" + Self.pad(month, 2) + "-" + Self.pad(dayOfMonth, 2) + "T"
             + Self.pad(second / 3600, 2) + ":" + Self.pad(second / 60 % 60, 2) + ":" + Self.pad(second % 60, 2)
             + "." + Self.pad(fraction, 6) + "Z"

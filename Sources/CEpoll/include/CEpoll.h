@@ -1,1 +1,51 @@
+// What Swift cannot import from the C library: variadic calls, accept4 behind a feature macro, and sockets' options
+// whose macros are expressions. Every function returns what the call returns; errno is left as the call set it.
 #pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/types.h>
+
+// A listening TCP socket on host:port, non-blocking, close-on-exec. What accepted sockets inherit is set here once:
+// TCP_NODELAY, TCP_USER_TIMEOUT (ms) and the send buffer (bytes; 0 leaves the kernel's). share: SO_REUSEPORT.
+int stalecast_listen(const char *host, uint16_t port, bool ipv6, bool share, int backlog, unsigned user_timeout_ms,
+                     int send_buffer);
+
+// The port a socket is bound to; 0 on error.
+uint16_t stalecast_local_port(int fd);
+
+// accept4 with SOCK_NONBLOCK | SOCK_CLOEXEC. address: a 64-bit key of the peer's address (IPv4: the address itself,
+// IPv6: a mix of the first 64 bits), without its port.
+int stalecast_accept(int listener, uint64_t *address);
+
+// Reads without taking from the socket (MSG_PEEK), never blocks.
+ssize_t stalecast_peek(int fd, void *buffer, size_t count);
+
+// Takes exactly the bytes a peek has seen, without copying them.
+ssize_t stalecast_discard(int fd, size_t count);
+
+// send with MSG_DONTWAIT | MSG_NOSIGNAL.
+ssize_t stalecast_send(int fd, const void *bytes, size_t count);
+
+// Adds fd, edge-triggered for input, output and the peer's end, with a 64-bit tag.
+int stalecast_epoll_add(int epoll, int fd, uint64_t tag);
+// Adds fd, level-triggered for input.
+int stalecast_epoll_add_level(int epoll, int fd, uint64_t tag);
+int stalecast_epoll_remove(int epoll, int fd);
+uint64_t stalecast_event_tag(const struct epoll_event *event);
+
+// A non-blocking eventfd, and its ring and drain.
+int stalecast_eventfd(void);
+void stalecast_ring(int fd);
+void stalecast_drain(int fd);
+
+// Raises the soft descriptor limit to the hard one; returns the limit in force.
+uint64_t stalecast_raise_descriptor_limit(void);
+
+// Names the calling thread, at most 15 characters.
+void stalecast_name_thread(const char *name);
+
+// CPU time of the calling thread and of the process, and the monotonic clock, in nanoseconds.
+uint64_t stalecast_thread_cpu_ns(void);
+uint64_t stalecast_process_cpu_ns(void);
+uint64_t stalecast_monotonic_ns(void);

@@ -1,0 +1,19 @@
+/// Everything that can be decided about the private listener. Only the address has no default worth keeping.
+package struct ControlConfiguration: Sendable {
+    /// Default `127.0.0.1`.
+    package var host: String
+    /// 0, the default, takes a free port.
+    package var port: Int
+    /// Default 400.
+    package var staleETagStatus = OutcomeMapping.StaleETagStatus.badRequest
+    /// The largest body of a PUT, in bytes, as sent and inflated. Default 8 MiB; 64 KiB everywhere else.
+    package var maxTemplateBytes = 8 * 1024 * 1024
+    /// True serves `/metrics` to callers without a token. Default false.
+    package var metricsWithoutToken = false
+    package var connections = ConnectionLimits()
+
+    package init(host: String = "127.0.0.1", port: Int = 0) {
+        self.host = host
+        self.port = port
+    }
+}

@@ -1,0 +1,73 @@
+import StalecastStore
+import StalecastTemplate
+import StalecastWire
+
+extension TemplateResource {
+    /// `GET remoteConfig`: the current version, or the one `versionNumber` names. A scope without versions answers with
+    /// explicit empty collections and version 0 in its ETag. `If-None-Match` is ignored, as undocumented.
+    func get(_ query: QueryParameters) async throws(GoogleError) -> Answer {
+        let wanted = try query.versionNumber("versionNumber")
+        guard let version = try await version(wanted) else {
+            return answer(Template.empty.json, version: nil, etag: etag(0), pretty: query.wantsPretty)
+        }
+        return answer(version, pretty: query.wantsPretty)
+    }
+
+    /// `GET remoteConfig:downloadDefaults?format=XML|PLIST|JSON`, as a file; `versionNumber` as with GET.
+    func downloadDefaults(_ query: QueryParameters) async throws(GoogleError) -> Answer {
+        guard let format = DefaultsFormat(rawValue: (query["format"] ?? "").uppercased()) else {
+            let formats = DefaultsFormat.allCases.map(\.rawValue).joined(separator: ", ")
+            throw .invalidField("format", "format must be one of \(formats)")
+        }
+        let version = try await version(try query.versionNumber("versionNumber"))
+        let file = (version?.template ?? .empty).defaultsFile(format)
+        var answer = Answer(contentType: format.contentType, body: file)
+        let name = "remote_config_defaults.\(format.rawValue.lowercased())"
+        answer.headers += [
+            HeaderField("ETag", version?.etag ?? etag(0)),
+            HeaderField("Content-Disposition", "attachment; filename=\"\(name)\""),
+        ]
+        return answer
+    }
+
+    /// nil when the scope has no version yet and none is asked for.
+    private func version(_ wanted: VersionNumber?) async throws(GoogleError) -> StoredVersion? {
+        guard let wanted else { return try await store { () async throws(StoreError) in try await store.current(scope) } }
+        return try await store { () async throws(StoreError) in
+            guard let version = try await store.version(wanted, of: scope) else { throw .unknownVersion(wanted) }
+            return version
+        }
+    }
+
+    /// `GET remoteConfig:listVersions`: metadata, newest first; `{}` when there are no versions.
+    func listVersions(_ query: QueryParameters) async throws(GoogleError) -> Answer {
+        let wanted = try versionQuery(query)
+        let page = try await store { () async throws(StoreError) in try await store.versions(of: scope, wanted) }
+        var body = JSONObject()
+        if !page.versions.isEmpty { body["versions"] = .array(page.versions.map(\.json)) }
+        if let next = page.next { body["nextPageToken"] = .string(String(next)) }
+        return Answer(
+            contentType: Answer.jsonType, body: JSONValue.object(body).encoded(query.wantsPretty ? .pretty : .utf8Line))
+    }
+
+    private static let defaultPageSize: Int64 = 10
+    private static let maxPageSize: Int64 = 300
+
+    private func versionQuery(_ query: QueryParameters) throws(GoogleError) -> VersionQuery {
+        let size = try query.integer("pageSize") ?? 0
+        guard size >= 0 else { throw .invalidField("pageSize", "pageSize must not be negative") }
+        return VersionQuery(
+            pageSize: Int(size == 0 ? Self.defaultPageSize : min(size, Self.maxPageSize)),
+            startingAt: try pageToken(query),
+            endVersion: try query.versionNumber("endVersionNumber"),
+            startTime: try query.timestamp("startTime"), endTime: try query.timestamp("endTime"))
+    }
+
+    private func pageToken(_ query: QueryParameters) throws(GoogleError) -> VersionNumber? {
+        guard let token = query["pageToken"] else { return nil }
+        guard let version = VersionNumber(token), version > 0 else {
+            throw .invalidField("pageToken", "pageToken is not one this server gave; leave it out to start at the newest")
+        }
+        return version
+    }
+}

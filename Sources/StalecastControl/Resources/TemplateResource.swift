@@ -1,0 +1,61 @@
+import StalecastStore
+import StalecastTemplate
+import StalecastWire
+
+/// One scope's template; an extension per request of reference `firebase-wire.md` §1.
+struct TemplateResource: Sendable {
+    let scope: Scope
+    let store: TemplateStore
+    let configuration: ControlConfiguration
+
+    /// Of the project, as it stands in ETags.
+    var projectNumber: UInt64 { store.projects.number(of: scope.project) ?? 0 }
+
+    /// What the scope's ETag is for `version`; 0 is an empty scope, and a validation.
+    func etag(_ version: VersionNumber) -> String { TemplateETag.of(project: projectNumber, version: version) }
+
+    /// Runs something in the store and turns its error into Google's.
+    func store<Value>(
+        commits: Bool = false, _ work: () async throws(StoreError) -> Value
+    ) async throws(GoogleError) -> Value {
+        do { return try await work() } catch {
+            let mapping = OutcomeMapping(staleETagStatus: configuration.staleETagStatus)
+            throw mapping.answer(to: error, commits: commits, projectNumber: projectNumber)
+        }
+    }
+
+    /// A stored version as `RemoteConfig`. Its content is sent as it was committed, `version` spliced in at the end.
+    func answer(_ version: StoredVersion, pretty: Bool) -> Answer {
+        if pretty { return answer(version.template.json, version: version.metadata.json, etag: version.etag, pretty: true) }
+        var body = version.content
+        precondition(body.last == UInt8(ascii: "}"), "a stored template is a JSON object")
+        body.removeLast()
+        body += ",\"version\":".utf8
+        body += version.metadata.json.encoded(.utf8Line)
+        body.append(UInt8(ascii: "}"))
+        return answer(body, etag: version.etag)
+    }
+
+    /// A template that is not stored.
+    func answer(_ template: JSONValue, version: JSONValue?, etag: String, pretty: Bool) -> Answer {
+        var object = template.object ?? JSONObject()
+        object["version"] = version
+        return answer(JSONValue.object(object).encoded(pretty ? .pretty : .utf8Line), etag: etag)
+    }
+
+    private func answer(_ body: [UInt8], etag: String) -> Answer {
+        var answer = Answer(contentType: Answer.jsonType, body: body)
+        answer.headers.append(HeaderField("ETag", etag))
+        return answer
+    }
+}
+
+extension JSONStyle {
+    /// One line, UTF-8 as is.
+    static let utf8Line = JSONStyle(asciiOnly: false)
+}
+
+extension QueryParameters {
+    /// Google pretty-prints by default; here one has to ask.
+    var wantsPretty: Bool { self["prettyPrint"] == "true" }
+}

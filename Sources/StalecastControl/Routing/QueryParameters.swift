@@ -1,0 +1,61 @@
+package import StalecastWire
+
+/// A request's query. Names may be camelCase or snake_case; names nobody asks for are ignored, as Google does with
+/// `$alt`, `alt`, `key`, `quotaUser` and the like. Of a name given twice the last one counts.
+package struct QueryParameters: Sendable {
+    private var values: [String: String] = [:]
+
+    package init(_ query: String = "") {
+        for pair in query.split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = PercentEncoding.decode(parts[0], plusIsBlank: true),
+                let value = PercentEncoding.decode(parts.count > 1 ? parts[1] : "", plusIsBlank: true)
+            else { continue }
+            values[Self.camelCase(name)] = value
+        }
+    }
+
+    /// The parameter's text, nil when absent or empty: protobuf's JSON mapping knows no difference.
+    package subscript(name: String) -> String? {
+        guard let value = values[name], !value.isEmpty else { return nil }
+        return value
+    }
+
+    /// - Throws: 400 unless absent (`false`), `true` or `false`.
+    package func flag(_ name: String) throws(GoogleError) -> Bool {
+        switch self[name]?.lowercased() {
+        case nil, "false", "0": false
+        case "true", "1": true
+        case .some: throw .invalidArgument("\(name) must be true or false")
+        }
+    }
+
+    /// - Throws: 400 when the parameter is there and is no integer.
+    package func integer(_ name: String) throws(GoogleError) -> Int64? {
+        guard let text = self[name] else { return nil }
+        guard let number = Int64(text) else { throw .invalidArgument("\(name) must be an integer") }
+        return number
+    }
+
+    /// - Throws: 400 when the parameter is there and is no positive integer.
+    package func versionNumber(_ name: String) throws(GoogleError) -> VersionNumber? {
+        guard let number = try integer(name) else { return nil }
+        guard number > 0 else { throw .invalidArgument("\(name) must be greater than 0") }
+        return number
+    }
+
+    /// - Throws: 400 when the parameter is there and is not RFC 3339.
+    package func timestamp(_ name: String) throws(GoogleError) -> Timestamp? {
+        guard let text = self[name] else { return nil }
+        guard let time = Timestamp(text) else {
+            throw .invalidArgument("\(name) must be a time as RFC 3339 spells it, for example 2026-08-20T14:05:09Z")
+        }
+        return time
+    }
+
+    private static func camelCase(_ name: String) -> String {
+        let parts = name.split(separator: "_")
+        guard parts.count > 1 else { return name }
+        return parts.dropFirst().reduce(String(parts[0])) { $0 + $1.prefix(1).uppercased() + $1.dropFirst() }
+    }
+}

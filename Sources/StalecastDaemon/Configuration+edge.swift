@@ -1,0 +1,72 @@
+import CEpoll
+import Foundation
+import StalecastEdge
+import StalecastHub
+import StalecastStore
+
+extension Configuration {
+    /// Descriptors kept for everything but Edge's connections: Control, the database, the refusals' headroom.
+    private static let reservedDescriptors: UInt64 = 512
+
+    /// What of Edge can change while it runs.
+    var edgeSettings: EdgeSettings {
+        var settings = EdgeSettings()
+        settings.heartbeat = edge.heartbeat
+        settings.streamLifetime = edge.streamLifetime
+        settings.writeStallLimit = edge.writeStallLimit
+        settings.headerTimeout = edge.headerTimeout
+        settings.idleTimeout = edge.idleTimeout
+        settings.maxHeadBytes = edge.maxHeadBytes
+        settings.maxConnections = maxEdgeConnections
+        settings.maxConnectionsPerAddress = edge.maxConnectionsPerAddress
+        settings.maxTopicsPerStream = edge.maxTopicsPerStream
+        settings.pollDefaultWait = edge.poll.defaultWait
+        settings.pollMaxWait = edge.poll.maxWait
+        settings.retry = edge.retry
+        settings.allowedOrigins = edge.allowedOrigins
+        return settings
+    }
+
+    private var maxEdgeConnections: Int {
+        let limit = stalecast_raise_descriptor_limit()
+        let room = Int(limit > 2 * Self.reservedDescriptors ? limit - Self.reservedDescriptors : limit / 2)
+        return edge.maxConnections == 0 ? room : min(edge.maxConnections, room)
+    }
+
+    func edgeOptions() throws(StartError) -> EdgeServer.Options {
+        var options = EdgeServer.Options()
+        options.host = try HostAddress.resolve(edge.listen.host)
+        options.port = UInt16(edge.listen.port)
+        options.usesStreamEngine = edge.streamEngine
+        options.threads = edge.threads == 0 ? ProcessInfo.processInfo.activeProcessorCount : edge.threads
+        return options
+    }
+
+    var topicBindings: [TopicBinding] {
+        effectiveTopics.map { TopicBinding(name: $0.name, scopes: $0.scopes, keys: $0.keys) }
+    }
+
+    var storeConfiguration: StoreConfiguration {
+        let projects = projects.map { ProjectConfiguration(id: $0.id, number: UInt64($0.number)) }
+        var configuration = StoreConfiguration(directory: data, projects: projects)
+        configuration.maxVersionsPerScope = store.maxVersions
+        configuration.maxVersionAge = store.maxVersionAge
+        configuration.minFreeBytes = Int64(store.minFreeSpace)
+        return configuration
+    }
+}
+
+/// Turns the name of a host into an address to listen on.
+enum HostAddress {
+    static func resolve(_ host: String) throws(StartError) -> String {
+        var found: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, nil, nil, &found) == 0, let found else {
+            throw StartError("the host \(host) cannot be resolved; give an IP address, for example 127.0.0.1")
+        }
+        defer { freeaddrinfo(found) }
+        var name = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+        getnameinfo(
+            found.pointee.ai_addr, found.pointee.ai_addrlen, &name, socklen_t(name.count), nil, 0, NI_NUMERICHOST)
+        return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}

@@ -1,0 +1,174 @@
+package import StalecastWire
+
+/// Everything an operator can decide about one daemon. `Configuration()` is what `stalecast serve` runs with when nothing
+/// is configured: the defaults stand here and nowhere else, `ConfigurationOption.all` says what each value means.
+package struct Configuration: Sendable, Equatable {
+    /// Directory of the store, the control token and `endpoints.json`; relative to the working directory.
+    package var data = "./stalecast-data"
+    package var edge = Edge()
+    package var control = Control()
+    package var store = Store()
+    /// The projects served; at least one, ids and numbers unique.
+    package var projects = [Project.demo]
+    /// The topics as configured; see `effectiveTopics` for those that exist.
+    package var topics: [Topic] = []
+    package var log = Log()
+    package var shutdown = Shutdown()
+
+    package init() {}
+
+    /// Every scope of every project, in the order configured.
+    package var scopes: [Scope] {
+        projects.flatMap { project in project.namespaces.map { Scope(project: project.id, namespace: $0) } }
+    }
+
+    /// The topics that exist: those configured, preceded by `PUSH_RC` for every scope unless an entry redefines it.
+    package var effectiveTopics: [Topic] {
+        if topics.contains(where: { $0.name == .pushRC }) { return topics }
+        return [Topic(name: .pushRC, scopes: scopes, keys: [])] + topics
+    }
+}
+
+extension Configuration {
+    /// The public listener: streams, polls, fetches.
+    package struct Edge: Sendable, Equatable {
+        package var listen = ListenAddress(host: "127.0.0.1", port: 8080)
+        /// True: the epoll stream engine serves what it recognises. False: the NIO front serves all streams.
+        package var streamEngine = true
+        /// Threads of the stream engine; 0 is one per core.
+        package var threads = 0
+        /// Time between two comments on an idle stream, ± 10 %.
+        package var heartbeat: Duration = .seconds(25)
+        /// The longest a stream lives, ± 20 %.
+        package var streamLifetime: Duration = .seconds(30 * 60)
+        /// How long a subscriber may read nothing while bytes are pending for it.
+        package var writeStallLimit: Duration = .seconds(10)
+        /// How long a request head may take to arrive.
+        package var headerTimeout: Duration = .seconds(10)
+        /// How long a keep-alive connection may wait for its next request.
+        package var idleTimeout: Duration = .seconds(60)
+        /// The largest request head, in bytes.
+        package var maxHeadBytes = 16 * 1024
+        /// Connections in total; 0 derives it from the descriptor limit.
+        package var maxConnections = 0
+        /// Connections from one address; 0 is no limit.
+        package var maxConnectionsPerAddress = 0
+        /// Topics one stream or poll may name.
+        package var maxTopicsPerStream = 64
+        package var poll = Poll()
+        /// What clients are told to wait before they reconnect, jittered per client.
+        package var retry: Duration = .seconds(3)
+        /// Origins that browsers may read from, as browsers send them; `["*"]` is every origin.
+        package var allowedOrigins: [String] = []
+        /// True permits `listen` outside loopback although Edge has no subscriber credentials.
+        package var allowPublicBind = false
+
+        package init() {}
+    }
+
+    /// How long a long-poll is held.
+    package struct Poll: Sendable, Equatable {
+        /// Used when the request names no `wait`; at most `maxWait`.
+        package var defaultWait: Duration = .seconds(55)
+        /// A longer `wait` is cut to this.
+        package var maxWait: Duration = .seconds(600)
+
+        package init() {}
+    }
+
+    /// The private listener: template API, status, metrics.
+    package struct Control: Sendable, Equatable {
+        package var listen = ListenAddress(host: "127.0.0.1", port: 8081)
+        /// File holding the bearer token to use; nil: the token generated at first start.
+        package var tokenFile: String?
+        /// The answer to a publish whose `If-Match` is out of date.
+        package var staleETagStatus = StaleETagStatus.badRequest
+        /// The largest body of a template PUT, in bytes, before and after inflation.
+        package var maxTemplateBytes = 8 * 1024 * 1024
+        /// True serves `/metrics` to callers without a token.
+        package var metricsWithoutToken = false
+        /// Connections in total.
+        package var maxConnections = 256
+        /// True permits `listen` outside loopback although Control speaks no TLS.
+        package var allowPlaintextBind = false
+
+        package init() {}
+    }
+
+    /// HTTP status for an `If-Match` that is out of date: Firebase documents 400 in one place and 409 in another.
+    package enum StaleETagStatus: Int, Sendable, CaseIterable {
+        case badRequest = 400
+        case conflict = 409
+    }
+
+    /// What the store keeps.
+    package struct Store: Sendable, Equatable {
+        /// Versions kept per scope; the current one always is.
+        package var maxVersions = 300
+        /// Age from which versions that are not current are removed.
+        package var maxVersionAge: Duration = .seconds(90 * 86_400)
+        /// Bytes that must be free on the disk for a publish to begin; 0 does not check.
+        package var minFreeSpace = 16 * 1024 * 1024
+
+        package init() {}
+    }
+
+    /// One project: both its id and its number resolve to it in URLs.
+    package struct Project: Sendable, Equatable {
+        package var id: ProjectID
+        /// From 1; part of every ETag.
+        package var number: Int64
+        /// At least one, no duplicates.
+        package var namespaces: [Namespace]
+
+        package init(id: ProjectID, number: Int64, namespaces: [Namespace] = [.firebase, .firebaseServer]) {
+            self.id = id
+            self.number = number
+            self.namespaces = namespaces
+        }
+
+        /// What is served when no project is configured: `demo`, 123456789012.
+        package static let demo = Project(id: .demo, number: 123_456_789_012)
+    }
+
+    /// One topic: what its subscribers hear of.
+    package struct Topic: Sendable, Equatable {
+        package var name: TopicName
+        /// The scopes whose changes reach the topic; at least one.
+        package var scopes: [Scope]
+        /// Only changes of parameters that match one of these; empty: every change.
+        package var keys: [KeyPattern]
+
+        package init(name: TopicName, scopes: [Scope], keys: [KeyPattern]) {
+            self.name = name
+            self.scopes = scopes
+            self.keys = keys
+        }
+    }
+
+    /// What is logged, and how.
+    package struct Log: Sendable, Equatable {
+        package var level = LogLevel.info
+        package var format = LogFormat.text
+
+        package init() {}
+    }
+
+    /// The lowest level that is logged; names and order of swift-log.
+    package enum LogLevel: String, Sendable, CaseIterable {
+        case trace, debug, info, notice, warning, error, critical
+    }
+
+    /// `text` for terminals, `json` (one object per line) for collectors.
+    package enum LogFormat: String, Sendable, CaseIterable {
+        case text, json
+    }
+
+    /// How the daemon ends.
+    package struct Shutdown: Sendable, Equatable {
+        /// The time over which streams are ended one after the other; the daemon is gone within 15 s whatever this says.
+        package var drain: Duration = .seconds(5)
+
+        package init() {}
+    }
+}

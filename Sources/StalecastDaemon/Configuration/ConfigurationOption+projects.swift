@@ -1,0 +1,72 @@
+import StalecastWire
+import Yams
+
+extension ConfigurationOption {
+    /// The row of `projects`, whose entries are mappings.
+    static let projects = ConfigurationOption(
+        entries: "projects", \.projects,
+        [
+            EntryField(name: "id", form: "1 to 63 characters of A-Z a-z 0-9 - _ . :", meaning: "The project's id."),
+            EntryField(
+                name: "number", form: "whole number, 1 to \(Int64.max)",
+                meaning: "The project's number, which resolves as the id does and is part of every ETag."),
+            EntryField(
+                name: "namespaces", form: "list of names; may be left out: [firebase, firebase-server]",
+                meaning: "The project's namespaces; firebase has the client template, firebase-server the server's."),
+        ],
+        .restart, "The projects served, at least one; ids and numbers are unique.",
+        spell: { project in
+            let namespaces = project.namespaces.map(\.description).joined(separator: ", ")
+            return "{id: \(project.id), number: \(project.number), namespaces: [\(namespaces)]}"
+        },
+        read: { $1.readProjects($0) })
+}
+
+extension ConfigurationReading {
+    /// Reads the list under `projects`; every problem is noted, entries with problems are left out.
+    mutating func readProjects(_ node: Node) {
+        var projects: [Configuration.Project] = []
+        var taken: [String: String] = [:]
+        for (path, entry) in entries(of: node, at: "projects") {
+            guard let project = project(entry, at: path) else { continue }
+            projects.append(project)
+            claim(project.id.description, as: "\(path).id", in: &taken)
+            // A project whose id is its own number is unusual but unambiguous.
+            if project.id.description != String(project.number) {
+                claim(String(project.number), as: "\(path).number", in: &taken)
+            }
+        }
+        if entriesAreEmpty(node) { note("projects needs at least one project", at: "projects") }
+        configuration.projects = projects
+    }
+
+    private mutating func project(_ entry: Node, at path: String) -> Configuration.Project? {
+        guard let fields = fields(of: entry, at: path, required: ["id", "number"], optional: ["namespaces"]) else {
+            return nil
+        }
+        let id = value(fields["id"], at: "\(path).id", parse: ProjectID.init)
+        let number = value(fields["number"], at: "\(path).number", parse: projectNumber)
+        var namespaces: [Namespace]? = [.firebase, .firebaseServer]
+        if let node = fields["namespaces"] {
+            namespaces = uniqueValues(node, at: "\(path).namespaces", parse: Namespace.init)
+        }
+        guard let id, let number, let namespaces else { return nil }
+        return Configuration.Project(id: id, number: number, namespaces: namespaces)
+    }
+
+    /// Ids and numbers share one space, because both resolve in URLs.
+    private mutating func claim(_ name: String, as path: String, in taken: inout [String: String]) {
+        if let first = taken[name] {
+            note("\(path): \(name) is already \(first); ids and numbers of projects are unique", at: path)
+        } else {
+            taken[name] = path
+        }
+    }
+}
+
+private func projectNumber(_ text: String) throws(InvalidValue) -> Int64 {
+    guard let (number, rest) = numberAndUnit(text), rest.isEmpty, number > 0 else {
+        throw InvalidValue("\"\(text)\" must be a whole number, 1 to \(Int64.max)")
+    }
+    return number
+}

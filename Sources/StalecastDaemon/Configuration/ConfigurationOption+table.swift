@@ -1,0 +1,123 @@
+extension ConfigurationOption {
+    /// Every option, in the order of the reference text.
+    package static let all: [ConfigurationOption] =
+        [data] + edge + poll + control + store + [projects, topics] + log + shutdown
+
+    private static let data = ConfigurationOption(
+        "data", \.data, .directory, .restart, flag: "--data",
+        "Directory of the store, the control token and endpoints.json; made with mode 0700 if it does not exist.")
+
+    private static let edge = [
+        ConfigurationOption(
+            "edge.listen", \.edge.listen, .address, .restart, flag: "--edge",
+            "Where the public listener binds; outside loopback only together with allowPublicBind."),
+        ConfigurationOption(
+            "edge.streamEngine", \.edge.streamEngine, .flag, .restart,
+            "Serve ordinary streams and polls with the epoll stream engine; false serves all with the NIO front."),
+        ConfigurationOption(
+            "edge.threads", \.edge.threads, .count(0...256, of: "threads", zero: "one per core"), .restart,
+            "Threads of the stream engine."),
+        ConfigurationOption(
+            "edge.heartbeat", \.edge.heartbeat, .duration(.milliseconds(100)...minutes(10)), .live,
+            "Time between two comments on an idle stream, + or - 10 %; shorter than the idle timeouts of proxies."),
+        ConfigurationOption(
+            "edge.streamLifetime", \.edge.streamLifetime, .duration(.seconds(1)...hours(24)), .live,
+            "The longest a stream lives, + or - 20 %; its client then reconnects and resumes."),
+        ConfigurationOption(
+            "edge.writeStallLimit", \.edge.writeStallLimit, .duration(.milliseconds(100)...minutes(10)), .live,
+            "How long a subscriber may read nothing while bytes wait for it, before it is closed."),
+        ConfigurationOption(
+            "edge.headerTimeout", \.edge.headerTimeout, .duration(.milliseconds(100)...minutes(5)), .restart,
+            "How long a request head may take to arrive."),
+        ConfigurationOption(
+            "edge.idleTimeout", \.edge.idleTimeout, .duration(.milliseconds(100)...hours(1)), .restart,
+            "How long a keep-alive connection may wait for its next request."),
+        ConfigurationOption(
+            "edge.maxHeadBytes", \.edge.maxHeadBytes, .size(1024...65_536), .restart,
+            "The largest request head; a larger one is refused with 431."),
+        ConfigurationOption(
+            "edge.maxConnections", \.edge.maxConnections,
+            .count(0...10_000_000, of: "connections", zero: "from the descriptor limit"), .live,
+            "Connections in total; more are told to come back later."),
+        ConfigurationOption(
+            "edge.maxConnectionsPerAddress", \.edge.maxConnectionsPerAddress,
+            .count(0...10_000_000, of: "connections", zero: "no limit"), .live,
+            "Connections from one address; behind a proxy all clients share the address of the proxy."),
+        ConfigurationOption(
+            "edge.maxTopicsPerStream", \.edge.maxTopicsPerStream, .count(1...1024, of: "topics"), .live,
+            "Topics that one stream or poll may name."),
+        ConfigurationOption(
+            "edge.retry", \.edge.retry, .duration(.milliseconds(100)...minutes(10)), .live,
+            "What clients are told to wait before they reconnect, with jitter for each client."),
+        ConfigurationOption(
+            list: "edge.allowedOrigins", \.edge.allowedOrigins, .origin, .live,
+            "Web origins whose pages may read from Edge (CORS), spelled as browsers do; * alone is every origin."),
+        ConfigurationOption(
+            "edge.allowPublicBind", \.edge.allowPublicBind, .flag, .restart, flag: "--allow-public-bind",
+            "Permit listen outside loopback, although whoever reaches Edge may then subscribe and fetch."),
+    ]
+
+    private static let poll = [
+        ConfigurationOption(
+            "edge.poll.defaultWait", \.edge.poll.defaultWait, .duration(.zero...minutes(10)), .live,
+            "How long a poll is held whose request names no wait; at most maxWait."),
+        ConfigurationOption(
+            "edge.poll.maxWait", \.edge.poll.maxWait, .duration(.seconds(1)...minutes(10)), .live,
+            "The longest a poll is held; a longer wait is cut to this."),
+    ]
+
+    private static let control = [
+        ConfigurationOption(
+            "control.listen", \.control.listen, .address, .restart, flag: "--control",
+            "Where the private listener binds; outside loopback only together with allowPlaintextBind."),
+        ConfigurationOption(
+            "control.tokenFile", \.control.tokenFile, .optionalFile, .restart,
+            "File with the bearer token to use, instead of the one generated at first start."),
+        ConfigurationOption(
+            "control.staleETagStatus", \.control.staleETagStatus, .choice, .restart,
+            "Status of the answer to a publish whose If-Match is out of date; Firebase documents both."),
+        ConfigurationOption(
+            "control.maxTemplateBytes", \.control.maxTemplateBytes, .size(1024...67_108_864), .restart,
+            "The largest body of a template PUT, as sent and after gzip is undone."),
+        ConfigurationOption(
+            "control.metricsWithoutToken", \.control.metricsWithoutToken, .flag, .restart,
+            "Serve /metrics to callers without the token."),
+        ConfigurationOption(
+            "control.maxConnections", \.control.maxConnections, .count(1...65_536, of: "connections"), .restart,
+            "Connections in total."),
+        ConfigurationOption(
+            "control.allowPlaintextBind", \.control.allowPlaintextBind, .flag, .restart,
+            flag: "--allow-plaintext-bind",
+            "Permit listen outside loopback, although token and templates then cross the network unencrypted."),
+    ]
+
+    private static let store = [
+        ConfigurationOption(
+            "store.maxVersions", \.store.maxVersions, .count(1...100_000, of: "versions"), .live,
+            "Versions kept in each scope; the current one always is."),
+        ConfigurationOption(
+            "store.maxVersionAge", \.store.maxVersionAge, .duration(.seconds(1)...days(3650)), .live,
+            "Age from which versions that are not current are removed."),
+        ConfigurationOption(
+            "store.minFreeSpace", \.store.minFreeSpace, .size(0...(1 << 40)), .restart,
+            "Disk space that must be free for a publish to begin; 0B does not check."),
+    ]
+
+    private static let log = [
+        ConfigurationOption(
+            "log.level", \.log.level, .choice, .live, flag: "--log-level", "The lowest level that is logged."),
+        ConfigurationOption(
+            "log.format", \.log.format, .choice, .restart, flag: "--log-format",
+            "text for terminals; json, one object in each line, for collectors."),
+    ]
+
+    private static let shutdown = [
+        ConfigurationOption(
+            "shutdown.drain", \.shutdown.drain, .duration(.zero...(.seconds(10))), .restart,
+            "The time over which streams are ended, one by one; the daemon exits within 15 s whatever this says.")
+    ]
+}
+
+private func minutes(_ count: Int) -> Duration { .seconds(count * 60) }
+private func hours(_ count: Int) -> Duration { .seconds(count * 3600) }
+private func days(_ count: Int) -> Duration { .seconds(count * 86_400) }

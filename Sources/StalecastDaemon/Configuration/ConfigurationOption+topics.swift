@@ -1,0 +1,66 @@
+import StalecastWire
+import Yams
+
+extension ConfigurationOption {
+    /// The row of `topics`, whose entries are mappings.
+    static let topics = ConfigurationOption(
+        entries: "topics", \.topics,
+        [
+            EntryField(
+                name: "name", form: "1 to 255 characters of A-Z a-z 0-9 - _ . ~ %; unique",
+                meaning: "What clients subscribe to."),
+            EntryField(
+                name: "scopes", form: "list of PROJECT/NAMESPACE, at least one",
+                meaning: "The scopes whose changes reach the topic."),
+            EntryField(
+                name: "keys", form: "list of patterns with * and ?; may be left out: every change",
+                meaning: "Only versions that change a parameter matching one of these reach the topic."),
+        ],
+        .live,
+        "Topics besides PUSH_RC, which is bound to every scope; an entry named PUSH_RC replaces that with its own scopes.",
+        spell: { topic in
+            let scopes = topic.scopes.map(\.description).joined(separator: ", ")
+            return "{name: \(topic.name), scopes: [\(scopes)], keys: \(topic.keys.map(\.description))}"
+        },
+        read: { $1.readTopics($0) })
+}
+
+extension ConfigurationReading {
+    /// Reads the list under `topics`; every problem is noted, entries with problems are left out. Whether the scopes
+    /// exist is checked when the projects are known.
+    mutating func readTopics(_ node: Node) {
+        var topics: [Configuration.Topic] = []
+        var taken: [TopicName: String] = [:]
+        for (path, entry) in entries(of: node, at: "topics") {
+            guard let topic = topic(entry, at: path) else { continue }
+            if let first = taken[topic.name] {
+                note("\(path).name: topic \(topic.name) is already \(first); join the two entries", at: "\(path).name")
+                continue
+            }
+            taken[topic.name] = path
+            topics.append(topic)
+        }
+        configuration.topics = topics
+    }
+
+    private mutating func topic(_ entry: Node, at path: String) -> Configuration.Topic? {
+        guard let fields = fields(of: entry, at: path, required: ["name", "scopes"], optional: ["keys"]) else {
+            return nil
+        }
+        let name = value(fields["name"], at: "\(path).name", parse: TopicName.init)
+        let scopes = fields["scopes"].flatMap { uniqueValues($0, at: "\(path).scopes", parse: scope) }
+        var keys: [KeyPattern]? = []
+        if let node = fields["keys"] { keys = uniqueValues(node, at: "\(path).keys", parse: KeyPattern.init) }
+        mentionedScopes += (scopes ?? []).enumerated().map { ("\(path).scopes[\($0)]", $1) }
+        guard let name, let scopes, let keys else { return nil }
+        return Configuration.Topic(name: name, scopes: scopes, keys: keys)
+    }
+}
+
+private func scope(_ text: String) throws -> Scope {
+    let parts = text.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+    guard parts.count == 2 else {
+        throw InvalidValue("\"\(text)\" is no scope; write PROJECT/NAMESPACE, such as demo/firebase")
+    }
+    return Scope(project: try ProjectID(parts[0]), namespace: try Namespace(parts[1]))
+}

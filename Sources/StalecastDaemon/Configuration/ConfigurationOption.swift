@@ -1,0 +1,128 @@
+import Yams
+
+/// One row of the option table: everything there is to know about one key of the configuration file. Parsing, checking,
+/// environment names, reload and the reference text all come from here; the default comes from `Configuration()`.
+package struct ConfigurationOption: Sendable {
+    /// Key path in the file, `edge.poll.maxWait`.
+    package let path: String
+    /// One sentence.
+    package let meaning: String
+    /// Shape, unit and range, `duration, 100ms to 10m`.
+    package let form: String
+    /// False: SIGHUP applies a change at once. True: the change waits for the next start.
+    package let needsRestart: Bool
+    /// The flag of `serve` that sets it, such as `--edge`; nil if there is none.
+    package let flag: String?
+
+    let reader: OptionReader
+    let spelled: @Sendable (Configuration) -> String
+    let isEqual: @Sendable (Configuration, Configuration) -> Bool
+    let copy: @Sendable (_ source: Configuration, _ target: inout Configuration) -> Void
+
+    /// The value without any configuration, as it stands in YAML.
+    package var defaultText: String { spelled(Configuration()) }
+
+    /// The last component of `path`.
+    package var name: String { String(path.split(separator: ".").last ?? "") }
+
+    /// The key path of the mapping it stands in; empty at top level.
+    var section: String { path.split(separator: ".").dropLast().joined(separator: ".") }
+
+    /// The environment variable: `STALECAST_`, then the path with `_` for each dot and before each capital that follows a
+    /// small letter, all in capitals: `edge.poll.maxWait` is `STALECAST_EDGE_POLL_MAX_WAIT`. Nil for lists of mappings.
+    package var variable: String? {
+        if case .entries = reader { return nil }
+        return Self.variablePrefix + Self.variableName(path)
+    }
+
+    static let variablePrefix = "STALECAST_"
+
+    static func variableName(_ path: String) -> String {
+        var name = ""
+        var previous: Character = "."
+        for character in path {
+            if character.isUppercase && previous.isLowercase { name += "_" }
+            name += character == "." ? "_" : character.uppercased()
+            previous = character
+        }
+        return name
+    }
+}
+
+/// How the value of an option is read.
+enum OptionReader: Sendable {
+    /// One scalar; variables and flags take the same text.
+    case scalar(@Sendable (String, inout Configuration) throws(InvalidValue) -> Void)
+    /// A list of scalars; a variable takes them separated by commas.
+    case list(@Sendable ([String], inout Configuration) throws(InvalidValue) -> Void)
+    /// A list of mappings with these fields; not settable by variables.
+    case entries([EntryField], @Sendable (Node, inout ConfigurationReading) -> Void)
+}
+
+/// A key of the mappings in a list such as `projects`.
+struct EntryField: Sendable {
+    let name: String
+    /// Shape and range, and whether it may be left out.
+    let form: String
+    let meaning: String
+}
+
+/// Where the value of an option is kept.
+typealias OptionKey<Value> = any WritableKeyPath<Configuration, Value> & Sendable
+
+/// Whether SIGHUP can apply a change.
+enum Reload { case live, restart }
+
+extension ConfigurationOption {
+    /// A row whose value is one scalar.
+    init<Value>(
+        _ path: String, _ key: OptionKey<Value>, _ kind: OptionKind<Value>,
+        _ reload: Reload, flag: String? = nil, _ meaning: String
+    ) {
+        self.init(path, key, form: kind.form, reload, flag: flag, meaning, spell: kind.spell) {
+            .scalar { text, configuration throws(InvalidValue) in configuration[keyPath: key] = try kind.parse(text) }
+        }
+    }
+
+    /// A row whose value is a list of scalars.
+    init<Element>(
+        list path: String, _ key: OptionKey<[Element]>, _ kind: OptionKind<Element>,
+        _ reload: Reload, _ meaning: String
+    ) {
+        let spell: @Sendable ([Element]) -> String = { "[" + $0.map(kind.spell).joined(separator: ", ") + "]" }
+        self.init(path, key, form: "list of \(kind.form)", reload, flag: nil, meaning, spell: spell) {
+            .list { texts, configuration throws(InvalidValue) in
+                var elements: [Element] = []
+                for text in texts { elements.append(try kind.parse(text)) }
+                configuration[keyPath: key] = elements
+            }
+        }
+    }
+
+    /// A row whose value is a list of mappings, read by `read`.
+    init<Entry: Equatable & Sendable>(
+        entries path: String, _ key: OptionKey<[Entry]>, _ fields: [EntryField],
+        _ reload: Reload, _ meaning: String, spell: @escaping @Sendable (Entry) -> String,
+        read: @escaping @Sendable (Node, inout ConfigurationReading) -> Void
+    ) {
+        let spellAll: @Sendable ([Entry]) -> String = { "[" + $0.map(spell).joined(separator: ", ") + "]" }
+        self.init(path, key, form: "list of mappings", reload, flag: nil, meaning, spell: spellAll) {
+            .entries(fields, read)
+        }
+    }
+
+    private init<Value: Equatable & Sendable>(
+        _ path: String, _ key: OptionKey<Value>, form: String, _ reload: Reload,
+        flag: String?, _ meaning: String, spell: @escaping @Sendable (Value) -> String, reader: () -> OptionReader
+    ) {
+        self.path = path
+        self.meaning = meaning
+        self.form = form
+        self.needsRestart = reload == .restart
+        self.flag = flag
+        self.reader = reader()
+        spelled = { spell($0[keyPath: key]) }
+        isEqual = { $0[keyPath: key] == $1[keyPath: key] }
+        copy = { $1[keyPath: key] = $0[keyPath: key] }
+    }
+}

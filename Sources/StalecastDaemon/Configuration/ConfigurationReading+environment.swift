@@ -1,0 +1,47 @@
+extension ConfigurationReading {
+    /// Reads the variables `STALECAST_…`; an empty one counts as not set.
+    mutating func read(_ environment: [String: String]) {
+        let known = ConfigurationOption.all.compactMap(\.variable)
+        for option in ConfigurationOption.all {
+            guard let name = option.variable, let text = environment[name], !text.isEmpty else { continue }
+            read(option, text, from: .variable(name))
+        }
+        for name in environment.keys.sorted() where !known.contains(name) && isMeantForConfiguration(name, known) {
+            let nearest = nearestName(to: name, of: known) ?? ""
+            note("unknown variable; the nearest known one is \(nearest)", from: .variable(name))
+        }
+    }
+
+    /// Reads the flags.
+    mutating func read(_ overrides: ConfigurationOverrides) {
+        for option in ConfigurationOption.all {
+            guard let flag = option.flag, let text = overrides.text(for: flag) else { continue }
+            read(option, text, from: .flag(flag))
+        }
+    }
+
+    /// True for names that begin as a section does, or nearly are a known one. Other names with our prefix belong to
+    /// somebody else, above all the service links Kubernetes sets for a service called `stalecast` or `stalecast-edge`.
+    private func isMeantForConfiguration(_ name: String, _ known: [String]) -> Bool {
+        guard name.hasPrefix(ConfigurationOption.variablePrefix), !isServiceLink(name) else { return false }
+        let inSection = ConfigurationSection.all.contains { section in
+            name.hasPrefix("\(ConfigurationOption.variablePrefix)\(ConfigurationOption.variableName(section.path))_")
+        }
+        return inSection || known.contains { editDistance(Array($0.unicodeScalars), Array(name.unicodeScalars)) <= 2 }
+    }
+
+    /// `STALECAST_EDGE_SERVICE_HOST`, `…_SERVICE_PORT_HTTP`, `…_PORT`, `…_PORT_8080_TCP_ADDR`.
+    private func isServiceLink(_ name: String) -> Bool {
+        name.hasSuffix("_SERVICE_HOST") || name.contains("_SERVICE_PORT") || name.hasSuffix("_PORT")
+            || name.contains("_PORT_")
+    }
+}
+
+extension Substring {
+    /// Without the characters at both ends for which `isTrimmed` holds.
+    func trimming(while isTrimmed: (Character) -> Bool) -> String {
+        var rest = drop(while: isTrimmed)
+        while let last = rest.last, isTrimmed(last) { rest.removeLast() }
+        return String(rest)
+    }
+}

@@ -1,0 +1,100 @@
+import Yams
+
+extension ConfigurationReading {
+    /// The scalar `node` as text, whether quoted or not; nil, with a note, if it is none.
+    mutating func text(of node: Node, at path: String, expected: String) -> String? {
+        if let scalar = node.scalar, !node.isNothing { return scalar.string }
+        noteWrongShape(of: node, at: path, expected: expected)
+        return nil
+    }
+
+    /// The value of one field of an entry; nil, with a note, if it is refused.
+    mutating func value<Value>(
+        _ node: Node?, at path: String, parse: (String) throws -> Value
+    ) -> Value? {
+        guard let node else { return nil }
+        place(path, at: origin(of: node))
+        guard let text = text(of: node, at: path, expected: "one value") else { return nil }
+        do {
+            return try parse(text)
+        } catch {
+            note("\(path): \(error)", at: path)
+            return nil
+        }
+    }
+
+    /// The values of a list without duplicates; nil, with a note for each problem, if any is refused.
+    mutating func uniqueValues<Value: Hashable>(
+        _ node: Node, at path: String, mayBeEmpty: Bool = false, parse: (String) throws -> Value
+    ) -> [Value]? {
+        let elements = entries(of: node, at: path)
+        var values: [Value] = []
+        for (elementPath, element) in elements {
+            guard let value = value(element, at: elementPath, parse: parse) else { continue }
+            if values.contains(value) { note("\(elementPath): \(value) is there already", at: elementPath) }
+            values.append(value)
+        }
+        if entriesAreEmpty(node) && !mayBeEmpty { note("\(path) must not be empty", at: path) }
+        return Set(values).count == elements.count && node.sequence != nil ? values : nil
+    }
+
+    /// The elements of a list with their key paths; none, with a note, if it is no list.
+    mutating func entries(of node: Node, at path: String) -> [(path: String, node: Node)] {
+        if origins[path] == nil { place(path, at: origin(of: node)) }
+        guard let sequence = node.sequence else {
+            noteWrongShape(of: node, at: path, expected: "a list")
+            return []
+        }
+        let elements = sequence.enumerated().map { ("\(path)[\($0)]", $1) }
+        for (elementPath, element) in elements { place(elementPath, at: origin(of: element)) }
+        return elements
+    }
+
+    /// True for a list without elements.
+    func entriesAreEmpty(_ node: Node) -> Bool { node.sequence?.isEmpty ?? false }
+
+    /// The fields of an entry by name; nil, with a note for each problem, if one is unknown or a required one is missing.
+    mutating func fields(
+        of entry: Node, at path: String, required: [String], optional: [String]
+    ) -> [String: Node]? {
+        guard let mapping = entry.mapping else {
+            note("\(path) must be a mapping with \(required.joined(separator: " and ")), not \(entry.shape)", at: path)
+            return nil
+        }
+        var fields: [String: Node] = [:]
+        for (key, value) in mapping {
+            guard let name = keyName(key) else { continue }
+            fields[name] = value
+            guard !(required + optional).contains(name) else { continue }
+            place("\(path).\(name)", at: origin(of: key))
+            let nearest = nearestName(to: name, of: required + optional) ?? ""
+            note("unknown key \(path).\(name); the nearest known key is \(path).\(nearest)", at: "\(path).\(name)")
+        }
+        let missing = required.filter { fields[$0] == nil }
+        for name in missing { note("\(path) has no \(name)", at: path) }
+        return missing.isEmpty ? fields : nil
+    }
+
+    private mutating func noteWrongShape(of node: Node, at path: String, expected: String) {
+        let wrong = "must be \(expected), not \(node.shape)"
+        note("\(path) \(node.isNothing ? "has no value; give it one or remove the key" : wrong)", at: path)
+    }
+}
+
+extension Node {
+    /// True for a value that is left out: nothing, `~` or `null`, unquoted.
+    var isNothing: Bool {
+        guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
+        return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
+    }
+
+    /// What it is, for people.
+    var shape: String {
+        switch self {
+        case .scalar: isNothing ? "nothing" : "a single value"
+        case .mapping: "a mapping"
+        case .sequence: "a list"
+        case .alias: "an alias"
+        }
+    }
+}

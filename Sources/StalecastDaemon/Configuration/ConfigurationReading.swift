@@ -1,0 +1,67 @@
+import StalecastWire
+
+/// The state of one attempt to load: the values so far, where each was written, and what was wrong. Sources are read in
+/// ascending order of precedence; a problem never stops the reading.
+struct ConfigurationReading {
+    var configuration = Configuration()
+    /// Scopes that topics name, with the key path that names them; checked when all projects are known.
+    var mentionedScopes: [(path: String, scope: Scope)] = []
+    private(set) var problems: [ConfigurationProblem]
+    /// Where the value of a key path was written: `edge.listen`, `topics[0].scopes[1]`.
+    private(set) var origins: [String: ConfigurationProblem.Origin] = [:]
+    /// Options whose newest value was refused; checks across options leave them out.
+    private(set) var refused: Set<String> = []
+    /// The name of the file in problems.
+    let file: String
+    /// Keys already reported as set twice.
+    let skippedKeys: Set<String>
+
+    /// Reads `document`; `file` is its name in problems.
+    init(document: ConfigurationDocument, file: String) {
+        self.file = file
+        problems = document.problems
+        skippedKeys = document.renamedKeys
+        guard let root = document.root else { return }
+        readSection("", root)
+    }
+
+    /// Reads the value of a variable or flag.
+    mutating func read(_ option: ConfigurationOption, _ text: String, from origin: ConfigurationProblem.Origin) {
+        origins[option.path] = origin
+        refused.remove(option.path)
+        switch option.reader {
+        case .scalar(let read): attempt(option) { configuration throws(InvalidValue) in try read(text, &configuration) }
+        case .list(let read):
+            let texts = text.split(separator: ",").map { $0.trimming(while: \.isWhitespace) }.filter { !$0.isEmpty }
+            attempt(option) { configuration throws(InvalidValue) in try read(texts, &configuration) }
+        case .entries: note("\(option.path) can only be set in the file", at: option.path)
+        }
+    }
+
+    /// Notes a problem where the value of `path` was written.
+    mutating func note(_ sentence: String, at path: String) {
+        note(sentence, from: origins[path] ?? .file(file, line: nil))
+        refused.insert(String(path.prefix { $0 != "[" }))
+    }
+
+    /// Notes a problem that belongs to no value.
+    mutating func note(_ sentence: String, from origin: ConfigurationProblem.Origin) {
+        problems.append(ConfigurationProblem(origin: origin, sentence: sentence))
+    }
+
+    /// Remembers where the value of `path` stands.
+    mutating func place(_ path: String, at origin: ConfigurationProblem.Origin) {
+        origins[path] = origin
+    }
+
+    /// Sets the value of `option` by `read`, or notes why it was refused.
+    mutating func attempt(
+        _ option: ConfigurationOption, _ read: (inout Configuration) throws(InvalidValue) -> Void
+    ) {
+        do {
+            try read(&configuration)
+        } catch {
+            note("\(option.path): \(error)", at: option.path)
+        }
+    }
+}

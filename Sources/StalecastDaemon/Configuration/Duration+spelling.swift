@@ -1,0 +1,33 @@
+extension Duration {
+    /// Units of the configuration, in milliseconds, largest first.
+    private static let units: [(name: String, milliseconds: Int64)] = [
+        ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1),
+    ]
+
+    /// Reads a whole number directly followed by its unit: `500ms`, `25s`, `10m`, `2h`, `90d`. A bare number is refused,
+    /// even 0: nobody should have to guess its unit.
+    package init(spelled text: String) throws(InvalidValue) {
+        guard let (number, unit) = numberAndUnit(text), let size = Self.units.first(where: { $0.name == unit }) else {
+            let right = "write a whole number and its unit ms, s, m, h or d, such as 25s"
+            throw InvalidValue("\"\(text)\" is no duration; \(right)")
+        }
+        let (milliseconds, overflow) = number.multipliedReportingOverflow(by: size.milliseconds)
+        if overflow { throw InvalidValue("\"\(text)\" is longer than any duration") }
+        self = .milliseconds(milliseconds)
+    }
+
+    /// The shortest text `init(spelled:)` reads back as this duration, whole milliseconds assumed.
+    package var spelled: String {
+        let milliseconds = components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
+        let fitting = Self.units.first { milliseconds != 0 && milliseconds % $0.milliseconds == 0 }
+        guard let fitting else { return "0s" }
+        return "\(milliseconds / fitting.milliseconds)\(fitting.name)"
+    }
+}
+
+/// Splits `25s` into 25 and `s`; nil unless it begins with digits that fit.
+func numberAndUnit(_ text: String) -> (number: Int64, unit: String)? {
+    let digits = text.utf8.prefix { (0x30...0x39).contains($0) }
+    guard let number = Int64(String(decoding: digits, as: UTF8.self)) else { return nil }
+    return (number, String(decoding: text.utf8.dropFirst(digits.count), as: UTF8.self))
+}

@@ -1,0 +1,122 @@
+import StalecastWire
+
+/// What the values of an option look like: how one is read and checked, how it is spelled, and the words for both.
+struct OptionKind<Value: Sendable & Equatable>: Sendable {
+    /// Shape, unit and range for people: `duration, 100ms to 10m`.
+    let form: String
+    /// Reads one value; throws a sentence that says what would be right.
+    let parse: @Sendable (String) throws(InvalidValue) -> Value
+    /// A text that `parse` reads back, as it stands in YAML.
+    let spell: @Sendable (Value) -> String
+}
+
+extension OptionKind<Bool> {
+    /// Exactly `true` or `false`; YAML 1.1's `yes` and `on` are refused.
+    static let flag = OptionKind(form: "true or false") { text throws(InvalidValue) in
+        guard let value = Bool(text) else { throw InvalidValue("\"\(text)\" must be true or false") }
+        return value
+    } spell: {
+        String($0)
+    }
+}
+
+extension OptionKind<Int> {
+    /// A whole number; `zero` says what 0 means where it is no amount.
+    static func count(_ range: ClosedRange<Int>, of unit: String, zero: String? = nil) -> OptionKind {
+        let form = "number of \(unit), \(range.lowerBound) to \(range.upperBound)" + (zero.map { " (0: \($0))" } ?? "")
+        return OptionKind(form: form) { text throws(InvalidValue) in
+            guard let (number, rest) = numberAndUnit(text), rest.isEmpty else {
+                throw InvalidValue("\"\(text)\" must be a whole number of \(unit), without a unit")
+            }
+            return try checked(Int(clamping: number), text, in: range) { String($0) }
+        } spell: {
+            String($0)
+        }
+    }
+
+    /// A size in bytes, see `ByteCount`.
+    static func size(_ range: ClosedRange<Int>) -> OptionKind {
+        let form = "size, \(ByteCount.spelled(range.lowerBound)) to \(ByteCount.spelled(range.upperBound))"
+        return OptionKind(form: form) { text throws(InvalidValue) in
+            try checked(try ByteCount.bytes(spelled: text), text, in: range, spell: ByteCount.spelled)
+        } spell: {
+            ByteCount.spelled($0)
+        }
+    }
+}
+
+extension OptionKind<Duration> {
+    /// A duration, see `Duration(spelled:)`.
+    static func duration(_ range: ClosedRange<Duration>) -> OptionKind {
+        OptionKind(form: "duration, \(range.lowerBound.spelled) to \(range.upperBound.spelled)") {
+            text throws(InvalidValue) in
+            try checked(try Duration(spelled: text), text, in: range) { $0.spelled }
+        } spell: {
+            $0.spelled
+        }
+    }
+}
+
+extension OptionKind<ListenAddress> {
+    /// A listen address, see `ListenAddress`.
+    static let address = OptionKind(form: "HOST:PORT or \"[IPv6]:PORT\" in quotes, port 0 to 65535 (0: a free one)") {
+        text throws(InvalidValue) in
+        try ListenAddress(parsing: text)
+    } spell: {
+        $0.host.contains(":") ? "\"\($0)\"" : $0.description
+    }
+}
+
+extension OptionKind<String> {
+    /// A path, relative to the working directory.
+    static let directory = OptionKind(form: "directory, relative to the working directory") {
+        text throws(InvalidValue) in
+        try checkedPath(text)
+    } spell: {
+        $0
+    }
+
+    /// One of `allowedOrigins`, or `*`.
+    static let origin = OptionKind(form: "SCHEME://HOST[:PORT], or * alone") { text throws(InvalidValue) in
+        try checkedOrigin(text)
+    } spell: {
+        "\"\($0)\""
+    }
+}
+
+extension OptionKind<String?> {
+    /// A path, relative to the working directory; the empty text is none.
+    static let optionalFile = OptionKind(form: "file, relative to the working directory (\"\": none)") {
+        text throws(InvalidValue) in
+        text.isEmpty ? nil : try checkedPath(text)
+    } spell: {
+        $0 ?? "\"\""
+    }
+}
+
+extension OptionKind where Value: RawRepresentable & CaseIterable, Value.RawValue: LosslessStringConvertible {
+    /// One of the cases of an enumeration, by raw value.
+    static var choice: OptionKind {
+        let names = Value.allCases.map { String($0.rawValue) }
+        let form = names.dropLast().joined(separator: ", ") + " or " + (names.last ?? "")
+        return OptionKind(form: form) { text throws(InvalidValue) in
+            if let raw = Value.RawValue(text), let value = Value(rawValue: raw) { return value }
+            throw InvalidValue("\"\(text)\" must be \(form)")
+        } spell: {
+            String($0.rawValue)
+        }
+    }
+}
+
+private func checked<Value: Comparable>(
+    _ value: Value, _ text: String, in range: ClosedRange<Value>, spell: (Value) -> String
+) throws(InvalidValue) -> Value {
+    if range.contains(value) { return value }
+    throw InvalidValue("\"\(text)\" is out of range: \(spell(range.lowerBound)) to \(spell(range.upperBound))")
+}
+
+private func checkedPath(_ text: String) throws(InvalidValue) -> String {
+    if text.isEmpty { throw InvalidValue("the path is empty") }
+    if text.utf8.contains(0) { throw InvalidValue("a path cannot contain a NUL character") }
+    return text
+}

@@ -1,0 +1,67 @@
+import Logging
+import NIOPosix
+import StalecastControl
+import StalecastEdge
+import StalecastHub
+import StalecastWire
+
+/// Gives Control what it needs of the other parts.
+enum ControlService {
+    static func make(
+        _ parts: DaemonParts, _ configuration: Configuration, _ token: TokenFile, _ started: Startup, _ logger: Logger
+    ) throws(StartError) -> ControlServer {
+        var settings = ControlConfiguration(
+            host: try HostAddress.resolve(configuration.control.listen.host), port: configuration.control.listen.port)
+        settings.staleETagStatus = configuration.control.staleETagStatus == .conflict ? .conflict : .badRequest
+        settings.maxTemplateBytes = configuration.control.maxTemplateBytes
+        settings.metricsWithoutToken = configuration.control.metricsWithoutToken
+        settings.connections.maxConnections = configuration.control.maxConnections
+        return ControlServer(
+            dependencies(parts, configuration, token), configuration: settings,
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: logger,
+            onBound: { _, port in started.controlListens(on: port) })
+    }
+
+    private static func dependencies(
+        _ parts: DaemonParts, _ configuration: Configuration, _ token: TokenFile
+    ) -> ControlDependencies {
+        let namespaces = Dictionary(uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })
+        return ControlDependencies(
+            store: parts.store, token: StalecastControl.ControlToken(sha256: token.digest),
+            namespaces: { namespaces[$0] ?? [] },
+            topics: { summaries(parts.hub.board) },
+            presence: {
+                await parts.edge.presence().counts.mapValues { counts in
+                    Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, $0.value) })
+                }
+            },
+            send: { parts.hub.send(DataMessage(target: SendTarget($0.target), data: $0.data)) },
+            metrics: { await metrics(parts) },
+            status: { await StatusReport(daemon: parts).json() },
+            readiness: { parts.readiness.reasons() })
+    }
+
+    private static func summaries(_ board: TopicBoard) -> [TopicSummary] {
+        board.names.compactMap { board.index(of: $0) }.map { index in
+            let binding = board[index].binding
+            return TopicSummary(name: binding.name, scopes: binding.scopes, keys: binding.keys)
+        }
+    }
+
+    private static func metrics(_ parts: DaemonParts) async -> String {
+        var text = MetricsText()
+        text.edge(parts.edge.tally, connections: parts.edge.connections, presence: await parts.edge.presence())
+        text.store(parts.store)
+        text.process(startedAt: parts.startedAt, version: DaemonVersion.text)
+        return text.text
+    }
+}
+
+extension SendTarget {
+    init(_ target: SentMessage.Target) {
+        switch target {
+        case .topic(let name): self = .topic(name)
+        case .condition(let condition): self = .condition(condition)
+        }
+    }
+}

@@ -1,0 +1,110 @@
+import CEpoll
+import Foundation
+package import Logging
+import ServiceLifecycle
+import StalecastControl
+import StalecastEdge
+import StalecastHub
+import StalecastStore
+import StalecastWire
+import Synchronization
+import UnixSignals
+
+/// The running version.
+package enum DaemonVersion {
+    package static let text = "0.1.0"
+}
+
+/// The parts of a running daemon, for those that report on it.
+struct DaemonParts: Sendable {
+    let startedAt: Timestamp
+    let scopes: [Scope]
+    let store: TemplateStore
+    let hub: Hub
+    let edge: EdgeServer
+    let readiness: Readiness
+}
+
+/// The composition root: configuration → wiring → list of services.
+package struct Daemon: Sendable {
+    private let configuration: Configuration
+    private let reload: @Sendable () throws(ConfigurationProblems) -> Configuration
+    private let logger: Logger
+
+    /// - Parameters:
+    ///   - configuration: checked, as the loader made it.
+    ///   - reload: loads it anew from the same sources, at SIGHUP.
+    package init(
+        configuration: Configuration, logger: Logger,
+        reload: @escaping @Sendable () throws(ConfigurationProblems) -> Configuration
+    ) {
+        self.configuration = configuration
+        self.reload = reload
+        self.logger = logger
+    }
+
+    /// Serves until SIGTERM or SIGINT, then ends cleanly.
+    ///
+    /// - Throws: ``StartError`` and the store's and Edge's errors when it cannot start; ``StoreFailed`` when the store
+    ///   failed while running. The process must then exit non-zero.
+    package func run() async throws {
+        let store = try openStore()
+        defer { store.close() }
+        let hub = try Self.makeHub(store, configuration)
+        store.setCommitHandler { stored in hub.announce(stored.change, at: stalecast_monotonic_ns()) }
+        let edge = try EdgeServer(
+            options: configuration.edgeOptions(), settings: configuration.edgeSettings, hub: hub, logger: logger)
+        let parts = DaemonParts(
+            startedAt: .now(), scopes: configuration.scopes, store: store, hub: hub, edge: edge,
+            readiness: Readiness(store: store, edge: edge))
+        let started = Startup(configuration: configuration, logger: logger)
+        let token = try TokenFile.load(directory: configuration.data, file: configuration.control.tokenFile)
+        let control = try ControlService.make(parts, configuration, token, started, logger)
+        // Ended in reverse: Control finishes its publishes before Edge ends the streams that hear of them.
+        let services: [any Service] = [
+            StoreWatch(store: store, logger: logger),
+            ReloadService(parts: parts, running: configuration, reload: reload, logger: logger),
+            EdgeService(edge: edge, drain: configuration.shutdown.drain, started: started),
+            control,
+            ReadinessSwitch(readiness: parts.readiness, started: started),
+        ]
+        var group = ServiceGroupConfiguration(
+            services: services.map {
+                .init(service: $0, successTerminationBehavior: .gracefullyShutdownGroup,
+                    failureTerminationBehavior: .gracefullyShutdownGroup)
+            },
+            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        // Whatever hangs, the process is gone within 15 s.
+        group.maximumGracefulShutdownDuration = .seconds(12)
+        group.maximumCancellationDuration = .seconds(2)
+        try await ServiceGroup(configuration: group).run()
+        logger.info("stopped")
+    }
+
+    private func openStore() throws -> TemplateStore {
+        let logger = logger
+        return try TemplateStore.open(configuration.storeConfiguration) { notice in
+            logger.log(notice)
+        }
+    }
+
+    private static func makeHub(_ store: TemplateStore, _ configuration: Configuration) throws -> Hub {
+        let changes = try configuration.scopes.flatMap { try store.recentChanges(of: $0, limit: 300) }
+        let board = TopicBoard(
+            epoch: store.epoch, head: store.head(), bindings: configuration.topicBindings, changes: changes)
+        return Hub(board: board)
+    }
+}
+
+extension Logger {
+    /// A store's notice as a line of ours.
+    func log(_ notice: StoreNotice) {
+        let level: Logger.Level =
+            switch notice.level {
+            case .info: .info
+            case .warning: .warning
+            case .error: .error
+            }
+        log(level: level, "\(notice.message)", metadata: notice.details.mapValues { .string($0) })
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+package import Logging
+import StalecastWire
+import Synchronization
+
+/// Writes log lines to standard error: text for people, one JSON object per line for collectors.
+package struct DaemonLog: LogHandler {
+    package var metadata: Logger.Metadata = [:]
+    package var logLevel: Logger.Level {
+        get { Self.level.withLock { $0 } }
+        set { Self.level.withLock { $0 = newValue } }
+    }
+    private let label: String
+    private let format: Configuration.LogFormat
+
+    /// One level for the whole process, so that a reload reaches every logger.
+    private static let level = Mutex(Logger.Level.info)
+
+    package init(label: String, format: Configuration.LogFormat) {
+        self.label = label
+        self.format = format
+    }
+
+    package static func setLevel(_ level: Configuration.LogLevel) {
+        self.level.withLock { $0 = Logger.Level(rawValue: level.rawValue) ?? .info }
+    }
+
+    package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    package func log(event: LogEvent) {
+        let merged = metadata.merging(event.metadata ?? [:]) { _, new in new }
+        let line =
+            switch format {
+            case .text: text(event.level, event.message, merged)
+            case .json: json(event.level, event.message, merged)
+            }
+        FileHandle.standardError.write(Data(line.utf8))
+    }
+
+    private func text(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) -> String {
+        let fields = metadata.sorted { $0.key < $1.key }.map { " \($0.key)=\(Self.quoted("\($0.value)"))" }.joined()
+        return "\(Timestamp.now()) \(level) \(label): \(message)\(fields)\n"
+    }
+
+    /// Values with blanks or control characters are written as JSON strings, so that a line stays a line.
+    private static func quoted(_ value: String) -> String {
+        let isPlain = !value.isEmpty && value.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x22 }
+        return isPlain ? value : JSONValue.string(value).text()
+    }
+
+    private func json(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) -> String {
+        var object: JSONObject = [
+            "time": .string(Timestamp.now().description), "level": .string(level.rawValue), "logger": .string(label),
+            "message": .string(message.description),
+        ]
+        for (key, value) in metadata.sorted(by: { $0.key < $1.key }) { object[key] = .string("\(value)") }
+        return JSONValue.object(object).text() + "\n"
+    }
+}

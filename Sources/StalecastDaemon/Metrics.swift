@@ -1,0 +1,125 @@
+import StalecastEdge
+import StalecastHub
+import StalecastStore
+import StalecastWire
+
+/// Prometheus' text format 0.0.4, written family by family.
+struct MetricsText {
+    private(set) var text = ""
+
+    enum Kind: String { case counter, gauge }
+
+    /// One family with its samples; labels are given as pairs.
+    mutating func family(
+        _ name: String, _ kind: Kind, _ help: String, _ samples: [(labels: [(String, String)], value: Double)]
+    ) {
+        header(name, kind.rawValue, help)
+        for sample in samples { line(name, sample.labels, sample.value) }
+    }
+
+    mutating func single(_ name: String, _ kind: Kind, _ help: String, _ value: Double) {
+        family(name, kind, help, [([], value)])
+    }
+
+    /// A histogram from counts per bucket (not cumulative), one more than `bounds`.
+    mutating func histogram(_ name: String, _ help: String, bounds: [Double], counts: [Int], sum: Double) {
+        header(name, "histogram", help)
+        var total = 0
+        for (index, count) in counts.enumerated() {
+            total += count
+            line("\(name)_bucket", [("le", index < bounds.count ? "\(bounds[index])" : "+Inf")], Double(total))
+        }
+        line("\(name)_sum", [], sum)
+        line("\(name)_count", [], Double(total))
+    }
+
+    private mutating func header(_ name: String, _ kind: String, _ help: String) {
+        text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind)\n"
+    }
+
+    private mutating func line(_ name: String, _ labels: [(String, String)], _ value: Double) {
+        let inner = labels.map { "\($0.0)=\"\(Self.escaped($0.1))\"" }.joined(separator: ",")
+        let number = value == value.rounded() && abs(value) < 1e15 ? "\(Int64(value))" : "\(value)"
+        text += name + (inner.isEmpty ? "" : "{\(inner)}") + " \(number)\n"
+    }
+
+    private static func escaped(_ value: String) -> String {
+        value.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing("\n", with: "\\n")
+    }
+}
+
+extension MetricsText {
+    mutating func edge(_ tally: EdgeTally, connections: Int, presence: Presence) {
+        family(
+            "stalecast_subscribers", .gauge, "Streams and held polls by topic.",
+            presence.counts.sorted { $0.key < $1.key }.flatMap { topic, counts in
+                Transport.allCases.map {
+                    ([("topic", topic.description), ("transport", $0.rawValue)], Double(counts[$0] ?? 0))
+                }
+            })
+        single("stalecast_streams", .gauge, "Event streams held now.", Double(tally.streams))
+        single("stalecast_polls", .gauge, "Long-polls held now.", Double(tally.polls))
+        single("stalecast_stalled_streams", .gauge, "Streams with unsent data.", Double(tally.stalled))
+        single("stalecast_connections", .gauge, "Connections of any kind on Edge.", Double(connections))
+        single("stalecast_connections_accepted_total", .counter, "Connections accepted.", Double(tally.accepted))
+        byReason("stalecast_connections_refused_total", "Connections refused by a cap.", tally.refused)
+        byReason("stalecast_drops_total", "Connections let go, by reason.", tally.drops)
+        family(
+            "stalecast_deliveries_total", .counter, "Messages handed to a subscriber's socket.",
+            Transport.allCases.map { ([("transport", $0.rawValue)], Double(tally.deliveries[$0] ?? 0)) })
+        single("stalecast_coalesced_total", .counter, "Messages a newer one replaced.", Double(tally.coalesced))
+        single("stalecast_heartbeats_total", .counter, "Comments sent on silent streams.", Double(tally.heartbeats))
+        single("stalecast_handed_over_total", .counter, "Connections left to the Front.", Double(tally.handedOver))
+        histogram(
+            "stalecast_publish_to_written_seconds", "From a commit's announcement to a subscriber's socket.",
+            bounds: LatencyHistogram.bounds, counts: tally.publishToWritten.counts, sum: tally.publishToWritten.sum)
+    }
+
+    private mutating func byReason(_ name: String, _ help: String, _ counts: [DropReason: Int]) {
+        let samples = DropReason.allCases.filter { counts[$0] != nil }
+        family(name, .counter, help, samples.map { ([("reason", $0.rawValue)], Double(counts[$0]!)) })
+    }
+
+    mutating func store(_ store: TemplateStore) {
+        let figures = store.figures
+        family(
+            "stalecast_publishes_total", .counter, "Publishes and rollbacks by outcome.",
+            [
+                ([("outcome", "published")], Double(figures.published)),
+                ([("outcome", "rolled_back")], Double(figures.rolledBack)),
+                ([("outcome", "version_mismatch")], Double(figures.mismatched)),
+                ([("outcome", "disk_full")], Double(figures.refusedForSpace)),
+                ([("outcome", "unknown")], Double(figures.unknownOutcomes)),
+                ([("outcome", "refused")], Double(figures.refused)),
+            ])
+        single("stalecast_publishes_waiting", .gauge, "Publishes waiting for the writer.", Double(store.waitingPublishes))
+        single("stalecast_versions_removed_total", .counter, "Versions retention removed.", Double(figures.removed))
+        single(
+            "stalecast_checkpoints_failed_total", .counter, "Write-backs of the log that failed.",
+            Double(figures.failedCheckpoints))
+        single("stalecast_store_ready", .gauge, "1 when a publish could be committed.", store.health.canCommit ? 1 : 0)
+        single("stalecast_store_sequence", .gauge, "The last commit's sequence.", Double(store.head()))
+        histogram(
+            "stalecast_store_commit_seconds", "Transaction begin to durable.", bounds: CommitDurations.bounds,
+            counts: figures.commits.counts.map(Int.init), sum: figures.commits.sum)
+        family(
+            "stalecast_template_version", .gauge, "The newest version of a scope.",
+            store.currentTemplates.scopes.map { scope in
+                (
+                    [("project", scope.project.description), ("namespace", scope.namespace.description)],
+                    Double(store.currentTemplates[scope]?.version ?? 0)
+                )
+            })
+    }
+
+    mutating func process(startedAt: Timestamp, version: String) {
+        family("stalecast_build_info", .gauge, "The running version.", [([("version", version)], 1)])
+        single(
+            "process_start_time_seconds", .gauge, "Start of the process since the epoch.",
+            Double(startedAt.microseconds) / 1e6)
+        let usage = ProcessUsage.now()
+        single("process_cpu_seconds_total", .counter, "User and system time.", usage.cpuSeconds)
+        single("process_resident_memory_bytes", .gauge, "Resident memory.", Double(usage.residentBytes))
+        single("process_open_fds", .gauge, "Open descriptors.", Double(usage.descriptors))
+    }
+}

@@ -1,0 +1,115 @@
+import Foundation
+import Logging
+import ServiceLifecycle
+import StalecastEdge
+import StalecastHub
+import StalecastStore
+import UnixSignals
+
+/// Edge as a service: serves until told to end, then drains.
+struct EdgeService: Service {
+    let edge: EdgeServer
+    let drain: Duration
+    let started: Startup
+
+    func run() async throws {
+        started.edgeListens(on: try await edge.start())
+        // Cancellation means another service failed: the drain is the right end all the same.
+        try? await gracefulShutdown()
+        await edge.drain(over: drain)
+        try await edge.stop()
+    }
+}
+
+/// Goes first at the end: readiness off before anything else stops.
+struct ReadinessSwitch: Service {
+    let readiness: Readiness
+    let started: Startup
+
+    func run() async throws {
+        // As above: whatever the reason, the daemon is ending.
+        try? await gracefulShutdown()
+        SystemdNotice.stopping.send()
+        readiness.stop()
+        started.withdraw()
+    }
+}
+
+/// The store can no longer promise what it acknowledges; the process must end and be started again.
+package struct StoreFailed: Error, CustomStringConvertible {
+    package let reason: String
+
+    package var description: String {
+        "the store failed and this process stops acknowledging publishes: \(reason). Check the disk, then start again."
+    }
+}
+
+/// Ends the daemon when the store has failed (an fsync error), after the answers under way had time to leave.
+struct StoreWatch: Service {
+    let store: TemplateStore
+    let logger: Logger
+
+    /// The 500 with `"outcome":"unknown"` is written within milliseconds; this is ample.
+    private static let farewell: Duration = .milliseconds(500)
+
+    func run() async throws {
+        let (failures, continuation) = AsyncStream.makeStream(of: String.self, bufferingPolicy: .bufferingNewest(1))
+        store.setFailureHandler { continuation.yield($0) }
+        for await reason in failures.cancelOnGracefulShutdown() {
+            logger.critical("store failed", metadata: ["error": "\(reason)"])
+            try await Task.sleep(for: Self.farewell)
+            throw StoreFailed(reason: reason)
+        }
+    }
+}
+
+/// Reloads the configuration at SIGHUP: checked first, the old one kept on error, no stream dropped.
+struct ReloadService: Service {
+    let parts: DaemonParts
+    let running: Configuration
+    let reload: @Sendable () throws(ConfigurationProblems) -> Configuration
+    let logger: Logger
+
+    func run() async throws {
+        var running = running
+        for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
+            SystemdNotice.reloading.send()
+            running = next(after: running)
+            SystemdNotice.ready.send()
+        }
+    }
+
+    private func next(after running: Configuration) -> Configuration {
+        do {
+            let wanted = try reload()
+            let waiting = wanted.changesNeedingRestart(from: running)
+            if !waiting.isEmpty {
+                logger.warning("changes need a restart", metadata: ["keys": "\(waiting.joined(separator: ", "))"])
+            }
+            let next = wanted.applyingLiveChanges(to: running)
+            let changed = wanted.liveChanges(from: running)
+            try apply(next, over: running)
+            logger.info("configuration reloaded", metadata: ["changed": "\(changed.joined(separator: ", "))"])
+            return next
+        } catch {
+            logger.error("configuration not reloaded, the old one stays", metadata: ["error": "\(error)"])
+            return running
+        }
+    }
+
+    private func apply(_ next: Configuration, over running: Configuration) throws {
+        if next.topicBindings != running.topicBindings { try rebind(next) }
+        parts.edge.apply(next.edgeSettings)
+        DaemonLog.setLevel(next.log.level)
+    }
+
+    /// Versions may be published between reading and rebinding; then it is read again.
+    private func rebind(_ next: Configuration) throws {
+        var isDone = false
+        while !isDone {
+            let head = parts.hub.board.head
+            let changes = try next.scopes.flatMap { try parts.store.recentChanges(of: $0, limit: 300) }
+            isDone = parts.hub.rebind(next.topicBindings, changes: changes, readAt: head)
+        }
+    }
+}

@@ -1,3 +1,0 @@
-import Yams
-import ServiceLifecycle
-import Crypto

@@ -1,0 +1,92 @@
+import Foundation
+import StalecastEdge
+import StalecastHub
+import StalecastStore
+import StalecastWire
+
+/// What `/status` says: one JSON document for people and scripts.
+struct StatusReport {
+    let daemon: DaemonParts
+
+    func json() async -> JSONValue {
+        let presence = await daemon.edge.presence()
+        let tally = daemon.edge.tally
+        let usage = ProcessUsage.now()
+        return [
+            "version": .string(DaemonVersion.text), "pid": .int(ProcessInfo.processInfo.processIdentifier),
+            "startedAt": .string(daemon.startedAt.description),
+            "ready": .bool(daemon.readiness.reasons().isEmpty),
+            "notReady": .array(daemon.readiness.reasons().map(JSONValue.string)),
+            "epoch": .string(daemon.store.epoch.description), "cursor": .string(daemon.hub.board.head.description),
+            "scopes": .array(scopes()), "topics": .array(TopicReport(daemon: daemon).json(presence)),
+            "edge": [
+                "connections": .int(daemon.edge.connections), "streams": .int(tally.streams),
+                "polls": .int(tally.polls), "stalled": .int(tally.stalled),
+                "deliveries": .int(tally.deliveries.values.reduce(0, +)), "coalesced": .int(tally.coalesced),
+                "drops": drops(tally.drops), "refused": drops(tally.refused),
+            ],
+            "store": [
+                "health": .string("\(daemon.store.health)"), "sequence": .string(String(daemon.store.head())),
+                "published": .int(daemon.store.figures.published),
+                "rolledBack": .int(daemon.store.figures.rolledBack),
+            ],
+            "process": [
+                "residentBytes": .int(usage.residentBytes), "cpuSeconds": .double(usage.cpuSeconds),
+                "descriptors": .int(usage.descriptors),
+            ],
+        ]
+    }
+
+    private func scopes() -> [JSONValue] {
+        daemon.scopes.map { scope in
+            let current = daemon.store.currentTemplates[scope]
+            var object: JSONObject = [
+                "project": .string(scope.project.description), "namespace": .string(scope.namespace.description),
+                "versionNumber": .string(String(current?.version ?? 0)),
+            ]
+            if let current {
+                object["etag"] = .string(current.etag)
+                object["updateTime"] = .string(current.metadata.updateTime.description)
+                object["updateType"] = .string(current.metadata.updateType.rawValue)
+            }
+            return .object(object)
+        }
+    }
+
+    private func drops(_ counts: [DropReason: Int]) -> JSONValue {
+        var object = JSONObject()
+        for reason in DropReason.allCases { if let count = counts[reason] { object[reason.rawValue] = .int(count) } }
+        return .object(object)
+    }
+}
+
+/// The topics with what they are bound to and who listens.
+struct TopicReport {
+    let daemon: DaemonParts
+
+    func json(_ presence: Presence) -> [JSONValue] {
+        let board = daemon.hub.board
+        return board.names.compactMap { board.index(of: $0) }.map { describe(board[$0], board, presence) }
+    }
+
+    private func describe(_ topic: Topic, _ board: TopicBoard, _ presence: Presence) -> JSONValue {
+        let scopes = topic.lines.map { line -> JSONValue in
+            var object: JSONObject = [
+                "project": .string(line.scope.project.description),
+                "namespace": .string(line.scope.namespace.description),
+                "latestTemplateVersionNumber": .string(String(line.latest?.version ?? 0)),
+            ]
+            if let latest = line.latest {
+                object["cursor"] = .string(Cursor(epoch: board.epoch, sequence: latest.sequence).description)
+            }
+            return .object(object)
+        }
+        let subscribers = Transport.allCases.map { ($0.rawValue, JSONValue.int(presence.count(topic.name, $0))) }
+        var counts = JSONObject()
+        for (transport, count) in subscribers { counts[transport] = count }
+        return [
+            "name": .string(topic.name.description), "scopes": .array(scopes),
+            "keys": .array(topic.binding.keys.map { .string("\($0)") }), "subscribers": .object(counts),
+        ]
+    }
+}

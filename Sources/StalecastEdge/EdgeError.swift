@@ -1,0 +1,25 @@
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Why Edge cannot start.
+package enum EdgeError: Error, CustomStringConvertible {
+    case cannotListen(address: String, errno: Int32)
+    case noDescriptor(Int32)
+    case badAddress(String)
+
+    package var description: String {
+        switch self {
+        case .cannotListen(let address, EADDRINUSE):
+            "edge cannot listen on \(address): another process uses that port; stop it or choose another with --edge"
+        case .cannotListen(let address, let error):
+            "edge cannot listen on \(address): \(String(cString: strerror(error)))"
+        case .noDescriptor(let error): "edge cannot start: \(String(cString: strerror(error)))"
+        case .badAddress(let text): "\(text) is not an address edge can listen on: give an IP address, not a name"
+        }
+    }
+}

@@ -1,0 +1,135 @@
+import CEpoll
+package import Logging
+package import StalecastHub
+import StalecastWire
+import Synchronization
+
+/// The public listener: engine and Front over one hub.
+package final class EdgeServer: Sendable {
+    /// What is fixed while Edge runs.
+    package struct Options: Sendable {
+        /// An IP address; default loopback.
+        package var host = "127.0.0.1"
+        /// 0 takes a free port.
+        package var port: UInt16 = 8080
+        /// False serves every stream from the Front. Default true.
+        package var usesStreamEngine = true
+        /// Threads of each half; default one per core.
+        package var threads = 1
+
+        package init() {}
+    }
+
+    private let options: Options
+    private let hub: Hub
+    private let logger: Logger
+    private let ledger = AddressLedger()
+    private let front: Front
+    private let engine: StreamEngine?
+    private let settings: Mutex<EdgeSettings>
+    private let listener = Mutex<ListeningChannel?>(nil)
+
+    /// Opens the listening sockets of the engine; `start()` begins to serve.
+    package init(options: Options, settings: EdgeSettings, hub: Hub, logger: Logger) throws(EdgeError) {
+        self.options = options
+        self.hub = hub
+        self.logger = logger
+        self.settings = Mutex(settings)
+        let front = Front(threads: options.threads, hub: hub, ledger: ledger, settings: settings, logger: logger)
+        self.front = front
+        guard options.usesStreamEngine else {
+            engine = nil
+            return
+        }
+        engine = try StreamEngine(
+            host: options.host, port: options.port, threads: options.threads, hub: hub, ledger: ledger,
+            settings: settings, logger: logger,
+            handOver: { front.adopt($0, $1, isRefused: $2) })
+    }
+
+    /// Begins to serve.
+    ///
+    /// - Returns: the port really bound.
+    package func start() async throws -> Int {
+        try await front.start(engine: engine)
+        if let engine {
+            engine.start(ended: {})
+            return Int(engine.port)
+        }
+        let listening = try await ListeningChannel.open(front, host: options.host, port: Int(options.port))
+        listener.withLock { $0 = listening }
+        return listening.port
+    }
+
+    /// Changes what can be changed without a restart; streams stay up.
+    package func apply(_ settings: EdgeSettings) {
+        self.settings.withLock { $0 = settings }
+        engine?.post(.settings(settings))
+        front.apply(settings)
+    }
+
+    /// Stops accepting and ends every stream cleanly, spread over `duration`; returns when all are gone or the time
+    /// and two seconds more have passed.
+    package func drain(over duration: Duration) async {
+        let milliseconds = duration.milliseconds
+        await listener.withLock { $0 }?.close()
+        front.drain(over: milliseconds)
+        await drainEngine(over: milliseconds)
+        let end = ContinuousClock.now + duration + .seconds(2)
+        while await front.connectionCount() > 0, ContinuousClock.now < end {
+            // Cancelled means the process is told to hurry: stop waiting.
+            do { try await Task.sleep(for: .milliseconds(50)) } catch { break }
+        }
+    }
+
+    private func drainEngine(over milliseconds: Int) async {
+        guard let engine else { return }
+        await withTaskGroup { group in
+            for shard in engine.shards {
+                group.addTask {
+                    await withCheckedContinuation { done in
+                        shard.post(.drain(milliseconds: milliseconds) { done.resume() })
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the threads; whatever is still connected is closed.
+    package func stop() async throws {
+        engine?.post(.stop)
+        try await front.stop()
+    }
+
+    // MARK: What it can tell
+
+    /// Counters of all shards and the Front.
+    package var tally: EdgeTally {
+        var tally = EdgeTally()
+        for shard in engine?.shards ?? [] { tally.merge(shard.lastTally) }
+        for shard in front.shards { tally.merge(shard.lastTally) }
+        return tally
+    }
+
+    /// Connections held now, of any kind.
+    package var connections: Int { ledger.total }
+
+    /// Subscribers by topic and transport.
+    package func presence() async -> Presence {
+        var presence = await front.presence()
+        for shard in engine?.shards ?? [] {
+            presence.merge(
+                await withCheckedContinuation { reply in shard.post(.presence { reply.resume(returning: $0) }) })
+        }
+        return presence
+    }
+
+    /// Names of the loops that have not turned for longer than `limit`; empty when all is well.
+    package func stuckLoops(limit: Duration = .seconds(2)) -> [String] {
+        let now = stalecast_monotonic_ns()
+        let nanoseconds = UInt64(limit.milliseconds) * 1_000_000
+        let engineLoops = (engine?.shards ?? []).map { ("edge-\($0.number)", $0.lastTurn) }
+        let frontLoops = front.shards.enumerated().map { ("front-\($0.offset)", $0.element.lastTurn) }
+        return (engineLoops + frontLoops).filter { $0.1 != 0 && now > $0.1 + nanoseconds }.map(\.0)
+    }
+}

@@ -1,0 +1,39 @@
+/// What of Edge can change while it runs: read by every shard and by the Front.
+package struct EdgeSettings: Sendable, Equatable {
+    /// Time between comments on a silent stream; each is moved by ± 10 %. Default 25 s: below the 30 s at which the
+    /// strictest common proxies cut.
+    package var heartbeat: Duration = .seconds(25)
+    /// Age at which a stream ends and the client reconnects; moved by ± 20 %. Default 30 min.
+    package var streamLifetime: Duration = .seconds(1800)
+    /// A client that takes nothing for so long with data pending is closed. Default 10 s.
+    package var writeStallLimit: Duration = .seconds(10)
+    /// A connection must send a complete request head within this time. Default 10 s.
+    package var headerTimeout: Duration = .seconds(10)
+    /// A kept-alive connection may be silent for so long between requests. Default 60 s.
+    package var idleTimeout: Duration = .seconds(60)
+    /// Largest request head in bytes. Default 16 KiB.
+    package var maxHeadBytes = 16_384
+    /// Largest request body in bytes. Default 64 KiB.
+    package var maxBodyBytes = 65_536
+    /// Connections held at once; more are refused. Default 10,000; the daemon derives it from the descriptor limit.
+    package var maxConnections = 10_000
+    /// Connections held at once from one address; 0 (the default) is no limit of its own.
+    package var maxConnectionsPerAddress = 0
+    /// Topics one stream or poll may name. Default 64.
+    package var maxTopicsPerStream = 64
+    /// How long a poll is held when it does not say. Default 55 s: below common proxies' 60 s.
+    package var pollDefaultWait: Duration = .seconds(55)
+    /// The longest `wait` granted. Default 600 s.
+    package var pollMaxWait: Duration = .seconds(600)
+    /// Smallest reconnect delay told to clients; each is told this plus up to as much again. Default 3 s.
+    package var retry: Duration = .seconds(3)
+    /// Origins that browsers may read from, for example `https://app.example`; `*` alone means any. Default none.
+    package var allowedOrigins: [String] = []
+
+    package init() {}
+}
+
+extension Duration {
+    /// Whole milliseconds, rounded down.
+    var milliseconds: Int { Int(components.seconds) * 1000 + Int(components.attoseconds / 1_000_000_000_000_000) }
+}

@@ -1,0 +1,144 @@
+import StalecastWire
+
+/// Recognises, byte for byte, a complete and ordinary `GET` of a stream or poll path with nothing after it.
+///
+/// It is not an HTTP server: whatever it does not recognise (a body, an upgrade, a folded line, a bare line feed, a
+/// second request behind the first, a byte beyond ASCII) is left to the Front, which parses HTTP of every shape.
+/// What it accepts must mean the same to any HTTP parser.
+package struct Recogniser {
+    private let bytes: UnsafeBufferPointer<UInt8>
+    private var index = 0
+
+    private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+    /// The request, or nil when in doubt.
+    package static func recognise(_ bytes: UnsafeBufferPointer<UInt8>, maxTopics: Int) -> StreamRequest? {
+        var recogniser = Recogniser(bytes)
+        return recogniser.request(maxTopics: maxTopics)
+    }
+
+    private mutating func request(maxTopics: Int) -> StreamRequest? {
+        guard let kind = path(), let query = query(), let isHTTP11 = version() else { return nil }
+        var headers = StreamHeaders(isHTTP11: isHTTP11, keepAlive: isHTTP11)
+        var hosts = 0
+        while true {
+            if skip("\r\n") {
+                guard index == bytes.count, hosts == 1 || (hosts == 0 && !isHTTP11) else { return nil }
+                return try? StreamRequest(kind: kind, query: query, headers: headers, maxTopics: maxTopics)
+            }
+            guard let (name, value) = field(), take(name, value, &headers, &hosts) else { return nil }
+        }
+    }
+
+    private mutating func path() -> StreamRequest.Kind? {
+        if skip("GET /v1/events?") { return .events }
+        if skip("GET /v1/poll?") { return .poll }
+        return nil
+    }
+
+    private mutating func query() -> Slice<UnsafeBufferPointer<UInt8>>? {
+        let start = index
+        while index < bytes.count, Self.isQueryByte(bytes[index]) { index += 1 }
+        defer { index += 1 }
+        guard index < bytes.count, bytes[index] == 0x20 else { return nil }
+        return bytes[start..<index]
+    }
+
+    private mutating func version() -> Bool? {
+        if skip("HTTP/1.1\r\n") { return true }
+        if skip("HTTP/1.0\r\n") { return false }
+        return nil
+    }
+
+    private mutating func field() -> (Slice<UnsafeBufferPointer<UInt8>>, Slice<UnsafeBufferPointer<UInt8>>)? {
+        let start = index
+        while index < bytes.count, Self.isTokenByte(bytes[index]) { index += 1 }
+        guard index > start, index < bytes.count, bytes[index] == UInt8(ascii: ":") else { return nil }
+        let name = bytes[start..<index]
+        index += 1
+        while index < bytes.count, bytes[index] == 0x20 { index += 1 }
+        let valueStart = index
+        while index < bytes.count, (0x20...0x7E).contains(bytes[index]) { index += 1 }
+        var valueEnd = index
+        while valueEnd > valueStart, bytes[valueEnd - 1] == 0x20 { valueEnd -= 1 }
+        return skip("\r\n") ? (name, bytes[valueStart..<valueEnd]) : nil
+    }
+
+    /// False when the field makes the request more than ordinary.
+    private func take(
+        _ name: Slice<UnsafeBufferPointer<UInt8>>, _ value: Slice<UnsafeBufferPointer<UInt8>>,
+        _ headers: inout StreamHeaders, _ hosts: inout Int
+    ) -> Bool {
+        switch name.count {
+        case 2: return !Self.equal(name, "te")
+        case 4:
+            if Self.equal(name, "host") {
+                hosts += 1
+                return !value.isEmpty
+            }
+        case 6:
+            if Self.equal(name, "expect") { return false }
+            if Self.equal(name, "origin") {
+                guard headers.origin == nil else { return false }
+                headers.origin = String(decoding: value, as: UTF8.self)
+            }
+        case 7: return !Self.equal(name, "upgrade") && !Self.equal(name, "trailer")
+        case 10:
+            if Self.equal(name, "connection") {
+                guard Self.equal(value, "keep-alive") || Self.equal(value, "close") else { return false }
+                headers.keepAlive = headers.isHTTP11 && value.count == 10
+            } else if Self.equal(name, "keep-alive") {
+                return true
+            }
+        case 13:
+            if Self.equal(name, "if-none-match") { return false }
+            if Self.equal(name, "last-event-id") {
+                guard headers.lastEventID == nil else { return false }
+                headers.lastEventID = String(decoding: value, as: UTF8.self)
+            }
+        case 14: return !Self.equal(name, "content-length") && !Self.equal(name, "http2-settings")
+        case 16: return !Self.equal(name, "proxy-connection")
+        case 17: return !Self.equal(name, "transfer-encoding")
+        default: break
+        }
+        return true
+    }
+
+    private mutating func skip(_ text: StaticString) -> Bool {
+        let count = text.utf8CodeUnitCount
+        guard bytes.count - index >= count else { return false }
+        for offset in 0..<count where bytes[index + offset] != text.utf8Start[offset] { return false }
+        index += count
+        return true
+    }
+
+    /// Case-insensitive; `text` is lower case.
+    private static func equal(_ name: Slice<UnsafeBufferPointer<UInt8>>, _ text: StaticString) -> Bool {
+        guard name.count == text.utf8CodeUnitCount else { return false }
+        var offset = 0
+        for byte in name {
+            let lower = (0x41...0x5A).contains(byte) ? byte | 0x20 : byte
+            if lower != text.utf8Start[offset] { return false }
+            offset += 1
+        }
+        return true
+    }
+
+    /// RFC 3986's query characters and `%`.
+    private static func isQueryByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        case 0x21, 0x24...0x2F, 0x3A, 0x3B, 0x3D, 0x3F, 0x40, 0x5F, 0x7E: true
+        default: false
+        }
+    }
+
+    /// RFC 9110's token characters.
+    private static func isTokenByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        case 0x21, 0x23...0x27, 0x2A, 0x2B, 0x2D, 0x2E, 0x5E...0x60, 0x7C, 0x7E: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,204 @@
+import CEpoll
+import StalecastHub
+import StalecastWire
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+extension Shard {
+    // MARK: Announcements
+
+    /// Writes a change's messages to every subscriber of its topics.
+    func broadcast(_ announcement: Announcement) {
+        board.apply(announcement)
+        var polls: [Int32] = []
+        for (topic, _, notice) in announcement.notices {
+            walk(topic, notice, announcement, &polls)
+        }
+        for index in polls { answerPoll(index, announcement) }
+        releaseDoomed()
+    }
+
+    /// The hot loop: one `send` for each stream that has nothing pending.
+    private func walk(
+        _ topic: TopicIndex, _ notice: Notice, _ announcement: Announcement, _ polls: inout [Int32]
+    ) {
+        let base = UnsafeRawPointer(notice.chunk.base)
+        let count = notice.chunk.count
+        var written = 0
+        var unclocked = 0
+        members[Int(topic.rawValue)].withUnsafeBufferPointer { indexes in
+            for index in indexes {
+                let slot = slots[index]
+                if slot.pointee.phase == .direct {
+                    let sent = stalecast_send(slot.pointee.fd, base, count)
+                    if sent == count { written += 1 } else { fellShort(index, notice, sent) }
+                } else {
+                    deliverSlowly(index, notice, announcement, &polls)
+                }
+                unclocked += 1
+                if unclocked == Self.flushEvery { clock(announcement, &unclocked) }
+            }
+        }
+        if unclocked > 0 { clock(announcement, &unclocked) }
+        tally.deliveries[.sse, default: 0] += written
+    }
+
+    /// Reads the clock once for many deliveries.
+    private func clock(_ announcement: Announcement, _ count: inout Int) {
+        let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
+        tally.publishToWritten.record(seconds: Double(elapsed) / 1e9, count: count)
+        count = 0
+    }
+
+    /// A `send` took less than all: the rest becomes the backlog, or the stream is dead.
+    private func fellShort(_ index: Int32, _ notice: Notice, _ sent: Int) {
+        guard sent >= 0 || errno == EAGAIN else { return doom(index, .peerClosed) }
+        tally.deliveries[.sse, default: 0] += 1
+        hold(Array(notice.chunk.buffer.dropFirst(max(0, sent))), for: index, through: notice.sequence)
+    }
+
+    private func deliverSlowly(
+        _ index: Int32, _ notice: Notice, _ announcement: Announcement, _ polls: inout [Int32]
+    ) {
+        let slot = slots[index]
+        switch slot.pointee.phase {
+        case .poll: if isFirst(index, announcement.change.sequence) { polls.append(index) }
+        case .stream:
+            guard isFirst(index, announcement.change.sequence) else { return }
+            if slot.pointee.hasBacklog {
+                backlogs[index]?.deferred += 1
+                return
+            }
+            let notices = notices(of: announcement, for: index)
+            out.removeAll(keepingCapacity: true)
+            SSEDialect(isHTTP11: slot.pointee.isHTTP11).append(notices, to: &out)
+            tally.deliveries[.sse, default: 0] += notices.count
+            write(out, to: index, through: announcement.change.sequence)
+        default: return
+        }
+    }
+
+    /// True the first time an announcement meets a subscriber; with several topics it meets it once for each.
+    private func isFirst(_ index: Int32, _ sequence: CommitSequence) -> Bool {
+        guard slots[index].pointee.topic == StreamSlot.several else { return true }
+        guard let handled = several[index]?.handled, handled < sequence else { return false }
+        several[index]?.handled = sequence
+        return true
+    }
+
+    private func notices(of announcement: Announcement, for index: Int32) -> [Notice] {
+        let topics = topics(of: index)
+        return announcement.notices.filter { topics.contains($0.topic) }.map(\.notice)
+    }
+
+    private func answerPoll(_ index: Int32, _ announcement: Announcement) {
+        guard slots[index].pointee.phase == .poll else { return }
+        let messages = notices(of: announcement, for: index).map(\.json)
+        tally.deliveries[.poll, default: 0] += messages.count
+        answer(index, PollDialect.body(cursor: board.head, messages: messages))
+    }
+
+    // MARK: Data messages
+
+    /// Writes a sent message to every subscriber its target reaches.
+    func broadcast(_ message: DataMessage) {
+        for index in audience(of: message) {
+            let slot = slots[index]
+            switch slot.pointee.phase {
+            case .poll:
+                tally.deliveries[.poll, default: 0] += 1
+                answer(index, PollDialect.body(cursor: board.head, messages: CollectionOfOne(message.json)))
+            case .direct, .stream: deliver(message, to: index)
+            default: continue
+            }
+        }
+        releaseDoomed()
+    }
+
+    private func audience(of message: DataMessage) -> [Int32] {
+        if case .topic(let name) = message.target {
+            return board.index(of: name).map { members[Int($0.rawValue)] } ?? []
+        }
+        return (0..<slots.end).filter { index in
+            switch slots[index].pointee.phase {
+            case .direct, .stream, .poll: message.reaches(topics(of: index), on: board)
+            default: false
+            }
+        }
+    }
+
+    private func deliver(_ message: DataMessage, to index: Int32) {
+        if slots[index].pointee.hasBacklog {
+            if backlogs[index]?.data != nil { tally.coalesced += 1 }
+            backlogs[index]?.data = message
+            return
+        }
+        out.removeAll(keepingCapacity: true)
+        SSEDialect(isHTTP11: slots[index].pointee.isHTTP11).append(chunk: message.chunk, to: &out)
+        tally.deliveries[.sse, default: 0] += 1
+        write(out, to: index, through: board.headSequence)
+    }
+
+    // MARK: Writing
+
+    /// Sends bytes to a stream without a backlog; what does not fit becomes its backlog.
+    func write(_ bytes: [UInt8], to index: Int32, through sequence: CommitSequence) {
+        let sent = bytes.withUnsafeBytes { stalecast_send(slots[index].pointee.fd, $0.baseAddress, $0.count) }
+        if sent == bytes.count { return }
+        guard sent >= 0 || errno == EAGAIN else { return doom(index, .peerClosed) }
+        hold(Array(bytes.dropFirst(max(0, sent))), for: index, through: sequence)
+    }
+
+    private func hold(_ rest: [UInt8], for index: Int32, through sequence: CommitSequence) {
+        let slot = slots[index]
+        backlogs[index] = Backlog(bytes: rest, through: sequence, progress: wheel.now)
+        slot.pointee.hasBacklog = true
+        slot.pointee.phase = .stream
+        reschedule(index)
+    }
+
+    /// The socket takes bytes again: the rest of the broken write, then the newest of what came meanwhile.
+    func drainBacklog(_ index: Int32) {
+        guard var backlog = backlogs[index] else { return }
+        repeat {
+            let sent = backlog.bytes.withUnsafeBytes {
+                stalecast_send(slots[index].pointee.fd, $0.baseAddress! + backlog.offset, backlog.count)
+            }
+            if sent < 0 {
+                guard errno == EAGAIN else { return doom(index, .peerClosed) }
+                break
+            }
+            backlog.offset += sent
+            backlog.progress = wheel.now
+            if backlog.count > 0 { break }
+        } while refill(&backlog, index)
+        backlogs[index] = backlog
+        if backlog.count == 0 { endBacklog(index) } else { reschedule(index) }
+    }
+
+    /// Puts what the board says is owed now into an emptied backlog; false when nothing is.
+    private func refill(_ backlog: inout Backlog, _ index: Int32) -> Bool {
+        let debts = board.owed(to: topics(of: index), after: backlog.through)
+        guard !debts.isEmpty || backlog.data != nil else { return false }
+        let dialect = SSEDialect(isHTTP11: slots[index].pointee.isHTTP11)
+        out.removeAll(keepingCapacity: true)
+        dialect.append(debts.map { cache.notice(for: $0, on: board) }, to: &out)
+        if let data = backlog.data { dialect.append(chunk: data.chunk, to: &out) }
+        tally.deliveries[.sse, default: 0] += debts.count + (backlog.data == nil ? 0 : 1)
+        tally.coalesced += max(0, backlog.deferred - debts.count)
+        backlog = Backlog(bytes: out, through: board.headSequence, progress: backlog.progress)
+        return true
+    }
+
+    private func endBacklog(_ index: Int32) {
+        let slot = slots[index]
+        tally.coalesced += backlogs.removeValue(forKey: index)?.deferred ?? 0
+        slot.pointee.hasBacklog = false
+        slot.pointee.phase = slot.pointee.isHTTP11 && slot.pointee.topic >= 0 ? .direct : .stream
+        reschedule(index)
+    }
+}

@@ -1,0 +1,122 @@
+import StalecastHub
+import StalecastWire
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+extension Shard {
+    /// Enters a slot into its topics' member lists.
+    func subscribe(_ index: Int32, to topics: [TopicIndex]) {
+        let slot = slots[index]
+        if topics.count == 1 {
+            slot.pointee.topic = topics[0].rawValue
+            slot.pointee.position = join(topics[0], index)
+        } else {
+            slot.pointee.topic = StreamSlot.several
+            several[index] = SeveralTopics(topics: topics, positions: topics.map { join($0, index) })
+        }
+    }
+
+    private func join(_ topic: TopicIndex, _ index: Int32) -> Int32 {
+        members[Int(topic.rawValue)].append(index)
+        return Int32(members[Int(topic.rawValue)].count - 1)
+    }
+
+    /// The topics of a subscribed slot.
+    func topics(of index: Int32) -> [TopicIndex] {
+        let topic = slots[index].pointee.topic
+        if topic >= 0 { return [TopicIndex(rawValue: topic)] }
+        return several[index]?.topics ?? []
+    }
+
+    private func leaveTopics(_ index: Int32) {
+        let slot = slots[index]
+        if slot.pointee.topic >= 0 {
+            removeMember(TopicIndex(rawValue: slot.pointee.topic), slot.pointee.position)
+        } else if let joined = several.removeValue(forKey: index) {
+            for (topic, position) in zip(joined.topics, joined.positions) { removeMember(topic, position) }
+        }
+        slot.pointee.topic = StreamSlot.none
+    }
+
+    /// Fills the gap with the last member, which learns its new place.
+    private func removeMember(_ topic: TopicIndex, _ position: Int32) {
+        let last = members[Int(topic.rawValue)].removeLast()
+        guard Int(position) < members[Int(topic.rawValue)].count else { return }
+        members[Int(topic.rawValue)][Int(position)] = last
+        if slots[last].pointee.topic == StreamSlot.several {
+            guard let place = several[last]?.topics.firstIndex(of: topic) else { return }
+            several[last]?.positions[place] = position
+        } else {
+            slots[last].pointee.position = position
+        }
+    }
+
+    /// Takes a stream or a held poll out of its topics and out of the gauges.
+    func endSubscription(_ index: Int32) {
+        let slot = slots[index]
+        switch slot.pointee.phase {
+        case .direct, .stream: tally.streams -= 1
+        case .poll: tally.polls -= 1
+        default: return
+        }
+        leaveTopics(index)
+        backlogs[index] = nil
+        slot.pointee.hasBacklog = false
+        slot.pointee.phase = .head
+    }
+
+    /// Closes a connection and frees its slot. Never called while a member list is walked: see ``doom(_:_:)``.
+    func release(_ index: Int32, _ reason: DropReason?) {
+        let slot = slots[index]
+        guard slot.pointee.phase != .free else { return }
+        endSubscription(index)
+        wheel.remove(index, in: slots)
+        close(slot.pointee.fd)
+        ledger.leave(slot.pointee.address)
+        if let reason { tally.drops[reason, default: 0] += 1 }
+        slots.release(index)
+    }
+
+    /// Marks a connection for release after the walk that met it; until then it takes no more messages.
+    func doom(_ index: Int32, _ reason: DropReason) {
+        let slot = slots[index]
+        guard slot.pointee.phase != .doomed, slot.pointee.phase != .free else { return }
+        doomed.append((index, reason))
+        tally.streams -= 1
+        slot.pointee.phase = .doomed
+    }
+
+    func releaseDoomed() {
+        while let (index, reason) = doomed.popLast() {
+            leaveTopics(index)
+            backlogs[index] = nil
+            release(index, reason)
+        }
+    }
+
+    /// Subscribers by topic and transport.
+    func presence() -> Presence {
+        var presence = Presence()
+        for (topic, indexes) in members.enumerated() where !indexes.isEmpty {
+            let polls = indexes.count { slots[$0].pointee.phase == .poll }
+            let name = board[TopicIndex(topic)].name
+            if polls > 0 { presence.add(name, .poll, polls) }
+            if indexes.count > polls { presence.add(name, .sse, indexes.count - polls) }
+        }
+        return presence
+    }
+
+    /// Takes new bindings; subscribers of topics that are gone are ended.
+    func rebind(to board: TopicBoard) {
+        self.board = board
+        cache.removeAll()
+        growMembers()
+        for (topic, state) in board.topics.enumerated() where state.isRetired {
+            for index in members[topic] { end(index, .topicRetired) }
+        }
+    }
+}

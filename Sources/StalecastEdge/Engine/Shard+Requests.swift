@@ -1,0 +1,233 @@
+import CEpoll
+import StalecastHub
+import StalecastWire
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+extension Shard {
+    /// A descriptor became readable, writable, or lost its peer.
+    func ready(_ index: Int32, _ events: UInt32) {
+        let slot = slots[index]
+        let isGone = events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0
+        switch slot.pointee.phase {
+        case .free, .doomed: return
+        case .head: if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 || isGone { readHead(index) }
+        case .direct, .stream:
+            if isGone || events & EPOLLRDHUP.rawValue != 0 { return release(index, .peerClosed) }
+            if events & EPOLLIN.rawValue != 0, !discardInput(index) { return release(index, .peerClosed) }
+            if events & EPOLLOUT.rawValue != 0, slot.pointee.hasBacklog { drainBacklog(index) }
+        case .poll:
+            if isGone || events & EPOLLRDHUP.rawValue != 0 { return release(index, .peerClosed) }
+            if events & EPOLLIN.rawValue != 0 { slot.pointee.hasInput = true }
+        }
+    }
+
+    /// Nothing a client says on a stream matters, but it must not pile up. False when the peer ended.
+    private func discardInput(_ index: Int32) -> Bool {
+        let received = stalecast_discard(slots[index].pointee.fd, 1 << 16)
+        return received > 0 || (received < 0 && errno == EAGAIN)
+    }
+
+    /// Looks at the request without taking it: an ordinary one is served here, anything else goes to the Front.
+    func readHead(_ index: Int32) {
+        let slot = slots[index]
+        let fd = slot.pointee.fd
+        let count = stalecast_peek(fd, peekBuffer.baseAddress, peekBuffer.count)
+        if count <= 0 {
+            if count < 0 && errno == EAGAIN { return }
+            return release(index, .peerClosed)
+        }
+        let bytes = UnsafeBufferPointer(rebasing: peekBuffer[0..<count])
+        guard count < peekBuffer.count,
+            let request = Recogniser.recognise(bytes, maxTopics: settings.maxTopicsPerStream)
+        else { return giveToFront(index) }
+        catchUp(with: request.resume)
+        guard let topics = resolve(request.topics) else { return giveToFront(index) }
+        stalecast_discard(fd, count)
+        begin(index, request, topics)
+    }
+
+    private func giveToFront(_ index: Int32) {
+        let slot = slots[index]
+        let (fd, address, isRefused) = (slot.pointee.fd, slot.pointee.address, slot.pointee.isRefused)
+        tally.handedOver += 1
+        unwatch(fd)
+        wheel.remove(index, in: slots)
+        slots.release(index)
+        handOver(fd, address, isRefused)
+    }
+
+    private func resolve(_ names: [TopicName]) -> [TopicIndex]? {
+        var topics: [TopicIndex] = []
+        topics.reserveCapacity(names.count)
+        for name in names {
+            guard let topic = board.index(of: name) else { return nil }
+            topics.append(topic)
+        }
+        return topics
+    }
+
+    /// A client that comes from a shard that is a moment ahead is not from the future: wait for the hub's running
+    /// announcement and take what it posted here.
+    private func catchUp(with point: ResumePoint) {
+        guard let cursor = point.cursor.flatMap({ Cursor($0) }), cursor.epoch == board.epoch,
+            cursor.sequence > board.headSequence
+        else { return }
+        if hub.board.headSequence > board.headSequence { takeInbox() }
+    }
+
+    func adopt(_ adoption: Adoption) {
+        let index = claim(adoption.fd, adoption.address)
+        catchUp(with: adoption.request.resume)
+        guard let topics = resolve(adoption.request.topics), draining == nil else { return release(index, .drain) }
+        begin(index, adoption.request, topics)
+    }
+
+    private func begin(_ index: Int32, _ request: StreamRequest, _ topics: [TopicIndex]) {
+        let slot = slots[index]
+        wheel.remove(index, in: slots)
+        slot.pointee.isHTTP11 = request.isHTTP11
+        slot.pointee.keepAlive = request.keepAlive
+        if slot.pointee.isRefused { return refuse(index, request) }
+        switch request.kind {
+        case .events: beginStream(index, request, topics)
+        case .poll: beginPoll(index, request, topics)
+        }
+    }
+
+    // MARK: Streams
+
+    /// Registers first, then reads the state, then writes what is owed: nothing can fall between.
+    private func beginStream(_ index: Int32, _ request: StreamRequest, _ topics: [TopicIndex]) {
+        let slot = slots[index]
+        subscribe(index, to: topics)
+        slot.pointee.phase = request.isHTTP11 && topics.count == 1 ? .direct : .stream
+        tally.streams += 1
+        let dialect = SSEDialect(isHTTP11: request.isHTTP11)
+        let opening = board.opening(for: topics, from: request.resume)
+        out.removeAll(keepingCapacity: true)
+        let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
+        out.append(contentsOf: ResponseHead.stream(isHTTP11: request.isHTTP11, cors: cors, date: date.string()))
+        dialect.appendBeginning(retryMs: retryMs(), reset: opening.reset, epoch: board.epoch, to: &out)
+        let notices = opening.messages.map { cache.notice(for: $0, on: board) }
+        dialect.append(notices, to: &out)
+        appendSynced(request.isHTTP11)
+        tally.deliveries[.sse, default: 0] += notices.count
+        scheduleStream(index)
+        write(out, to: index, through: board.headSequence)
+    }
+
+    private func appendSynced(_ isHTTP11: Bool) {
+        guard isHTTP11 else { return out.append(contentsOf: SSEDialect.synced(board.head)) }
+        if syncedCache.sequence != board.headSequence {
+            syncedCache = (board.headSequence, ChunkEncoder.chunk(SSEDialect.synced(board.head)))
+        }
+        out.append(contentsOf: syncedCache.chunk)
+    }
+
+    private func scheduleStream(_ index: Int32) {
+        let slot = slots[index]
+        let life = settings.streamLifetime.milliseconds
+        slot.pointee.heartbeat = nextHeartbeat()
+        slot.pointee.deadline = wheel.now + TimerWheel.ticks(jittered(life, by: life / 5))
+        wheel.insert(index, due: min(slot.pointee.heartbeat, slot.pointee.deadline), in: slots)
+    }
+
+    func nextHeartbeat() -> Tick {
+        let interval = settings.heartbeat.milliseconds
+        return wheel.now + TimerWheel.ticks(jittered(interval, by: interval / 10))
+    }
+
+    private func jittered(_ value: Int, by spread: Int) -> Int {
+        Int.random(in: value - spread...value + spread, using: &random)
+    }
+
+    /// The reconnect delay for one client: the configured base and up to as much again.
+    func retryMs() -> Int {
+        let base = settings.retry.milliseconds
+        return Int.random(in: base...2 * base, using: &random)
+    }
+
+    // MARK: Polls
+
+    private func beginPoll(_ index: Int32, _ request: StreamRequest, _ topics: [TopicIndex]) {
+        let slot = slots[index]
+        slot.pointee.wantsNotModified = request.wantsNotModified
+        slot.pointee.origin = remember(request.origin)
+        let opening = board.opening(for: topics, from: request.resume)
+        if opening.reset != nil || !opening.messages.isEmpty {
+            let messages = opening.messages.map { cache.notice(for: $0, on: board).json }
+            tally.deliveries[.poll, default: 0] += messages.count
+            return answer(index, PollDialect.body(cursor: opening.head, messages: messages, reset: opening.reset))
+        }
+        let hold = PollDialect.holdMs(wanted: request.waitMs, settings: settings, random: &random)
+        if hold == 0 { return answerEmpty(index) }
+        subscribe(index, to: topics)
+        slot.pointee.phase = .poll
+        tally.polls += 1
+        slot.pointee.deadline = wheel.now + TimerWheel.ticks(hold)
+        wheel.insert(index, due: slot.pointee.deadline, in: slots)
+    }
+
+    /// Only allowed origins are remembered, so the list cannot grow by what clients send.
+    private func remember(_ origin: String?) -> UInt8 {
+        guard let origin, settings.allowedOrigins.contains(origin) else { return 0 }
+        if let place = origins.firstIndex(of: origin) { return UInt8(place) }
+        guard origins.count < 255 else { return 0 }
+        origins.append(origin)
+        return UInt8(origins.count - 1)
+    }
+
+    /// A poll whose time is up.
+    func answerEmpty(_ index: Int32) {
+        let body = PollDialect.body(cursor: board.head, messages: EmptyCollection())
+        answer(index, body, status: slots[index].pointee.wantsNotModified ? 304 : 200)
+    }
+
+    /// Answers a poll and returns its connection to the head state, or closes it.
+    func answer(_ index: Int32, _ body: [UInt8], status: Int = 200) {
+        let slot = slots[index]
+        endSubscription(index)
+        wheel.remove(index, in: slots)
+        let keepAlive = slot.pointee.keepAlive && draining == nil
+        let origin = slot.pointee.origin == 0 ? nil : origins[Int(slot.pointee.origin)]
+        let response = ResponseHead.response(
+            status: status, fields: PollDialect.etagField(board.head),
+            cors: ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins), date: date.string(),
+            keepAlive: keepAlive, isHTTP11: slot.pointee.isHTTP11, body: body)
+        let isWhole = response.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
+            == response.count
+        guard isWhole else { return release(index, .writeStall) }
+        keepAlive ? awaitNextRequest(index) : release(index, nil)
+    }
+
+    private func awaitNextRequest(_ index: Int32) {
+        let slot = slots[index]
+        slot.pointee.phase = .head
+        slot.pointee.origin = 0
+        wheel.insert(index, due: wheel.now + TimerWheel.ticks(settings.idleTimeout.milliseconds), in: slots)
+        guard slot.pointee.hasInput else { return }
+        slot.pointee.hasInput = false
+        readHead(index)
+    }
+
+    // MARK: Refusals
+
+    /// Over a cap. Browsers never come back after a refusal by status, so a stream is opened and ended with a delay.
+    private func refuse(_ index: Int32, _ request: StreamRequest) {
+        let response: [UInt8]
+        let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
+        if request.kind == .events {
+            response = Refusals.stream(
+                isHTTP11: request.isHTTP11, cors: cors, retryMs: 5 * retryMs(), date: date.string())
+        } else {
+            response = Refusals.overloaded(cors: cors, retrySeconds: 5 * retryMs() / 1000, date: date.string())
+        }
+        _ = response.withUnsafeBytes { stalecast_send(slots[index].pointee.fd, $0.baseAddress, $0.count) }
+        release(index, nil)
+    }
+}

@@ -1,0 +1,107 @@
+import CEpoll
+import Logging
+import StalecastHub
+import StalecastWire
+
+extension Shard {
+    /// Puts a stream back in the wheel for whatever comes first: heartbeat, end of life, or the write-stall limit.
+    func reschedule(_ index: Int32) {
+        let slot = slots[index]
+        wheel.remove(index, in: slots)
+        var due = min(slot.pointee.heartbeat, slot.pointee.deadline)
+        if slot.pointee.hasBacklog, let backlog = backlogs[index] { due = min(due, stallDeadline(backlog)) }
+        wheel.insert(index, due: due, in: slots)
+    }
+
+    private func stallDeadline(_ backlog: Backlog) -> Tick {
+        backlog.progress + TimerWheel.ticks(settings.writeStallLimit.milliseconds)
+    }
+
+    /// A slot's tick has come; it is no longer in the wheel.
+    func timerFired(_ index: Int32) {
+        let slot = slots[index]
+        switch slot.pointee.phase {
+        case .free, .doomed: return
+        case .head: release(index, draining == nil ? headReason(index) : .drain)
+        case .poll: answerEmpty(index)
+        case .direct, .stream: streamTimerFired(index)
+        }
+    }
+
+    /// A connection that never completed a head is slow; one that had a poll before is merely idle.
+    private func headReason(_ index: Int32) -> DropReason {
+        slots[index].pointee.deadline == 0 ? .headerTimeout : .idle
+    }
+
+    private func streamTimerFired(_ index: Int32) {
+        let slot = slots[index]
+        if let backlog = backlogs[index], slot.pointee.hasBacklog, stallDeadline(backlog) <= wheel.now {
+            logger.debug("stream closed", metadata: ["reason": "write_stall", "shard": "\(number)"])
+            return release(index, .writeStall)
+        }
+        if slot.pointee.deadline <= wheel.now { return end(index, draining == nil ? .lifetime : .drain) }
+        if slot.pointee.heartbeat <= wheel.now {
+            slot.pointee.heartbeat = nextHeartbeat()
+            if !slot.pointee.hasBacklog { beat(index) }
+            if slot.pointee.phase == .doomed { return }
+        }
+        reschedule(index)
+    }
+
+    private func beat(_ index: Int32) {
+        tally.heartbeats += 1
+        let isHTTP11 = slots[index].pointee.isHTTP11
+        write(isHTTP11 ? SSEDialect.heartbeatChunk : SSEDialect.heartbeatPlain, to: index, through: board.headSequence)
+    }
+
+    // MARK: Ends
+
+    /// Ends a stream cleanly, with a delay to come back after; a poll is answered; another connection is closed.
+    func end(_ index: Int32, _ reason: DropReason) {
+        let slot = slots[index]
+        switch slot.pointee.phase {
+        case .poll: answerEmpty(index)
+        case .direct, .stream:
+            if !slot.pointee.hasBacklog { sendEnd(index) }
+            release(index, reason)
+        default: release(index, reason)
+        }
+    }
+
+    private func sendEnd(_ index: Int32) {
+        let slot = slots[index]
+        out.removeAll(keepingCapacity: true)
+        let retry = draining == nil ? retryMs() : drainRetryMs()
+        SSEDialect(isHTTP11: slot.pointee.isHTTP11).appendEnd(retryMs: retry, to: &out)
+        _ = out.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
+    }
+
+    /// Everybody comes back at once after a restart: half a millisecond apart on average, and never before the
+    /// restart is likely over, because some clients give up when they are refused.
+    private func drainRetryMs() -> Int {
+        retryMs() + Int.random(in: 0...max(1000, slots.used / 2), using: &random)
+    }
+
+    func drain(over milliseconds: Int, done: @escaping @Sendable () -> Void) {
+        stopListening()
+        draining = (done, wheel.now + TimerWheel.ticks(milliseconds + 2000))
+        for index in 0..<slots.end {
+            switch slots[index].pointee.phase {
+            case .free, .doomed: continue
+            case .head: release(index, .drain)
+            case .poll, .direct, .stream:
+                let wait = Int.random(in: 0...max(1, milliseconds), using: &random)
+                slots[index].pointee.deadline = wheel.now + TimerWheel.ticks(wait)
+                reschedule(index)
+            }
+        }
+    }
+
+    /// Tells that the drain is over when nothing is left, or when its time is up whatever is left.
+    func finishDrainIfDone() {
+        guard let draining, slots.used == 0 || wheel.now >= draining.deadline else { return }
+        for index in 0..<slots.end where slots[index].pointee.phase != .free { release(index, .drain) }
+        self.draining = nil
+        draining.done()
+    }
+}

@@ -1,0 +1,109 @@
+import CEpoll
+import Logging
+import StalecastHub
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// The stream engine: one shard and one thread per core, all listening on one address.
+final class StreamEngine: Sendable {
+    let shards: [Shard]
+    let port: UInt16
+    private let next = Atomic<Int>(0)
+
+    /// Sockets' send buffer in bytes: what the kernel may hold for one stalled reader (it doubles the number).
+    static let sendBuffer = 16_384
+    static let backlog: Int32 = 4096
+    /// Unacknowledged data for so long means a dead peer (`TCP_USER_TIMEOUT`), in milliseconds.
+    static let userTimeoutMs: UInt32 = 30_000
+
+    init(
+        host: String, port: UInt16, threads: Int, hub: Hub, ledger: AddressLedger, settings: EdgeSettings,
+        logger: Logger, handOver: @escaping @Sendable (Int32, UInt64, Bool) -> Void
+    ) throws(EdgeError) {
+        let listeners = try Listeners.open(host: host, port: port, count: threads)
+        self.port = stalecast_local_port(listeners[0])
+        var shards: [Shard] = []
+        for (number, listener) in listeners.enumerated() {
+            shards.append(
+                try Shard(
+                    number: number, listener: listener, hub: hub, ledger: ledger, settings: settings, logger: logger,
+                    handOver: handOver))
+        }
+        self.shards = shards
+    }
+
+    /// Joins the hub and starts the threads. `ended` is called by each thread when its loop is left.
+    func start(ended: @escaping @Sendable () -> Void) {
+        for shard in shards {
+            shard.attach()
+            EngineThread.run(name: "edge-\(shard.number)") {
+                shard.run()
+                ended()
+            }
+        }
+    }
+
+    func post(_ event: ShardEvent) {
+        for shard in shards { shard.post(event) }
+    }
+
+    /// Gives a connection to the shards in turn.
+    func adopt(_ adoption: Adoption) {
+        let turn = next.wrappingAdd(1, ordering: .relaxed).oldValue
+        shards[turn % shards.count].post(.adopt(adoption))
+    }
+}
+
+/// Listening sockets that share one port.
+enum Listeners {
+    /// Opens `count` sockets with `SO_REUSEPORT`. Since that would let a second daemon of the same user share the
+    /// port unnoticed, the port must first be free for a socket without it.
+    static func open(host: String, port: UInt16, count: Int) throws(EdgeError) -> [Int32] {
+        let isIPv6 = host.contains(":")
+        let probe = try listen(host, port, isIPv6, share: false)
+        let free = stalecast_local_port(probe)
+        close(probe)
+        var listeners: [Int32] = []
+        for _ in 0..<count { listeners.append(try listen(host, free, isIPv6, share: true)) }
+        return listeners
+    }
+
+    private static func listen(_ host: String, _ port: UInt16, _ isIPv6: Bool, share: Bool) throws(EdgeError) -> Int32 {
+        let fd = stalecast_listen(
+            host, port, isIPv6, share, StreamEngine.backlog, StreamEngine.userTimeoutMs,
+            Int32(StreamEngine.sendBuffer))
+        guard fd < 0 else { return fd }
+        if errno == EINVAL { throw .badAddress(host) }
+        throw .cannotListen(address: isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)", errno: errno)
+    }
+}
+
+/// A named thread of its own for a loop that blocks.
+enum EngineThread {
+    private final class Body {
+        let name: String
+        let work: @Sendable () -> Void
+        init(name: String, work: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.work = work
+        }
+    }
+
+    static func run(name: String, _ work: @escaping @Sendable () -> Void) {
+        let body = Unmanaged.passRetained(Body(name: name, work: work))
+        var thread = pthread_t()
+        let error = pthread_create(&thread, nil, { raw in
+            let body = Unmanaged<Body>.fromOpaque(raw!).takeRetainedValue()
+            stalecast_name_thread(body.name)
+            body.work()
+            return nil
+        }, body.toOpaque())
+        precondition(error == 0, "no thread can be made: \(error)")
+        pthread_detach(thread)
+    }
+}

@@ -1,0 +1,230 @@
+import NIOCore
+import NIOHTTP1
+import StalecastHub
+import StalecastWire
+
+/// One connection of the Front: collects a request, answers it, holds its stream or poll, or gives it to the engine.
+///
+/// `@unchecked Sendable`: confined to the channel's event loop; the drain's timer hops there with it.
+final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = ByteBuffer
+
+    private enum State {
+        case waiting
+        case receiving(HTTPRequestHead, body: [UInt8])
+        case holding(FrontSubscriber)
+        case closed
+    }
+
+    private let shard: FrontShard
+    private let budget: HeadBudget
+    private let peer: FrontPeer
+    private var state = State.waiting
+    private var context: ChannelHandlerContext?
+    private var deadline: Scheduled<Void>?
+    /// Parts of pipelined requests that came while a poll is held.
+    private var queued: [HTTPServerRequestPart] = []
+    private var isServing = false
+    private var isFirstRequest = true
+    private static let maxQueuedParts = 64
+
+    init(shard: FrontShard, budget: HeadBudget, peer: FrontPeer) {
+        self.shard = shard
+        self.budget = budget
+        self.peer = peer
+        budget.requestBegan = { [unowned self] in arm(shard.settings.headerTimeout, .headerTimeout) }
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        shard.connections[ObjectIdentifier(self)] = self
+        arm(shard.settings.headerTimeout, .headerTimeout)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) { wasClosed() }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        wasClosed()
+        self.context = nil
+    }
+
+    private func wasClosed() {
+        if case .closed = state { return }
+        if case .holding(let subscriber) = state { subscriber.leave(.peerClosed) }
+        state = .closed
+        deadline?.cancel()
+        shard.connections[ObjectIdentifier(self)] = nil
+        peer.release()
+    }
+
+    // MARK: Requests
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let part = unwrapInboundIn(data)
+        if isHolding || isServing || !queued.isEmpty {
+            queued.append(part)
+            if queued.count > Self.maxQueuedParts { close() }
+        } else {
+            take(part)
+        }
+    }
+
+    private func take(_ part: HTTPServerRequestPart) {
+        switch (part, state) {
+        case (.head(let head), .waiting):
+            budget.headEnded()
+            state = .receiving(head, body: [])
+        case (.body(let bytes), .receiving(let head, var body)):
+            body.append(contentsOf: bytes.readableBytesView)
+            guard body.count <= shard.settings.maxBodyBytes else {
+                return refuse(Refusal(status: 413, sentence: "the body is too large"))
+            }
+            state = .receiving(head, body: body)
+        case (.end, .receiving(let head, let body)):
+            budget.requestEnded()
+            deadline?.cancel()
+            state = .waiting
+            serve(FrontRequest(head: head, body: body))
+        default: return
+        }
+    }
+
+    private func serve(_ request: FrontRequest) {
+        if peer.isRefused { return refuseForCapacity(request) }
+        route(request)
+    }
+
+    private func route(_ request: FrontRequest) {
+        guard case .waiting = state else { return }
+        switch FrontRouter(board: shard.board, settings: shard.settings).route(request) {
+        case .respond(let response): respond(response, to: request)
+        case .subscribe(let subscription):
+            if request.head.method == .HEAD { return respondToHead(of: subscription, request) }
+            subscribe(subscription)
+        }
+    }
+
+    private func subscribe(_ request: StreamRequest) {
+        if queued.isEmpty, peer.promote(request) { return promoted() }
+        guard shard.isAhead(request.resume) else { return hold(request) }
+        // The announcements this client has already seen are queued on this loop: take them first.
+        isServing = true
+        shard.loop.assumeIsolated().execute { [self] in
+            isServing = false
+            if case .waiting = state { hold(request) }
+            resume()
+        }
+    }
+
+    private func hold(_ request: StreamRequest) {
+        let topics = request.topics.compactMap(shard.board.index(of:))
+        let subscriber = FrontSubscriber(request, topics: topics, shard: shard, connection: self)
+        state = .holding(subscriber)
+        subscriber.begin()
+    }
+
+    /// The engine owns a duplicate of the descriptor now; this channel only lets go of its own.
+    private func promoted() {
+        state = .closed
+        deadline?.cancel()
+        shard.connections[ObjectIdentifier(self)] = nil
+        context?.close(promise: nil)
+    }
+
+    // MARK: Answers
+
+    private func respond(_ response: FrontResponse, to request: FrontRequest) {
+        let keepAlive = request.head.isKeepAlive && response.status < 500 && !shard.isDraining
+        let cors = ResponseHead.corsFields(origin: request.origin, allowed: shard.settings.allowedOrigins)
+        send(
+            ResponseHead.response(
+                status: response.status, type: response.type, fields: response.fields, cors: cors,
+                date: shard.date.string(), keepAlive: keepAlive, isHTTP11: request.isHTTP11, body: response.body,
+                bodyless: request.head.method == .HEAD))
+        finished(keepAlive: keepAlive)
+    }
+
+    private func respondToHead(of subscription: StreamRequest, _ request: FrontRequest) {
+        let cors = ResponseHead.corsFields(origin: request.origin, allowed: shard.settings.allowedOrigins)
+        if subscription.kind == .events {
+            send(ResponseHead.stream(isHTTP11: request.isHTTP11, cors: cors, date: shard.date.string()))
+            return finished(keepAlive: request.head.isKeepAlive && request.isHTTP11)
+        }
+        respond(FrontResponse(fields: PollDialect.etagField(shard.board.head)), to: request)
+    }
+
+    private func refuseForCapacity(_ request: FrontRequest) {
+        let cors = ResponseHead.corsFields(origin: request.origin, allowed: shard.settings.allowedOrigins)
+        let (date, retry) = (shard.date.string(), 5 * shard.retryMs())
+        if request.path == "/v1/events", request.head.method == .GET {
+            send(Refusals.stream(isHTTP11: request.isHTTP11, cors: cors, retryMs: retry, date: date))
+        } else {
+            send(Refusals.overloaded(cors: cors, retrySeconds: retry / 1000, date: date))
+        }
+        close()
+    }
+
+    /// Not HTTP, or not within the limits: an answer if none has begun, then the end of the connection.
+    private func refuse(_ refusal: Refusal) {
+        if !isHolding {
+            send(
+                ResponseHead.response(
+                    status: refusal.status, date: shard.date.string(), keepAlive: false,
+                    body: ResponseHead.error(refusal)))
+        }
+        shard.tally.drops[.badRequest, default: 0] += 1
+        close()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        switch error {
+        case is HeadTooLarge: refuse(Refusal(status: 431, sentence: "the request head is too large"))
+        case is HTTPParserError: refuse(.badRequest("this is not HTTP"))
+        default: close()
+        }
+    }
+
+    // MARK: What a subscriber needs
+
+    var isHolding: Bool { if case .holding = state { true } else { false } }
+    var isWritable: Bool { context?.channel.isWritable ?? false }
+
+    func send(_ bytes: [UInt8]) {
+        guard let context else { return }
+        context.writeAndFlush(wrapOutboundOut(context.channel.allocator.buffer(bytes: bytes)), promise: nil)
+    }
+
+    /// An answer was written: the connection waits for the next request, or ends.
+    func finished(keepAlive: Bool) {
+        guard keepAlive else { return close() }
+        if case .closed = state { return }
+        state = .waiting
+        arm(shard.settings.idleTimeout, .idle)
+        resume()
+    }
+
+    private func resume() {
+        while !queued.isEmpty, !isHolding, !isServing {
+            if case .closed = state { return }
+            take(queued.removeFirst())
+        }
+    }
+
+    func close() { context?.close(promise: nil) }
+
+    func drain() { if case .holding(let subscriber) = state { subscriber.end(.drain) } }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable, case .holding(let subscriber) = state { subscriber.becameWritable() }
+    }
+
+    private func arm(_ time: Duration, _ reason: DropReason) {
+        deadline?.cancel()
+        deadline = shard.loop.assumeIsolated().scheduleTask(in: .milliseconds(Int64(time.milliseconds))) {
+            [weak self] in
+            guard let self else { return }
+            shard.tally.drops[reason, default: 0] += 1
+            close()
+        }
+    }
+}

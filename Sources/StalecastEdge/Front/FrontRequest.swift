@@ -1,0 +1,50 @@
+import NIOCore
+import NIOHTTP1
+import StalecastHub
+import StalecastWire
+
+/// A complete request as the Front has parsed it.
+struct FrontRequest {
+    let head: HTTPRequestHead
+    let body: [UInt8]
+
+    var isHTTP11: Bool { head.version.major == 1 && head.version.minor >= 1 }
+    var path: Substring { head.uri.prefix { $0 != "?" && $0 != "#" } }
+    var query: Substring { head.uri.drop { $0 != "?" }.dropFirst().prefix { $0 != "#" } }
+    var origin: String? { head.headers.first(name: "origin") }
+
+    /// Why HTTP itself forbids serving the request; nil when it does not.
+    var violation: Refusal? {
+        let hosts = head.headers[canonicalForm: "host"].count
+        if hosts > 1 || (hosts == 0 && isHTTP11) || (hosts == 0 && !head.headers["host"].isEmpty) {
+            return .badRequest("exactly one Host header is needed")
+        }
+        return head.uri.hasPrefix("/") ? nil : .badRequest("the request target must be a path")
+    }
+
+    var streamHeaders: StreamHeaders {
+        StreamHeaders(
+            lastEventID: head.headers.first(name: "last-event-id"), origin: origin,
+            ifNoneMatch: head.headers.first(name: "if-none-match"), isHTTP11: isHTTP11,
+            keepAlive: head.isKeepAlive)
+    }
+}
+
+/// What the Front does with a request.
+enum FrontOutcome {
+    case respond(FrontResponse)
+    case subscribe(StreamRequest)
+}
+
+/// A finished answer of the Front.
+struct FrontResponse {
+    var status = 200
+    var type = "application/json"
+    /// Whole header lines ending in CRLF.
+    var fields = ""
+    var body: [UInt8] = []
+
+    static func refused(_ refusal: Refusal) -> FrontResponse {
+        FrontResponse(status: refusal.status, body: ResponseHead.error(refusal))
+    }
+}

@@ -1,0 +1,143 @@
+import CEpoll
+import NIOCore
+import StalecastHub
+import StalecastWire
+import Synchronization
+
+/// The subscribers the Front itself holds on one event loop: the subscriber protocol's second implementation, over
+/// NIO channels, for systems without epoll and for connections the engine cannot own.
+///
+/// `@unchecked Sendable`: all state but `published` and `turnedAt` is touched on `loop` only.
+final class FrontShard: @unchecked Sendable {
+    let loop: any EventLoop
+    let hub: Hub
+    private let published = Mutex(EdgeTally())
+    private let turnedAt = Atomic<UInt64>(stalecast_monotonic_ns())
+
+    private(set) var board: TopicBoard
+    var settings: EdgeSettings
+    var cache = NoticeCache()
+    var random = SystemRandomNumberGenerator()
+    var date = HTTPDate()
+    var tally = EdgeTally()
+    private var members: [TopicIndex: [ObjectIdentifier: FrontSubscriber]] = [:]
+    /// Connections of any kind on this loop, for the drain.
+    var connections: [ObjectIdentifier: FrontConnection] = [:]
+    private(set) var isDraining = false
+
+    init(loop: any EventLoop, hub: Hub, settings: EdgeSettings) {
+        self.loop = loop
+        self.hub = hub
+        self.settings = settings
+        board = hub.board
+    }
+
+    /// Joins the hub and starts the loop's watch.
+    func attach() -> EventLoopFuture<Void> {
+        loop.submit { [self] in
+            board = hub.attach { [self] event in loop.execute { self.handle(event) } }
+            loop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(250)) { [self] _ in
+                turnedAt.store(stalecast_monotonic_ns(), ordering: .relaxed)
+                publish()
+            }
+        }
+    }
+
+    var lastTally: EdgeTally { published.withLock { $0 } }
+    var lastTurn: UInt64 { turnedAt.load(ordering: .relaxed) }
+
+    private func publish() { published.withLock { $0 = tally } }
+
+    // MARK: Membership
+
+    func join(_ subscriber: FrontSubscriber) {
+        for topic in subscriber.topics { members[topic, default: [:]][ObjectIdentifier(subscriber)] = subscriber }
+        if subscriber.isPoll { tally.polls += 1 } else { tally.streams += 1 }
+        publish()
+    }
+
+    func leave(_ subscriber: FrontSubscriber, _ reason: DropReason?) {
+        for topic in subscriber.topics { members[topic]?[ObjectIdentifier(subscriber)] = nil }
+        if subscriber.isPoll { tally.polls -= 1 } else { tally.streams -= 1 }
+        if let reason { tally.drops[reason, default: 0] += 1 }
+        publish()
+    }
+
+    private func subscribers(of topics: some Sequence<TopicIndex>) -> [ObjectIdentifier: FrontSubscriber] {
+        var union: [ObjectIdentifier: FrontSubscriber] = [:]
+        for topic in topics { union.merge(members[topic] ?? [:]) { first, _ in first } }
+        return union
+    }
+
+    func presence() -> Presence {
+        var presence = Presence()
+        for (topic, subscribers) in members {
+            for subscriber in subscribers.values { presence.add(board[topic].name, subscriber.isPoll ? .poll : .sse) }
+        }
+        return presence
+    }
+
+    // MARK: Events
+
+    private func handle(_ event: HubEvent) {
+        switch event {
+        case .announcement(let announcement): broadcast(announcement)
+        case .data(let message): broadcast(message)
+        case .rebound(let board): rebind(to: board)
+        }
+        publish()
+    }
+
+    private func broadcast(_ announcement: Announcement) {
+        board.apply(announcement)
+        for subscriber in subscribers(of: announcement.notices.map(\.topic)).values {
+            let notices = announcement.notices.filter { subscriber.topics.contains($0.topic) }.map(\.notice)
+            subscriber.offer(notices, through: announcement.change.sequence)
+            let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
+            tally.publishToWritten.record(seconds: Double(elapsed) / 1e9)
+        }
+    }
+
+    private func broadcast(_ message: DataMessage) {
+        for subscriber in subscribers(of: members.keys).values where message.reaches(subscriber.topics, on: board) {
+            subscriber.offer(message)
+        }
+    }
+
+    private func rebind(to board: TopicBoard) {
+        self.board = board
+        cache.removeAll()
+        let retired = members.keys.filter { board[$0].isRetired }
+        for subscriber in subscribers(of: retired).values { subscriber.end(.topicRetired) }
+    }
+
+    /// A client from a shard that is a moment ahead is not from the future: the state as of now may only be ahead
+    /// of this loop's by events already queued behind the caller, so its answer waits for them.
+    func isAhead(_ point: ResumePoint) -> Bool {
+        guard let cursor = point.cursor.flatMap({ Cursor($0) }), cursor.epoch == board.epoch else { return false }
+        return cursor.sequence > board.headSequence && cursor.sequence <= hub.board.headSequence
+    }
+
+    // MARK: Drain
+
+    func drain(over milliseconds: Int) {
+        isDraining = true
+        for connection in connections.values {
+            guard connection.isHolding else {
+                connection.close()
+                continue
+            }
+            let wait = Int.random(in: 0...max(1, milliseconds), using: &random)
+            loop.scheduleTask(in: .milliseconds(Int64(wait))) { connection.drain() }
+        }
+    }
+
+    func closeAll() {
+        for connection in connections.values { connection.close() }
+    }
+
+    func retryMs() -> Int {
+        let base = settings.retry.milliseconds
+        return Int.random(in: base...2 * base, using: &random)
+    }
+}

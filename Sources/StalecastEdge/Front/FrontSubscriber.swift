@@ -1,0 +1,203 @@
+import NIOCore
+import StalecastHub
+import StalecastWire
+
+/// A stream or poll held through a NIO channel; confined to its event loop.
+///
+/// Newest wins: while the channel is not writable nothing is queued, and when it is again the board says what the
+/// newest of each topic is.
+final class FrontSubscriber {
+    let topics: [TopicIndex]
+    let isPoll: Bool
+    private let request: StreamRequest
+    private let shard: FrontShard
+    private unowned let connection: FrontConnection
+    private var through: CommitSequence = 0
+    private var isBehind = false
+    private var deferred = 0
+    private var data: DataMessage?
+    /// End of a stream's life or of a poll's wait.
+    private var deadline: Scheduled<Void>?
+    private var heartbeat: Scheduled<Void>?
+    private var stallTimer: Scheduled<Void>?
+    private var isEnded = false
+
+    init(_ request: StreamRequest, topics: [TopicIndex], shard: FrontShard, connection: FrontConnection) {
+        self.request = request
+        self.topics = topics
+        self.shard = shard
+        self.connection = connection
+        isPoll = request.kind == .poll
+    }
+
+    private var dialect: SSEDialect { SSEDialect(isHTTP11: request.isHTTP11) }
+
+    private var cors: String {
+        ResponseHead.corsFields(origin: request.origin, allowed: shard.settings.allowedOrigins)
+    }
+
+    /// Registers first, then reads the state and writes what is owed.
+    func begin() {
+        shard.join(self)
+        let opening = shard.board.opening(for: topics, from: request.resume)
+        if isPoll { return beginPoll(opening) }
+        var out = ResponseHead.stream(isHTTP11: request.isHTTP11, cors: cors, date: shard.date.string())
+        dialect.appendBeginning(retryMs: shard.retryMs(), reset: opening.reset, epoch: shard.board.epoch, to: &out)
+        let notices = opening.messages.map { shard.cache.notice(for: $0, on: shard.board) }
+        dialect.append(notices, to: &out)
+        dialect.append(SSEDialect.synced(opening.head), to: &out)
+        shard.tally.deliveries[.sse, default: 0] += notices.count
+        scheduleStream()
+        write(out, through: opening.head.sequence)
+    }
+
+    private func scheduleStream() {
+        let life = shard.settings.streamLifetime.milliseconds
+        deadline = schedule(jittered(life, by: life / 5)) { $0.end(.lifetime) }
+        scheduleHeartbeat()
+    }
+
+    private func scheduleHeartbeat() {
+        let interval = shard.settings.heartbeat.milliseconds
+        heartbeat = schedule(jittered(interval, by: interval / 10)) { subscriber in
+            if !subscriber.isBehind {
+                subscriber.shard.tally.heartbeats += 1
+                let isHTTP11 = subscriber.request.isHTTP11
+                subscriber.write(
+                    isHTTP11 ? SSEDialect.heartbeatChunk : SSEDialect.heartbeatPlain, through: subscriber.through)
+            }
+            subscriber.scheduleHeartbeat()
+        }
+    }
+
+    private func jittered(_ value: Int, by spread: Int) -> Int {
+        Int.random(in: value - spread...value + spread, using: &shard.random)
+    }
+
+    private func schedule(_ milliseconds: Int, _ action: @escaping (FrontSubscriber) -> Void) -> Scheduled<Void> {
+        shard.loop.assumeIsolated().scheduleTask(in: .milliseconds(Int64(milliseconds))) { [weak self] in
+            guard let self, !isEnded else { return }
+            action(self)
+        }
+    }
+
+    // MARK: Messages
+
+    func offer(_ notices: [Notice], through sequence: CommitSequence) {
+        if isPoll { return answer(notices.map(\.json)) }
+        guard !isBehind else {
+            deferred += 1
+            return
+        }
+        var out: [UInt8] = []
+        dialect.append(notices, to: &out)
+        shard.tally.deliveries[.sse, default: 0] += notices.count
+        write(out, through: sequence)
+    }
+
+    func offer(_ message: DataMessage) {
+        if isPoll { return answer([message.json]) }
+        guard !isBehind else {
+            if data != nil { shard.tally.coalesced += 1 }
+            data = message
+            return
+        }
+        var out: [UInt8] = []
+        dialect.append(chunk: message.chunk, to: &out)
+        shard.tally.deliveries[.sse, default: 0] += 1
+        write(out, through: through)
+    }
+
+    private func write(_ bytes: [UInt8], through sequence: CommitSequence) {
+        through = sequence
+        connection.send(bytes)
+        if !connection.isWritable { fellBehind() }
+    }
+
+    private func fellBehind() {
+        guard !isBehind, !isEnded else { return }
+        isBehind = true
+        shard.tally.stalled += 1
+        let limit = Int64(shard.settings.writeStallLimit.milliseconds)
+        stallTimer = shard.loop.assumeIsolated().scheduleTask(in: .milliseconds(limit)) { [weak self] in
+            guard let self, isBehind, !isEnded else { return }
+            leave(.writeStall)
+            connection.close()
+        }
+    }
+
+    /// The channel takes bytes again.
+    func becameWritable() {
+        guard isBehind, !isEnded else { return }
+        caughtUp()
+        let debts = shard.board.owed(to: topics, after: through)
+        shard.tally.coalesced += max(0, deferred - debts.count)
+        deferred = 0
+        guard !debts.isEmpty || data != nil else { return }
+        var out: [UInt8] = []
+        dialect.append(debts.map { shard.cache.notice(for: $0, on: shard.board) }, to: &out)
+        if let data { dialect.append(chunk: data.chunk, to: &out) }
+        shard.tally.deliveries[.sse, default: 0] += debts.count + (data == nil ? 0 : 1)
+        data = nil
+        write(out, through: shard.board.headSequence)
+    }
+
+    private func caughtUp() {
+        isBehind = false
+        shard.tally.stalled -= 1
+        stallTimer?.cancel()
+        stallTimer = nil
+    }
+
+    // MARK: Polls
+
+    private func beginPoll(_ opening: Opening) {
+        if opening.reset != nil || !opening.messages.isEmpty {
+            let messages = opening.messages.map { shard.cache.notice(for: $0, on: shard.board).json }
+            return answer(messages, reset: opening.reset)
+        }
+        let hold = PollDialect.holdMs(wanted: request.waitMs, settings: shard.settings, random: &shard.random)
+        if hold == 0 { return answer([]) }
+        deadline = schedule(hold) { $0.answer([]) }
+    }
+
+    private func answer(_ messages: [[UInt8]], reset: ResetReason? = nil) {
+        let isEmpty = messages.isEmpty && reset == nil
+        let head = shard.board.head
+        shard.tally.deliveries[.poll, default: 0] += messages.count
+        leave(nil)
+        let keepAlive = request.keepAlive && !shard.isDraining
+        connection.send(
+            ResponseHead.response(
+                status: isEmpty && request.wantsNotModified ? 304 : 200, fields: PollDialect.etagField(head),
+                cors: cors, date: shard.date.string(), keepAlive: keepAlive, isHTTP11: request.isHTTP11,
+                body: PollDialect.body(cursor: head, messages: messages, reset: reset)))
+        connection.finished(keepAlive: keepAlive)
+    }
+
+    // MARK: Ends
+
+    /// Ends a stream cleanly with a delay to come back after; answers a poll.
+    func end(_ reason: DropReason) {
+        guard !isEnded else { return }
+        if isPoll { return answer([]) }
+        if !isBehind {
+            var out: [UInt8] = []
+            let extra = shard.isDraining ? Int.random(in: 0...1000, using: &shard.random) : 0
+            dialect.appendEnd(retryMs: shard.retryMs() + extra, to: &out)
+            connection.send(out)
+        }
+        leave(reason)
+        connection.close()
+    }
+
+    /// Takes the subscriber out of the shard; nothing is written any more.
+    func leave(_ reason: DropReason?) {
+        guard !isEnded else { return }
+        isEnded = true
+        deadline?.cancel()
+        heartbeat?.cancel()
+        if isBehind { caughtUp() }
+        shard.leave(self, reason)
+    }
+}

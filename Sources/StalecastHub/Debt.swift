@@ -1,0 +1,72 @@
+package import StalecastWire
+
+/// One message a subscriber is owed: the newest of a topic's line, seen from the version the subscriber holds.
+package struct Debt: Sendable, Hashable {
+    package let topic: TopicIndex
+    package let line: Int
+    package let sequence: CommitSequence
+    /// nil when it is not known what the subscriber holds.
+    package let since: VersionNumber?
+}
+
+extension TopicBoard {
+    /// The newest message of each line of `topics` whose sequence is beyond `sequence`, in cursor order.
+    package func owed(to topics: some Sequence<TopicIndex>, after sequence: CommitSequence) -> [Debt] {
+        debts(of: topics) { $0.sequence > sequence } since: { histories[$0.scope]?.version(at: sequence) }
+    }
+
+    /// The newest message of each line that announced a version newer than `version`, in cursor order.
+    package func owed(to topics: some Sequence<TopicIndex>, have version: VersionNumber) -> [Debt] {
+        debts(of: topics) { $0.version > version } since: { _ in version }
+    }
+
+    /// The newest message of every line, for a client whose knowledge is void.
+    package func newest(of topics: some Sequence<TopicIndex>) -> [Debt] {
+        debts(of: topics) { _ in true } since: { _ in nil }
+    }
+
+    private func debts(
+        of topics: some Sequence<TopicIndex>, where isOwed: (TemplateChange) -> Bool,
+        since: (TemplateChange) -> VersionNumber?
+    ) -> [Debt] {
+        var debts: [Debt] = []
+        for topic in topics {
+            for (line, state) in self[topic].lines.enumerated() {
+                guard let change = state.latest, isOwed(change) else { continue }
+                debts.append(Debt(topic: topic, line: line, sequence: change.sequence, since: since(change)))
+            }
+        }
+        if debts.count > 1 { debts.sort { $0.sequence < $1.sequence } }
+        return debts
+    }
+
+    /// The message of a debt incurred on this state of the board.
+    func message(for debt: Debt) -> StaleMessage {
+        let topic = self[debt.topic]
+        guard let change = topic.lines[debt.line].latest else { preconditionFailure("a debt outlived its board") }
+        let keys = debt.since.flatMap { histories[change.scope]?.changedKeys(since: $0, through: change.version) }
+        return StaleMessage(topic: topic.name, change: change, since: debt.since, changedKeys: keys)
+    }
+}
+
+/// The encoded messages of recent debts, so that a storm of clients that are equally far behind costs one encoding.
+package struct NoticeCache {
+    /// Beyond this many different debts the cache starts over.
+    private static let capacity = 1024
+
+    private var notices: [Debt: Notice] = [:]
+
+    package init() {}
+
+    package mutating func notice(for debt: Debt, on board: TopicBoard) -> Notice {
+        if let live = board[debt.topic].lines[debt.line].notice, live.message.since == debt.since { return live }
+        if let known = notices[debt] { return known }
+        if notices.count >= Self.capacity { notices.removeAll(keepingCapacity: true) }
+        let notice = Notice(board.message(for: debt), epoch: board.epoch)
+        notices[debt] = notice
+        return notice
+    }
+
+    /// Forgets everything: bindings changed, so that a topic's lines mean something else.
+    package mutating func removeAll() { notices.removeAll() }
+}

@@ -1,0 +1,50 @@
+package import StalecastWire
+
+/// How a subscriber is connected; raw values are metric labels.
+package enum Transport: String, Sendable, CaseIterable {
+    case sse
+    case poll
+}
+
+/// Why a connection or a message was let go; raw values are metric labels and log values.
+package enum DropReason: String, Sendable, CaseIterable {
+    /// The client closed or its machine went away.
+    case peerClosed = "peer_closed"
+    /// It read nothing for the write-stall limit with data pending.
+    case writeStall = "write_stall"
+    /// The stream reached its age.
+    case lifetime
+    /// The daemon is stopping.
+    case drain
+    /// No complete request head arrived in time.
+    case headerTimeout = "header_timeout"
+    /// A kept-alive connection stayed silent.
+    case idle
+    /// A reload took the topic away.
+    case topicRetired = "topic_retired"
+    /// The total connection cap is reached.
+    case capacity
+    /// The cap for one address is reached.
+    case addressCapacity = "address_capacity"
+    /// Not HTTP we accept.
+    case badRequest = "bad_request"
+}
+
+/// Subscribers by topic and transport; counts only, nobody's address.
+package struct Presence: Sendable {
+    package private(set) var counts: [TopicName: [Transport: Int]] = [:]
+
+    package init() {}
+
+    package mutating func add(_ topic: TopicName, _ transport: Transport, _ count: Int = 1) {
+        counts[topic, default: [:]][transport, default: 0] += count
+    }
+
+    package mutating func merge(_ other: Presence) {
+        for (topic, byTransport) in other.counts {
+            for (transport, count) in byTransport { add(topic, transport, count) }
+        }
+    }
+
+    package func count(_ topic: TopicName, _ transport: Transport) -> Int { counts[topic]?[transport] ?? 0 }
+}

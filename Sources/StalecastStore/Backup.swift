@@ -1,0 +1,63 @@
+import GRDB
+import StalecastWire
+
+extension TemplateStore {
+    /// Copies the store to `path`; see ``backup(directory:to:)``. Blocks for as long as the copy takes, while publishes
+    /// and reads go on.
+    package func backup(to path: String) throws(StoreError) {
+        try Self.backup(directory: configuration.directory, to: path)
+    }
+
+    /// Copies the store of a data directory, in use or not, to a new file: one consistent state, complete in itself,
+    /// synchronised, and given its name last.
+    ///
+    /// - Throws: ``StoreError/alreadyExists(_:)``, ``StoreError/notAStore(_:)``, ``StoreError/diskFull(_:)``,
+    ///   ``StoreError/inaccessible(_:)``; nothing is left at `path` then.
+    package static func backup(directory: String, to path: String) throws(StoreError) {
+        let source = DataDirectory(directory).database
+        guard FileOperation.exists(source) else {
+            throw .inaccessible("there is no store in \(directory); give its data directory with --data")
+        }
+        guard !FileOperation.exists(path) else { throw taken(path) }
+        let unfinished = "\(path).unfinished-\(Epoch.random())"
+        do {
+            defer { discard(unfinished) }
+            try FileOperation.createEmpty(unfinished)
+            try copy(source, into: unfinished)
+            try FileOperation.synchronize(unfinished)
+            try FileOperation.giveName(path, to: unfinished)
+            try FileOperation.synchronize(FileOperation.parent(of: path))
+        } catch {
+            throw copyingError(error, path)
+        }
+    }
+
+    /// `VACUUM INTO` reads one snapshot, without the writer's lock, and writes a file that needs no log beside it.
+    private static func copy(_ source: String, into path: String) throws {
+        try DatabaseInspection.verify(source, upTo: 0)
+        let queue = try DatabaseInspection.readOnlyQueue(source)
+        try queue.unsafeRead { try $0.execute(sql: "VACUUM INTO ?", arguments: [path]) }
+        try queue.close()
+    }
+
+    /// What a failed or finished copy leaves under its temporary name; it has nothing anybody could want.
+    private static func discard(_ unfinished: String) {
+        for suffix in ["", "-journal"] { do { try FileOperation.remove(unfinished + suffix) } catch { continue } }
+    }
+
+    static func taken(_ path: String) -> StoreError {
+        .alreadyExists("\(path) is already there; it was not changed; choose another name")
+    }
+
+    private static func copyingError(_ error: any Error, _ path: String) -> StoreError {
+        switch error {
+        case let error as StoreError: error
+        case let error as SystemCallError where error.isTaken: taken(path)
+        case let error as DatabaseError where error.isNoSpace:
+            .diskFull("no space for the backup \(path); nothing was left there")
+        case let error as SystemCallError where error.isNoSpace:
+            .diskFull("no space for the backup \(path); nothing was left there")
+        default: .inaccessible("the backup \(path) could not be made: \(error)")
+        }
+    }
+}

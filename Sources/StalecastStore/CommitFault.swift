@@ -1,0 +1,41 @@
+import GRDB
+
+/// What a failed write means for the version it should have committed, and for the store.
+enum CommitFault: Sendable {
+    /// Where the write was when it failed.
+    enum Stage: Sendable {
+        /// Up to and with the last statement before `COMMIT`: whatever failed, there is no commit record.
+        case beforeCommit
+        /// In `COMMIT`: the record may be on the disk although its synchronisation failed.
+        case committing
+    }
+
+    /// The version is certainly not there, and the next publish may work.
+    case noSpace
+    /// The version is certainly not there, and the next publish may work: somebody else holds a lock, say.
+    case passing
+    /// The version is certainly not there, and nothing must be written any more.
+    case broken
+    /// The version may be there, and nothing must be written any more.
+    case unknown
+
+    init(_ error: DatabaseError, at stage: Stage) {
+        switch (error.resultCode, stage) {
+        // SQLite reports this when a write found no space, never when a synchronisation failed. In WAL mode the
+        // record that commits is the last one written, so a write that fell short committed nothing.
+        case (.SQLITE_FULL, _): self = .noSpace
+        case (_, .beforeCommit) where error.isNoSpace: self = .noSpace
+        case (.SQLITE_BUSY, _): self = .passing
+        case (_, .committing): self = .unknown
+        case (.SQLITE_IOERR, _), (.SQLITE_CORRUPT, _), (.SQLITE_NOTADB, _): self = .broken
+        case (_, .beforeCommit): self = .passing
+        }
+    }
+}
+
+extension DatabaseError {
+    /// A full disk also shows as a failure to make or grow the shared-memory file.
+    var isNoSpace: Bool {
+        resultCode == .SQLITE_FULL || extendedResultCode == .SQLITE_IOERR_SHMSIZE
+    }
+}

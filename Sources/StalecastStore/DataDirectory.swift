@@ -1,0 +1,79 @@
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// The data directory and the names in it.
+struct DataDirectory: Sendable {
+    /// Without a trailing slash.
+    let path: String
+
+    init(_ path: String) {
+        var trimmed = path[...]
+        while trimmed.count > 1, trimmed.last == "/" { trimmed.removeLast() }
+        self.path = String(trimmed)
+    }
+
+    var database: String { path + "/stalecast.sqlite" }
+    /// SQLite's write-ahead log: committed versions that are not in the database file yet.
+    var writeAheadLog: String { database + "-wal" }
+    var sharedMemory: String { database + "-shm" }
+    var highWaterMark: String { path + "/highwater" }
+    var lock: String { path + "/lock" }
+    /// Where a database is made before it gets its name; whatever is left of it after a crash is worthless.
+    var unfinished: String { database + ".unfinished" }
+
+    /// Makes the directory, readable by its owner only, with its missing parents.
+    ///
+    /// - Returns: true when the directory was there and others than its owner may enter it.
+    func prepare() throws(StoreError) -> Bool {
+        do {
+            if mkdir(path, 0o700) == 0 {
+                try FileOperation.synchronize(FileOperation.parent(of: path))
+                return false
+            }
+            if errno == ENOENT {
+                try makeParents()
+                return try prepare()
+            }
+            guard errno == EEXIST else { throw SystemCallError("mkdir", path) }
+            return try tighten()
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            throw .inaccessible("cannot make the data directory: \(error); choose another with --data")
+        }
+    }
+
+    private func makeParents() throws {
+        let parent = FileOperation.parent(of: path)
+        guard parent != path, parent != "." else { throw SystemCallError("mkdir", path, code: ENOENT) }
+        if mkdir(parent, 0o755) == 0 || errno == EEXIST { return }
+        guard errno == ENOENT else { throw SystemCallError("mkdir", parent) }
+        try DataDirectory(parent).makeParents()
+        guard mkdir(parent, 0o755) == 0 || errno == EEXIST else { throw SystemCallError("mkdir", parent) }
+    }
+
+    /// A directory of ours becomes 0700. One that is shared by design (sticky, as `/tmp`), belongs to somebody else, or
+    /// holds other things is left as it is: taking it from others could break them.
+    private func tighten() throws -> Bool {
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw SystemCallError("stat", path) }
+        guard status.st_mode & S_IFMT == S_IFDIR else { throw SystemCallError("open", path, code: ENOTDIR) }
+        guard status.st_mode & 0o077 != 0 else { return false }
+        let isOurs = status.st_uid == geteuid() && status.st_mode & S_ISVTX == 0
+        guard isOurs, try FileOperation.exists(database) || isEmpty() else { return true }
+        return chmod(path, 0o700) != 0
+    }
+
+    private func isEmpty() throws -> Bool {
+        guard let listing = opendir(path) else { throw SystemCallError("open", path) }
+        defer { closedir(listing) }
+        var names = 0
+        while readdir(listing) != nil { names += 1 }
+        return names <= 2
+    }
+}

@@ -1,0 +1,94 @@
+import GRDB
+
+/// Decides whether a file may be opened as a store, without changing it.
+enum DatabaseInspection {
+    /// Databases up to this size are read through at every open; at a gigabyte per second that is a quarter second.
+    static let maxCheckedBytes: Int64 = 256 << 20
+
+    private static let advice = "it was not changed; move it away, restore a backup, or choose another --data"
+
+    /// Looks at the first bytes only. The file must not be open in this process.
+    ///
+    /// - Throws: ``StoreError/notAStore(_:)`` for anything that is not SQLite with our application id.
+    static func recognise(_ path: String) throws(StoreError) {
+        let header: [UInt8]
+        do { header = try FileOperation.head(path, count: 100) } catch { throw .inaccessible("\(error)") }
+        guard header.count == 100, header.starts(with: Array("SQLite format 3\0".utf8)) else {
+            throw .notAStore("\(path) is not a SQLite database; \(advice)")
+        }
+        let applicationID = header[68..<72].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        guard applicationID == Schema.applicationID else {
+            throw .notAStore("\(path) is a SQLite database of another program; \(advice)")
+        }
+    }
+
+    /// Checks schema and structure through a connection that cannot write, not even a checkpoint when it is closed.
+    ///
+    /// - Parameter limit: files larger than this many bytes are not read through.
+    static func verify(_ path: String, upTo limit: Int64 = maxCheckedBytes) throws(StoreError) {
+        do {
+            let queue = try readOnlyQueue(path)
+            try queue.unsafeRead { db in
+                try verifySchema(db, path)
+                if FileOperation.size(path) ?? 0 <= limit { try verifyPages(db, path) }
+                try verifyCounters(db, path)
+            }
+            try queue.close()
+        } catch let error as StoreError {
+            throw error
+        } catch let error as DatabaseError where Self.meansDamage(error) {
+            throw .notAStore("\(path) is damaged (\(error.message ?? error.resultCode.description)); \(advice)")
+        } catch {
+            throw .inaccessible("cannot read \(path): \(error)")
+        }
+    }
+
+    /// A connection beside the daemon's own, for backups and checks.
+    static func readOnlyQueue(_ path: String) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.busyMode = .timeout(5)
+        return try DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    private static func meansDamage(_ error: DatabaseError) -> Bool {
+        [.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR, .SQLITE_MISMATCH].contains(error.resultCode)
+    }
+
+    private static func verifySchema(_ db: Database, _ path: String) throws {
+        let applicationID = try Int64.fetchOne(db, sql: "PRAGMA application_id")
+        guard applicationID == Int64(Schema.applicationID) else {
+            throw StoreError.notAStore("\(path) is a SQLite database of another program; \(advice)")
+        }
+        let version = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
+        guard try version <= Schema.version && !Schema.migrator.hasBeenSuperseded(db) else {
+            throw StoreError.notAStore(
+                "\(path) was written by a newer stalecast (schema \(version), this one knows \(Schema.version)); "
+                    + "it was not changed; run the newer program, or restore a backup made before the upgrade")
+        }
+    }
+
+    private static func verifyPages(_ db: Database, _ path: String) throws {
+        let finding = try String.fetchOne(db, sql: "PRAGMA quick_check(1)")
+        guard finding == "ok" else {
+            throw StoreError.notAStore("\(path) is damaged (\(finding ?? "no answer")); \(advice)")
+        }
+    }
+
+    /// What no bug and no bad sector may break: one identity, a head that covers every version, and every scope's
+    /// newest version present.
+    private static func verifyCounters(_ db: Database, _ path: String) throws {
+        let isSound = try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT (SELECT count(*) FROM store WHERE length(epoch) = 26) = 1
+                   AND (SELECT coalesce(min(sequence), 1) FROM version) >= 1
+                   AND (SELECT coalesce(max(sequence), 0) FROM version) <= (SELECT head FROM store)
+                   AND NOT EXISTS (SELECT 1 FROM scope WHERE NOT EXISTS (
+                       SELECT 1 FROM version WHERE version.scope = scope.id AND version.number = scope.latest))
+                """)
+        guard isSound == true else {
+            throw StoreError.notAStore("\(path) is damaged (its counters contradict its versions); \(advice)")
+        }
+    }
+}

@@ -1,0 +1,91 @@
+import GRDB
+import StalecastTemplate
+import StalecastWire
+
+/// A version to be made, before it has a number.
+enum Proposal: Sendable {
+    /// `content` is the template's JSON, encoded before the writer is asked for.
+    case publish(Publish, content: [UInt8])
+    case rollback(Rollback)
+
+    /// A request for an old version's content to become the next version.
+    struct Rollback: Sendable {
+        let scope: Scope
+        let target: VersionNumber
+        let user: UpdateUser
+        let origin: UpdateOrigin
+        /// Empty takes `Rollback to version <target>`.
+        let description: String
+    }
+
+    var scope: Scope {
+        switch self {
+        case .publish(let publish, _): publish.scope
+        case .rollback(let rollback): rollback.scope
+        }
+    }
+
+    var isRollback: Bool { if case .rollback = self { true } else { false } }
+}
+
+/// What the writer knows when it turns a ``Proposal`` into the next version, inside the write transaction.
+struct NextVersion {
+    let scope: Scope
+    let projectNumber: UInt64
+    /// nil while the scope has none. The writer is the only one to change it, so it is what the database holds.
+    let current: StoredVersion?
+    let head: CommitSequence
+    let now: Timestamp
+
+    private var currentNumber: VersionNumber { current?.version ?? 0 }
+
+    /// - Throws: ``StoreError`` when the precondition or the target does not hold, or what the database throws.
+    func make(_ proposal: Proposal, _ db: Database) throws -> StoredVersion {
+        switch proposal {
+        case .publish(let publish, let content):
+            try Self.check(publish.precondition, against: current, projectNumber: projectNumber)
+            let metadata = VersionMetadata(
+                number: currentNumber + 1, updateTime: now, updateUser: publish.user,
+                description: publish.description, updateOrigin: publish.origin,
+                updateType: publish.updateType ?? publish.precondition.updateType)
+            return version(metadata, publish.template, content)
+        case .rollback(let rollback):
+            let target = try self.target(of: rollback, db)
+            let metadata = VersionMetadata(
+                number: currentNumber + 1, updateTime: now, updateUser: rollback.user,
+                description: rollback.description.isEmpty
+                    ? "Rollback to version \(rollback.target)" : rollback.description,
+                updateOrigin: rollback.origin, updateType: .rollback, rollbackSource: rollback.target)
+            return version(metadata, target.template, target.content)
+        }
+    }
+
+    /// The meaning of `If-Match`.
+    static func check(
+        _ precondition: Publish.Precondition, against current: StoredVersion?, projectNumber: UInt64
+    ) throws(StoreError) {
+        guard case .etag(let etag) = precondition else { return }
+        let found = current?.etag ?? TemplateETag.of(project: projectNumber, version: 0)
+        guard etag == found else {
+            throw .versionMismatch(expected: TemplateETag.version(in: etag), found: current?.version ?? 0)
+        }
+    }
+
+    private func target(of rollback: Proposal.Rollback, _ db: Database) throws -> StoredVersion {
+        guard rollback.target != currentNumber, rollback.target > 0 else {
+            throw StoreError.invalidRollback(target: rollback.target, current: currentNumber)
+        }
+        guard let target = try VersionTable.version(rollback.target, of: rollback.scope, db) else {
+            throw StoreError.unknownVersion(rollback.target)
+        }
+        return target
+    }
+
+    private func version(_ metadata: VersionMetadata, _ template: Template, _ content: [UInt8]) -> StoredVersion {
+        let keys = TemplateDifference.changedKeys(from: current?.template ?? .empty, to: template)
+        let change = TemplateChange(
+            scope: scope, sequence: head + 1, metadata: metadata,
+            etag: TemplateETag.of(project: projectNumber, version: metadata.number), changedKeys: keys)
+        return StoredVersion(change: change, template: template, content: content)
+    }
+}

@@ -1,0 +1,52 @@
+package import StalecastTemplate
+package import StalecastWire
+
+/// A validated template that wants to become its scope's next version.
+package struct Publish: Sendable {
+    package var scope: Scope
+    package var template: Template
+    package var precondition: Precondition
+    /// Empty when none was given.
+    package var description: String
+    package var user: UpdateUser
+    package var origin: UpdateOrigin
+    /// nil, the default, takes what the precondition implies: an ETag is incremental, `*` is forced.
+    package var updateType: UpdateType?
+
+    package init(
+        scope: Scope, template: Template, precondition: Precondition, description: String = "",
+        user: UpdateUser = UpdateUser(), origin: UpdateOrigin = .restAPI, updateType: UpdateType? = nil
+    ) {
+        self.scope = scope
+        self.template = template
+        self.precondition = precondition
+        self.description = description
+        self.user = user
+        self.origin = origin
+        self.updateType = updateType
+    }
+
+    /// What must hold of the current version: the meaning of `If-Match`.
+    package enum Precondition: Sendable, Hashable {
+        /// `If-Match: *`
+        case any
+        /// The current version's ETag, unquoted; `etag-<number>-0` while there is no version.
+        case etag(String)
+
+        /// The update type a publish with this precondition gets.
+        package var updateType: UpdateType { if case .any = self { .forced } else { .incremental } }
+    }
+}
+
+/// The ETag's one spelling, `etag-<project number>-<version>`.
+package enum TemplateETag {
+    /// Version 0 is an empty scope, and what a successful validation answers with.
+    package static func of(project number: UInt64, version: VersionNumber) -> String { "etag-\(number)-\(version)" }
+
+    /// The version in an ETag of our spelling, else nil.
+    package static func version(in etag: String) -> VersionNumber? {
+        let parts = etag.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 3, parts[0] == "etag", UInt64(parts[1]) != nil else { return nil }
+        return VersionNumber(parts[2])
+    }
+}

@@ -1,0 +1,64 @@
+import GRDB
+import StalecastWire
+
+/// The database's tables, and how a file is known to be ours.
+enum Schema {
+    /// In the header of every store, `STLC`: SQLite's `application_id`.
+    static let applicationID: UInt32 = 0x5354_4C43
+    /// SQLite's `user_version`; the highest migration.
+    static let version = 1
+
+    /// `content` is the last column of `version`, so that listing metadata does not read its overflow pages.
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1") { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE store (
+                        id INTEGER PRIMARY KEY CHECK (id = 1),
+                        epoch TEXT NOT NULL,
+                        head INTEGER NOT NULL
+                    ) STRICT;
+                    CREATE TABLE scope (
+                        id INTEGER PRIMARY KEY,
+                        project TEXT NOT NULL,
+                        namespace TEXT NOT NULL,
+                        latest INTEGER NOT NULL,
+                        UNIQUE (project, namespace)
+                    ) STRICT;
+                    CREATE TABLE version (
+                        scope INTEGER NOT NULL REFERENCES scope (id),
+                        number INTEGER NOT NULL,
+                        sequence INTEGER NOT NULL UNIQUE,
+                        updateTime INTEGER NOT NULL,
+                        userName TEXT NOT NULL,
+                        userEmail TEXT NOT NULL,
+                        userImage TEXT NOT NULL,
+                        description TEXT NOT NULL,
+                        origin TEXT NOT NULL,
+                        type TEXT NOT NULL,
+                        rollbackSource INTEGER,
+                        etag TEXT NOT NULL,
+                        changedKeys TEXT,
+                        content TEXT NOT NULL,
+                        UNIQUE (scope, number)
+                    ) STRICT;
+                    CREATE INDEX versionTime ON version (scope, updateTime);
+                    PRAGMA user_version = 1;
+                    """)
+        }
+        return migrator
+    }
+
+    /// Makes an empty store of a new epoch at `path`, complete and in the rollback journal's mode, so that the header
+    /// of a file that has its final name always tells what it is.
+    static func create(at path: String, epoch: Epoch) throws {
+        let queue = try DatabaseQueue(path: path)
+        try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA application_id = \(applicationID)") }
+        try migrator.migrate(queue)
+        try queue.write { db in
+            try db.execute(sql: "INSERT INTO store (id, epoch, head) VALUES (1, ?, 0)", arguments: [epoch.description])
+        }
+        try queue.close()
+    }
+}

@@ -1,0 +1,45 @@
+package import StalecastWire
+
+/// Everything the store can be told. Only `directory` has no default.
+package struct StoreConfiguration: Sendable {
+    /// The data directory. Made with mode 0700 when it does not exist; holds `stalecast.sqlite`, `highwater`, `lock`.
+    package var directory: String
+    /// The projects that can be published to. Default: `demo`, number 123456789012.
+    package var projects: [ProjectConfiguration]
+    /// Versions kept per scope, the newest ones; at least 1. Default 300, as Firebase.
+    package var maxVersionsPerScope = 300
+    /// Age at which a version that is not the active one is removed. Default 90 days, as Firebase.
+    package var maxVersionAge: Duration = .seconds(90 * 86_400)
+    /// A publish is refused before its transaction begins when the file system has less free space, in bytes.
+    /// Default 16 MiB; 0 leaves it to SQLite to notice.
+    package var minFreeBytes: Int64 = 16 << 20
+    /// Publishes that may wait for the writer at once; more are refused as ``StoreError/unavailable(_:)``. Default 256.
+    package var maxWaitingPublishes = 256
+    /// Size of the write-ahead log, in bytes, from which it is written back into the database. Default 4 MiB.
+    package var checkpointBytes: Int64 = 4 << 20
+    /// The wall clock that stamps versions and measures their age.
+    package var now: @Sendable () -> Timestamp = Timestamp.now
+
+    package init(directory: String, projects: [ProjectConfiguration] = [.demo]) {
+        self.directory = directory
+        self.projects = projects
+    }
+}
+
+/// A project the daemon serves: Firebase clients use the id and the number interchangeably.
+package struct ProjectConfiguration: Sendable, Hashable {
+    package let id: ProjectID
+    /// Appears in every ETag; decimal in URLs.
+    package let number: UInt64
+
+    package init(id: ProjectID, number: UInt64) {
+        self.id = id
+        self.number = number
+    }
+
+    /// `demo`, number 123456789012: what serves when nothing is configured.
+    package static let demo: ProjectConfiguration = {
+        guard let id = try? ProjectID("demo") else { preconditionFailure("demo is a legal project id") }
+        return ProjectConfiguration(id: id, number: 123_456_789_012)
+    }()
+}

@@ -1,0 +1,59 @@
+package import StalecastTemplate
+package import StalecastWire
+
+/// A committed version with its content.
+package struct StoredVersion: Sendable, Hashable {
+    /// Scope, sequence, metadata, ETag, changed keys.
+    package let change: TemplateChange
+    package let template: Template
+    /// `template.json` as UTF-8 on one line, as it was committed: without `version` and `etag`.
+    package let content: [UInt8]
+
+    package init(change: TemplateChange, template: Template, content: [UInt8]) {
+        self.change = change
+        self.template = template
+        self.content = content
+    }
+
+    package var metadata: VersionMetadata { change.metadata }
+    package var etag: String { change.etag }
+    package var scope: Scope { change.scope }
+    package var version: VersionNumber { change.metadata.number }
+}
+
+/// One page of a scope's versions, newest first, without content.
+package struct VersionPage: Sendable, Hashable {
+    package let versions: [VersionMetadata]
+    /// The version the next page starts at; nil on the last page.
+    package let next: VersionNumber?
+
+    package init(versions: [VersionMetadata], next: VersionNumber?) {
+        self.versions = versions
+        self.next = next
+    }
+}
+
+/// Which versions ``TemplateStore/versions(of:_:)`` lists. The default is the newest ten.
+package struct VersionQuery: Sendable, Hashable {
+    /// 1 to 300; values outside are brought in. Default 10.
+    package var pageSize = 10
+    /// The page token: nothing newer than this; nil starts at the newest.
+    package var startingAt: VersionNumber?
+    /// Nothing newer than this, inclusive.
+    package var endVersion: VersionNumber?
+    /// Nothing updated before this moment, inclusive.
+    package var startTime: Timestamp?
+    /// Nothing updated at or after this moment.
+    package var endTime: Timestamp?
+
+    package init(
+        pageSize: Int = 10, startingAt: VersionNumber? = nil, endVersion: VersionNumber? = nil,
+        startTime: Timestamp? = nil, endTime: Timestamp? = nil
+    ) {
+        self.pageSize = pageSize
+        self.startingAt = startingAt
+        self.endVersion = endVersion
+        self.startTime = startTime
+        self.endTime = endTime
+    }
+}

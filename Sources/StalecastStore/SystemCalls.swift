@@ -1,0 +1,99 @@
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// A failed system call: what was tried, on what, and `errno`.
+struct SystemCallError: Error, CustomStringConvertible {
+    let call: String
+    let path: String
+    let code: Int32
+
+    init(_ call: String, _ path: String, code: Int32 = errno) {
+        self.call = call
+        self.path = path
+        self.code = code
+    }
+
+    var isNoSpace: Bool { code == ENOSPC || code == EDQUOT }
+    /// The name is taken.
+    var isTaken: Bool { code == EEXIST }
+
+    var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
+}
+
+/// The few file operations the store needs besides SQLite's, with errors thrown.
+///
+/// None may open and close a database file that this process has open through SQLite: closing any descriptor of a file
+/// drops all POSIX locks the process holds on it.
+enum FileOperation {
+    static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+    /// nil when there is no such file.
+    static func size(_ path: String) -> Int64? {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int64(status.st_size) : nil
+    }
+
+    /// Makes the file's content, or the directory's entries, survive power loss.
+    static func synchronize(_ path: String) throws(SystemCallError) {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { throw SystemCallError("open", path) }
+        defer { close(file) }
+        guard fsync(file) == 0 else { throw SystemCallError("fsync", path) }
+    }
+
+    /// Replaces `destination` atomically.
+    static func move(_ source: String, to destination: String) throws(SystemCallError) {
+        guard rename(source, destination) == 0 else { throw SystemCallError("rename", source) }
+    }
+
+    /// Gives the file another name without ever replacing one; fails with `EEXIST` when that is taken. On a file system
+    /// without hard links the file is moved, and loses its old name.
+    static func giveName(_ name: String, to path: String) throws(SystemCallError) {
+        if link(path, name) == 0 { return }
+        guard [EPERM, ENOTSUP, ENOSYS].contains(errno) else { throw SystemCallError("link", name) }
+        guard !exists(name) else { throw SystemCallError("rename", name, code: EEXIST) }
+        try move(path, to: name)
+    }
+
+    /// A file that is not there is as good as removed.
+    static func remove(_ path: String) throws(SystemCallError) {
+        guard unlink(path) == 0 || errno == ENOENT else { throw SystemCallError("unlink", path) }
+    }
+
+    /// Makes an empty file of mode 0600; fails with `EEXIST` when there is one.
+    static func createEmpty(_ path: String) throws(SystemCallError) {
+        let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw SystemCallError("create", path) }
+        close(file)
+    }
+
+    /// The first `count` bytes, fewer when the file is shorter.
+    static func head(_ path: String, count: Int) throws(SystemCallError) -> [UInt8] {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { throw SystemCallError("open", path) }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: count)
+        let got = bytes.withUnsafeMutableBytes { pread(file, $0.baseAddress, count, 0) }
+        guard got >= 0 else { throw SystemCallError("read", path) }
+        return Array(bytes.prefix(got))
+    }
+
+    /// Bytes an unprivileged process may still write to the file system of `path`; nil when that cannot be told.
+    static func freeBytes(at path: String) -> Int64? {
+        var status = statvfs()
+        guard statvfs(path, &status) == 0 else { return nil }
+        let (bytes, overflow) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
+        return overflow ? .max : Int64(clamping: bytes)
+    }
+
+    /// The directory part of a path, `.` when there is none.
+    static func parent(of path: String) -> String {
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+}

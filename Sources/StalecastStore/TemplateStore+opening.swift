@@ -1,0 +1,165 @@
+import GRDB
+import StalecastWire
+
+/// What opening a store yields, before there is a store.
+struct OpenedParts {
+    let directory: DataDirectory
+    let projects: ProjectTable
+    let lock: DirectoryLock
+    let database: DatabasePool
+    let mark: HighWaterMark
+    let epoch: Epoch
+    let currentTemplates: CurrentTemplates
+}
+
+extension TemplateStore {
+    /// Opens the store in `configuration.directory`, or makes an empty one. Blocks; takes well under a second.
+    ///
+    /// - Parameter log: hears of what an operator should know; called on any thread.
+    /// - Throws: ``StoreError/locked(_:)`` when the directory is in use, ``StoreError/notAStore(_:)`` for a foreign,
+    ///   damaged or newer file (which stays as it is), ``StoreError/diskFull(_:)``, ``StoreError/inaccessible(_:)``,
+    ///   ``StoreError/misconfigured(_:)``.
+    package static func open(
+        _ configuration: StoreConfiguration, log: @escaping @Sendable (StoreNotice) -> Void = { _ in }
+    ) throws(StoreError) -> TemplateStore {
+        let projects = try ProjectTable(configuration.projects)
+        let directory = DataDirectory(configuration.directory)
+        if try directory.prepare() {
+            log(StoreNotice(.warning, "data directory is open to others", ["directory": directory.path]))
+        }
+        let lock = try DirectoryLock(directory)
+        let isNew = try provideDatabase(directory)
+        do {
+            let database = try openPool(directory)
+            let mark = try HighWaterMark(directory.highWaterMark)
+            let (epoch, head) = try settleEpoch(database, mark, isNew: isNew, log)
+            let current = try database.read { try VersionTable.allCurrent($0) }
+            let parts = OpenedParts(
+                directory: directory, projects: projects, lock: lock, database: database, mark: mark, epoch: epoch,
+                currentTemplates: CurrentTemplates(current, head: head))
+            let store = TemplateStore(parts, configuration: configuration, log: log)
+            store.beginSweep()
+            return store
+        } catch {
+            throw openingError(error, directory)
+        }
+    }
+
+    /// Makes the database when there is none, else makes sure that it is ours and sound.
+    private static func provideDatabase(_ directory: DataDirectory) throws(StoreError) -> Bool {
+        if FileOperation.exists(directory.database) {
+            try DatabaseInspection.recognise(directory.database)
+            try DatabaseInspection.verify(directory.database)
+            return false
+        }
+        // SQLite would delete the log beside a new database, and with it whatever it held.
+        guard (FileOperation.size(directory.writeAheadLog) ?? 0) == 0 else {
+            throw .notAStore(
+                "\(directory.writeAheadLog) is there but \(directory.database) is missing; nothing was changed; "
+                    + "put the database back beside it, or move the -wal file away")
+        }
+        do {
+            try removeUnfinished(directory)
+            try FileOperation.createEmpty(directory.unfinished)
+            try Schema.create(at: directory.unfinished, epoch: .random())
+            try FileOperation.synchronize(directory.unfinished)
+            try FileOperation.move(directory.unfinished, to: directory.database)
+            try FileOperation.synchronize(directory.path)
+            return true
+        } catch {
+            throw openingError(error, directory)
+        }
+    }
+
+    static func removeUnfinished(_ directory: DataDirectory) throws {
+        for suffix in ["", "-journal", "-wal", "-shm"] { try FileOperation.remove(directory.unfinished + suffix) }
+    }
+
+    private static func openPool(_ directory: DataDirectory) throws -> DatabasePool {
+        var configuration = Configuration()
+        configuration.label = "stalecast.store"
+        configuration.busyMode = .timeout(5)
+        configuration.maximumReaderCount = 4
+        // A transaction that cannot even be rolled back makes the store fail; it must not trap.
+        configuration.allowsUnsafeTransactions = true
+        let pool = try DatabasePool(path: directory.database, configuration: configuration)
+        try makeDurable(pool)
+        try Schema.migrator.migrate(pool)
+        return pool
+    }
+
+    /// DatabasePool itself sets `synchronous = NORMAL`, after everything `Configuration.prepareDatabase` could do, and
+    /// with it a power cut would take acknowledged versions. Checkpoints are ours (``checkpointIfDue(_:)``): SQLite's
+    /// automatic ones swallow their errors.
+    private static func makeDurable(_ pool: DatabasePool) throws {
+        try pool.writeWithoutTransaction { db in
+            try db.execute(
+                sql: """
+                    PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
+                    PRAGMA wal_autocheckpoint = 0;
+                    """)
+            guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == 2 else {
+                throw StoreError.inaccessible("SQLite does not accept synchronous=FULL")
+            }
+        }
+    }
+
+    /// Keeps the epoch unless the high-water mark says that the database was rolled back or exchanged.
+    private static func settleEpoch(
+        _ database: DatabasePool, _ mark: HighWaterMark, isNew: Bool, _ log: (StoreNotice) -> Void
+    ) throws -> (Epoch, CommitSequence) {
+        var (epoch, head) = try database.read { try identity($0) }
+        if let reason = suspicion(mark.found, epoch: epoch, head: head, isNew: isNew, log) {
+            let old = epoch
+            epoch = .random()
+            let new = epoch.description
+            try database.write { try $0.execute(sql: "UPDATE store SET epoch = ?", arguments: [new]) }
+            log(
+                StoreNotice(
+                    .error, "database does not continue what was served, minted a new epoch",
+                    ["reason": reason, "old-epoch": old.description, "new-epoch": new, "head": String(head)]))
+        }
+        try mark.establish(.init(epoch: epoch, head: head))
+        return (epoch, head)
+    }
+
+    private static func identity(_ db: Database) throws -> (Epoch, CommitSequence) {
+        guard let row = try Row.fetchOne(db, sql: "SELECT epoch, head FROM store"), let epoch = Epoch(row["epoch"])
+        else { throw StoreError.notAStore("the database has no epoch; restore a backup or choose another --data") }
+        return (epoch, CommitSequence(row["head"] as Int64))
+    }
+
+    /// Why the database must not be believed; nil when it may.
+    private static func suspicion(
+        _ found: HighWaterMark.Finding, epoch: Epoch, head: CommitSequence, isNew: Bool, _ log: (StoreNotice) -> Void
+    ) -> String? {
+        switch found {
+        case .mark(let mark) where isNew:
+            log(StoreNotice(.error, "database is gone, began an empty one", ["lost-head": String(mark.head)]))
+            return nil
+        case .mark(let mark) where mark.epoch != epoch:
+            return "the high-water mark is of epoch \(mark.epoch)"
+        case .mark(let mark) where head < mark.head:
+            return "the database ends at sequence \(head), the high-water mark at \(mark.head)"
+        case .damaged where !isNew: return "the high-water mark is damaged"
+        case .missing where !isNew:
+            log(StoreNotice(.warning, "high-water mark is missing, recreated it", ["head": String(head)]))
+            return nil
+        case .mark, .damaged, .missing: return nil
+        }
+    }
+
+    static func openingError(_ error: any Error, _ directory: DataDirectory) -> StoreError {
+        switch error {
+        case let error as StoreError: error
+        case let error as SystemCallError where error.isNoSpace:
+            .diskFull("no space to open the store in \(directory.path) (\(error)); free some and start again")
+        case let error as DatabaseError where error.isNoSpace:
+            .diskFull("no space to open the store in \(directory.path) (\(error)); free some and start again")
+        case let error as DatabaseError where error.resultCode != .SQLITE_CORRUPT:
+            .inaccessible("cannot open the store in \(directory.path): \(cause(error))")
+        case is SystemCallError: .inaccessible("cannot open the store in \(directory.path): \(error)")
+        default: .notAStore("\(directory.database) is damaged (\(error)); restore a backup or choose another --data")
+        }
+    }
+}

@@ -1,0 +1,150 @@
+import GRDB
+import StalecastTemplate
+package import StalecastWire
+import Synchronization
+
+extension TemplateStore {
+    /// Commits `publish` as its scope's next version, and returns when it is durable, visible and announced.
+    ///
+    /// Cancelling the caller's task does not stop a publish that has been handed in.
+    ///
+    /// - Throws: ``StoreError/versionMismatch(expected:found:)``, ``StoreError/unknownProject(_:)``,
+    ///   ``StoreError/diskFull(_:)``, ``StoreError/unavailable(_:)``: certainly not committed.
+    ///   ``StoreError/outcomeUnknown(_:)``: as it says; the store has failed.
+    package func publish(_ publish: Publish) async throws(StoreError) -> StoredVersion {
+        try await commit(.publish(publish, content: publish.template.json.encoded(JSONStyle(asciiOnly: false))))
+    }
+
+    /// Makes the content of `target` the scope's next version.
+    ///
+    /// - Parameter description: empty, the default, becomes `Rollback to version <target>`.
+    /// - Throws: ``StoreError/unknownVersion(_:)`` for a target that is not stored,
+    ///   ``StoreError/invalidRollback(target:current:)`` for the current one or a number below 1, and as
+    ///   ``publish(_:)``.
+    package func rollback(
+        _ scope: Scope, to target: VersionNumber, user: UpdateUser = UpdateUser(), origin: UpdateOrigin = .restAPI,
+        description: String = ""
+    ) async throws(StoreError) -> StoredVersion {
+        let rollback = Proposal.Rollback(
+            scope: scope, target: target, user: user, origin: origin, description: description)
+        return try await commit(.rollback(rollback))
+    }
+
+    /// What `validateOnly` needs: checks the project and the precondition against the version that is current now, and
+    /// changes nothing.
+    ///
+    /// - Returns: the parameters that publishing would change, sorted.
+    /// - Throws: ``StoreError/versionMismatch(expected:found:)``, ``StoreError/unknownProject(_:)``.
+    package func check(_ publish: Publish) throws(StoreError) -> [String] {
+        guard let number = projects.number(of: publish.scope.project) else {
+            throw .unknownProject(publish.scope.project)
+        }
+        let current = currentTemplates[publish.scope]
+        try NextVersion.check(publish.precondition, against: current, projectNumber: number)
+        return TemplateDifference.changedKeys(from: current?.template ?? .empty, to: publish.template)
+    }
+
+    private func commit(_ proposal: Proposal) async throws(StoreError) -> StoredVersion {
+        if let refusal = state.withLock({ $0.admit(atMost: configuration.maxWaitingPublishes) }) {
+            state.withLock { $0.figures.count(refusal) }
+            throw refusal
+        }
+        // The callback form on purpose: GRDB's async writes give up when the task is cancelled, in the middle too.
+        let result = await withCheckedContinuation { continuation in
+            database.asyncWriteWithoutTransaction { db in
+                let result = self.commitOnWriter(proposal, db)
+                self.state.withLock { $0.leave() }
+                continuation.resume(returning: result)
+                self.checkpointIfDue(db, because: result)
+            }
+        }
+        return try result.get()
+    }
+
+    /// Durable, visible, announced: in this order, before the next publish begins.
+    private func commitOnWriter(_ proposal: Proposal, _ db: Database) -> Result<StoredVersion, StoreError> {
+        do throws(StoreError) {
+            if let refusal = state.withLock(\.refusal) { throw refusal }
+            try refuseWithoutSpace()
+            let began = ContinuousClock.now
+            let (version, removed) = try runTransaction(proposal, db)
+            let took = ContinuousClock.now - began
+            note(.enough)
+            recordMark(version.change.sequence)
+            currentTemplates.show(version)
+            let handler = state.withLock { state in
+                state.committed(isRollback: proposal.isRollback, removed: removed, took: took)
+                return state.commitHandler
+            }
+            handler?(version)
+            return .success(version)
+        } catch {
+            state.withLock { $0.figures.count(error) }
+            return .failure(error)
+        }
+    }
+
+    private func refuseWithoutSpace() throws(StoreError) {
+        guard let free = measureSpace() else { return }
+        throw .diskFull(
+            "only \(free) bytes are free in \(directory.path), \(configuration.minFreeBytes) are required; "
+                + "nothing was committed; free some space and publish again")
+    }
+
+    private func runTransaction(_ proposal: Proposal, _ db: Database) throws(StoreError) -> (
+        StoredVersion, removed: Int
+    ) {
+        var stage = CommitFault.Stage.beforeCommit
+        do {
+            try db.beginTransaction(.immediate)
+            let appended = try append(proposal, db)
+            stage = .committing
+            try db.commit()
+            return appended
+        } catch {
+            rollBack(db)
+            throw judge(error, at: stage)
+        }
+    }
+
+    /// - Returns: the new version, and how many old ones had to go.
+    private func append(_ proposal: Proposal, _ db: Database) throws -> (StoredVersion, removed: Int) {
+        let scope = proposal.scope
+        guard let projectNumber = projects.number(of: scope.project) else {
+            throw StoreError.unknownProject(scope.project)
+        }
+        let current = currentTemplates[scope]
+        try assertOnlyWriter(scope, current, db)
+        let now = configuration.now()
+        let next = NextVersion(
+            scope: scope, projectNumber: projectNumber, current: current, head: currentTemplates.head, now: now)
+        let version = try next.make(proposal, db)
+        try VersionTable.append(version, db)
+        try db.execute(sql: "UPDATE store SET head = ?", arguments: [Int64(version.change.sequence)])
+        return (version, try retention.apply(to: scope, now: now, limit: Self.removalsPerPublish, db))
+    }
+
+    /// Bounds what retention adds to a publish: 1 in the long run, more after the limits were lowered.
+    private static let removalsPerPublish = 16
+
+    /// Memory and database agree as long as nobody else writes into the file; a second writer would break the promise
+    /// that a version's content never changes.
+    private func assertOnlyWriter(_ scope: Scope, _ current: StoredVersion?, _ db: Database) throws {
+        let head = try Int64.fetchOne(db, sql: "SELECT head FROM store") ?? -1
+        let latest = try VersionTable.latest(scope, db)
+        guard head == Int64(currentTemplates.head), latest == current?.version ?? 0 else {
+            let reason = "somebody else wrote into \(directory.database)"
+            fail(reason)
+            throw StoreError.unavailable("\(reason); nothing was committed; restart the daemon")
+        }
+    }
+
+    /// A mark that cannot be written does not undo a commit: the version is durable, and must be acknowledged.
+    private func recordMark(_ head: CommitSequence) {
+        do { try mark.write(.init(epoch: epoch, head: head)) } catch  where error.isNoSpace {
+            log(StoreNotice(.warning, "high-water mark could not be written", ["error": "\(error)"]))
+        } catch {
+            fail("the high-water mark could not be written: \(error)")
+        }
+    }
+}

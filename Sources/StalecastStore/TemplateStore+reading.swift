@@ -1,0 +1,39 @@
+import GRDB
+package import StalecastWire
+
+extension TemplateStore {
+    /// The scope's newest version; nil while it has none. Answered from memory, without the database.
+    package func current(_ scope: Scope) async throws(StoreError) -> StoredVersion? { currentTemplates[scope] }
+
+    /// A version with its content; nil when it is not stored, or no longer.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func version(_ number: VersionNumber, of scope: Scope) async throws(StoreError) -> StoredVersion? {
+        if let current = currentTemplates[scope], current.version == number { return current }
+        return try await read { try VersionTable.version(number, of: scope, $0) }
+    }
+
+    /// One page of the scope's versions, newest first.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func versions(of scope: Scope, _ query: VersionQuery) async throws(StoreError) -> VersionPage {
+        try await read { try VersionTable.page(of: scope, query, $0) }
+    }
+
+    /// The scope's newest `limit` changes, oldest first: what a hub starts from. Blocks on the database.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func recentChanges(of scope: Scope, limit: Int) throws(StoreError) -> [TemplateChange] {
+        do { return try database.read { try VersionTable.recentChanges(of: scope, limit: limit, $0) } } catch {
+            throw .readFailed("the versions of \(scope) could not be read: \(error)")
+        }
+    }
+
+    private func read<Value: Sendable>(
+        _ query: @escaping @Sendable (Database) throws -> Value
+    ) async throws(StoreError) -> Value {
+        do { return try await database.read(query) } catch {
+            throw .readFailed("the versions could not be read: \(error)")
+        }
+    }
+}

@@ -1,0 +1,84 @@
+import GRDB
+import StalecastWire
+import Synchronization
+
+extension TemplateStore {
+    /// Removes every version that retention lets go, in all scopes, a few per transaction so that publishes get
+    /// between. Happens by itself once after opening; call it from time to time (hourly, say), since a scope that is
+    /// not published to still ages. Returns at once; the work is done on the writer's queue.
+    package func beginSweep() {
+        guard state.withLock({ $0.refusal == nil }) else { return }
+        database.asyncWriteWithoutTransaction { db in self.sweep(db) }
+    }
+
+    private static let removalsPerSweep = 64
+
+    private func sweep(_ db: Database) {
+        guard state.withLock({ $0.refusal == nil }) else { return }
+        var stage = CommitFault.Stage.beforeCommit
+        do {
+            try db.beginTransaction(.immediate)
+            let removed = try retention.apply(to: nil, now: configuration.now(), limit: Self.removalsPerSweep, db)
+            stage = .committing
+            try db.commit()
+            state.withLock { $0.figures.removed += UInt64(removed) }
+            if removed > 0 { log(StoreNotice(.info, "removed old versions", ["count": String(removed)])) }
+            checkpointIfDue(db, because: nil)
+            if removed == Self.removalsPerSweep { beginSweep() }
+        } catch {
+            rollBack(db)
+            let verdict = judge(error, at: stage)
+            log(StoreNotice(.warning, "old versions could not be removed", ["error": verdict.description]))
+        }
+    }
+
+    /// Writes the write-ahead log back into the database when it has grown past the limit, after the publisher has its
+    /// answer: whatever happens here, the versions in the log are durable.
+    ///
+    /// - Parameter result: a publish that found no space asks for it too, since an emptied log gives space back.
+    func checkpointIfDue(_ db: Database, because result: Result<StoredVersion, StoreError>?) {
+        let size = FileOperation.size(directory.writeAheadLog) ?? 0
+        let isWanted = Self.isDiskFull(result) && size > 0
+        guard state.withLock({ $0.refusal == nil && (isWanted || size >= $0.checkpointAt) }) else { return }
+        do {
+            try checkpoint(db)
+            state.withLock { $0.checkpointAt = configuration.checkpointBytes }
+        } catch {
+            checkpointFailed(error, size: size)
+        }
+    }
+
+    /// Waits for readers a moment only: a backup may read for seconds, and publishes wait behind this.
+    private func checkpoint(_ db: Database) throws {
+        try db.execute(sql: "PRAGMA busy_timeout = 50")
+        defer { restoreBusyTimeout(db) }
+        try db.checkpoint(.truncate)
+    }
+
+    private func restoreBusyTimeout(_ db: Database) {
+        do { try db.execute(sql: "PRAGMA busy_timeout = 5000") } catch {
+            log(StoreNotice(.warning, "busy timeout could not be restored", ["error": "\(error)"]))
+        }
+    }
+
+    /// Tries again when the log has grown by as much again; what has been written back already need not be repeated.
+    private func checkpointFailed(_ error: any Error, size: Int64) {
+        state.withLock {
+            $0.checkpointAt = size + configuration.checkpointBytes
+            $0.figures.failedCheckpoints += 1
+        }
+        guard let error = error as? DatabaseError, error.resultCode != .SQLITE_BUSY,
+            error.resultCode != .SQLITE_LOCKED
+        else { return }
+        log(StoreNotice(.warning, "checkpoint failed", ["error": Self.cause(error)]))
+        switch CommitFault(error, at: .beforeCommit) {
+        case .noSpace: foundNoSpace()
+        case .broken, .unknown: fail("a checkpoint failed: \(Self.cause(error))")
+        case .passing: break
+        }
+    }
+
+    private static func isDiskFull(_ result: Result<StoredVersion, StoreError>?) -> Bool {
+        if case .failure(.diskFull) = result { true } else { false }
+    }
+}

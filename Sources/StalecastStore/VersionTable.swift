@@ -1,0 +1,105 @@
+import GRDB
+import StalecastTemplate
+import StalecastWire
+
+/// The SQL of the `version` and `scope` tables; every function runs inside the caller's transaction.
+enum VersionTable {
+    private static let metadataColumns = """
+        version.number, version.sequence, version.updateTime, version.userName, version.userEmail, version.userImage,
+        version.description, version.origin, version.type, version.rollbackSource, version.etag, version.changedKeys
+        """
+    private static let ofScope =
+        "FROM version JOIN scope ON scope.id = version.scope WHERE scope.project = ? AND scope.namespace = ?"
+
+    /// The number of the scope's newest version; 0 when there is none. Never falls, whatever retention removes.
+    static func latest(_ scope: Scope, _ db: Database) throws -> VersionNumber {
+        try VersionNumber.fetchOne(
+            db, sql: "SELECT latest FROM scope WHERE project = ? AND namespace = ?", arguments: arguments(scope)) ?? 0
+    }
+
+    /// nil when the version is not stored.
+    static func version(_ number: VersionNumber, of scope: Scope, _ db: Database) throws -> StoredVersion? {
+        try Row.fetchOne(
+            db, sql: "SELECT \(metadataColumns), version.content \(ofScope) AND version.number = ?",
+            arguments: arguments(scope) + [number]
+        ).map { try storedVersion($0, of: scope) }
+    }
+
+    /// The newest version of every scope.
+    static func allCurrent(_ db: Database) throws -> [StoredVersion] {
+        let scopes = try Row.fetchAll(db, sql: "SELECT project, namespace, latest FROM scope")
+        return try scopes.compactMap { row in
+            let scope = try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"]))
+            return try version(row["latest"], of: scope, db)
+        }
+    }
+
+    /// The newest `limit` changes, oldest first.
+    static func recentChanges(of scope: Scope, limit: Int, _ db: Database) throws -> [TemplateChange] {
+        let rows = try Row.fetchAll(
+            db, sql: "SELECT \(metadataColumns) \(ofScope) ORDER BY version.number DESC LIMIT ?",
+            arguments: arguments(scope) + [limit])
+        return try rows.reversed().map { try change($0, of: scope) }
+    }
+
+    /// Newest first; one row more than the page tells whether there is another.
+    static func page(of scope: Scope, _ query: VersionQuery, _ db: Database) throws -> VersionPage {
+        let size = min(max(query.pageSize, 1), 300)
+        let newest = min(query.startingAt ?? .max, query.endVersion ?? .max)
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT \(metadataColumns) \(ofScope) AND version.number <= ?
+                   AND version.updateTime >= ? AND version.updateTime < ? ORDER BY version.number DESC LIMIT ?
+                """,
+            arguments: arguments(scope) + [
+                newest, query.startTime?.microseconds ?? .min, query.endTime?.microseconds ?? .max, size + 1,
+            ])
+        let versions = try rows.map { try change($0, of: scope).metadata }
+        return VersionPage(versions: Array(versions.prefix(size)), next: versions.dropFirst(size).first?.number)
+    }
+
+    /// Stores a version as its scope's newest.
+    static func append(_ version: StoredVersion, _ db: Database) throws {
+        let scope = version.scope
+        let scopeID = try Int64.fetchOne(
+            db,
+            sql: """
+                INSERT INTO scope (project, namespace, latest) VALUES (?, ?, ?)
+                ON CONFLICT (project, namespace) DO UPDATE SET latest = excluded.latest RETURNING id
+                """, arguments: arguments(scope) + [version.version])
+        let metadata = version.metadata
+        let keys = version.change.changedKeys.map { JSONValue.array($0.map(JSONValue.string)).text() }
+        try db.execute(
+            sql: "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            arguments: [
+                scopeID, metadata.number, Int64(version.change.sequence), metadata.updateTime.microseconds,
+                metadata.updateUser.name, metadata.updateUser.email, metadata.updateUser.imageURL,
+                metadata.description, metadata.updateOrigin.rawValue, metadata.updateType.rawValue,
+                metadata.rollbackSource, version.etag, keys, String(decoding: version.content, as: UTF8.self),
+            ])
+    }
+
+    private static func arguments(_ scope: Scope) -> StatementArguments {
+        [scope.project.description, scope.namespace.description]
+    }
+
+    private static func storedVersion(_ row: Row, of scope: Scope) throws -> StoredVersion {
+        let content = Array((row["content"] as String).utf8)
+        let template = try Template(stored: JSONValue.parse(content))
+        return StoredVersion(change: try change(row, of: scope), template: template, content: content)
+    }
+
+    /// An enum value this program does not know reads as unspecified rather than making the version unreadable.
+    private static func change(_ row: Row, of scope: Scope) throws -> TemplateChange {
+        let metadata = VersionMetadata(
+            number: row["number"], updateTime: Timestamp(microseconds: row["updateTime"]),
+            updateUser: UpdateUser(name: row["userName"], email: row["userEmail"], imageURL: row["userImage"]),
+            description: row["description"], updateOrigin: UpdateOrigin(rawValue: row["origin"]) ?? .unspecified,
+            updateType: UpdateType(rawValue: row["type"]) ?? .unspecified, rollbackSource: row["rollbackSource"])
+        let keys = try (row["changedKeys"] as String?).map { try JSONValue.parse($0.utf8) }
+        return TemplateChange(
+            scope: scope, sequence: CommitSequence(row["sequence"] as Int64), metadata: metadata, etag: row["etag"],
+            changedKeys: keys?.array?.compactMap(\.string))
+    }
+}

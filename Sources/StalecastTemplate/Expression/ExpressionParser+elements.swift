@@ -1,0 +1,240 @@
+import StalecastWire
+
+/// Firebase's limits of lists and texts in conditions.
+private enum ExpressionLimit {
+    /// Values of a text operator.
+    static let textValues = 100
+    static let installations = 50
+    /// Of lists nobody documents a limit for; our own.
+    static let otherValues = 1000
+    static let signalKeyLength = 250
+    static let signalValueLength = 500
+    /// Of a regular expression for a custom signal.
+    static let signalPatternLength = 250
+    static let seedLength = 32
+}
+
+extension ExpressionParser {
+    /// The test of the element `name`, whose name has been taken.
+    mutating func elementTest(_ name: String, _ start: Int) throws(ExpressionError) -> ConditionTest {
+        if name == "app.customSignal" {
+            let signal = try signalName()
+            return .customSignal(name: signal, try valueTest(isSignal: true))
+        }
+        try checkClient(name, start)
+        switch name {
+        case "app.id": return .appID(try membership("an app id in quotes") { $0.isEmpty ? nil : $0 })
+        case "device.os":
+            let platforms = ["ios", "android", "web"]
+            return .operatingSystem(try membership("'ios', 'android' or 'web'") { platforms.contains($0) ? $0 : nil })
+        case "app.version": return .appVersion(try versionTest())
+        case "app.build": return .appBuild(try versionTest())
+        case "app.userProperty": return .userProperty(name: try bracketedName("a user property"), try valueTest())
+        case "app.audiences": return try setTest(ConditionTest.audiences)
+        case "app.importedSegments": return try setTest(ConditionTest.importedSegments)
+        case "device.country": return .country(try inList(of: "a two-letter country code", Self.countryCode))
+        case "device.language": return .language(try inList(of: "a language tag", Self.languageTag))
+        case "app.firebaseInstallationId":
+            let limit = ExpressionLimit.installations
+            return .installation(try inList(of: "a Firebase installation ID", limit: limit, Self.installationID))
+        case "app.firstOpenTimestamp": return .firstOpen(try momentComparison(), try moment())
+        case "app.operatingSystemAndVersion": return .operatingSystemAndVersion(try webMembership())
+        case "app.browserAndVersion": return .browserAndVersion(try webMembership())
+        default: throw error("'\(name.shown)' is not an element", at: start)
+        }
+    }
+
+    mutating func percentTest() throws(ExpressionError) -> ConditionTest {
+        var seed = ""
+        if try skipIf("(") {
+            seed = try takeText("a seed of at most 32 characters of - _ . 0-9 a-z A-Z", Self.seed)
+            try skip(")")
+        }
+        if case .word = token.kind {
+            try skipKeyword("between")
+            return .percent(PercentTest(seed: seed, try percentInterval()))
+        }
+        let comparison = try takeComparison([.lessOrEqual, .greater])
+        let bound = try percentage()
+        return .percent(PercentTest(seed: seed, comparison == .greater ? .above(bound) : .atMost(bound)))
+    }
+
+    private mutating func percentInterval() throws(ExpressionError) -> PercentTest.Range {
+        let lower = try percentage()
+        try skipKeyword("and")
+        let start = token.start
+        let upper = try percentage()
+        guard lower <= upper else { throw error("the upper bound is below the lower one", at: start) }
+        return .between(lower, upper)
+    }
+
+    private mutating func percentage() throws(ExpressionError) -> UInt32 {
+        try takeNumber("a percentage from 0 to 100 with at most 6 decimals", PercentTest.micros)
+    }
+
+    mutating func dateTimeTest() throws(ExpressionError) -> ConditionTest {
+        let comparison = try momentComparison()
+        try skipKeyword("dateTime")
+        return .dateTime(comparison, try moment())
+    }
+
+    private mutating func momentComparison() throws(ExpressionError) -> Comparison {
+        try takeComparison([.less, .lessOrEqual, .greaterOrEqual, .greater])
+    }
+
+    private mutating func moment() throws(ExpressionError) -> LocalMoment {
+        try skip("(")
+        let start = token.start
+        let text = try takeText("a date such as '2026-03-01T09:00:00'") { $0 }
+        let zone = try skipIf(",") ? try takeText("a time zone such as 'Europe/Paris'", Self.zoneName) : nil
+        guard let moment = LocalMoment(text, zone: zone) else {
+            throw error("'\(text.shown)' is not a date of the form yyyy-MM-ddTHH:mm:ss", at: start)
+        }
+        try skip(")")
+        return moment
+    }
+
+    /// `version(app.customSignal['name'])`, its first word taken.
+    mutating func customSignalVersionTest() throws(ExpressionError) -> ConditionTest {
+        try skip("(")
+        try skipKeyword("app")
+        try skip(".")
+        try skipKeyword("customSignal")
+        let name = try signalName()
+        try skip(")")
+        let comparison = try takeComparison()
+        let limit = VersionLiteral.maxSignalSegments
+        let version = try takeText("a version of at most \(limit) numbers and dots") { text in
+            VersionLiteral(text).flatMap { $0.segments.count <= limit ? $0 : nil }
+        }
+        return .customSignalVersion(name: name, comparison, version)
+    }
+}
+
+extension ExpressionParser {
+    private mutating func membership(
+        _ what: String, _ check: (String) -> String?
+    ) throws(ExpressionError) -> Membership {
+        if case .word("in") = token.kind {
+            return Membership(try inList(of: what, check))
+        }
+        let comparison = try takeComparison([.equal, .notEqual])
+        return Membership([try takeText(what, check)], isNegated: comparison == .notEqual)
+    }
+
+    private mutating func inList(
+        of what: String, limit: Int = ExpressionLimit.otherValues, _ check: (String) -> String?
+    ) throws(ExpressionError) -> [String] {
+        guard case .word("in") = token.kind else { throw expected("'in'") }
+        try advance()
+        return try takeList(of: what, limit: limit, check)
+    }
+
+    /// `.inOne([…])`: nobody documents the operators of web conditions; this is the one their console is known by.
+    private mutating func webMembership() throws(ExpressionError) -> Membership {
+        try skip(".")
+        let start = token.start
+        let name = try takeWord("'inOne' or 'notInOne'")
+        guard name == "inOne" || name == "notInOne" else {
+            throw error("'inOne' or 'notInOne' is expected, not '\(name.shown)'", at: start)
+        }
+        return Membership(try argumentList(limit: ExpressionLimit.otherValues), isNegated: name == "notInOne")
+    }
+
+    private mutating func setTest(
+        _ make: (SetOperator, [String]) -> ConditionTest
+    ) throws(ExpressionError) -> ConditionTest {
+        try skip(".")
+        let setOperator: SetOperator = try takeOperator()
+        return make(setOperator, try argumentList(limit: ExpressionLimit.otherValues))
+    }
+
+    private mutating func versionTest() throws(ExpressionError) -> VersionTest {
+        try skip(".")
+        guard case .comparison(let comparison) = token.kind else {
+            let textOperator: TextOperator = try takeOperator()
+            return .text(textOperator, try argumentList(limit: ExpressionLimit.textValues))
+        }
+        try advance()
+        try skip("(")
+        let versions = try takeList(of: "a version such as '2.1.0'", limit: 1, VersionLiteral.init)
+        try skip(")")
+        return .compare(comparison, versions[0])
+    }
+
+    private mutating func valueTest(isSignal: Bool = false) throws(ExpressionError) -> ValueTest {
+        guard try skipIf(".") else {
+            let comparison = try takeComparison()
+            let what = "a number (texts are compared with .exactlyMatches)"
+            return .compare(comparison, try takeNumber(what, NumericLiteral.init))
+        }
+        let textOperator: TextOperator = try takeOperator()
+        let longest =
+            textOperator == .matches ? ExpressionLimit.signalPatternLength : ExpressionLimit.signalValueLength
+        let what = isSignal ? "a text of at most \(longest) characters" : "a text in quotes"
+        let values = try argumentList(of: what, limit: ExpressionLimit.textValues) {
+            !isSignal || $0.unicodeScalars.count <= longest ? $0 : nil
+        }
+        return .text(textOperator, values)
+    }
+
+    private mutating func takeOperator<Operator: RawRepresentable<String> & CaseIterable>()
+        throws(ExpressionError) -> Operator
+    {
+        guard case .word(let word) = token.kind, let found = Operator(rawValue: word) else {
+            throw expected("an operator (\(Operator.allCases.map(\.rawValue).joined(separator: ", ")))")
+        }
+        try advance()
+        return found
+    }
+
+    private mutating func argumentList(
+        of what: String = "a text in quotes", limit: Int, _ check: (String) -> String? = { $0 }
+    ) throws(ExpressionError) -> [String] {
+        try skip("(")
+        let values = try takeList(of: what, limit: limit, check)
+        try skip(")")
+        return values
+    }
+
+    private mutating func signalName() throws(ExpressionError) -> String {
+        try bracketedName("a custom signal", longest: ExpressionLimit.signalKeyLength)
+    }
+
+    private mutating func bracketedName(_ owner: String, longest: Int = .max) throws(ExpressionError) -> String {
+        try skip("[")
+        let what = "the name of \(owner) in quotes" + (longest == .max ? "" : ", at most \(longest) characters,")
+        let name = try takeText(what) { !$0.isEmpty && $0.unicodeScalars.count <= longest ? $0 : nil }
+        try skip("]")
+        return name
+    }
+}
+
+/// What texts may look like; each gives the text back, or nil when it does not.
+extension ExpressionParser {
+    private static func countryCode(_ text: String) -> String? {
+        text.utf8.count == 2 && text.utf8.allSatisfy { (0x41...0x5A).contains($0 & 0xDF) } ? text : nil
+    }
+
+    private static func languageTag(_ text: String) -> String? {
+        let parts = text.split(omittingEmptySubsequences: false) { $0 == "-" || $0 == "_" }
+        let isTag = parts.allSatisfy { part in
+            (1...8).contains(part.utf8.count) && part.utf8.allSatisfy(\.isASCIIAlphanumeric)
+        }
+        return isTag ? text : nil
+    }
+
+    /// 22 characters with one of `cdef` first, or the 11 of the older instance IDs.
+    private static func installationID(_ text: String) -> String? {
+        let isLegal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_".utf8.contains($0) }
+        let isCurrent = text.utf8.count == 22 && text.utf8.first.map("cdef".utf8.contains) == true
+        return isLegal && (isCurrent || text.utf8.count == 11) ? text : nil
+    }
+
+    private static func seed(_ text: String) -> String? {
+        let isLegal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_.".utf8.contains($0) }
+        return isLegal && text.utf8.count <= ExpressionLimit.seedLength ? text : nil
+    }
+
+    private static func zoneName(_ text: String) -> String? { LocalMoment.isZoneName(text) ? text : nil }
+}

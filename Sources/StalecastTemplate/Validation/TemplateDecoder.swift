@@ -1,0 +1,259 @@
+import StalecastWire
+
+/// Where in the document something stands; made into text only for a problem.
+indirect enum TemplatePath {
+    case root
+    case member(TemplatePath, String)
+    case element(TemplatePath, Int)
+
+    /// For example `parameters.foo.defaultValue` or `conditions[2]`; empty for the root.
+    var text: String {
+        switch self {
+        case .root: ""
+        case .member(.root, let name): name.shown
+        case .member(let parent, let name): "\(parent.text).\(name.shown)"
+        case .element(let parent, let index): "\(parent.text)[\(index)]"
+        }
+    }
+}
+
+/// Reads the shape of a template: which members there are and of which JSON type. Collects problems instead of
+/// stopping, and reads past each of them.
+struct TemplateDecoder {
+    var problems = TemplateProblems()
+
+    mutating func template(_ json: JSONValue) -> Template {
+        guard let object = object(json, at: .root) else { return .empty }
+        let members = members(
+            of: object, known: ["conditions", "parameters", "parameterGroups", "version", "etag"], at: .root)
+        return Template(
+            conditions: conditions(members["conditions"]),
+            parameters: parameters(members["parameters"], in: .root),
+            groups: groups(members["parameterGroups"]),
+            requestedDescription: requestedDescription(members["version"]))
+    }
+
+    private mutating func requestedDescription(_ json: JSONValue?) -> String {
+        let path = TemplatePath.member(.root, "version")
+        guard let json, let object = object(json, at: path) else { return "" }
+        return string(object["description"], "description", in: path) ?? ""
+    }
+
+    private mutating func conditions(_ json: JSONValue?) -> [TemplateCondition] {
+        guard let json else { return [] }
+        let path = TemplatePath.member(.root, "conditions")
+        guard let elements = json.array else {
+            typeProblem(json, "TYPE_MESSAGE list", at: path)
+            return []
+        }
+        return elements.enumerated().compactMap { condition($1, at: .element(path, $0)) }
+    }
+
+    private mutating func condition(_ json: JSONValue, at path: TemplatePath) -> TemplateCondition? {
+        guard let object = object(json, at: path) else { return nil }
+        let members = members(of: object, known: ["name", "expression", "tagColor"], at: path)
+        return TemplateCondition(
+            name: string(members["name"], "name", in: path) ?? "",
+            expression: string(members["expression"], "expression", in: path) ?? "",
+            tagColor: word(members["tagColor"], "tagColor", in: path, TagColor.init))
+    }
+
+    private mutating func groups(_ json: JSONValue?) -> [String: ParameterGroup] {
+        let path = TemplatePath.member(.root, "parameterGroups")
+        return map(json, at: path) { decoder, name, json in
+            let place = TemplatePath.member(path, name)
+            guard let object = decoder.object(json, at: place) else { return nil }
+            let members = decoder.members(of: object, known: ["description", "parameters"], at: place)
+            return ParameterGroup(
+                description: decoder.string(members["description"], "description", in: place) ?? "",
+                parameters: decoder.parameters(members["parameters"], in: place))
+        }
+    }
+
+    private mutating func parameters(_ json: JSONValue?, in parent: TemplatePath) -> [String: TemplateParameter] {
+        let path = TemplatePath.member(parent, "parameters")
+        return map(json, at: path) { $0.parameter($2, at: .member(path, $1)) }
+    }
+
+    private mutating func parameter(_ json: JSONValue, at path: TemplatePath) -> TemplateParameter? {
+        guard let object = object(json, at: path) else { return nil }
+        let known = ["defaultValue", "conditionalValues", "description", "valueType"]
+        let members = members(of: object, known: known, at: path)
+        let isEmpty = members["conditionalValues"]?.object?.isEmpty ?? (members["conditionalValues"] == nil)
+        if isEmpty, members["defaultValue"] == nil {
+            problems.add(
+                .validationError, at: path.text,
+                "\(path.text): a default value or at least one conditional value is needed")
+        }
+        let conditionalPath = TemplatePath.member(path, "conditionalValues")
+        return TemplateParameter(
+            defaultValue: members["defaultValue"].flatMap { value($0, "defaultValue", in: path) },
+            conditionalValues: map(members["conditionalValues"], at: conditionalPath) {
+                $0.value($2, $1, in: conditionalPath)
+            },
+            description: string(members["description"], "description", in: path) ?? "",
+            valueType: valueType(members["valueType"], in: path))
+    }
+
+    private mutating func valueType(_ json: JSONValue?, in path: TemplatePath) -> ValueType? {
+        if json?.string == "PARAMETER_VALUE_TYPE_UNSPECIFIED" { return nil }
+        return word(json, "valueType", in: path, ValueType.init)
+    }
+}
+
+extension TemplateDecoder {
+    /// One parameter value; exactly one of its members must be there.
+    private mutating func value(_ json: JSONValue, _ name: String, in parent: TemplatePath) -> ParameterValue? {
+        if let object = json.object, object.count == 1, let text = object["value"]?.string { return .value(text) }
+        let path = TemplatePath.member(parent, name)
+        guard let object = object(json, at: path) else { return nil }
+        let members = members(of: object, known: Self.valueMembers, at: path)
+        guard members.count == 1, let (kind, content) = members.first else {
+            problems.add(
+                .validationError, at: path.text,
+                "\(path.text): exactly one of \(Self.valueMembers.joined(separator: ", ")) is expected")
+            return nil
+        }
+        switch kind {
+        case "value": return string(content, kind, in: path).map(ParameterValue.value)
+        case "useInAppDefault": return inAppDefault(content, at: path)
+        default: return managedValue(kind, content, at: .member(path, kind))
+        }
+    }
+
+    private static let valueMembers = [
+        "value", "useInAppDefault", "personalizationValue", "rolloutValue", "experimentValue",
+    ]
+
+    private mutating func inAppDefault(_ json: JSONValue, at path: TemplatePath) -> ParameterValue? {
+        switch json {
+        case .bool(true): return .inAppDefault
+        case .bool(false):
+            problems.add(
+                .invalidInAppDefault, at: path.text,
+                "\(path.text): useInAppDefault can only be true; leave the value out instead")
+        default: typeProblem(json, "TYPE_BOOL", at: .member(path, "useInAppDefault"))
+        }
+        return nil
+    }
+
+    private mutating func managedValue(
+        _ kind: String, _ content: JSONValue, at path: TemplatePath
+    ) -> ParameterValue? {
+        guard object(content, at: path) != nil else { return nil }
+        let content = content.withCamelCaseMembers
+        return switch kind {
+        case "personalizationValue": .personalization(content)
+        case "rolloutValue": .rollout(content)
+        default: .experiment(content)
+        }
+    }
+}
+
+extension TemplateDecoder {
+    private mutating func object(_ json: JSONValue, at path: TemplatePath) -> JSONObject? {
+        if let object = json.object { return object }
+        typeProblem(json, "TYPE_MESSAGE", at: path)
+        return nil
+    }
+
+    private mutating func string(_ json: JSONValue?, _ name: String, in parent: TemplatePath) -> String? {
+        guard let json, !json.isNull else { return nil }
+        if let text = json.string { return text }
+        typeProblem(json, "TYPE_STRING", at: .member(parent, name))
+        return nil
+    }
+
+    private mutating func word<Word>(
+        _ json: JSONValue?, _ name: String, in parent: TemplatePath, _ make: (String) -> Word?
+    ) -> Word? {
+        guard let json else { return nil }
+        if let word = json.string.flatMap(make) { return word }
+        typeProblem(json, "TYPE_ENUM", at: .member(parent, name))
+        return nil
+    }
+
+    private mutating func map<Value>(
+        _ json: JSONValue?, at path: TemplatePath,
+        _ read: (inout TemplateDecoder, String, JSONValue) -> Value?
+    ) -> [String: Value] {
+        guard let json, let object = object(json, at: path) else { return [:] }
+        var values = [String: Value](minimumCapacity: object.count)
+        for (name, json) in object.members { values[name] = read(&self, name, json) }
+        return values
+    }
+
+    /// The members by their camelCase name, nulls left out (in protobuf's JSON they mean "not there").
+    private mutating func members(
+        of object: JSONObject, known: [String], at path: TemplatePath
+    ) -> [String: JSONValue] {
+        var members: [String: JSONValue] = [:]
+        for (spelled, json) in object.members {
+            let name = known.contains(spelled) ? spelled : spelled.camelCased
+            guard known.contains(name) else {
+                unknownName(spelled, at: path)
+                continue
+            }
+            guard !json.isNull else { continue }
+            if members.updateValue(json, forKey: name) != nil {
+                problems.add(
+                    .invalidArgument, at: path.text,
+                    "Invalid JSON payload received. \"\(name)\"\(path.suffix) is there in two spellings.")
+            }
+        }
+        return members
+    }
+
+    private mutating func unknownName(_ name: String, at path: TemplatePath) {
+        problems.add(
+            .invalidArgument, at: TemplatePath.member(path, name).text,
+            "Invalid JSON payload received. Unknown name \"\(name.shown)\"\(path.suffix): Cannot find field.")
+    }
+
+    private mutating func typeProblem(_ json: JSONValue, _ type: String, at path: TemplatePath) {
+        let found =
+            switch json {
+            case .object, .array: json.kind
+            default: json.text(.pretty).shown
+            }
+        problems.add(.invalidArgument, at: path.text, "Invalid value\(path.suffix) (\(type)), \(found)")
+    }
+}
+
+extension TemplatePath {
+    /// ` at 'parameters.foo'`; empty for the root.
+    fileprivate var suffix: String {
+        if case .root = self { "" } else { " at '\(text)'" }
+    }
+}
+
+extension String {
+    /// `use_in_app_default` as `useInAppDefault`; a name without an underscore between letters stays as it is.
+    fileprivate var camelCased: String {
+        guard utf8.contains(UInt8(ascii: "_")) else { return self }
+        let words = split(separator: "_", omittingEmptySubsequences: false)
+        return words.dropFirst().reduce(String(words[0])) { $0 + $1.prefix(1).uppercased() + $1.dropFirst() }
+    }
+}
+
+extension JSONValue {
+    /// The same with protobuf's original names of managed values in camelCase, other members as they are; depth is
+    /// bounded by the JSON parser.
+    fileprivate var withCamelCaseMembers: JSONValue {
+        switch self {
+        case .object(let object):
+            var renamed = JSONObject()
+            for (name, value) in object.members {
+                renamed[Self.managedNames.contains(name) ? name.camelCased : name] = value.withCamelCaseMembers
+            }
+            return .object(renamed)
+        case .array(let elements): return .array(elements.map(\.withCamelCaseMembers))
+        default: return self
+        }
+    }
+
+    private static let managedNames: Set<String> = [
+        "personalization_id", "rollout_id", "experiment_id", "variant_value", "variant_id", "no_change",
+        "exposure_percent",
+    ]
+}

@@ -1,0 +1,121 @@
+import StalecastWire
+
+/// Checks what a well-shaped template says: names, counts, lengths, references, values, expressions.
+struct TemplateRules {
+    let template: Template
+    let kind: TemplateKind
+    let limits: TemplateLimits
+    var problems: TemplateProblems
+
+    mutating func check() {
+        checkLength(
+            template.requestedDescription, limits.versionDescriptionLength, "the description of a version",
+            at: .member(.root, "version.description"))
+        checkConditions()
+        checkCounts()
+        checkUniqueKeys()
+        checkParameters(template.parameters, in: .root)
+        checkGroups()
+        checkConditionNames()
+        checkTotalValueLength()
+    }
+
+    private mutating func checkConditions() {
+        let conditions = template.conditions
+        if conditions.count > limits.conditions {
+            problems.add(
+                .validationError, at: "conditions",
+                "Condition count too large: \(conditions.count), at most \(limits.conditions) are allowed.")
+        }
+        var names: Set<String> = []
+        for (index, condition) in conditions.enumerated() {
+            let path = TemplatePath.element(.member(.root, "conditions"), index)
+            checkName(of: condition, at: path)
+            checkExpression(of: condition, at: path)
+            if !names.insert(condition.name).inserted {
+                problems.add(
+                    .duplicateKey, at: path.text, "\(path.text): there is another condition '\(condition.name.shown)'")
+            }
+        }
+    }
+
+    private mutating func checkName(of condition: TemplateCondition, at path: TemplatePath) {
+        let name = condition.name
+        let isLegal = name.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_ '!%.".utf8.contains($0) }
+        let isInRange = !name.isEmpty && name.utf8.count <= limits.conditionNameLength
+        if isLegal, isInRange, name.utf8.first != 0x20, name.utf8.last != 0x20 { return }
+        problems.add(
+            .validationError, at: "\(path.text).name",
+            """
+            \(path.text).name: '\(name.shown)' is no condition name: 1 to \(limits.conditionNameLength) characters of \
+            A-Z a-z 0-9 - _ ' ! % . and blanks, no blank first or last
+            """)
+    }
+
+    private mutating func checkExpression(of condition: TemplateCondition, at path: TemplatePath) {
+        do {
+            _ = try ConditionExpression(parsing: condition.expression, kind: kind)
+        } catch {
+            problems.add(
+                .validationError, at: "\(path.text).expression",
+                "\(path.text).expression: condition '\(condition.name.shown)': \(error)")
+        }
+    }
+
+    private mutating func checkGroups() {
+        if template.groups.count > limits.groups {
+            problems.add(
+                .validationError, at: "parameterGroups",
+                "Group count too large: \(template.groups.count), at most \(limits.groups) are allowed.")
+        }
+        for name in template.groups.keys.sorted() {
+            guard let group = template.groups[name] else { continue }
+            let path = TemplatePath.member(.member(.root, "parameterGroups"), name)
+            if name.isEmpty {
+                problems.add(.validationError, at: path.text, "parameterGroups: a group needs a name")
+            }
+            checkLength(name, limits.groupNameLength, "the name of a group", at: path)
+            checkLength(
+                group.description, limits.descriptionLength, "the description of a group",
+                at: .member(path, "description"))
+            checkParameters(group.parameters, in: path)
+        }
+    }
+
+    /// Google's one sentence for all names together.
+    private mutating func checkConditionNames() {
+        let known = Set(template.conditions.map(\.name))
+        var unknown: Set<String> = []
+        for parameters in template.parameterMaps {
+            for parameter in parameters.values {
+                for name in parameter.conditionalValues.keys where !known.contains(name) { unknown.insert(name) }
+            }
+        }
+        guard !unknown.isEmpty else { return }
+        var listed = unknown.sorted().prefix(Self.maxListedNames).map(\.shown).joined(separator: ", ")
+        if unknown.count > Self.maxListedNames { listed += ", … and \(unknown.count - Self.maxListedNames) more" }
+        problems.add(
+            .validationError, at: "parameters",
+            """
+            [\(listed)] are not valid condition names. All keys in all conditional value maps must be valid \
+            condition names.
+            """)
+    }
+
+    private static let maxListedNames = 200
+
+    mutating func checkLength(_ text: String, _ limit: Int, _ what: String, at path: TemplatePath) {
+        // A code point takes at least one byte: most texts are short enough without counting.
+        guard text.utf8.count > limit else { return }
+        let length = text.unicodeScalars.count
+        guard length > limit else { return }
+        problems.add(
+            .validationError, at: path.text,
+            "\(path.text): \(what) has at most \(limit) characters, not \(length)")
+    }
+}
+
+extension Template {
+    /// The parameters outside groups, then those of each group, in no particular order of groups.
+    var parameterMaps: [[String: TemplateParameter]] { [parameters] + groups.values.map(\.parameters) }
+}

@@ -1,0 +1,65 @@
+import ArgumentParser
+import StalecastTemplate
+import StalecastWire
+
+/// `stalecast diff`: what differs between two versions or files.
+struct Diff: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show what differs between two templates.",
+        discussion: """
+            A and B are version numbers, files, or the word current for the active version. A file whose name is a \
+            number is written ./3. The exit code is 0 whether or not they differ, unless --exit-code is given.
+
+            Examples:
+              stalecast diff 1 2
+              stalecast diff current samples/templates/demo-winter.json
+              stalecast diff a.json b.json --json | jq -r '.parameters[].name'
+              stalecast diff --exit-code current deployed.json || stalecast publish deployed.json
+            """)
+
+    @Argument(help: ArgumentHelp("The older side.", valueName: "a"))
+    var old: String
+
+    @Argument(help: ArgumentHelp("The newer side.", valueName: "b"))
+    var new: String
+
+    @Flag(help: "End with 1 when they differ.")
+    var exitCode = false
+
+    @OptionGroup var scopeOptions: ScopeOptions
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func run() async throws {
+        let output = outputOptions.output
+        let changes = TemplateDifference.describe(from: try await side(old), to: try await side(new))
+        if output.isJSON {
+            try output.json(changes.json)
+        } else if changes.isEmpty {
+            output.remark("no difference")
+        } else {
+            try output.write(Array(colored(changes.text, output.palette).utf8))
+        }
+        if exitCode, !changes.isEmpty { throw ExitCode(ExitStatus.refused.rawValue) }
+    }
+
+    private func side(_ name: String) async throws -> Template {
+        let scope = try scopeOptions.scope()
+        let version = Int64(name)
+        guard version != nil || name == "current" else { return try TemplateFile(name).template(for: scope.namespace) }
+        if let version, version < 1 { throw CommandFailure(.usage, "a version number is 1 or more, not \(name)") }
+        return try await TemplateAPI(client: try connection.controlClient(), scope: scope).get(version).template()
+    }
+
+    private func colored(_ text: String, _ palette: Palette) -> String {
+        guard palette.isOn else { return text }
+        return text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+            switch line.first {
+            case "+": palette.green(String(line))
+            case "-": palette.red(String(line))
+            case "~": palette.yellow(String(line))
+            default: String(line)
+            }
+        }.joined(separator: "\n")
+    }
+}

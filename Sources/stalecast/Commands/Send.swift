@@ -1,0 +1,69 @@
+import ArgumentParser
+import StalecastWire
+
+/// `stalecast send`: a message of one's own to the subscribers of a topic.
+struct Send: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Send data to the subscribers of a topic, as FCM's messages:send does.",
+        usage: """
+            stalecast send [<options>] <topic> <key>=<value> ...
+            stalecast send [<options>] --condition <expression> <key>=<value> ...
+            """,
+        discussion: """
+            Whoever is connected now gets exactly this data; nothing is stored or replayed.
+
+            Examples:
+              stalecast send PUSH_RC CONFIG_STATE=STALE
+              stalecast send --condition "'news' in topics || 'beta' in topics" A=1
+            """)
+
+    @Option(help: ArgumentHelp("Send to a condition over topics instead of one topic.", valueName: "expression"))
+    var condition: String?
+
+    @Argument(help: ArgumentHelp("The topic, then the data as KEY=VALUE.", valueName: "words"))
+    var words: [String]
+
+    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"))
+    var project = "demo"
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func validate() throws {
+        let pairs = condition == nil ? words.dropFirst() : words[...]
+        if condition == nil, words.first?.contains("=") ?? true { throw ValidationError("the first word is the topic") }
+        guard let wrong = pairs.first(where: { !$0.contains("=") || $0.hasPrefix("=") }) else { return }
+        throw ValidationError("\"\(wrong)\" is not KEY=VALUE")
+    }
+
+    func run() async throws {
+        let projectID = try checked { () throws(InvalidName) -> ProjectID in try ProjectID(project) }
+        let message = try message()
+        let answer = try await connection.controlClient()
+            .send("POST", "/v1/projects/\(projectID)/messages:send", body: ["message": message], changes: true)
+        let output = outputOptions.output
+        let json = try answer.json()
+        if output.isJSON { return try output.json(json) }
+        try output.line("sent \(json["name"]?.string?.printable ?? "")")
+    }
+
+    private func message() throws(CommandFailure) -> JSONValue {
+        var data = JSONObject()
+        for pair in condition == nil ? words.dropFirst() : words[...] {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            data[String(parts[0])] = .string(String(parts[1]))
+        }
+        if let condition { return ["condition": .string(condition), "data": .object(data)] }
+        let topic = try checked { () throws(InvalidName) -> TopicName in try TopicName(words[0]) }
+        return ["topic": .string(topic.description), "data": .object(data)]
+    }
+}
+
+/// A name from the command line; one that breaks its rule is wrong use.
+func checked<Name>(_ make: () throws(InvalidName) -> Name) throws(CommandFailure) -> Name {
+    do {
+        return try make()
+    } catch {
+        throw CommandFailure(.usage, error.description)
+    }
+}

@@ -1,0 +1,30 @@
+import ArgumentParser
+import StalecastWire
+
+/// `stalecast status`: how the daemon is, at a glance.
+struct Status: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show how the daemon is: versions, topics, streams, store.",
+        discussion: """
+            With --json the whole of /status is printed. The exit code is 0 when the daemon answers and is ready, \
+            1 when it says that it is not.
+
+            Examples:
+              stalecast status
+              stalecast status --json | jq .edge.streams
+            """)
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func run() async throws {
+        let status = try await connection.controlClient().send("GET", "/status").json()
+        let output = outputOptions.output
+        if output.isJSON {
+            try output.json(status)
+        } else {
+            for line in StatusReading(status).lines(output.palette) { try output.line(line) }
+        }
+        if status["ready"]?.bool == false { throw ExitCode(ExitStatus.refused.rawValue) }
+    }
+}

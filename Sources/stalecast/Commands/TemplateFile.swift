@@ -1,0 +1,53 @@
+import Foundation
+import StalecastTemplate
+import StalecastWire
+
+/// A template in a file, as people write it or `get` saved it.
+struct TemplateFile {
+    let path: String
+    private let document: JSONValue
+
+    /// Reads JSON from `path`, or from standard input when it is `-`.
+    /// - Throws: ``CommandFailure`` with line and column when it is no JSON.
+    init(_ path: String) throws(CommandFailure) {
+        self.path = path
+        let bytes: Data
+        do {
+            bytes =
+                try path == "-"
+                ? FileHandle.standardInput.readToEnd() ?? Data() : Data(contentsOf: URL(fileURLWithPath: path))
+        } catch {
+            throw CommandFailure(.refused, "\(path) cannot be read (\(error.reason))")
+        }
+        do {
+            document = try JSONValue.parse(bytes)
+        } catch {
+            throw CommandFailure(.refused, "\(path) is not JSON: \(error)")
+        }
+    }
+
+    /// The template, checked by the same rules the server applies.
+    /// - Throws: ``CommandFailure`` with every problem found.
+    func template(for namespace: Namespace) throws(CommandFailure) -> Template {
+        do {
+            return try Template(validating: document, kind: namespace == .firebaseServer ? .server : .client)
+        } catch {
+            let problems = error.problems.map { problem in
+                problem.message.contains(problem.path) ? problem.message : "\(problem.path): \(problem.message)"
+            }
+            throw CommandFailure(.refused, "\(path) is not a valid template", problems: problems)
+        }
+    }
+
+    /// What is sent to the server.
+    ///
+    /// - Parameter description: of the new version. Without it the file's `version.description` counts, unless the
+    ///   file was saved from a server (it has a `versionNumber`): then that text describes an older version.
+    func request(description: String?) -> JSONValue {
+        guard var object = document.object else { return document }
+        let written = object["version"]?["versionNumber"] == nil ? object["version"]?["description"] : nil
+        object["etag"] = nil
+        object["version"] = (description.map(JSONValue.string) ?? written).map { ["description": $0] }
+        return .object(object)
+    }
+}

@@ -1,0 +1,85 @@
+import ArgumentParser
+import StalecastWire
+
+/// `stalecast versions`: the history of a scope.
+struct Versions: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "List the stored versions, newest first.",
+        discussion: """
+            Examples:
+              stalecast versions
+              stalecast versions --limit 50
+              stalecast versions --from 76         (the page that begins with version 76)
+              stalecast versions --json | jq -r '.versions[].versionNumber'
+            """)
+
+    /// What the server hands out at once, at most.
+    private static let maxPageSize = 300
+
+    @Option(help: "How many versions to list, 1 or more.")
+    var limit = 20
+
+    @Option(name: .customLong("from"), help: ArgumentHelp("Newest version to list.", valueName: "number"))
+    var newest: Int64?
+
+    @OptionGroup var scopeOptions: ScopeOptions
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func validate() throws {
+        if limit < 1 { throw ValidationError("--limit is 1 or more") }
+        if let newest, newest < 1 { throw ValidationError("--from is 1 or more") }
+    }
+
+    func run() async throws {
+        let api = TemplateAPI(client: try connection.controlClient(), scope: try scopeOptions.scope())
+        var versions: [JSONValue] = []
+        var next: String?
+        repeat {
+            let size = min(limit - versions.count, Self.maxPageSize)
+            let page = try await api.versions(pageSize: size, from: newest, pageToken: next)
+            versions += page.versions
+            next = page.versions.isEmpty ? nil : page.nextPageToken
+        } while next != nil && versions.count < limit
+        try show(Array(versions.prefix(limit)), hasMore: next != nil, outputOptions.output)
+    }
+
+    private func show(_ versions: [JSONValue], hasMore: Bool, _ output: Output) throws(CommandFailure) {
+        if output.isJSON { return try output.json(["versions": .array(versions)]) }
+        if versions.isEmpty { return output.remark("no version published yet; try `stalecast publish FILE`") }
+        for line in table(versions).lines(output.palette) { try output.line(line) }
+        if hasMore, let oldest = versions.last?["versionNumber"]?.int64 {
+            output.remark("older ones: stalecast versions --from \(oldest - 1)")
+        }
+    }
+
+    private func table(_ versions: [JSONValue]) -> TextTable {
+        var table = TextTable(
+            .right("VERSION"), .left("TIME (UTC)"), .left("TYPE"), .left("ORIGIN"), .left("USER"),
+            .left("DESCRIPTION"))
+        for version in versions {
+            let user = UpdateUser(json: version["updateUser"])
+            table.add(
+                version["versionNumber"]?.int64.map { String($0) } ?? "?",
+                clockTime(version["updateTime"]?.string ?? ""), updateType(of: version),
+                version["updateOrigin"]?.string ?? "", user.email.isEmpty ? user.name : user.email,
+                version["description"]?.string ?? "")
+        }
+        return table
+    }
+}
+
+/// How a version came to be, in short: `INCREMENTAL_UPDATE`, or `ROLLBACK to 3`.
+///
+/// - Parameter version: Firebase's `version` object or a STALE message; both have these members.
+func updateType(of version: JSONValue) -> String {
+    let type = version["updateType"]?.string ?? ""
+    guard let source = version["rollbackSource"]?.int64 else { return type }
+    return "\(type) to \(source)"
+}
+
+/// `2026-11-20 13:00:00` of an RFC 3339 time; other text as it is.
+func clockTime(_ text: String) -> String {
+    guard let time = Timestamp(text) else { return text }
+    return String(time.description.prefix(19)).replacing("T", with: " ")
+}

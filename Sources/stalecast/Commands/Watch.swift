@@ -1,0 +1,106 @@
+import ArgumentParser
+import StalecastWire
+
+/// `stalecast watch`: prints messages as they come.
+struct Watch: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Print the messages of topics as they arrive.",
+        discussion: """
+            One line per message on standard output; remarks about the connection on standard error. After a lost \
+            connection it resumes where it was. With --json each message's data is printed as it came, one per line.
+
+            Examples:
+              stalecast watch
+              stalecast watch PUSH_RC payments
+              stalecast watch --json --count 1 --timeout 30 && ./refetch.sh
+              stalecast watch --poll
+              stalecast watch --have 16       (a message at once if there is a newer one)
+            """)
+
+    @Argument(help: "Topics to subscribe to (default: PUSH_RC).")
+    var topics: [String] = []
+
+    @Flag(help: "Use long-poll instead of a stream.")
+    var poll = false
+
+    @Option(help: "Stop after this many messages, with exit code 0.")
+    var count: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Stop after this time: with exit code 7 when --count was not reached, else 0.", valueName: "seconds"))
+    var timeout: Double?
+
+    @Option(help: ArgumentHelp("Resume after this cursor, the `id` of an earlier message.", valueName: "cursor"))
+    var since: String?
+
+    @Option(help: ArgumentHelp("The version you hold.", valueName: "number"))
+    var have: Int64?
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func validate() throws {
+        if let count, count < 1 { throw ValidationError("--count is 1 or more") }
+        if let timeout, !(timeout > 0 && timeout < 1e9) { throw ValidationError("--timeout is more than 0 seconds") }
+        if let have, have < 0 { throw ValidationError("--have is 0 or more") }
+    }
+
+    func run() async throws {
+        guard let timeout else { return try await watch() }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await watch() }
+            group.addTask {
+                try await Task.sleep(for: .seconds(timeout))
+                guard let count else { return }
+                throw CommandFailure(.timedOut, "\(timeout.shortest) s are over and --count \(count) was not reached")
+            }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+
+    private func watch() async throws {
+        let given = try topics.map { name in
+            try checked { () throws(InvalidName) -> TopicName in try TopicName(name) }
+        }
+        let printer = WatchPrinter(output: outputOptions.output, limit: count)
+        var watcher = Watcher(
+            WatchRequest(topics: given.isEmpty ? [.pushRC] : given, cursor: since, have: have), polls: poll,
+            address: { try connection.edgeAddress() }, sink: printer.take)
+        do {
+            try await watcher.run()
+        } catch is WatchPrinter.Enough {}
+    }
+}
+
+/// Prints watch events and says when there were enough.
+private final class WatchPrinter {
+    /// The message that `--count` asked for last has been printed.
+    struct Enough: Error {}
+
+    private let output: Output
+    private let limit: Int?
+    private var printed = 0
+
+    init(output: Output, limit: Int?) {
+        self.output = output
+        self.limit = limit
+    }
+
+    func take(_ event: WatchEvent) throws {
+        let line = WatchLine(output.palette)
+        guard case .message(let data) = event else {
+            if let remark = line.remark(event) { output.remark(remark) }
+            return
+        }
+        try output.line(output.isJSON ? data : line.message(data, at: .now()))
+        printed += 1
+        if printed == limit { throw Enough() }
+    }
+}
+
+extension Double {
+    /// Without `.0`.
+    fileprivate var shortest: String { self == rounded() && self < 1e15 ? String(Int64(self)) : String(self) }
+}

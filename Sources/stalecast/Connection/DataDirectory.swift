@@ -1,0 +1,62 @@
+import ArgumentParser
+import Foundation
+import StalecastWire
+
+/// `--data`, shared by the commands that work on a directory and those that look up a running daemon in it.
+struct DataOptions: ParsableArguments {
+    @Option(
+        name: .customLong("data"),
+        help: ArgumentHelp(
+            "The daemon's data directory (default: $STALECAST_DATA, else ./stalecast-data).", valueName: "dir"))
+    var path: String?
+
+    /// The directory these options name.
+    var directory: DataDirectory {
+        let fromEnvironment = ProcessInfo.processInfo.environment["STALECAST_DATA"] ?? ""
+        return DataDirectory(path: path ?? (fromEnvironment.isEmpty ? "./stalecast-data" : fromEnvironment))
+    }
+}
+
+/// What a running daemon leaves in its data directory for its clients.
+struct DataDirectory: Sendable {
+    let path: String
+
+    var endpointsFile: String { path + "/endpoints.json" }
+    var tokenFile: String { path + "/control.token" }
+
+    /// The addresses the daemon really bound, written once both listeners accept.
+    struct Endpoints: Sendable {
+        let edge: String
+        let control: String
+        /// The daemon's process; nil when the file does not say.
+        let process: Int32?
+
+        /// False when that process has certainly ended; a process of another user counts as running.
+        var isRunning: Bool { process.map { kill($0, 0) == 0 || errno == EPERM } ?? true }
+    }
+
+    /// Reads `endpoints.json`.
+    /// - Throws: ``CommandFailure`` `unreachable` when the file is not there or is not what a daemon writes.
+    func endpoints() throws(CommandFailure) -> Endpoints {
+        let bytes: Data
+        do {
+            bytes = try Data(contentsOf: URL(fileURLWithPath: endpointsFile))
+        } catch {
+            throw CommandFailure(
+                .unreachable, "no daemon found: \(endpointsFile) cannot be read (\(error.reason))", advice: advice)
+        }
+        guard let json = try? JSONValue.parse(bytes),  // whatever is wrong with it, the sentence is the same
+            let edge = json["edge"]?.string, let control = json["control"]?.string
+        else {
+            throw CommandFailure(
+                .unreachable, "\(endpointsFile) is not what a daemon writes: \"edge\" and \"control\" are expected",
+                advice: advice)
+        }
+        return Endpoints(edge: edge, control: control, process: json["pid"]?.int64.flatMap { Int32(exactly: $0) })
+    }
+
+    private var advice: String {
+        "Start it with `stalecast serve --data \(path)`, or say where it is: --data DIR, or --control URL "
+            + "--token-file FILE (and --edge URL to watch)."
+    }
+}

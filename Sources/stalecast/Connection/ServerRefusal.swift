@@ -1,0 +1,76 @@
+import StalecastWire
+
+/// An error answer: Google's envelope `{"error":{"code","message","status","details"}}` turned into sentences.
+struct ServerRefusal {
+    private let status: Int
+    private let error: JSONValue?
+    private let token: ControlToken?
+
+    init(_ answer: HTTPAnswer, token: ControlToken? = nil) {
+        self.status = answer.head.status
+        self.error = (try? JSONValue.parse(answer.body))?["error"]  // no envelope: the status alone is reported
+        self.token = token
+    }
+
+    /// What the command ends with.
+    var failure: CommandFailure {
+        CommandFailure(exitStatus, sentence, problems: lines.count > 1 ? lines : [], advice: advice)
+    }
+
+    private var message: String { error?["message"]?.string ?? "" }
+
+    private var exitStatus: ExitStatus {
+        switch status {
+        case 401, 403: .tokenRefused
+        case 404: .notFound
+        case _ where message.contains("VERSION_MISMATCH"), 409, 412: .versionMismatch
+        case 504: .outcomeUnknown
+        case _ where saysOutcomeUnknown: .outcomeUnknown
+        default: .refused
+        }
+    }
+
+    private var saysOutcomeUnknown: Bool {
+        let details = error?["details"]?.array ?? []
+        return ([error].compactMap { $0 } + details).contains {
+            $0["outcome"]?.string == "unknown" || $0["metadata"]?["outcome"]?.string == "unknown"
+        }
+    }
+
+    /// The single problems: field violations where the server lists them, else the lines of its message.
+    private var lines: [String] {
+        let violations = (error?["details"]?.array ?? []).flatMap { $0["fieldViolations"]?.array ?? [] }
+        if violations.count > 1 {
+            return violations.map { violation in
+                let field = violation["field"]?.string ?? ""
+                let text = violation["description"]?.string ?? ""
+                return field.isEmpty ? text : "\(field): \(text)"
+            }
+        }
+        return message.split(separator: "\n").map(String.init)
+    }
+
+    private var sentence: String {
+        guard let error else { return "the server answered with HTTP status \(status) and no explanation" }
+        let word = error["status"]?.string ?? "HTTP \(status)"
+        let problems = lines
+        if problems.count > 1 { return "the server refused (\(word)) for \(problems.count) reasons" }
+        guard let problem = problems.first else { return "the server refused (\(word)) without an explanation" }
+        return problem.hasPrefix("[") ? "the server refused: \(problem)" : "the server refused (\(word)): \(problem)"
+    }
+
+    private var advice: String? {
+        switch exitStatus {
+        case .tokenRefused:
+            token.map {
+                "The token was read from \($0.file). Does it belong to this daemon? Its own lies in control.token in "
+                    + "its data directory; name it with --token-file FILE."
+            }
+        case .versionMismatch:
+            "Somebody published meanwhile. See what with `stalecast versions` and `stalecast diff`, then publish again."
+        case .outcomeUnknown:
+            "The change may have been made. `stalecast versions` shows it; look before you repeat it."
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,70 @@
+import Foundation
+import StalecastTemplate
+import StalecastWire
+
+/// A template as Control serves it, with the ETag a following publish must match.
+struct ServedTemplate: Sendable {
+    let etag: String
+    /// The whole answer, including its `version` member.
+    let json: JSONValue
+
+    init(_ answer: HTTPAnswer) throws(CommandFailure) {
+        json = try answer.json()
+        guard let etag = answer.head["ETag"], !etag.isEmpty else {
+            throw CommandFailure(.refused, "the answer has no ETag; is something else than Stalecast listening there?")
+        }
+        self.etag = etag
+    }
+
+    /// The version's number; 0 when the scope has no version yet.
+    var version: VersionNumber { json["version"]?["versionNumber"]?.int64 ?? 0 }
+
+    /// The content, without `version`.
+    func template() throws(CommandFailure) -> Template {
+        do {
+            return try Template(stored: json)
+        } catch {
+            throw CommandFailure(.refused, "the server's template cannot be read: \(error.message)")
+        }
+    }
+}
+
+/// The template endpoints of one scope.
+struct TemplateAPI: Sendable {
+    let client: ControlClient
+    let scope: Scope
+
+    private var path: String { "/v1/projects/\(scope.project)/namespaces/\(scope.namespace)/remoteConfig" }
+
+    /// The active template, or that of `version`.
+    func get(_ version: VersionNumber? = nil) async throws(CommandFailure) -> ServedTemplate {
+        let query = version.map { [URLQueryItem(name: "versionNumber", value: String($0))] } ?? []
+        return try ServedTemplate(try await client.send("GET", path, query: query))
+    }
+
+    /// Publishes, or with `validateOnly` lets the server check and changes nothing.
+    func put(_ template: JSONValue, ifMatch: String, validateOnly: Bool) async throws(CommandFailure) -> ServedTemplate
+    {
+        let query = validateOnly ? [URLQueryItem(name: "validateOnly", value: "true")] : []
+        return try ServedTemplate(
+            try await client.send(
+                "PUT", path, query: query, ifMatch: ifMatch, body: template, changes: !validateOnly))
+    }
+
+    /// Publishes the content of `version` anew.
+    func rollback(to version: VersionNumber) async throws(CommandFailure) -> ServedTemplate {
+        let body: JSONValue = ["versionNumber": .string(String(version))]
+        return try ServedTemplate(try await client.send("POST", path + ":rollback", body: body, changes: true))
+    }
+
+    /// One page of version metadata, newest first.
+    func versions(
+        pageSize: Int, from newest: VersionNumber?, pageToken: String?
+    ) async throws(CommandFailure) -> (versions: [JSONValue], nextPageToken: String?) {
+        var query = [URLQueryItem(name: "pageSize", value: String(pageSize))]
+        if let newest { query.append(URLQueryItem(name: "endVersionNumber", value: String(newest))) }
+        if let pageToken { query.append(URLQueryItem(name: "pageToken", value: pageToken)) }
+        let page = try await client.send("GET", path + ":listVersions", query: query).json()
+        return (page["versions"]?.array ?? [], page["nextPageToken"]?.string)
+    }
+}

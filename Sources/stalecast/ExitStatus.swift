@@ -1,0 +1,50 @@
+/// What the process ends with, so that scripts can tell the cases apart. Printed by `--help` and in README.
+enum ExitStatus: Int32, CaseIterable {
+    case done = 0
+    case refused = 1
+    case usage = 2
+    case unreachable = 3
+    case tokenRefused = 4
+    case versionMismatch = 5
+    case notFound = 6
+    case timedOut = 7
+    case outcomeUnknown = 8
+
+    /// One line of the table in the help text.
+    var summary: String {
+        switch self {
+        case .done: "done"
+        case .refused: "the server refused or the command failed; the sentence says why"
+        case .usage: "wrong use of the command line"
+        case .unreachable: "the daemon is not reachable"
+        case .tokenRefused: "the control token is missing or was refused"
+        case .versionMismatch: "somebody published in between (--if-match no longer holds)"
+        case .notFound: "no such version, topic or project"
+        case .timedOut: "the time was up before it was done"
+        case .outcomeUnknown: "the change may or may not have been made; look before you repeat it"
+        }
+    }
+
+    /// All codes with their summaries, one per line.
+    static let helpTable = allCases.map { "  \($0.rawValue)  \($0.summary)" }.joined(separator: "\n")
+}
+
+/// Why a command ends without success: what happened, the single problems, and what to do.
+struct CommandFailure: Error, CustomStringConvertible {
+    let status: ExitStatus
+    /// A sentence without its full stop, lower case as it follows `stalecast: `.
+    let sentence: String
+    /// Several problems found at once, each one line; empty when the sentence says it all.
+    let problems: [String]
+    /// What to do now; nil when nothing sensible can be said.
+    let advice: String?
+
+    init(_ status: ExitStatus, _ sentence: String, problems: [String] = [], advice: String? = nil) {
+        self.status = status
+        self.sentence = sentence
+        self.problems = problems
+        self.advice = advice
+    }
+
+    var description: String { sentence }
+}

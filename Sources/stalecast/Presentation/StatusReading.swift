@@ -1,0 +1,69 @@
+import StalecastWire
+
+/// Control's `/status` as a page for people.
+struct StatusReading {
+    private let status: JSONValue
+
+    init(_ status: JSONValue) { self.status = status }
+
+    func lines(_ palette: Palette) -> [String] {
+        summary(palette) + [""] + scopes(palette) + [""] + TopicTable(status["topics"]?.array ?? []).lines(palette)
+            + [""] + figures
+    }
+
+    private func summary(_ palette: Palette) -> [String] {
+        let reasons = (status["notReady"]?.array ?? []).compactMap(\.string)
+        let state =
+            reasons.isEmpty
+            ? palette.green("ready") : palette.red("not ready: " + reasons.map(\.printable).joined(separator: "; "))
+        let daemon = "stalecast \(text("version")), process \(text("pid")), since \(clockTime(text("startedAt"))) UTC"
+        return ["\(daemon.printable): \(state)", "cursor \(text("cursor").printable)"]
+    }
+
+    private func scopes(_ palette: Palette) -> [String] {
+        var table = TextTable(.left("SCOPE"), .right("VERSION"), .left("TIME (UTC)"), .left("TYPE"), .left("ETAG"))
+        for scope in status["scopes"]?.array ?? [] {
+            let name = "\(scope["project"]?.string ?? "?")/\(scope["namespace"]?.string ?? "?")"
+            let version = scope["versionNumber"]?.int64 ?? 0
+            table.add(
+                name, version == 0 ? "none" : String(version), clockTime(scope["updateTime"]?.string ?? ""),
+                scope["updateType"]?.string ?? "", scope["etag"]?.string ?? "")
+        }
+        return table.lines(palette)
+    }
+
+    private var figures: [String] {
+        let (edge, store, process) = (status["edge"], status["store"], status["process"])
+        return [
+            "edge     \(list(edge, ["connections", "streams", "polls", "stalled", "deliveries", "coalesced"]))",
+            "ended    \(counts(edge?["drops"]))",
+            "refused  \(counts(edge?["refused"]))",
+            "store    \(store?["health"]?.string ?? "?"), \(list(store, ["published", "rolledBack", "sequence"]))",
+            "process  \(memory(process?["residentBytes"])), \(list(process, ["descriptors", "cpuSeconds"]))",
+        ].map(\.printable)
+    }
+
+    private func text(_ member: String) -> String {
+        let value = status[member]
+        return value?.string ?? value?.text() ?? "?"
+    }
+
+    /// `3 streams, 0 polls`.
+    private func list(_ object: JSONValue?, _ members: [String]) -> String {
+        members.compactMap { member in
+            object?[member].map { "\($0.string ?? $0.text()) \(Self.words[member] ?? member)" }
+        }.joined(separator: ", ")
+    }
+
+    private static let words = ["rolledBack": "rolled back", "cpuSeconds": "s of CPU", "sequence": "commits in all"]
+
+    private func counts(_ object: JSONValue?) -> String {
+        let members = object?.object?.members ?? []
+        let shown = members.filter { $0.value.int64 != 0 }.map { "\($0.value.text()) \($0.key)" }
+        return shown.isEmpty ? "none" : shown.joined(separator: ", ")
+    }
+
+    private func memory(_ bytes: JSONValue?) -> String {
+        bytes?.int64.map { "\(($0 + (1 << 19)) >> 20) MiB of memory" } ?? "?"
+    }
+}

@@ -1,0 +1,86 @@
+import ArgumentParser
+import Foundation
+import Logging
+import StalecastDaemon
+
+/// `stalecast serve`: the daemon.
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run the daemon: config server, streams, long-polls, control API.",
+        discussion: """
+            With no configuration at all it serves project `demo` with its data in ./stalecast-data: Edge on \
+            127.0.0.1:8080, Control on 127.0.0.1:8081. The control token is written to <data>/control.token at first \
+            start, the addresses really bound to <data>/endpoints.json once both accept.
+
+            EXAMPLES
+              stalecast serve
+              stalecast serve --config stalecast.yaml
+              stalecast serve --data /var/lib/stalecast --edge 127.0.0.1:0 --control 127.0.0.1:0
+              STALECAST_LOG_LEVEL=debug stalecast serve --log-format json
+
+            SIGNALS
+              TERM, INT  end: readiness off, publishes finished, streams ended one after the other (at most 15 s)
+              HUP        reload the configuration; on an error the old one stays; no stream is dropped
+
+            EXIT CODES
+              0   ended by a signal
+              1   cannot start, or the store failed while running (the last log line says why)
+              64  bad flags
+              78  the configuration has problems (all of them are printed)
+            """)
+
+    @Option(name: .long, help: "YAML file to configure from; see samples/stalecast.yaml.")
+    var config: String?
+
+    @Option(name: .long, help: "Directory of the store, token and endpoints (default: ./stalecast-data).")
+    var data: String?
+
+    @Option(name: .long, help: "HOST:PORT of the public listener (default: 127.0.0.1:8080; port 0 takes a free one).")
+    var edge: String?
+
+    @Option(name: .long, help: "HOST:PORT of the private listener (default: 127.0.0.1:8081; port 0 takes a free one).")
+    var control: String?
+
+    @Option(name: .long, help: "trace, debug, info, notice, warning, error or critical (default: info).")
+    var logLevel: String?
+
+    @Option(name: .long, help: "text or json, one object per line (default: text).")
+    var logFormat: String?
+
+    @Flag(name: .long, help: "Permit Edge outside loopback although it has no subscriber credentials.")
+    var allowPublicBind = false
+
+    @Flag(name: .long, help: "Permit Control outside loopback although it speaks no TLS.")
+    var allowPlaintextBind = false
+
+    private var overrides: ConfigurationOverrides {
+        ConfigurationOverrides(
+            dataDirectory: data, edge: edge, control: control, logLevel: logLevel, logFormat: logFormat,
+            allowPublicBind: allowPublicBind, allowPlaintextBind: allowPlaintextBind)
+    }
+
+    func run() async throws {
+        let (path, overrides) = (config, overrides)
+        let load: @Sendable () throws(ConfigurationProblems) -> Configuration = { () throws(ConfigurationProblems) in
+            try ConfigurationLoader.load(
+                path: path, environment: ProcessInfo.processInfo.environment, overrides: overrides)
+        }
+        let configuration: Configuration
+        do {
+            configuration = try load()
+        } catch {
+            FileHandle.standardError.write(Data("\(error)\n".utf8))
+            throw ExitCode(78)
+        }
+        DaemonLog.setLevel(configuration.log.level)
+        let format = configuration.log.format
+        LoggingSystem.bootstrap { label in DaemonLog(label: label, format: format) }
+        let logger = Logger(label: "stalecast")
+        do {
+            try await Daemon(configuration: configuration, logger: logger, reload: load).run()
+        } catch {
+            logger.critical("ended", metadata: ["error": "\(error)"])
+            throw ExitCode(1)
+        }
+    }
+}

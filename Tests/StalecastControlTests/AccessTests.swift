@@ -1,0 +1,100 @@
+import StalecastControl
+import StalecastStore
+import StalecastWire
+import Testing
+
+@Suite("Access", .timeLimit(.minutes(2)))
+struct AccessTests {
+    @Test(arguments: ["/v1/projects/demo/remoteConfig", "/status", "/metrics", "/v1/projects/demo/topics", "/nowhere"])
+    func withoutTheTokenNothingIsTold(path: String) async throws {
+        try await ControlFixture.serving { server in
+            for token in [nil, "", "wrong", ControlFixture.secret + "x"] as [String?] {
+                let reply = try await server.send("GET", path, token: token)
+                #expect(reply.status == 401)
+                #expect(try reply.errorStatus == "UNAUTHENTICATED")
+                #expect(reply.headers["www-authenticate"]?.hasPrefix("Bearer") == true)
+            }
+        }
+    }
+
+    @Test func aStrangersPublishDoesNothing() async throws {
+        try await ControlFixture.serving { server in
+            let path = ControlFixture.prefix
+            let reply = try await server.send("PUT", path, ["If-Match": "*"], body: Array("{}".utf8), token: nil)
+            #expect(reply.status == 401)
+            #expect(server.store.head() == 0)
+        }
+    }
+
+    @Test func healthAndReadinessNeedNoToken() async throws {
+        try await ControlFixture.serving { server in
+            #expect(try await server.send("GET", "/healthz", token: nil).status == 200)
+            let reply = try await server.send("GET", "/readyz", token: nil)
+            #expect(reply.status == 200)
+            #expect(try reply.json == ["ready": true])
+        }
+        try await ControlFixture.serving(readiness: { ["the disk is full"] }) { server in
+            let reply = try await server.send("GET", "/readyz", token: nil)
+            #expect(reply.status == 503)
+            #expect(try reply.json["reasons"]?.array == ["the disk is full"])
+        }
+    }
+
+    @Test func metricsCanBeOpened() async throws {
+        try await ControlFixture.serving({ $0.metricsWithoutToken = true }) { server in
+            let reply = try await server.send("GET", "/metrics", token: nil)
+            #expect(reply.status == 200)
+            #expect(reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8")
+            #expect(try await server.send("GET", "/status", token: nil).status == 401)
+        }
+    }
+
+    @Test func statusAndTopicsAreServed() async throws {
+        try await ControlFixture.serving { server in
+            #expect(try await server.send("GET", "/status").json["state"]?.string == "serving")
+            let topics = try await server.send("GET", "/v1/projects/demo/topics").json["topics"]?.array ?? []
+            #expect(topics.map { $0["name"]?.string } == ["PUSH_RC", "payments"])
+            #expect(topics.first?["scopes"]?.array == ["demo/firebase"])
+            #expect(topics.first?["subscribers"]?["sse"]?.int64 == 3)
+            #expect(topics.last?["subscribers"]?["poll"]?.int64 == 0)
+            #expect(topics.last?["keys"]?.array == ["pay_*"])
+        }
+    }
+
+    @Test func unknownProjectsAreToldTheKnownOnes() async throws {
+        try await ControlFixture.serving { server in
+            let reply = try await server.send("GET", "/v1/projects/other/remoteConfig")
+            #expect(reply.status == 404)
+            #expect(try reply.message.contains("demo (123456789012)"))
+        }
+    }
+
+    @Test func aWrongMethodIsToldTheRightOnes() async throws {
+        try await ControlFixture.serving { server in
+            let reply = try await server.send("DELETE", ControlFixture.prefix)
+            #expect(reply.status == 405)
+            #expect(reply.headers["allow"] == "GET, HEAD, PUT")
+            #expect(try reply.json["error"]?["code"]?.int64 == 405)
+        }
+    }
+
+    @Test func headHasTheHeadersOfGetAndNoBody() async throws {
+        try await ControlFixture.serving { server in
+            let get = try await server.send("GET", ControlFixture.prefix)
+            let head = try await server.send("HEAD", ControlFixture.prefix)
+            #expect(head.status == 200)
+            #expect(head.headers["etag"] == get.headers["etag"])
+            #expect(head.headers["content-length"] == get.headers["content-length"])
+        }
+    }
+
+    @Test func theBearerWordMayHaveAnyCase() {
+        let token = ControlToken(secret: "s")
+        #expect(token.admits(authorization: "bearer s"))
+        #expect(token.admits(authorization: "Bearer  s "))
+        #expect(!token.admits(authorization: "Basic s"))
+        #expect(!token.admits(authorization: "Bearer"))
+        #expect(!token.admits(authorization: nil))
+        #expect(ControlToken(sha256: ControlToken.hash("s")).admits(authorization: "Bearer s"))
+    }
+}

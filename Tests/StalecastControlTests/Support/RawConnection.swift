@@ -1,0 +1,38 @@
+import NIOCore
+import NIOPosix
+import StalecastWire
+
+/// A TCP connection that sends whatever bytes a test likes.
+enum RawConnection {
+    /// Sends `bytes`, ignores that the server may stop listening meanwhile, and collects until the server closes.
+    static func exchange(port: Int, _ bytes: [UInt8]) async throws -> [UInt8] {
+        try await open(port: port) { inbound, outbound in
+            // The server may have answered and closed before it read everything: what it said still counts.
+            try? await outbound.write(ByteBuffer(bytes: bytes))
+            return await collect(inbound)
+        }
+    }
+
+    typealias Inbound = NIOAsyncChannelInboundStream<ByteBuffer>
+    typealias Outbound = NIOAsyncChannelOutboundWriter<ByteBuffer>
+
+    static func open<Value: Sendable>(
+        port: Int, _ body: (Inbound, Outbound) async throws -> Value
+    ) async throws -> Value {
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(ChannelOptions.allowRemoteHalfClosure, value: true)
+            .connect(host: "127.0.0.1", port: port) { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+                }
+            }
+        return try await channel.executeThenClose { try await body($0, $1) }
+    }
+
+    /// Everything up to the end; a reset is an end too.
+    static func collect(_ inbound: Inbound) async -> [UInt8] {
+        var bytes: [UInt8] = []
+        do { for try await piece in inbound { bytes += piece.readableBytesView } } catch {}
+        return bytes
+    }
+}

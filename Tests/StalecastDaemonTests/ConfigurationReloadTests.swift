@@ -1,0 +1,78 @@
+import StalecastDaemon
+import StalecastWire
+import Testing
+
+@Suite struct ConfigurationReloadTests {
+    /// Another legal value for each option.
+    private static let other = """
+        data: elsewhere
+        projects: [{id: prod, number: 1}]
+        topics: [{name: A, scopes: [prod/firebase]}]
+        edge:
+          listen: 127.0.0.1:1
+          streamEngine: false
+          threads: 2
+          heartbeat: 1s
+          streamLifetime: 1s
+          writeStallLimit: 1s
+          headerTimeout: 1s
+          idleTimeout: 1s
+          maxHeadBytes: 1KiB
+          maxConnections: 1
+          maxConnectionsPerAddress: 1
+          maxTopicsPerStream: 1
+          retry: 1s
+          allowedOrigins: ["*"]
+          allowPublicBind: true
+          poll: {defaultWait: 1s, maxWait: 1s}
+        control:
+          listen: 127.0.0.1:2
+          tokenFile: x
+          staleETagStatus: 409
+          maxTemplateBytes: 1KiB
+          metricsWithoutToken: true
+          maxConnections: 1
+          allowPlaintextBind: true
+        store: {maxVersions: 1, maxVersionAge: 1s, minFreeSpace: 0B}
+        log: {level: debug, format: json}
+        shutdown: {drain: 1s}
+        """
+
+    @Test func equalConfigurationsHaveNoChanges() {
+        #expect(Configuration().changesNeedingRestart(from: Configuration()).isEmpty)
+        #expect(Configuration().liveChanges(from: Configuration()).isEmpty)
+    }
+
+    @Test func everyOptionIsEitherLiveOrNeedsARestart() throws {
+        let other = try load(Self.other)
+        let restart = other.changesNeedingRestart(from: Configuration())
+        let live = other.liveChanges(from: Configuration())
+        #expect(Set(restart).isDisjoint(with: live))
+        #expect(Set(restart + live) == Set(ConfigurationOption.all.map(\.path)))
+        let expected = [
+            "edge.heartbeat", "edge.streamLifetime", "edge.writeStallLimit", "edge.maxConnections",
+            "edge.maxConnectionsPerAddress", "edge.maxTopicsPerStream", "edge.retry", "edge.allowedOrigins",
+            "edge.poll.defaultWait", "edge.poll.maxWait", "store.maxVersions", "store.maxVersionAge", "log.level",
+        ]
+        #expect(live == expected, "topics wait here, their scope comes with the next start")
+    }
+
+    @Test func liveChangesAreAppliedAndTheOthersLeftAlone() throws {
+        let new = try load(
+            """
+            edge: {listen: 127.0.0.1:1, heartbeat: 1s}
+            topics: [{name: A, scopes: [demo/firebase]}]
+            """)
+        let running = new.applyingLiveChanges(to: Configuration())
+        #expect(running.edge.listen.port == 8080)
+        #expect(running.edge.heartbeat == .seconds(1))
+        #expect(running.topics.map(\.name.description) == ["A"])
+        #expect(new.changesNeedingRestart(from: running) == ["edge.listen"])
+    }
+
+    @Test func topicsOverScopesOfTheNextStartWaitForIt() throws {
+        let new = try load("projects: [{id: prod, number: 1}]\ntopics: [{name: A, scopes: [prod/firebase]}]")
+        #expect(new.changesNeedingRestart(from: Configuration()) == ["projects", "topics"])
+        #expect(new.applyingLiveChanges(to: Configuration()) == Configuration())
+    }
+}

@@ -1,0 +1,168 @@
+import StalecastHub
+import StalecastWire
+import Testing
+
+@Suite struct TopicBoardTests {
+    @Test func aChangeIsAnnouncedOnEveryTopicOfItsScope() {
+        var board = TopicBoard.make()
+        let messages = board.take(.make(1, keys: ["pay_limit"]))
+        #expect(messages.map(\.topic) == [.pushRC, .pay])
+        #expect(board.headSequence == 1)
+    }
+
+    @Test func aTopicWithKeysHearsOnlyOfMatchingChanges() {
+        var board = TopicBoard.make()
+        #expect(board.take(.make(1, keys: ["welcome"])).map(\.topic) == [.pushRC])
+        #expect(board.take(.make(2, keys: ["a", "pay_x"])).map(\.topic) == [.pushRC, .pay])
+        #expect(board.take(.make(3, keys: nil)).map(\.topic) == [.pushRC, .pay], "unknown keys may be any")
+    }
+
+    @Test func aKeyTopicsMessageNamesWhatChangedSinceItsOwnLastMessage() {
+        var board = TopicBoard.make()
+        board.take(.make(1, keys: ["pay_x"]))
+        board.take(.make(2, keys: ["welcome"]))
+        board.take(.make(3, keys: ["title"]))
+        let message = board.take(.make(4, keys: ["pay_y"])).last
+        #expect(message?.since == 1)
+        #expect(message?.changedKeys == ["pay_y", "title", "welcome"])
+    }
+
+    @Test func aRollbackToEqualContentIsAnnouncedToo() {
+        var board = TopicBoard.make()
+        board.take(.make(1))
+        board.take(.make(2))
+        let messages = board.take(.make(3, updateType: .rollback))
+        #expect(messages.first?.change.version == 3)
+        #expect(messages.first?.change.metadata.updateType == .rollback)
+    }
+
+    @Test func liveMessagesSayWhatTheyFollow() {
+        var board = TopicBoard.make()
+        #expect(board.take(.make(1)).first?.since == 0)
+        #expect(board.take(.make(2)).first?.since == 1)
+    }
+
+    @Test func storedVersionsGiveEveryTopicItsLastChange() {
+        let board = TopicBoard.make([
+            .make(1, keys: ["pay_x"]), .make(2, keys: ["welcome"]), .make(1, sequence: 3, scope: .server),
+        ])
+        #expect(board[board.payTopic].lines[0].latest?.version == 1)
+        #expect(board[board.push].lines.map { $0.latest?.version } == [2, 1])
+    }
+
+    @Test func aKeyTopicWhoseLastChangeWasPurgedIsMadeToSpeakOnce() {
+        let board = TopicBoard.make([.make(40, keys: ["welcome"]), .make(41, keys: ["welcome"])])
+        #expect(board.versions([board.payTopic], board.cursor(12)) == [40])
+        #expect(board.versions([board.payTopic], board.cursor(40)) == [])
+    }
+
+    @Test func reboundTopicsKeepTheirIndexAndLostOnesAreRetired() {
+        var board = TopicBoard.make([.make(1, keys: ["pay_x"])])
+        let before = board.push
+        let other = TopicBinding(name: try! TopicName("other"), scopes: [.demo])
+        board.rebind([other, TopicBoard.bindings[0]], changes: [.make(1, keys: ["pay_x"])])
+        #expect(board.push == before)
+        #expect(board.index(of: .pay) == nil)
+        #expect(board.names.map(\.description) == ["PUSH_RC", "other"])
+        #expect(board[board.index(of: other.name)!].lines[0].latest?.version == 1)
+    }
+}
+
+@Suite struct OpeningTests {
+    private func board() -> TopicBoard {
+        var board = TopicBoard.make()
+        for version in 1...5 { board.take(.make(VersionNumber(version), keys: ["k\(version)"])) }
+        return board
+    }
+
+    @Test func aFreshSubscriberIsOwedNothing() {
+        let opening = board().opening(for: [board().push], from: ResumePoint())
+        #expect(opening.reset == nil)
+        #expect(opening.messages.isEmpty)
+        #expect(opening.head.sequence == 5)
+    }
+
+    @Test func anOlderCursorIsOwedOneCoalescedMessage() {
+        let board = board()
+        let opening = board.opening(for: [board.push], from: board.cursor(2))
+        #expect(opening.messages.map(\.since) == [2])
+        var cache = NoticeCache()
+        let message = cache.notice(for: opening.messages[0], on: board).message
+        #expect(message.change.version == 5)
+        #expect(message.changedKeys == ["k3", "k4", "k5"])
+    }
+
+    @Test func theCurrentCursorIsOwedNothing() {
+        #expect(board().versions([board().push], board().cursor(5)) == [])
+    }
+
+    @Test(arguments: [
+        ("nonsense", ResetReason.malformed), ("abcdefghijklmnopqrstuvwxyz.007", .malformed),
+        ("zzzzzzzzzzzzzzzzzzzzzzzzzz.3", .unknownEpoch), ("abcdefghijklmnopqrstuvwxyz.6", .futureCursor),
+    ])
+    func aCursorThatSaysNothingResetsAndOwesTheNewest(text: String, reason: ResetReason) {
+        let board = board()
+        let opening = board.opening(for: [board.push], from: ResumePoint(cursor: text))
+        #expect(opening.reset == reason)
+        #expect(opening.messages.map(\.sequence) == [5])
+        #expect(opening.messages.map(\.since) == [nil])
+    }
+
+    @Test func havingAnOlderVersionOwesTheNewest() {
+        let board = board()
+        #expect(board.versions([board.push], ResumePoint(have: 4)) == [5])
+        #expect(board.versions([board.push], ResumePoint(have: 5)) == [])
+    }
+
+    @Test func severalTopicsAreOwedInCursorOrder() {
+        var board = TopicBoard.make()
+        board.take(.make(1, keys: ["pay_x"]))
+        board.take(.make(2, keys: ["welcome"]))
+        board.take(.make(1, sequence: 3, scope: .server))
+        let debts = board.opening(for: [board.push, board.payTopic], from: board.cursor(0)).messages
+        #expect(debts.map(\.sequence) == [1, 2, 3])
+        #expect(debts.map(\.topic) == [board.payTopic, board.push, board.push])
+    }
+
+    @Test func equallyBehindSubscribersShareOneEncoding() {
+        let board = board()
+        let debt = board.opening(for: [board.push], from: board.cursor(2)).messages[0]
+        var cache = NoticeCache()
+        #expect(cache.notice(for: debt, on: board) === cache.notice(for: debt, on: board))
+    }
+
+    /// Whatever is announced and wherever a subscriber stands, what it is owed ends at the newest of each line, never
+    /// repeats what it has, and is in order.
+    @Test(arguments: 0..<50)
+    func whatIsOwedConvergesFromAnyCursor(seed: UInt64) {
+        var random = SplitMix(state: seed)
+        var board = TopicBoard.make()
+        var versions: [Scope: VersionNumber] = [:]
+        for sequence in 1...20 {
+            let scope: Scope = Bool.random(using: &random) ? .demo : .server
+            versions[scope, default: 0] += 1
+            let keys = [["pay_x"], ["welcome"], nil].randomElement(using: &random)!
+            board.take(.make(versions[scope]!, sequence: CommitSequence(sequence), scope: scope, keys: keys))
+        }
+        for start in 0...20 as ClosedRange<CommitSequence> {
+            let debts = board.opening(for: [board.push, board.payTopic], from: board.cursor(start)).messages
+            #expect(debts.allSatisfy { $0.sequence > start })
+            #expect(debts.map(\.sequence) == debts.map(\.sequence).sorted())
+            let lines = [board.push, board.payTopic].flatMap { board[$0].lines }
+            #expect(debts.count == lines.count { ($0.latest?.sequence ?? 0) > start })
+        }
+    }
+}
+
+/// A small seeded generator, so that a failing case can be run again.
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,130 @@
+import Foundation
+import StalecastStore
+import StalecastWire
+import Synchronization
+import Testing
+
+/// The high-water mark: what was served must not be forgotten unnoticed.
+@Suite struct EpochTests {
+    let directory = try! TemporaryDirectory()
+    let log = Notices()
+    private let everything = ["highwater", "stalecast.sqlite", "stalecast.sqlite-wal"]
+
+    @Test func cleanAndUncleanRestartsKeepTheEpoch() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...3)
+        let image = try TemporaryDirectory()
+        try directory.copy(everything, to: image)
+        store.close()
+        #expect(try TemplateStore.make(image, log: log).epoch == store.epoch)
+        #expect(try TemplateStore.make(directory, log: log).epoch == store.epoch)
+        #expect(log.all.isEmpty)
+    }
+
+    @Test func databaseCopiedBackGetsANewEpoch() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...2)
+        store.close()
+        let old = try directory.bytes("stalecast.sqlite")
+        let next = try TemplateStore.make(directory, log: log)
+        try await next.put("3")
+        next.close()
+        try directory.write(old, to: "stalecast.sqlite")
+
+        let rolledBack = try TemplateStore.make(directory, log: log)
+        #expect(rolledBack.epoch != store.epoch)
+        #expect(rolledBack.head() == 2)
+        #expect(log.contains("new epoch"))
+        rolledBack.close()
+        #expect(try TemplateStore.make(directory).epoch == rolledBack.epoch)
+    }
+
+    @Test func databaseOfAnotherStoreGetsANewEpoch() async throws {
+        try TemplateStore.make(directory).close()
+        let other = try TemporaryDirectory()
+        let foreign = try TemplateStore.make(other)
+        try await foreign.put(1...9)
+        foreign.close()
+        try other.copy(["stalecast.sqlite"], to: directory)
+        #expect(try TemplateStore.make(directory, log: log).epoch != foreign.epoch)
+        #expect(log.contains("new epoch"))
+    }
+
+    @Test func missingMarkIsAcceptedAndMadeAgain() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put("1")
+        store.close()
+        try FileManager.default.removeItem(atPath: directory.file("highwater"))
+        let reopened = try TemplateStore.make(directory, log: log)
+        #expect(reopened.epoch == store.epoch)
+        #expect(log.contains("recreated"))
+        #expect(try directory.bytes("highwater").count > 0)
+    }
+
+    @Test func markWithOneTornSlotStillHoldsAndADamagedOneCostsTheEpoch() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...4)
+        store.close()
+        let mark = try directory.bytes("highwater")
+        var torn = mark
+        torn.replaceSubrange(10..<40, with: Data(count: 30))
+        try directory.write(torn, to: "highwater")
+        let kept = try TemplateStore.make(directory)
+        #expect(kept.epoch == store.epoch)
+        kept.close()
+        try directory.write(Data(count: mark.count), to: "highwater")
+        #expect(try TemplateStore.make(directory, log: log).epoch != store.epoch)
+    }
+
+    @Test func deletedDatabaseBeginsAnotherEpoch() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...4)
+        store.close()
+        try FileManager.default.removeItem(atPath: directory.database)
+        let empty = try TemplateStore.make(directory, log: log)
+        #expect(empty.epoch != store.epoch)
+        #expect(empty.head() == 0)
+        #expect(log.contains("database is gone"))
+    }
+
+    @Test func whatACrashLeavesIsAPrefixOfTheVersions() async throws {
+        var configuration = StoreConfiguration.make(directory)
+        configuration.checkpointBytes = .max
+        let store = try TemplateStore.open(configuration)
+        let publisher = Task { try await store.put(1...400) }
+        for _ in 1...20 {
+            let image = try TemporaryDirectory()
+            let acknowledged = store.head()
+            // In this order: a real crash shows all three at one moment, of which the log is the latest.
+            try directory.copy(everything, to: image)
+            let reopened = try TemplateStore.make(image)
+            let count = VersionNumber(reopened.head())
+            #expect(reopened.head() >= acknowledged)
+            #expect(reopened.epoch == store.epoch)
+            #expect(try await reopened.numbers() == Array((0..<count).map { count - $0 }.prefix(300)))
+            #expect(try await reopened.current(.demo)?.template.greeting == (count == 0 ? nil : "\(count)"))
+        }
+        try await publisher.value
+    }
+
+    @Test func everyCommitThatIsAnnouncedIsOnDiskWithItsMark() async throws {
+        var configuration = StoreConfiguration.make(directory)
+        configuration.checkpointBytes = 32 << 10
+        let store = try TemplateStore.open(configuration)
+        let images = Mutex<[(CommitSequence, TemporaryDirectory)]>([])
+        let source = directory
+        store.setCommitHandler { version in
+            guard let image = try? TemporaryDirectory() else { return }
+            try? source.copy(["highwater", "stalecast.sqlite", "stalecast.sqlite-wal"], to: image)
+            images.withLock { $0.append((version.change.sequence, image)) }
+        }
+        try await store.put(1...30)
+        let taken = images.withLock { $0 }
+        #expect(taken.count == 30)
+        for (sequence, image) in taken {
+            let reopened = try TemplateStore.make(image)
+            #expect(reopened.head() == sequence)
+            #expect(reopened.epoch == store.epoch)
+        }
+    }
+}

@@ -1,0 +1,131 @@
+import Foundation
+import StalecastStore
+import StalecastWire
+import Synchronization
+import Testing
+
+/// Faults of the disk, injected below SQLite.
+@Suite struct FaultTests {
+    let directory: TemporaryDirectory
+    var log: String { directory.database + "-wal" }
+
+    init() throws {
+        FaultyFileSystem.install()
+        directory = try TemporaryDirectory()
+    }
+
+    @Test(arguments: [FaultyFileSystem.Fault.sync, .write])
+    func failedCommitHasUnknownOutcomeAndStopsTheStore(fault: FaultyFileSystem.Fault) async throws {
+        let store = try TemplateStore.make(directory)
+        let announced = Mutex(0)
+        let failures = Mutex<[String]>([])
+        store.setCommitHandler { _ in announced.withLock { $0 += 1 } }
+        store.setFailureHandler { reason in failures.withLock { $0.append(reason) } }
+        let first = try await store.put("one")
+
+        FaultyFileSystem.arm(log, fault)
+        let error = await storeError { try await store.put("two") }
+        #expect(error?.isOutcomeUnknown == true)
+        FaultyFileSystem.disarm(log)
+
+        let later = await storeError { try await store.put("three") }
+        guard case .unavailable = later else { throw try #require(later) }
+        guard case .failed = store.health else { throw try #require(later) }
+        #expect(failures.withLock { $0.count } == 1)
+        #expect(announced.withLock { $0 } == 1)
+        #expect(try await store.current(.demo) == first)
+        #expect(try await store.numbers() == [1])
+        #expect(store.figures.unknownOutcomes == 1)
+
+        store.close()
+        let reopened = try TemplateStore.make(directory)
+        #expect(reopened.epoch == store.epoch)
+        #expect(try await reopened.version(1, of: .demo) == first)
+        #expect([[1], [2, 1]].contains(try await reopened.numbers()))
+        #expect(reopened.health == .ok)
+    }
+
+    @Test func failureHandlerSetLateHearsOfTheFailureAtOnce() async throws {
+        let store = try TemplateStore.make(directory)
+        FaultyFileSystem.arm(log, .sync)
+        _ = await storeError { try await store.put("one") }
+        FaultyFileSystem.disarm(log)
+        let failures = Mutex(0)
+        store.setFailureHandler { _ in failures.withLock { $0 += 1 } }
+        #expect(failures.withLock { $0 } == 1)
+    }
+
+    @Test func fullDiskIsCertainlyNotCommittedAndPasses() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put("one")
+        FaultyFileSystem.arm(log, .full)
+        let error = await storeError { try await store.put("two") }
+        guard case .diskFull = error else { throw try #require(error) }
+        guard case .diskFull = store.health else { throw try #require(error) }
+        #expect(try await store.numbers() == [1])
+        FaultyFileSystem.disarm(log)
+        #expect(try await store.put("two again").version == 2)
+        #expect(store.health == .ok)
+        store.close()
+        #expect(try await TemplateStore.make(directory).current(.demo)?.template.greeting == "two again")
+    }
+
+    @Test func publishIsAcknowledgedThoughTheCheckpointFindsNoSpace() async throws {
+        let store = try storeThatAlwaysCheckpoints()
+        FaultyFileSystem.arm(directory.database, .full)
+        try await store.put(1...3)
+        while store.figures.failedCheckpoints == 0 { try await store.put("more") }
+        let acknowledged = try await store.numbers()
+        FaultyFileSystem.disarm(directory.database)
+        let image = try TemporaryDirectory()
+        try directory.copy(["stalecast.sqlite", "stalecast.sqlite-wal"], to: image)
+        #expect(try await TemplateStore.make(image).numbers() == acknowledged)
+        try await store.put("last")
+        #expect(store.health == .ok)
+    }
+
+    @Test func failedSynchronisationInACheckpointStopsTheStoreAfterTheAcknowledgement() async throws {
+        let store = try storeThatAlwaysCheckpoints()
+        let (failures, failed) = AsyncStream.makeStream(of: String.self, bufferingPolicy: .bufferingNewest(1))
+        store.setFailureHandler { failed.yield($0) }
+        let database = directory.database
+        store.setCommitHandler { _ in FaultyFileSystem.arm(database, .sync) }
+        #expect(try await store.put("one").version == 1)
+        for await reason in failures {
+            #expect(reason.contains("checkpoint"))
+            break
+        }
+        FaultyFileSystem.disarm(directory.database)
+        guard case .failed = store.health else { throw try #require(nil as StoreError?) }
+        store.close()
+        #expect(try await TemplateStore.make(directory).numbers() == [1])
+    }
+
+    @Test func everyAcknowledgedVersionSurvivesAPowerCut() async throws {
+        var configuration = StoreConfiguration.make(directory)
+        configuration.checkpointBytes = 64 << 10
+        let store = try TemplateStore.open(configuration)
+        let mark = try directory.bytes("highwater")
+        for value in 1...60 {
+            try await store.put(String(repeating: "\(value) ", count: 1000))
+            guard value % 3 == 0 else { continue }
+            let image = try TemporaryDirectory()
+            for name in ["stalecast.sqlite", "stalecast.sqlite-wal"] {
+                try image.write(Data(FaultyFileSystem.afterPowerCut(directory.file(name)) ?? []), to: name)
+            }
+            try image.write(mark, to: "highwater")
+            let reopened = try TemplateStore.make(image)
+            #expect(reopened.epoch == store.epoch)
+            #expect(try await reopened.numbers() == store.numbers())
+            #expect(try await reopened.current(.demo) == store.current(.demo))
+        }
+        #expect(FaultyFileSystem.syncs(directory.database) > 3)
+        #expect(FaultyFileSystem.syncs(log) >= 60)
+    }
+
+    private func storeThatAlwaysCheckpoints() throws -> TemplateStore {
+        var configuration = StoreConfiguration.make(directory)
+        configuration.checkpointBytes = 1
+        return try TemplateStore.open(configuration)
+    }
+}

@@ -1,0 +1,154 @@
+import Foundation
+import GRDB
+import StalecastStore
+import StalecastWire
+import Testing
+
+@Suite struct OpeningTests {
+    let directory = try! TemporaryDirectory()
+
+    @Test func newDirectoryIsMadeForItsOwnerOnly() throws {
+        var configuration = StoreConfiguration.make(directory)
+        configuration.directory = directory.file("deep/er/")
+        _ = try TemplateStore.open(configuration)
+        let attributes = try FileManager.default.attributesOfItem(atPath: directory.file("deep/er"))
+        #expect(attributes[.posixPermissions] as? Int == 0o700)
+    }
+
+    @Test func existingEmptyDirectoryIsTightenedAndOneWithOtherThingsIsLeft() throws {
+        let files = FileManager.default
+        try files.setAttributes([.posixPermissions: 0o755], ofItemAtPath: directory.path)
+        try TemplateStore.make(directory).close()
+        #expect(try files.attributesOfItem(atPath: directory.path)[.posixPermissions] as? Int == 0o700)
+
+        let shared = try TemporaryDirectory()
+        try shared.write(Data("x".utf8), to: "other")
+        try files.setAttributes([.posixPermissions: 0o755], ofItemAtPath: shared.path)
+        let log = Notices()
+        _ = try TemplateStore.make(shared, log: log)
+        #expect(try files.attributesOfItem(atPath: shared.path)[.posixPermissions] as? Int == 0o755)
+        #expect(log.contains("open to others"))
+    }
+
+    @Test func secondOpenerIsRefusedWithTheHoldersProcessId() throws {
+        let store = try TemplateStore.make(directory)
+        let error = #expect(throws: StoreError.self) { try TemplateStore.make(directory) }
+        guard case .locked(let sentence) = error else { throw try #require(error) }
+        #expect(sentence.contains("process \(ProcessInfo.processInfo.processIdentifier)"))
+        store.close()
+        _ = try TemplateStore.make(directory)
+    }
+
+    @Test func foreignFilesAreRefusedAndUntouched() throws {
+        let other = try DatabaseQueue(path: directory.file("other"))
+        try other.write { try $0.execute(sql: "CREATE TABLE t (a); PRAGMA user_version = 1") }
+        try other.close()
+        let contents = [Data(), Data("not a database\n".utf8), Data(count: 100_000), try directory.bytes("other")]
+        for content in contents { try expectRefusal(of: content) }
+    }
+
+    @Test func damagedStoresAreRefusedAndUntouched() async throws {
+        let store = try TemplateStore.make(directory)
+        for value in 1...30 { try await store.put(String(repeating: "\(value)", count: 5000)) }
+        store.close()
+        let sound = try directory.bytes("stalecast.sqlite")
+        try expectRefusal(of: sound.prefix(sound.count / 2), mentions: "damaged")
+        try expectRefusal(
+            of: sound.prefix(4096) + Data(repeating: 0xA5, count: sound.count - 4096),
+            mentions: "damaged")
+        var zeroed = sound
+        zeroed.replaceSubrange(8192..<16384, with: Data(count: 8192))
+        try expectRefusal(of: zeroed, mentions: "damaged")
+    }
+
+    @Test func storeOfANewerProgramIsRefusedAndUntouched() throws {
+        try TemplateStore.make(directory).close()
+        let queue = try DatabaseQueue(path: directory.database)
+        try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA user_version = 99") }
+        try queue.close()
+        try expectRefusal(of: directory.bytes("stalecast.sqlite"), mentions: "newer")
+    }
+
+    @Test func countersThatContradictTheVersionsAreRefused() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...3)
+        store.close()
+        let queue = try DatabaseQueue(path: directory.database)
+        try await queue.writeWithoutTransaction { try $0.execute(sql: "DELETE FROM version WHERE number = 3") }
+        try queue.close()
+        try expectRefusal(of: directory.bytes("stalecast.sqlite"), mentions: "counters")
+    }
+
+    @Test func logWithoutItsDatabaseIsRefusedAndUntouched() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...3)
+        let orphan = try TemporaryDirectory()
+        try directory.copy(["stalecast.sqlite-wal"], to: orphan)
+        let before = try orphan.bytes("stalecast.sqlite-wal")
+        #expect(throws: StoreError.self) { try TemplateStore.make(orphan) }
+        #expect(try orphan.bytes("stalecast.sqlite-wal") == before)
+    }
+
+    @Test func unfinishedDatabaseOfACrashedFirstStartIsReplaced() throws {
+        try directory.write(Data("half".utf8), to: "stalecast.sqlite.unfinished")
+        let store = try TemplateStore.make(directory)
+        #expect(store.head() == 0)
+    }
+
+    @Test func dataOfAProjectThatIsNoLongerConfiguredIsKept() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...2)
+        store.close()
+        var configuration = StoreConfiguration.make(directory)
+        configuration.projects = [ProjectConfiguration(id: try ProjectID("other"), number: 7)]
+        let without = try TemplateStore.open(configuration)
+        #expect(without.resolve("demo") == nil)
+        #expect(await storeError { try await without.put("3") } == .unknownProject(Scope.demo.project))
+        without.close()
+        #expect(try await TemplateStore.make(directory).numbers() == [2, 1])
+    }
+
+    @Test func threeHundredVersionsOfAHundredKilobytesOpenInUnderASecond() async throws {
+        let store = try TemplateStore.make(directory)
+        for value in 1...300 { try await store.put(String(repeating: "\(value % 10)", count: 100_000)) }
+        let image = try TemporaryDirectory()
+        try directory.copy(["stalecast.sqlite", "stalecast.sqlite-wal", "highwater"], to: image)
+        let took = try ContinuousClock().measure { _ = try TemplateStore.make(image) }
+        #expect(took < .seconds(1))
+    }
+
+    @Test func closedStoreHasEverythingInTheDatabaseFile() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...5)
+        store.close()
+        let copy = try TemporaryDirectory()
+        try directory.copy(["stalecast.sqlite"], to: copy)
+        #expect(try await TemplateStore.make(copy).numbers() == [5, 4, 3, 2, 1])
+    }
+
+    @Test func writeAheadLogStaysBounded() async throws {
+        let store = try TemplateStore.make(directory)
+        var largest = 0
+        for value in 1...150 {
+            try await store.put(String(repeating: "\(value % 10)", count: 100_000))
+            largest = max(largest, try directory.bytes("stalecast.sqlite-wal").count)
+        }
+        #expect(largest > 1 << 20)
+        #expect(largest < 6 << 20)
+    }
+
+    /// Opening a directory with this database is refused, and leaves every byte as it is.
+    private func expectRefusal(
+        of content: some DataProtocol, mentions word: String = "database",
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let place = try TemporaryDirectory()
+        try place.write(Data(content), to: "stalecast.sqlite")
+        let error = #expect(throws: StoreError.self, sourceLocation: sourceLocation) {
+            try TemplateStore.make(place)
+        }
+        guard case .notAStore(let sentence) = error else { throw try #require(error, sourceLocation: sourceLocation) }
+        #expect(sentence.contains("not changed") && sentence.contains(word), sourceLocation: sourceLocation)
+        #expect(try place.bytes("stalecast.sqlite") == Data(content), sourceLocation: sourceLocation)
+    }
+}

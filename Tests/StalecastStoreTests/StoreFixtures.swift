@@ -1,0 +1,109 @@
+import Foundation
+import StalecastStore
+import StalecastTemplate
+import StalecastWire
+import Synchronization
+
+/// A directory of its own for one test, removed with its last reference.
+final class TemporaryDirectory: Sendable {
+    let path: String
+
+    init() throws {
+        path = NSTemporaryDirectory() + "stalecast-store-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }  // Nothing depends on it being gone.
+
+    func file(_ name: String) -> String { path + "/" + name }
+    var database: String { file("stalecast.sqlite") }
+
+    func bytes(_ name: String) throws -> Data { try Data(contentsOf: URL(fileURLWithPath: file(name))) }
+
+    func write(_ data: Data, to name: String) throws { try data.write(to: URL(fileURLWithPath: file(name))) }
+
+    /// Copies the named files that exist; a store may be writing them.
+    func copy(_ names: [String], to other: TemporaryDirectory) throws {
+        for name in names where FileManager.default.fileExists(atPath: file(name)) {
+            try other.write(bytes(name), to: name)
+        }
+    }
+}
+
+/// A clock that stands still until it is moved.
+final class TestClock: Sendable {
+    private let time = Mutex(Timestamp(microseconds: 1_795_000_000_000_000))
+
+    var now: Timestamp { time.withLock { $0 } }
+
+    func advance(days: Int64) {
+        time.withLock { $0 = Timestamp(microseconds: $0.microseconds + days * 86_400_000_000) }
+    }
+}
+
+/// What a store said, in order.
+final class Notices: Sendable {
+    private let notices = Mutex<[StoreNotice]>([])
+
+    var all: [StoreNotice] { notices.withLock { $0 } }
+    func contains(_ message: String) -> Bool { all.contains { $0.message.contains(message) } }
+    @Sendable func add(_ notice: StoreNotice) { notices.withLock { $0.append(notice) } }
+}
+
+extension StoreConfiguration {
+    /// For a test: no minimum of free space, a clock that stands still.
+    static func make(_ directory: TemporaryDirectory, clock: TestClock = TestClock()) -> StoreConfiguration {
+        var configuration = StoreConfiguration(directory: directory.path)
+        configuration.minFreeBytes = 0
+        configuration.now = { clock.now }
+        return configuration
+    }
+}
+
+extension TemplateStore {
+    static func make(
+        _ directory: TemporaryDirectory, clock: TestClock = TestClock(), log: Notices = Notices()
+    ) throws -> TemplateStore {
+        try open(.make(directory, clock: clock), log: log.add)
+    }
+
+    /// Publishes `greeting` = `value`, whatever is current.
+    @discardableResult
+    func put(_ value: String, in scope: Scope = .demo) async throws -> StoredVersion {
+        try await publish(Publish(scope: scope, template: .greeting(value), precondition: .any))
+    }
+
+    /// Publishes `values` one after the other.
+    func put(_ values: ClosedRange<Int>, in scope: Scope = .demo) async throws {
+        for value in values { try await put("\(value)", in: scope) }
+    }
+
+    func numbers(of scope: Scope = .demo) async throws -> [VersionNumber] {
+        try await versions(of: scope, VersionQuery(pageSize: 300)).versions.map(\.number)
+    }
+}
+
+extension Scope {
+    static let demo = Scope(project: ProjectConfiguration.demo.id, namespace: .firebase)
+    static let demoServer = Scope(project: ProjectConfiguration.demo.id, namespace: .firebaseServer)
+}
+
+extension Template {
+    /// One parameter, `greeting`.
+    static func greeting(_ value: String) throws -> Template {
+        try Template(
+            validating: ["parameters": ["greeting": ["defaultValue": ["value": .string(value)]]]], kind: .client)
+    }
+
+    var greeting: String? { json["parameters"]?["greeting"]?["defaultValue"]?["value"]?.string }
+}
+
+/// The error `body` throws; nil when it throws none.
+func storeError<Value>(_ body: () async throws -> Value) async -> StoreError? {
+    do {
+        _ = try await body()
+        return nil
+    } catch {
+        return error as? StoreError
+    }
+}

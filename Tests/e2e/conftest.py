@@ -1,0 +1,111 @@
+"""Fixtures, coroutine tests, time limits, and what is shown when a test fails."""
+
+import asyncio
+import inspect
+import os
+import resource
+import shutil
+import signal
+
+import pytest
+
+from harness import configs
+from harness.daemon import BINARY, Daemon
+
+
+def pytest_configure():
+    """Ten thousand streams need descriptors, here and in the daemons that inherit the limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def pytest_collection_modifyitems(items):
+    if not os.access(BINARY, os.X_OK):
+        missing = pytest.mark.skip(reason=f"no daemon binary at {BINARY}; build it or set STALECAST_BIN")
+        for item in items:
+            if {"launch", "daemon"} & set(item.fixturenames):
+                item.add_marker(missing)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Runs coroutine tests, each in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(pyfuncitem.obj(**arguments))
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Ends a test that hangs, with a traceback of where it hung."""
+    marker = item.get_closest_marker("limit")
+    seconds = marker.args[0] if marker else 60
+
+    def overdue(*_):
+        raise TimeoutError(f"the test took longer than its limit of {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, overdue)
+    signal.alarm(seconds)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.failed:
+        for index, daemon in enumerate(getattr(item, "daemons", [])):
+            state = "running" if daemon.running else f"ended with {daemon.process and daemon.process.poll()}"
+            report.sections.append((f"daemon {index} ({daemon.half}, {state}), configuration", daemon.config.read_text()))
+            report.sections.append((f"daemon {index} log (tail)", daemon.log_tail()))
+    return report
+
+
+@pytest.fixture(params=configs.HALVES)
+def half(request):
+    """Which half of Edge serves the streams."""
+    return request.param
+
+
+@pytest.fixture
+def launch(request, tmp_path):
+    """Makes daemons: `launch(config=…, half=…, start=True)`. All are gone after the test; logs show on failure."""
+    request.node.daemons = []
+
+    def make(config=None, *, half="engine", start=True, data=None):
+        daemon = Daemon(tmp_path / f"daemon{len(request.node.daemons)}", config, half, data)
+        request.node.daemons.append(daemon)
+        if start:
+            daemon.start()
+        return daemon
+
+    yield make
+    for daemon in request.node.daemons:
+        daemon.dispose()
+
+
+@pytest.fixture
+def daemon(launch, half):
+    """A running daemon with default settings, once on each half of Edge. Must be alive when the test ends well."""
+    daemon = launch(half=half)
+    yield daemon
+    code = daemon.process.poll()
+    assert code is None or code >= 0, f"daemon was ended by signal {-code}:\n{daemon.log_tail()}"
+
+
+@pytest.fixture
+def tool():
+    """`tool("nginx")`: path of an installed program, else the test is skipped loudly."""
+
+    def find(name):
+        path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
+        if not path:
+            pytest.skip(f"{name} is not installed: this check did not run")
+        return path
+
+    return find

@@ -1,0 +1,154 @@
+"""Behind nginx and haproxy as they come: the first event is there within 200 ms of the publish."""
+
+import asyncio
+import re
+import socket
+import subprocess
+import time
+
+import pytest
+
+from harness.daemon import REPOSITORY
+from harness.http1 import fetch
+from harness.sse import Stream
+from harness.templates import marked
+
+STOCK_NGINX = """
+daemon off; pid {dir}/nginx.pid; error_log {dir}/error.log;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
+    uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
+    server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{edge}; }} }}
+}}
+"""
+OUR_NGINX = """
+daemon off; pid {dir}/nginx.pid; error_log {dir}/error.log;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
+    uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
+    include {dir}/ours.conf;
+}}
+"""
+STOCK_HAPROXY = """
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 60s
+    timeout server 60s
+{option}
+frontend f
+    bind 127.0.0.1:{port}
+    default_backend b
+backend b
+    server s 127.0.0.1:{edge}
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def ours(name, port, edge):
+    """Our snippet of deploy/proxy, moved to these ports."""
+    text = (REPOSITORY / "deploy/proxy" / name).read_text()
+    text = re.sub(r"127\.0\.0\.1:8080", f"127.0.0.1:{edge}", text)
+    return re.sub(r"(listen |bind )(\*?:)?80\b", rf"\g<1>127.0.0.1:{port}", text)
+
+
+class Proxy:
+    """A proxy process in front of a daemon's Edge; `kind` is what it runs with."""
+
+    def __init__(self, kind, tool, directory, edge):
+        self.port = free_port()
+        values = {"dir": directory, "port": self.port, "edge": edge}
+        if "nginx" in kind:
+            (directory / "ours.conf").write_text(ours("nginx.conf", self.port, edge))
+            text = (OUR_NGINX if "ours" in kind else STOCK_NGINX).format(**values)
+            command = [tool("nginx"), "-p", str(directory), "-c"]
+        else:
+            option = "    option http-no-delay" if "no-delay" in kind else ""
+            text = ours("haproxy.cfg", self.port, edge) if "ours" in kind else STOCK_HAPROXY.format(**values, option=option)
+            command = [tool("haproxy"), "-db", "-f"]
+        file = directory / "proxy.conf"
+        file.write_text(text)
+        self.process = subprocess.Popen([*command, str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    async def up(self):
+        for _ in range(500):
+            assert self.process.poll() is None, self.process.stderr.read().decode()
+            try:
+                return (await fetch(self.port, "/v1/state?topic=PUSH_RC")).status
+            except OSError:
+                await asyncio.sleep(0.01)
+        raise AssertionError("the proxy does not accept")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(10)
+
+
+@pytest.fixture
+def proxy(daemon, tool, tmp_path):
+    """`proxy(kind)`: a started proxy in front of `daemon`."""
+    started = []
+
+    def start(kind):
+        directory = tmp_path / "proxy"
+        directory.mkdir()
+        started.append(Proxy(kind, tool, directory, daemon.edge))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.stop()
+
+
+async def first_events(daemon, port, rounds=5, **options):
+    """Seconds from before the publish to its message at the client, each on a fresh stream."""
+    delays = []
+    for number in range(rounds):
+        stream = await Stream.open(port, **options)
+        await stream.synced()
+        begun = time.monotonic()
+        version = await daemon.publish(marked(str(number)))
+        frame = await stream.version_at_least(version)
+        delays.append(frame.at - begun)
+        stream.close()
+    return sorted(delays)
+
+
+@pytest.mark.limit(60)
+@pytest.mark.parametrize("kind,most", (
+    ("stock nginx", 0.200), ("our nginx", 0.200), ("stock haproxy", 0.300), ("haproxy, no-delay", 0.200),
+    ("our haproxy", 0.200)))
+@pytest.mark.parametrize("http", ("1.1", "1.0"))
+async def test_the_first_event_comes_at_once_through_a_proxy(daemon, proxy, kind, most, http):
+    front = proxy(kind.replace("our ", "ours "))
+    assert await front.up() == 200
+    delays = await first_events(daemon, front.port, http=http)
+    print(f"{kind}, HTTP/{http}: first event after {delays[0] * 1000:.1f} ms at best, {delays[2] * 1000:.1f} ms median")
+    assert delays[0] <= most, f"{[round(delay, 3) for delay in delays]}"
+
+
+@pytest.mark.limit(60)
+@pytest.mark.parametrize("kind", ("stock nginx", "ours nginx", "stock haproxy", "ours haproxy"))
+async def test_opening_resume_and_a_burst_come_through_a_proxy_whole(daemon, proxy, kind):
+    front = proxy(kind)
+    assert await front.up() == 200
+    stream = await Stream.open(front.port, have=0)
+    await stream.synced()
+    assert [frame.kind for frame in stream.frames[:2]] == ["retry", "comment"]
+    client = daemon.client()
+    for number in range(200):
+        last = await client.publish(marked(str(number)))
+    await stream.version_at_least(last)
+    assert stream.versions == sorted(set(stream.versions))
+    again = await Stream.open(front.port, last_event_id=stream.messages[0].id)
+    await again.synced()
+    assert again.versions == [last]

@@ -1,0 +1,58 @@
+# Debian packages for run.sh and test.sh; sourced, not run.
+
+# What building needs: headers of SQLite, libcurl and zlib.
+build_packages=(libsqlite3-dev libcurl4-openssl-dev zlib1g-dev)
+
+# install_missing PACKAGE…: installs those that are not there; asks apt nothing when all are.
+install_missing() {
+    local package missing=()
+    if ! command -v dpkg-query >/dev/null; then
+        echo "This is no Debian: make sure that you have the counterparts of $*." >&2
+        return
+    fi
+    for package in "$@"; do
+        is_installed "$package" || missing+=("$package")
+    done
+    ((${#missing[@]})) || return 0
+    local root=()
+    if ((EUID != 0)); then
+        command -v sudo >/dev/null || {
+            echo "Missing packages. As root, run: apt-get install ${missing[*]}" >&2
+            exit 1
+        }
+        root=(sudo)
+    fi
+    echo "Installing ${missing[*]}" >&2
+    local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends)
+    "${apt[@]}" install "${missing[@]}" >/dev/null 2>&1 && return
+    # The package lists may be missing or old.
+    "${root[@]}" apt-get -qq update
+    "${apt[@]}" install "${missing[@]}" >/dev/null
+}
+
+is_installed() { [[ $(dpkg-query -W -f='${Status}' "$1" 2>/dev/null) == "install ok installed" ]]; }
+
+# install_command COMMAND PACKAGE [SERVICE]: installs a package unless its command is there; a service that comes
+# with it is stopped, since only the command is wanted.
+install_command() {
+    PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null && return
+    install_missing "$2" || return
+    [[ -z ${3:-} ]] || stop_service "$3"
+}
+
+stop_service() {
+    local root=()
+    ((EUID == 0)) || root=(sudo)
+    if [[ -d /run/systemd/system ]]; then
+        "${root[@]}" systemctl disable --now "$1" >/dev/null 2>&1 || true
+    else
+        "${root[@]}" service "$1" stop >/dev/null 2>&1 || true
+    fi
+}
+
+# Ends with a sentence when there is no Swift.
+require_swift() {
+    command -v swift >/dev/null && return
+    echo "No Swift toolchain in PATH. Stalecast needs Swift 6.1 or newer: https://www.swift.org/install/linux/" >&2
+    exit 1
+}

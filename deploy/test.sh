@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Builds everything once in release and runs all tests: Swift's, then the ones from outside against the built daemon.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+    cat <<'TEXT'
+deploy/test.sh [--long] [--strict] [--only PATTERN]
+
+Installs the Debian packages and Python clients that are missing, builds, runs `swift test` and `pytest Tests/e2e`.
+Ends with pytest's summary, and with a code other than 0 when anything failed.
+
+  --long           also the tests that take minutes (10,000 streams, hundreds of kills)
+  --strict         a compiler warning in Sources or Tests is a failure (seen only in what is really compiled)
+  --only PATTERN   only tests whose name matches: a regular expression for Swift, pytest's -k for the others
+  --help           this text
+TEXT
+}
+
+long=0 strict=0 only=''
+while (($#)); do
+    case $1 in
+    --help | -h) usage && exit ;;
+    --long) long=1 && shift ;;
+    --strict) strict=1 && shift ;;
+    --only) only=${2:?--only needs a pattern} && shift 2 ;;
+    *) usage >&2 && exit 2 ;;
+    esac
+done
+
+source deploy/packages.sh
+require_swift
+install_missing "${build_packages[@]}" curl strace
+install_command python3 python3
+install_command nginx nginx-light nginx
+install_command haproxy haproxy haproxy
+install_command promtool prometheus prometheus
+export PATH="$PATH:/usr/sbin:/sbin"
+
+failed=()
+begin() { printf '\n== %s\n' "$1"; }
+
+begin 'Python clients'
+venv=.build-venv
+if ! cmp -s deploy/test-requirements.txt "$venv/installed.txt"; then
+    python3 -c 'import ensurepip' 2>/dev/null || install_missing python3-venv
+    python3 -m venv --clear "$venv/python"
+    "$venv/python/bin/pip" install --quiet --disable-pip-version-check --cache-dir "$PWD/$venv/cache" \
+        -r deploy/test-requirements.txt
+    cp deploy/test-requirements.txt "$venv/installed.txt"
+fi
+"$venv/python/bin/python" --version
+
+begin 'swift build'
+mkdir -p .build
+swift build -c release --build-tests 2>&1 | tee .build/build.log
+if ((strict)) && grep -E "^$(pwd -P)/(Sources|Tests|Package\.swift).*: warning: " .build/build.log | sort -u; then
+    echo 'The build has warnings, listed above.'
+    failed+=(warnings)
+fi
+
+begin 'swift test'
+swift test -c release --skip-build ${only:+--filter "$only"} || failed+=('swift test')
+
+begin 'pytest Tests/e2e'
+STALECAST_BIN=$(swift build -c release --show-bin-path)/stalecast
+export STALECAST_BIN STALECAST_LONG=$long
+[[ -x $STALECAST_BIN ]] || { echo "No binary at $STALECAST_BIN." >&2 && exit 1; }
+if ((${#failed[@]})); then echo "Failed so far, see above: ${failed[*]}"; fi
+status=0
+"$venv/python/bin/python" -m pytest Tests/e2e ${only:+-k "$only"} || status=$?
+# 5: no test matched, which is no failure when only some were asked for.
+((status == 0)) || [[ $status == 5 && -n $only ]] || failed+=(pytest)
+((${#failed[@]} == 0))
