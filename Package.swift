@@ -65,6 +65,7 @@ let package = Package(
             dependencies: [
                 "StalecastWire", "StalecastTemplate", "StalecastStore", "StalecastHub", "StalecastEdge",
                 "StalecastControl", "CEpoll",
+                .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -96,7 +97,11 @@ let package = Package(
             name: "StalecastHubTests", dependencies: ["StalecastHub", "StalecastWire"], swiftSettings: strict),
         .testTarget(
             name: "StalecastEdgeTests",
-            dependencies: ["StalecastEdge", "StalecastHub", "StalecastWire", "CEpoll"] + nio,
+            dependencies: [
+                "StalecastEdge", "StalecastHub", "StalecastWire", "CEpoll",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+            ] + nio,
             swiftSettings: strict),
         .testTarget(
             name: "StalecastControlTests",

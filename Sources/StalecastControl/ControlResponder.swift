@@ -49,7 +49,7 @@ package struct ControlResponder: Sendable {
         case .template(let spelling, let action): try await template(resolve(spelling), action, request, body)
         case .sendMessage(let project): try await sendMessage(resolve(project), body, request.query)
         case .topics(let project): try await listTopics(resolve(project))
-        case .status: Answer(contentType: Answer.jsonType, body: await dependencies.status().encoded(.pretty) + [0x0A])
+        case .status: Answer(await dependencies.status())
         case .metrics: Answer(contentType: Self.metricsType, body: Array(await dependencies.metrics().utf8))
         case .health: Answer(contentType: "text/plain; charset=utf-8", body: Array("ok\n".utf8))
         case .readiness: await readiness()
@@ -75,9 +75,7 @@ package struct ControlResponder: Sendable {
         let reasons = await dependencies.readiness()
         var body: JSONObject = ["ready": .bool(reasons.isEmpty)]
         if !reasons.isEmpty { body["reasons"] = .array(reasons.map(JSONValue.string)) }
-        return Answer(
-            status: reasons.isEmpty ? 200 : 503, contentType: Answer.jsonType,
-            body: JSONValue.object(body).encoded(.pretty) + [0x0A])
+        return Answer(status: reasons.isEmpty ? 200 : 503, .object(body))
     }
 
     // MARK: Names in paths
@@ -93,7 +91,8 @@ package struct ControlResponder: Sendable {
         let known = dependencies.namespaces(project)
         guard let namespace = known.first(where: { $0.description == spelling.namespace }) else {
             let names = known.map(\.description).joined(separator: ", ")
-            throw .notFound("Requested entity was not found: no such namespace in \(project). Known namespaces: \(names).")
+            throw .notFound(
+                "Requested entity was not found: no such namespace in \(project). Known namespaces: \(names).")
         }
         return Scope(project: project, namespace: namespace)
     }

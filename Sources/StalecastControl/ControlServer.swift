@@ -39,8 +39,15 @@ package struct ControlServer: Service {
                 address: .hostname(host, port: configuration.port),
                 availableConnectionsDelegate: MaximumAvailableConnections(hardCap)),
             onServerRunning: { await onBound(host, $0.localAddress?.port ?? 0) },
-            eventLoopGroup: eventLoopGroup, logger: logger)
+            eventLoopGroup: eventLoopGroup, logger: warnings)
         try await server.run()
+    }
+
+    /// What Hummingbird says below a warning is said by the daemon already.
+    private var warnings: Logger {
+        var warnings = logger
+        warnings.logLevel = max(logger.logLevel, .warning)
+        return warnings
     }
 
     /// Up to the cap connections are served, up to here they are told 503, beyond they wait in the kernel.

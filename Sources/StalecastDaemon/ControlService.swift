@@ -1,23 +1,42 @@
+import Foundation
 import Logging
+import NIOCore
 import NIOPosix
+import ServiceLifecycle
 import StalecastControl
 import StalecastEdge
 import StalecastHub
 import StalecastWire
 
-/// Gives Control what it needs of the other parts.
-enum ControlService {
-    static func make(
+/// Control as a service, given what it needs of the other parts.
+struct ControlService: Service {
+    private let server: ControlServer
+    private let address: ListenAddress
+
+    func run() async throws {
+        do {
+            try await server.run()
+        } catch let error as IOError where error.errnoCode == EADDRINUSE {
+            throw StartError(
+                "control cannot listen on \(address): another process uses that port; stop it or choose another with "
+                    + "--control")
+        } catch let error as IOError {
+            throw StartError("control cannot listen on \(address): \(String(cString: strerror(error.errnoCode)))")
+        }
+    }
+
+    init(
         _ parts: DaemonParts, _ configuration: Configuration, _ token: TokenFile, _ started: Startup, _ logger: Logger
-    ) throws(StartError) -> ControlServer {
+    ) throws(StartError) {
+        address = configuration.control.listen
         var settings = ControlConfiguration(
             host: try HostAddress.resolve(configuration.control.listen.host), port: configuration.control.listen.port)
         settings.staleETagStatus = configuration.control.staleETagStatus == .conflict ? .conflict : .badRequest
         settings.maxTemplateBytes = configuration.control.maxTemplateBytes
         settings.metricsWithoutToken = configuration.control.metricsWithoutToken
         settings.connections.maxConnections = configuration.control.maxConnections
-        return ControlServer(
-            dependencies(parts, configuration, token), configuration: settings,
+        server = ControlServer(
+            Self.dependencies(parts, configuration, token), configuration: settings,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: logger,
             onBound: { _, port in started.controlListens(on: port) })
     }

@@ -59,10 +59,11 @@ package struct Daemon: Sendable {
             readiness: Readiness(store: store, edge: edge))
         let started = Startup(configuration: configuration, logger: logger)
         let token = try TokenFile.load(directory: configuration.data, file: configuration.control.tokenFile)
-        let control = try ControlService.make(parts, configuration, token, started, logger)
+        let control = try ControlService(parts, configuration, token, started, logger)
         // Ended in reverse: Control finishes its publishes before Edge ends the streams that hear of them.
         let services: [any Service] = [
             StoreWatch(store: store, logger: logger),
+            StoreUpkeep(store: store),
             ReloadService(parts: parts, running: configuration, reload: reload, logger: logger),
             EdgeService(edge: edge, drain: configuration.shutdown.drain, started: started),
             control,
@@ -70,7 +71,8 @@ package struct Daemon: Sendable {
         ]
         var group = ServiceGroupConfiguration(
             services: services.map {
-                .init(service: $0, successTerminationBehavior: .gracefullyShutdownGroup,
+                .init(
+                    service: $0, successTerminationBehavior: .gracefullyShutdownGroup,
                     failureTerminationBehavior: .gracefullyShutdownGroup)
             },
             gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)

@@ -92,7 +92,8 @@ extension MetricsText {
                 ([("outcome", "unknown")], Double(figures.unknownOutcomes)),
                 ([("outcome", "refused")], Double(figures.refused)),
             ])
-        single("stalecast_publishes_waiting", .gauge, "Publishes waiting for the writer.", Double(store.waitingPublishes))
+        single(
+            "stalecast_publishes_waiting", .gauge, "Publishes waiting for the writer.", Double(store.waitingPublishes))
         single("stalecast_versions_removed_total", .counter, "Versions retention removed.", Double(figures.removed))
         single(
             "stalecast_checkpoints_failed_total", .counter, "Write-backs of the log that failed.",

@@ -8,7 +8,9 @@ struct ProcessUsage {
     let descriptors: Int
 
     static func now() -> ProcessUsage {
-        return ProcessUsage(cpuSeconds: Double(stalecast_process_cpu_ns()) / 1e9, residentBytes: resident(), descriptors: openDescriptors())
+        return ProcessUsage(
+            cpuSeconds: Double(stalecast_process_cpu_ns()) / 1e9, residentBytes: resident(),
+            descriptors: openDescriptors())
     }
 
     /// 0 where there is no /proc.

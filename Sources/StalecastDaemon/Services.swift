@@ -63,6 +63,29 @@ struct StoreWatch: Service {
     }
 }
 
+/// An element each period, until cancelled.
+private struct AsyncTimer: AsyncSequence, AsyncIteratorProtocol {
+    let period: Duration
+
+    func makeAsyncIterator() -> AsyncTimer { self }
+
+    mutating func next() async -> Void? {
+        // The only error is cancellation, and that is the end.
+        try? await Task.sleep(for: period)
+        return Task.isCancelled ? nil : ()
+    }
+}
+
+/// Lets go of old versions hourly: a scope nobody publishes to ages too.
+struct StoreUpkeep: Service {
+    let store: TemplateStore
+
+    func run() async throws {
+        let hours = AsyncTimer(period: .seconds(3600)).cancelOnGracefulShutdown()
+        for await _ in hours { store.beginSweep() }
+    }
+}
+
 /// Reloads the configuration at SIGHUP: checked first, the old one kept on error, no stream dropped.
 struct ReloadService: Service {
     let parts: DaemonParts
@@ -100,6 +123,7 @@ struct ReloadService: Service {
     private func apply(_ next: Configuration, over running: Configuration) throws {
         if next.topicBindings != running.topicBindings { try rebind(next) }
         parts.edge.apply(next.edgeSettings)
+        parts.store.setRetention(maxVersions: next.store.maxVersions, maxAge: next.store.maxVersionAge)
         DaemonLog.setLevel(next.log.level)
     }
 

@@ -12,17 +12,29 @@ package struct Debt: Sendable, Hashable {
 extension TopicBoard {
     /// The newest message of each line of `topics` whose sequence is beyond `sequence`, in cursor order.
     package func owed(to topics: some Sequence<TopicIndex>, after sequence: CommitSequence) -> [Debt] {
-        debts(of: topics) { $0.sequence > sequence } since: { histories[$0.scope]?.version(at: sequence) }
+        debts(of: topics) {
+            $0.sequence > sequence
+        } since: {
+            histories[$0.scope]?.version(at: sequence)
+        }
     }
 
     /// The newest message of each line that announced a version newer than `version`, in cursor order.
     package func owed(to topics: some Sequence<TopicIndex>, have version: VersionNumber) -> [Debt] {
-        debts(of: topics) { $0.version > version } since: { _ in version }
+        debts(of: topics) {
+            $0.version > version
+        } since: { _ in
+            version
+        }
     }
 
     /// The newest message of every line, for a client whose knowledge is void.
     package func newest(of topics: some Sequence<TopicIndex>) -> [Debt] {
-        debts(of: topics) { _ in true } since: { _ in nil }
+        debts(of: topics) { _ in
+            true
+        } since: { _ in
+            nil
+        }
     }
 
     private func debts(

@@ -6,9 +6,9 @@ struct Retention: Sendable {
     let maxVersions: Int
     let maxAge: Duration
 
-    init(_ configuration: StoreConfiguration) {
-        maxVersions = max(1, configuration.maxVersionsPerScope)
-        maxAge = configuration.maxVersionAge
+    init(maxVersions: Int, maxAge: Duration) {
+        self.maxVersions = max(1, maxVersions)
+        self.maxAge = maxAge
     }
 
     /// Removes at most `limit` versions, of `scope` or of all scopes, inside the caller's transaction.

@@ -16,7 +16,7 @@ package final class TemplateStore: Sendable {
 
     let configuration: StoreConfiguration
     let directory: DataDirectory
-    let retention: Retention
+    private let retentionLimits: Mutex<Retention>
     let database: DatabasePool
     let mark: HighWaterMark
     let state: Mutex<StoreState>
@@ -33,8 +33,17 @@ package final class TemplateStore: Sendable {
         database = parts.database
         mark = parts.mark
         lock = parts.lock
-        retention = Retention(configuration)
+        retentionLimits = Mutex(
+            Retention(maxVersions: configuration.maxVersionsPerScope, maxAge: configuration.maxVersionAge))
         state = Mutex(StoreState(checkpointBytes: configuration.checkpointBytes))
+    }
+
+    /// Which versions may go, as of now.
+    var retention: Retention { retentionLimits.withLock { $0 } }
+
+    /// Changes what is kept, from the next publish or sweep on. See ``StoreConfiguration/maxVersionsPerScope``.
+    package func setRetention(maxVersions: Int, maxAge: Duration) {
+        retentionLimits.withLock { $0 = Retention(maxVersions: maxVersions, maxAge: maxAge) }
     }
 
     /// The sequence of the newest visible commit; 0 while nothing was published.

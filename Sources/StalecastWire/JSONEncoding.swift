@@ -37,7 +37,9 @@ extension JSONValue {
         case .number(let text): bytes.append(contentsOf: text.utf8)
         case .string(let text): Self.write(text, to: &bytes, asciiOnly: style.asciiOnly)
         case .array(let elements):
-            Self.writeList(elements, "[", "]", to: &bytes, style, level) { $0.write(to: &$1, style: style, level: level + 1) }
+            Self.writeList(elements, "[", "]", to: &bytes, style, level) {
+                $0.write(to: &$1, style: style, level: level + 1)
+            }
         case .object(let object):
             let members = style.sortedKeys ? object.members.sorted { $0.key < $1.key } : object.members
             Self.writeList(members, "{", "}", to: &bytes, style, level) {

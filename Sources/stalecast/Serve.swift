@@ -25,7 +25,7 @@ struct Serve: AsyncParsableCommand {
             EXIT CODES
               0   ended by a signal
               1   cannot start, or the store failed while running (the last log line says why)
-              64  bad flags
+              2   bad flags
               78  the configuration has problems (all of them are printed)
             """)
 

@@ -7,7 +7,7 @@ import Testing
 struct AccessTests {
     @Test(arguments: ["/v1/projects/demo/remoteConfig", "/status", "/metrics", "/v1/projects/demo/topics", "/nowhere"])
     func withoutTheTokenNothingIsTold(path: String) async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             for token in [nil, "", "wrong", ControlFixture.secret + "x"] as [String?] {
                 let reply = try await server.send("GET", path, token: token)
                 #expect(reply.status == 401)
@@ -18,7 +18,7 @@ struct AccessTests {
     }
 
     @Test func aStrangersPublishDoesNothing() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let path = ControlFixture.prefix
             let reply = try await server.send("PUT", path, ["If-Match": "*"], body: Array("{}".utf8), token: nil)
             #expect(reply.status == 401)
@@ -27,13 +27,13 @@ struct AccessTests {
     }
 
     @Test func healthAndReadinessNeedNoToken() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             #expect(try await server.send("GET", "/healthz", token: nil).status == 200)
             let reply = try await server.send("GET", "/readyz", token: nil)
             #expect(reply.status == 200)
             #expect(try reply.json == ["ready": true])
         }
-        try await ControlFixture.serving(readiness: { ["the disk is full"] }) { server in
+        try await ControlFixture.serving(readiness: { ["the disk is full"] }) { server async throws in
             let reply = try await server.send("GET", "/readyz", token: nil)
             #expect(reply.status == 503)
             #expect(try reply.json["reasons"]?.array == ["the disk is full"])
@@ -41,7 +41,7 @@ struct AccessTests {
     }
 
     @Test func metricsCanBeOpened() async throws {
-        try await ControlFixture.serving({ $0.metricsWithoutToken = true }) { server in
+        try await ControlFixture.serving({ $0.metricsWithoutToken = true }) { server async throws in
             let reply = try await server.send("GET", "/metrics", token: nil)
             #expect(reply.status == 200)
             #expect(reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8")
@@ -50,7 +50,7 @@ struct AccessTests {
     }
 
     @Test func statusAndTopicsAreServed() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             #expect(try await server.send("GET", "/status").json["state"]?.string == "serving")
             let topics = try await server.send("GET", "/v1/projects/demo/topics").json["topics"]?.array ?? []
             #expect(topics.map { $0["name"]?.string } == ["PUSH_RC", "payments"])
@@ -62,7 +62,7 @@ struct AccessTests {
     }
 
     @Test func unknownProjectsAreToldTheKnownOnes() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let reply = try await server.send("GET", "/v1/projects/other/remoteConfig")
             #expect(reply.status == 404)
             #expect(try reply.message.contains("demo (123456789012)"))
@@ -70,7 +70,7 @@ struct AccessTests {
     }
 
     @Test func aWrongMethodIsToldTheRightOnes() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let reply = try await server.send("DELETE", ControlFixture.prefix)
             #expect(reply.status == 405)
             #expect(reply.headers["allow"] == "GET, HEAD, PUT")
@@ -79,7 +79,7 @@ struct AccessTests {
     }
 
     @Test func headHasTheHeadersOfGetAndNoBody() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let get = try await server.send("GET", ControlFixture.prefix)
             let head = try await server.send("HEAD", ControlFixture.prefix)
             #expect(head.status == 200)

@@ -12,8 +12,9 @@ struct MessageAPITests {
 
     @Test(arguments: ["PUSH_RC", "/topics/PUSH_RC"])
     func dataToATopicIsHandedOnExactly(topic: String) async throws {
-        try await ControlFixture.serving { server in
-            let body = #"{"message":{"topic":"\#(topic)","data":{"CONFIG_STATE":"STALE"},"android":{"priority":"HIGH"}}}"#
+        try await ControlFixture.serving { server async throws in
+            let body =
+                #"{"message":{"topic":"\#(topic)","data":{"CONFIG_STATE":"STALE"},"android":{"priority":"HIGH"}}}"#
             let reply = try await send(server, body)
             #expect(reply.status == 200)
             #expect(try reply.json["name"]?.string?.hasPrefix("projects/demo/messages/") == true)
@@ -23,7 +24,7 @@ struct MessageAPITests {
     }
 
     @Test func aConditionIsHandedOn() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let condition = "'PUSH_RC' in topics && !('payments' in topics)"
             let reply = try await send(server, #"{"message":{"condition":"\#(condition)","data":{"a":"b"}}}"#)
             #expect(reply.status == 200)
@@ -33,7 +34,7 @@ struct MessageAPITests {
 
     @Test(arguments: ["validateOnly", "validate_only"])
     func validateOnlySendsNothing(name: String) async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let reply = try await send(server, #"{"message":{"topic":"PUSH_RC","data":{"a":"b"}},"\#(name)":true}"#)
             #expect(try reply.json["name"]?.string == "projects/demo/messages/fake_message_id")
             #expect(server.sent.all.isEmpty)
@@ -49,7 +50,7 @@ struct MessageAPITests {
         #"{"message":{"topic":"PUSH_RC","data":{"a":"\#(String(repeating: "x", count: 4096))"}}}"#,
     ])
     func wrongMessagesAreRefusedWithFCMsDetail(body: String) async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let reply = try await send(server, body)
             #expect(reply.status == 400)
             let details = try reply.json["error"]?["details"]?.array ?? []
@@ -59,7 +60,7 @@ struct MessageAPITests {
     }
 
     @Test func anUnknownTopicIsToldTheKnownOnes() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             for target in [#""topic":"nope""#, #""condition":"'PUSH_RC' in topics || 'nope' in topics""#] {
                 let reply = try await send(server, #"{"message":{\#(target),"data":{"a":"b"}}}"#)
                 #expect(reply.status == 404)

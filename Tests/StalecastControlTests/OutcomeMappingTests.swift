@@ -42,7 +42,8 @@ struct OutcomeMappingTests {
     }
 
     @Test(arguments: [
-        StoreError.versionMismatch(expected: nil, found: 1), .unknownVersion(3), .invalidRollback(target: 3, current: 2),
+        StoreError.versionMismatch(expected: nil, found: 1), .unknownVersion(3),
+        .invalidRollback(target: 3, current: 2),
         .unknownProject(.demo), .diskFull(""), .unavailable(""), .readFailed(""), .notAStore(""), .locked(""),
         .inaccessible(""), .misconfigured(""), .alreadyExists(""),
     ])

@@ -60,7 +60,8 @@ struct RouteParserTests {
     }
 
     @Test func queryNamesMayBeSnakeOrCamelCase() throws {
-        let query = QueryParameters("validate_only=true&page_size=3&$alt=json%3Benum-encoding%3Dint&endVersionNumber=9&x")
+        let query = QueryParameters(
+            "validate_only=true&page_size=3&$alt=json%3Benum-encoding%3Dint&endVersionNumber=9&x")
         #expect(try query.flag("validateOnly"))
         #expect(try query.integer("pageSize") == 3)
         #expect(try query.versionNumber("endVersionNumber") == 9)

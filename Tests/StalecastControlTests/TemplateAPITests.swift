@@ -8,7 +8,7 @@ struct TemplateAPITests {
     private let path = ControlFixture.prefix
 
     @Test func anEmptyProjectHasExplicitEmptyCollectionsAndVersionZero() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let reply = try await server.send("GET", path)
             #expect(reply.status == 200)
             #expect(reply.headers["etag"] == "etag-123456789012-0")
@@ -17,7 +17,7 @@ struct TemplateAPITests {
     }
 
     @Test func aPublishIsVisibleWithItsVersionAndETag() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let published = try await server.publish("hi", ifMatch: "etag-123456789012-0")
             #expect(published.status == 200)
             #expect(published.headers["etag"] == "etag-123456789012-1")
@@ -29,21 +29,21 @@ struct TemplateAPITests {
     }
 
     @Test func aPublishWithAStarIsForced() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             #expect(try await server.publish("hi").json["version"]?["updateType"]?.string == "FORCED_UPDATE")
         }
     }
 
     @Test(arguments: ["\"etag-123456789012-1\"", "W/\"etag-123456789012-1\"", "etag-123456789012-1"])
     func quotedAndWeakETagsAreTolerated(etag: String) async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             try await server.publish("one")
             #expect(try await server.publish("two", ifMatch: etag).status == 200)
         }
     }
 
     @Test func aMissingIfMatchIsRefusedInGooglesWords() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let reply = try await server.send("PUT", path, body: Array("{}".utf8))
             #expect(reply.status == 400)
             let wanted = "[VERSION_MISMATCH]: No If-Match header found on UpdateRemoteConfig call"
@@ -52,7 +52,7 @@ struct TemplateAPITests {
     }
 
     @Test func aStaleETagIsRefusedAndChangesNothing() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             try await server.publish("one")
             try await server.publish("two")
             let reply = try await server.publish("three", ifMatch: "etag-123456789012-1")
@@ -63,8 +63,18 @@ struct TemplateAPITests {
         }
     }
 
+    @Test func aFullDiskRefusesPublishesHonestlyAndServesReads() async throws {
+        try await ControlFixture.serving(storing: { $0.minFreeBytes = .max }) { server async throws in
+            let reply = try await server.publish("one")
+            #expect(reply.status == 503)
+            #expect(reply.headers["retry-after"] != nil)
+            #expect(try reply.json["error"]?["details"]?.array?.first?["outcome"]?.string == "not_committed")
+            #expect(try await server.send("GET", path).status == 200)
+        }
+    }
+
     @Test func aStaleETagIsAConflictWhenConfiguredSo() async throws {
-        try await ControlFixture.serving({ $0.staleETagStatus = .conflict }) { server in
+        try await ControlFixture.serving({ $0.staleETagStatus = .conflict }) { server async throws in
             let reply = try await server.publish("one", ifMatch: "etag-123456789012-7")
             #expect(reply.status == 409)
             #expect(try reply.errorStatus == "ABORTED")
@@ -72,7 +82,7 @@ struct TemplateAPITests {
     }
 
     @Test func ofFiftyConcurrentPublishesWithOneETagExactlyOneSucceeds() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
                 for number in 0..<50 {
                     group.addTask { try await server.publish("v\(number)", ifMatch: "etag-123456789012-0").status }
@@ -86,7 +96,7 @@ struct TemplateAPITests {
 
     @Test(arguments: ["?validateOnly=true", "?validate_only=true"])
     func validateOnlyChecksEverythingAndChangesNothing(query: String) async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             try await server.publish("one")
             let reply = try await server.publish("two", ifMatch: "etag-123456789012-1", query: query)
             #expect(reply.status == 200)
@@ -99,8 +109,9 @@ struct TemplateAPITests {
     }
 
     @Test func invalidTemplatesAreRefusedWithAllTheirProblems() async throws {
-        try await ControlFixture.serving { server in
-            let body = #"{"parameters":{"1x":{"defaultValue":{"value":"a"}},"ok":{"conditionalValues":{"nope":{"value":"b"}}}}}"#
+        try await ControlFixture.serving { server async throws in
+            let body =
+                #"{"parameters":{"1x":{"defaultValue":{"value":"a"}},"ok":{"conditionalValues":{"nope":{"value":"b"}}}}}"#
             let reply = try await server.send("PUT", path, ["If-Match": "*"], body: Array(body.utf8))
             #expect(reply.status == 400)
             #expect(try reply.errorStatus == "INVALID_ARGUMENT")
@@ -112,7 +123,7 @@ struct TemplateAPITests {
 
     @Test(arguments: ["", "[", "nonsense", "[]", "\"\"", String(repeating: "[", count: 100_000)])
     func bodiesThatAreNoTemplateAreInvalidArguments(body: String) async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let reply = try await server.send("PUT", path, ["If-Match": "*"], body: Array(body.utf8))
             #expect(reply.status == 400)
             #expect(try reply.errorStatus == "INVALID_ARGUMENT")
@@ -120,7 +131,7 @@ struct TemplateAPITests {
     }
 
     @Test func theNodeAdminSDKIsRecognised() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let headers = ["If-Match": "*", "X-Firebase-Client": "fire-admin-node/13.0.0"]
             let reply = try await server.send("PUT", path, headers, body: Array("{}".utf8))
             #expect(try reply.json["version"]?["updateOrigin"]?.string == "ADMIN_SDK_NODE")
@@ -129,7 +140,7 @@ struct TemplateAPITests {
     }
 
     @Test func descriptionsOfPublishesAreKept() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let body = #"{"version":{"description":"winter é","versionNumber":"77"}}"#
             let reply = try await server.send("PUT", path, ["If-Match": "*"], body: Array(body.utf8))
             #expect(try reply.json["version"]?["description"]?.string == "winter é")
@@ -139,7 +150,7 @@ struct TemplateAPITests {
 
     @Test(arguments: ["?versionNumber=1", "?version_number=1", "?prettyPrint=true&versionNumber=1&key=x&alt=json"])
     func olderVersionsCanBeRead(query: String) async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             try await server.publish("one")
             try await server.publish("two")
             let reply = try await server.send("GET", path + query)
@@ -152,7 +163,7 @@ struct TemplateAPITests {
     }
 
     @Test func ifNoneMatchIsIgnored() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let reply = try await server.publish("one")
             let etag = try #require(reply.headers["etag"])
             #expect(try await server.send("GET", path, ["If-None-Match": etag]).status == 200)
@@ -160,7 +171,7 @@ struct TemplateAPITests {
     }
 
     @Test func namespacesHaveVersionsOfTheirOwn() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             try await server.publish("one")
             let serverPath = "/v1/projects/demo/namespaces/firebase-server/remoteConfig"
             #expect(try await server.send("GET", serverPath).headers["etag"] == "etag-123456789012-0")
@@ -171,7 +182,7 @@ struct TemplateAPITests {
     }
 
     @Test func listVersionsPagesFromTheNewest() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             #expect(try await server.send("GET", path + ":listVersions").text == "{}")
             for number in 1...5 { try await server.publish("v\(number)") }
             var numbers: [String] = []
@@ -194,7 +205,7 @@ struct TemplateAPITests {
 
     @Test(arguments: ["pageSize=-1", "pageSize=x", "pageToken=x", "endVersionNumber=0", "startTime=x", "endTime=x"])
     func wrongListParametersAreInvalidArguments(query: String) async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             let reply = try await server.send("GET", path + ":listVersions?" + query)
             #expect(reply.status == 400)
             #expect(try reply.errorStatus == "INVALID_ARGUMENT")
@@ -206,7 +217,7 @@ struct TemplateAPITests {
         ("?version_number=1", "{}"),
     ])
     func aRollbackMakesANewVersionOfOldContent(query: String, body: String) async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             try await server.publish("one")
             try await server.publish("two")
             let reply = try await server.send("POST", path + ":rollback" + query, body: Array(body.utf8))
@@ -220,9 +231,11 @@ struct TemplateAPITests {
         }
     }
 
-    @Test(arguments: [(#"{"versionNumber":"9"}"#, 404), ("", 400), ("{}", 400), (#"{"versionNumber":"x"}"#, 400), ("[", 400)])
+    @Test(arguments: [
+        (#"{"versionNumber":"9"}"#, 404), ("", 400), ("{}", 400), (#"{"versionNumber":"x"}"#, 400), ("[", 400),
+    ])
     func aRollbackToNothingIsRefused(body: String, status: Int) async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             try await server.publish("one")
             try await server.publish("two")
             let reply = try await server.send("POST", path + ":rollback", body: Array(body.utf8))
@@ -232,7 +245,7 @@ struct TemplateAPITests {
     }
 
     @Test func defaultsCanBeDownloadedInThreeFormats() async throws {
-        try await ControlFixture.serving { server in
+        try await ControlFixture.serving { server async throws in
             try await server.publish("a<b")
             let xml = try await server.send("GET", path + ":downloadDefaults?format=XML")
             #expect(xml.text.contains("<entry><key>greeting</key><value>a&lt;b</value></entry>"))

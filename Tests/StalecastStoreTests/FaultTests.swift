@@ -73,8 +73,9 @@ import Testing
     @Test func publishIsAcknowledgedThoughTheCheckpointFindsNoSpace() async throws {
         let store = try storeThatAlwaysCheckpoints()
         FaultyFileSystem.arm(directory.database, .full)
+        // The checkpoint after a publish is over when the next one begins.
         try await store.put(1...3)
-        while store.figures.failedCheckpoints == 0 { try await store.put("more") }
+        #expect(store.figures.failedCheckpoints > 0)
         let acknowledged = try await store.numbers()
         FaultyFileSystem.disarm(directory.database)
         let image = try TemporaryDirectory()

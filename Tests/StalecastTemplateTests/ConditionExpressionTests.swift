@@ -205,6 +205,8 @@ import Testing
             #expect(NumericLiteral(text) == nil, "\(text)")
         }
         #expect(VersionLiteral("1..2")?.segments == ["1", "", "2"])
+        #expect(LocalMoment("2000-02-29T00:00:00", zone: nil) != nil)
+        #expect(LocalMoment("1900-02-29T00:00:00", zone: nil) == nil)
         let moment = try #require(LocalMoment("2024-02-29T23:59:58", zone: nil))
         #expect(
             [moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second] == [

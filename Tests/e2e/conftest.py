@@ -61,7 +61,8 @@ def pytest_runtest_makereport(item, call):
     if report.failed:
         for index, daemon in enumerate(getattr(item, "daemons", [])):
             state = "running" if daemon.running else f"ended with {daemon.process and daemon.process.poll()}"
-            report.sections.append((f"daemon {index} ({daemon.half}, {state}), configuration", daemon.config.read_text()))
+            title = f"daemon {index} ({daemon.half}, {state}), configuration"
+            report.sections.append((title, daemon.config.read_text()))
             report.sections.append((f"daemon {index} log (tail)", daemon.log_tail()))
     return report
 

@@ -119,7 +119,7 @@ async def test_a_good_request_before_a_bad_one_is_answered(listener):
 
 @pytest.mark.limit(40)
 async def test_slow_heads_are_cut_at_the_deadline(launch, half):
-    """Slowloris: each connection sends a byte now and then; the deadline counts from its begin, not from its last byte."""
+    """Slowloris: a byte now and then; the deadline counts from the connection's begin, not from its last byte."""
     daemon = launch(configs.short_times(half), half=half)
 
     async def slowly(port):
@@ -136,7 +136,8 @@ async def test_slow_heads_are_cut_at_the_deadline(launch, half):
     await still_serves(daemon)
 
 
-@pytest.mark.parametrize("opening,closing", ((b"[", b"]"), (b'{"a":', b"}"), (b'{"parameters":', b"}"), (b"[{\"a\":[", b"]}]")))
+@pytest.mark.parametrize("opening,closing", (
+    (b"[", b"]"), (b'{"a":', b"}"), (b'{"parameters":', b"}"), (b'[{"a":[', b"]}]")))
 async def test_nesting_bombs_are_refused(daemon, opening, closing):
     await still_serves(daemon)
     with daemon.growth_below(MEMORY_LIMIT):

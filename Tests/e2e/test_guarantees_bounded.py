@@ -93,8 +93,8 @@ def send_queues(port):
 
 @pytest.mark.limit(120)
 async def test_a_slow_but_living_reader_skips_upward_and_ends_current(launch, half):
-    """G7: it reads a little at a time; versions may be skipped, never the newest, and never downward."""
-    daemon = launch(configs.stall_limit(half, 10), half=half)
+    """G7: it reads nothing for long, within its limit; versions are skipped, never the newest, never downward."""
+    daemon = launch(configs.stall_limit(half, 100), half=half)
     stream = await Stream.open(daemon.edge, receive_buffer=4096, reading=False)
     client = daemon.client()
     for number in range(2500):
@@ -102,5 +102,5 @@ async def test_a_slow_but_living_reader_skips_upward_and_ends_current(launch, ha
     stream.resume_reading()
     await stream.version_at_least(last, timeout=30)
     assert stream.versions == sorted(set(stream.versions))
-    assert stream.versions[-1] == last
+    assert len(stream.versions) < last, "nothing was skipped: the reader was not slow enough to prove anything"
     stream.close()

@@ -79,13 +79,15 @@ async def test_a_condition_reaches_those_it_holds_for_once(many, condition, reac
 
 
 @pytest.mark.parametrize("message", (
-    {"data": DATA}, {"topic": "PUSH_RC", "condition": "'PUSH_RC' in topics", "data": DATA}, {"topic": "a b", "data": DATA},
+    {"data": DATA}, {"topic": "PUSH_RC", "condition": "'PUSH_RC' in topics", "data": DATA},
+    {"topic": "a b", "data": DATA},
     {"topic": "PUSH_RC", "data": {"a": 1}}, {"topic": "PUSH_RC", "data": {"from": "x"}},
     {"topic": "PUSH_RC", "data": {"a": "x" * 5000}}, {"condition": "'a' in topics &&", "data": DATA},
     {"condition": " || ".join(f"'t{i}' in topics" for i in range(6)), "data": DATA}, {"topic": "PUSH_RC", "data": []}))
 async def test_what_fcm_refuses_is_refused_and_reaches_nobody(many, message):
     stream = await synced(many, "PUSH_RC")
-    answer = await many.client().call("POST", "/v1/projects/demo/messages:send", json.dumps({"message": message}).encode())
+    body = json.dumps({"message": message}).encode()
+    answer = await many.client().call("POST", "/v1/projects/demo/messages:send", body)
     assert answer.status == 400 and answer.json()["error"]["status"] == "INVALID_ARGUMENT", answer
     await fence(many, stream)
     assert before_fence(stream) == []

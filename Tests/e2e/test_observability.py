@@ -88,7 +88,7 @@ async def test_refused_connections_are_counted_and_told_when_to_come_back(launch
     assert await refused.end() == "clean" and refused.frames[-1].kind == "retry"
     answer = await poll(daemon.edge, wait="1s")
     assert answer.status == 503 and int(answer.header("retry-after")) >= 1
-    assert await daemon.metric("stalecast_connections_refused_total") >= 2
+    assert await eventually(lambda: daemon.metric("stalecast_connections_refused_total"), 2) == 2
     version = await daemon.publish(marked("x"))
     for stream in streams:
         await stream.version_at_least(version)

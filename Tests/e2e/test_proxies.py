@@ -73,7 +73,8 @@ class Proxy:
             command = [tool("nginx"), "-p", str(directory), "-c"]
         else:
             option = "    option http-no-delay" if "no-delay" in kind else ""
-            text = ours("haproxy.cfg", self.port, edge) if "ours" in kind else STOCK_HAPROXY.format(**values, option=option)
+            stock = STOCK_HAPROXY.format(**values, option=option)
+            text = ours("haproxy.cfg", self.port, edge) if "ours" in kind else stock
             command = [tool("haproxy"), "-db", "-f"]
         file = directory / "proxy.conf"
         file.write_text(text)

@@ -1,3 +1,5 @@
+package import StalecastWire
+
 /// A header field of an answer.
 package struct HeaderField: Hashable, Sendable {
     package let name: String
@@ -27,6 +29,11 @@ package struct Answer: Hashable, Sendable {
             HeaderField("Content-Type", contentType), HeaderField("Cache-Control", "no-store"),
             HeaderField("X-Content-Type-Options", "nosniff"),
         ]
+    }
+
+    /// JSON for people and programs.
+    package init(status: Int = 200, _ json: JSONValue) {
+        self.init(status: status, contentType: Self.jsonType, body: json.encoded(.pretty) + [0x0A])
     }
 
     /// The value of the first header of that name, whatever its case.

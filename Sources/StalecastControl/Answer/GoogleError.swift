@@ -80,7 +80,9 @@ extension GoogleError {
     }
 
     package static func bodyTooLarge(limit: Int) -> GoogleError {
-        GoogleError(413, "INVALID_ARGUMENT", "The request body is larger than \(limit) bytes, as sent or inflated.").closing()
+        GoogleError(
+            413, "INVALID_ARGUMENT", "The request body is larger than \(limit) bytes, as sent or inflated."
+        ).closing()
     }
 
     /// Bytes that are not HTTP this server speaks; the connection ends with it.

@@ -9,6 +9,10 @@ package struct ConnectionLimits: Sendable {
     package var headTimeout: Duration = .seconds(10)
     /// For a kept-alive connection's next request, and between two pieces of a body. Default 60 s.
     package var idleTimeout: Duration = .seconds(60)
+    /// For a client to read an answer to its end. Default 30 s.
+    package var writeStallLimit: Duration = .seconds(30)
+    /// For the rest of a body once the daemon is stopping; then the request is refused. Default 5 s.
+    package var drainTimeout: Duration = .seconds(5)
     /// Connections at once; more are answered with 503. Default 256.
     package var maxConnections = 256
 

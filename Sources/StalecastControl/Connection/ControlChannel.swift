@@ -39,6 +39,9 @@ struct ControlChannel: ServerChildChannel {
         let pipeline = channel.pipeline.syncOperations
         let budget = try pipeline.handler(type: HeadBudgetHandler.self)
         let parser = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
-        try pipeline.addHandler(RequestGate(budget: budget, refusal: refusal), position: .after(parser))
+        let timing = RequestGate.Timing(
+            writeStall: TimeAmount(limits.writeStallLimit), drain: TimeAmount(limits.drainTimeout))
+        let gate = RequestGate(budget: budget, timing: timing, refusal: refusal)
+        try pipeline.addHandler(gate, position: .after(parser))
     }
 }

@@ -16,11 +16,11 @@ final class RequestGate: ChannelDuplexHandler {
     /// How long the gate waits for the other side.
     struct Timing: Sendable {
         /// For the client to read an answer to its end.
-        var writeStall = TimeAmount.seconds(30)
+        var writeStall: TimeAmount
         /// For the client to close after the last answer.
         var linger = TimeAmount.seconds(1)
         /// For the rest of a body once the daemon is stopping.
-        var drain = TimeAmount.seconds(5)
+        var drain: TimeAmount
     }
 
     private var state = GateState()
@@ -30,7 +30,7 @@ final class RequestGate: ChannelDuplexHandler {
     private let refusal: GoogleError?
     private var ending = ConnectionEnding()
 
-    init(budget: HeadBudgetHandler, timing: Timing = Timing(), refusal: GoogleError? = nil) {
+    init(budget: HeadBudgetHandler, timing: Timing, refusal: GoogleError? = nil) {
         self.budget = budget
         self.timing = timing
         self.refusal = refusal
@@ -89,6 +89,8 @@ final class RequestGate: ChannelDuplexHandler {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case ChannelEvent.inputClosed where state.isFinished: ending.inputClosed(context)
+        case ChannelEvent.inputClosed where state.isReceiving:
+            refuse(.malformed("The connection was closed before the request's body was complete."), context)
         case is ChannelShouldQuiesceEvent where state.isReceiving:
             context.eventLoop.assumeIsolated().scheduleTask(in: timing.drain) {
                 if self.state.isReceiving { self.refuse(.shuttingDown, context) }

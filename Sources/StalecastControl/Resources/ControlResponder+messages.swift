@@ -2,7 +2,9 @@ import StalecastWire
 
 extension ControlResponder {
     /// `POST messages:send` in the shape of FCM's HTTP v1 API.
-    func sendMessage(_ project: ProjectID, _ body: [UInt8], _ query: QueryParameters) async throws(GoogleError) -> Answer {
+    func sendMessage(
+        _ project: ProjectID, _ body: [UInt8], _ query: QueryParameters
+    ) async throws(GoogleError) -> Answer {
         let request = try MessageRequest(body)
         try checkTopics(request.target)
         let validatesOnly = try query.flag("validateOnly")
@@ -25,8 +27,7 @@ extension ControlResponder {
     }
 
     private static func sent(_ project: ProjectID, _ id: String) -> Answer {
-        let body: JSONValue = ["name": .string("projects/\(project)/messages/\(id)")]
-        return Answer(contentType: Answer.jsonType, body: body.encoded(.pretty) + [0x0A])
+        Answer(["name": .string("projects/\(project)/messages/\(id)")])
     }
 
     /// As FCM's: decimal, growing with time. The random tail keeps two in one microsecond apart.

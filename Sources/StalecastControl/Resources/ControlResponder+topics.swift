@@ -6,7 +6,7 @@ extension ControlResponder {
         let presence = await dependencies.presence()
         let topics = dependencies.topics().filter { topic in topic.scopes.contains { $0.project == project } }
         let body: JSONValue = ["topics": .array(topics.map { Self.json($0, presence[$0.name] ?? [:]) })]
-        return Answer(contentType: Answer.jsonType, body: body.encoded(.pretty) + [0x0A])
+        return Answer(body)
     }
 
     private static func json(_ topic: TopicSummary, _ subscribers: [String: Int]) -> JSONValue {

@@ -13,8 +13,8 @@ struct MessageRequest: Sendable, Hashable {
     /// - Throws: 400 with FCM's details.
     init(_ body: [UInt8]) throws(GoogleError) {
         let json: JSONValue
-        do { json = try JSONValue.parse(body) } catch {
-            throw Self.refusal("", "Invalid JSON payload received. \(error.description)")
+        do { json = try JSONBody.parse(body) } catch {
+            throw error.with(detail: Self.fcmDetail("INVALID_ARGUMENT"))
         }
         guard let message = json["message"]?.object else {
             throw Self.refusal("message", "The body needs a member \"message\", an object.")
@@ -41,7 +41,8 @@ struct MessageRequest: Sendable, Hashable {
         case (let topic?, nil): return .topic(try topicName(topic))
         case (nil, let condition?): return .condition(try topicCondition(condition))
         case (nil, nil): throw refusal("message", "The message needs a target: message.topic or message.condition.")
-        case (.some, .some): throw refusal("message", "The message has two targets; give topic or condition, not both.")
+        case (.some, .some):
+            throw refusal("message", "The message has two targets; give topic or condition, not both.")
         }
     }
 
@@ -53,7 +54,9 @@ struct MessageRequest: Sendable, Hashable {
 
     private static func topicName(_ text: String) throws(GoogleError) -> TopicName {
         let bare = text.hasPrefix("/topics/") ? String(text.dropFirst("/topics/".count)) : text
-        do { return try TopicName(bare) } catch { throw refusal("message.topic", "Malformed topic name: \(error.description).") }
+        do { return try TopicName(bare) } catch {
+            throw refusal("message.topic", "Malformed topic name: \(error.description).")
+        }
     }
 
     private static func topicCondition(_ text: String) throws(GoogleError) -> TopicCondition {
@@ -64,27 +67,27 @@ struct MessageRequest: Sendable, Hashable {
 
     private static func data(_ value: JSONValue?) throws(GoogleError) -> JSONObject {
         guard let value, !value.isNull, let data = value.object, !data.isEmpty else {
-            throw refusal("message.data", "message.data must be an object with at least one member: only data is sent here.")
+            throw refusal("message.data", "message.data must be an object that is not empty: only data is sent here.")
         }
         for (key, value) in data.members { try check(key, value) }
         let size = JSONValue.object(data).encoded(.wire).count
         guard size <= maxPayloadBytes else {
-            throw refusal("message.data", "Message too big: the data has \(size) bytes, \(maxPayloadBytes) are allowed.")
+            throw refusal("message.data", "Message too big: \(size) bytes of data, \(maxPayloadBytes) are allowed.")
         }
         return data
     }
 
     private static func check(_ key: String, _ value: JSONValue) throws(GoogleError) {
-        let isReserved = key.isEmpty || key == "from" || key == "message_type" || key.hasPrefix("google") || key.hasPrefix("gcm")
-        if isReserved { throw refusal("message.data", "Invalid data payload key: \(key.prefix(80))") }
+        if ["", "from", "message_type"].contains(key) || key.hasPrefix("google") || key.hasPrefix("gcm") {
+            throw refusal("message.data", "Invalid data payload key: \(key.prefix(80))")
+        }
         guard value.string != nil else {
             throw refusal("message.data[\(key.prefix(80))]", "Data values must be strings; this one is \(value.kind).")
         }
     }
 
     private static func refusal(_ field: String, _ message: String) -> GoogleError {
-        let error = field.isEmpty ? GoogleError.invalidArgument(message) : .invalidField(field, message)
-        return error.with(detail: fcmDetail("INVALID_ARGUMENT"))
+        GoogleError.invalidField(field, message).with(detail: fcmDetail("INVALID_ARGUMENT"))
     }
 
     /// FCM's own detail: what its SDKs turn into exceptions.

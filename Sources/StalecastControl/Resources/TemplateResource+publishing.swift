@@ -27,7 +27,7 @@ extension TemplateResource {
     /// Parsing and checking 8 MB takes long enough to keep it off every event loop.
     @concurrent
     private static func template(_ body: [UInt8], _ kind: TemplateKind) async throws(GoogleError) -> Template {
-        let json = try json(body)
+        let json = try JSONBody.parse(body)
         do { return try Template(validating: json, kind: kind) } catch {
             throw .invalidArgument(error.message).with(detail: [
                 "@type": "type.googleapis.com/google.rpc.BadRequest",
@@ -36,12 +36,6 @@ extension TemplateResource {
                         ["field": .string($0.path), "description": .string($0.description)]
                     }),
             ])
-        }
-    }
-
-    private static func json(_ body: [UInt8]) throws(GoogleError) -> JSONValue {
-        do { return try JSONValue.parse(body) } catch {
-            throw .invalidArgument("Invalid JSON payload received. \(error.description)")
         }
     }
 
@@ -61,7 +55,9 @@ extension TemplateResource {
     private static func target(_ body: [UInt8]) throws(GoogleError) -> VersionNumber? {
         let isBlank = body.allSatisfy { [0x20, 0x09, 0x0A, 0x0D].contains($0) }
         guard !isBlank else { return nil }
-        guard let object = try json(body).object else { throw .invalidArgument("The request body must be a JSON object.") }
+        guard let object = try JSONBody.parse(body).object else {
+            throw .invalidArgument("The request body must be a JSON object.")
+        }
         guard let value = object["versionNumber"] ?? object["version_number"], !value.isNull else { return nil }
         guard let number = value.int64, number > 0 else {
             throw .invalidField("versionNumber", "versionNumber must be an integer greater than 0")

@@ -32,7 +32,9 @@ extension TemplateResource {
 
     /// nil when the scope has no version yet and none is asked for.
     private func version(_ wanted: VersionNumber?) async throws(GoogleError) -> StoredVersion? {
-        guard let wanted else { return try await store { () async throws(StoreError) in try await store.current(scope) } }
+        guard let wanted else {
+            return try await store { () async throws(StoreError) in try await store.current(scope) }
+        }
         return try await store { () async throws(StoreError) in
             guard let version = try await store.version(wanted, of: scope) else { throw .unknownVersion(wanted) }
             return version
@@ -66,7 +68,8 @@ extension TemplateResource {
     private func pageToken(_ query: QueryParameters) throws(GoogleError) -> VersionNumber? {
         guard let token = query["pageToken"] else { return nil }
         guard let version = VersionNumber(token), version > 0 else {
-            throw .invalidField("pageToken", "pageToken is not one this server gave; leave it out to start at the newest")
+            throw .invalidField(
+                "pageToken", "pageToken is not one this server gave; leave it out to start at the newest")
         }
         return version
     }

@@ -26,7 +26,9 @@ struct TemplateResource: Sendable {
 
     /// A stored version as `RemoteConfig`. Its content is sent as it was committed, `version` spliced in at the end.
     func answer(_ version: StoredVersion, pretty: Bool) -> Answer {
-        if pretty { return answer(version.template.json, version: version.metadata.json, etag: version.etag, pretty: true) }
+        if pretty {
+            return answer(version.template.json, version: version.metadata.json, etag: version.etag, pretty: true)
+        }
         var body = version.content
         precondition(body.last == UInt8(ascii: "}"), "a stored template is a JSON object")
         body.removeLast()

@@ -7,7 +7,8 @@ enum PercentEncoding {
         while let byte = bytes.next() {
             switch byte {
             case UInt8(ascii: "%"):
-                guard let high = bytes.next().flatMap(hexDigit), let low = bytes.next().flatMap(hexDigit) else { return nil }
+                guard let high = bytes.next().flatMap(hexDigit), let low = bytes.next().flatMap(hexDigit)
+                else { return nil }
                 decoded.append(high << 4 | low)
             case UInt8(ascii: "+") where plusIsBlank: decoded.append(0x20)
             default: decoded.append(byte)

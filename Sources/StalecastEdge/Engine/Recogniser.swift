@@ -9,6 +9,12 @@ package struct Recogniser {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var index = 0
 
+    /// Fields that may come once.
+    private struct Seen {
+        var host = false
+        var connection = false
+    }
+
     private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
     /// The request, or nil when in doubt.
@@ -20,13 +26,13 @@ package struct Recogniser {
     private mutating func request(maxTopics: Int) -> StreamRequest? {
         guard let kind = path(), let query = query(), let isHTTP11 = version() else { return nil }
         var headers = StreamHeaders(isHTTP11: isHTTP11, keepAlive: isHTTP11)
-        var hosts = 0
+        var seen = Seen()
         while true {
             if skip("\r\n") {
-                guard index == bytes.count, hosts == 1 || (hosts == 0 && !isHTTP11) else { return nil }
+                guard index == bytes.count, seen.host || !isHTTP11 else { return nil }
                 return try? StreamRequest(kind: kind, query: query, headers: headers, maxTopics: maxTopics)
             }
-            guard let (name, value) = field(), take(name, value, &headers, &hosts) else { return nil }
+            guard let (name, value) = field(), take(name, value, &headers, &seen) else { return nil }
         }
     }
 
@@ -67,13 +73,16 @@ package struct Recogniser {
     /// False when the field makes the request more than ordinary.
     private func take(
         _ name: Slice<UnsafeBufferPointer<UInt8>>, _ value: Slice<UnsafeBufferPointer<UInt8>>,
-        _ headers: inout StreamHeaders, _ hosts: inout Int
+        _ headers: inout StreamHeaders, _ seen: inout Seen
     ) -> Bool {
+        // Anything else about content, and NIO's parser takes some misspellings for `Connection: close`.
+        if Self.equal(name.prefix(3), "con"), !Self.equal(name, "connection") { return false }
         switch name.count {
         case 2: return !Self.equal(name, "te")
         case 4:
             if Self.equal(name, "host") {
-                hosts += 1
+                if seen.host { return false }
+                seen.host = true
                 return !value.isEmpty
             }
         case 6:
@@ -86,9 +95,9 @@ package struct Recogniser {
         case 10:
             if Self.equal(name, "connection") {
                 guard Self.equal(value, "keep-alive") || Self.equal(value, "close") else { return false }
-                headers.keepAlive = headers.isHTTP11 && value.count == 10
-            } else if Self.equal(name, "keep-alive") {
-                return true
+                if seen.connection { return false }
+                seen.connection = true
+                headers.keepAlive = value.count == 10
             }
         case 13:
             if Self.equal(name, "if-none-match") { return false }
@@ -96,7 +105,7 @@ package struct Recogniser {
                 guard headers.lastEventID == nil else { return false }
                 headers.lastEventID = String(decoding: value, as: UTF8.self)
             }
-        case 14: return !Self.equal(name, "content-length") && !Self.equal(name, "http2-settings")
+        case 14: return !Self.equal(name, "http2-settings")
         case 16: return !Self.equal(name, "proxy-connection")
         case 17: return !Self.equal(name, "transfer-encoding")
         default: break

@@ -2,9 +2,9 @@ import StalecastHub
 import StalecastWire
 
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #elseif canImport(Musl)
-import Musl
+    import Musl
 #endif
 
 extension Shard {

@@ -3,9 +3,9 @@ import StalecastHub
 import StalecastWire
 
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #elseif canImport(Musl)
-import Musl
+    import Musl
 #endif
 
 extension Shard {
@@ -199,7 +199,8 @@ extension Shard {
             status: status, fields: PollDialect.etagField(board.head),
             cors: ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins), date: date.string(),
             keepAlive: keepAlive, isHTTP11: slot.pointee.isHTTP11, body: body)
-        let isWhole = response.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
+        let isWhole =
+            response.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
             == response.count
         guard isWhole else { return release(index, .writeStall) }
         keepAlive ? awaitNextRequest(index) : release(index, nil)

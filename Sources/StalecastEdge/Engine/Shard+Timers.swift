@@ -76,10 +76,13 @@ extension Shard {
         _ = out.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
     }
 
-    /// Everybody comes back at once after a restart: half a millisecond apart on average, and never before the
-    /// restart is likely over, because some clients give up when they are refused.
+    /// Nobody should come back before the restart is over, because some clients give up when they are refused: what
+    /// is left of the drain, then the usual delay, then half a millisecond for each stream so that they come one
+    /// after the other.
     private func drainRetryMs() -> Int {
-        retryMs() + Int.random(in: 0...max(1000, slots.used / 2), using: &random)
+        let end = draining?.deadline ?? wheel.now
+        let left = Int(end - min(end, wheel.now)) * Int(TimerWheel.tickNanoseconds / 1_000_000)
+        return left + retryMs() + Int.random(in: 0...max(1000, slots.used / 2), using: &random)
     }
 
     func drain(over milliseconds: Int, done: @escaping @Sendable () -> Void) {

@@ -5,9 +5,9 @@ import StalecastWire
 import Synchronization
 
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #elseif canImport(Musl)
-import Musl
+    import Musl
 #endif
 
 /// One event loop of the stream engine: accepts, recognises, holds streams and polls, writes messages to them.

@@ -4,9 +4,9 @@ import StalecastHub
 import Synchronization
 
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #elseif canImport(Musl)
-import Musl
+    import Musl
 #endif
 
 /// The stream engine: one shard and one thread per core, all listening on one address.
@@ -97,12 +97,14 @@ enum EngineThread {
     static func run(name: String, _ work: @escaping @Sendable () -> Void) {
         let body = Unmanaged.passRetained(Body(name: name, work: work))
         var thread = pthread_t()
-        let error = pthread_create(&thread, nil, { raw in
-            let body = Unmanaged<Body>.fromOpaque(raw!).takeRetainedValue()
-            stalecast_name_thread(body.name)
-            body.work()
-            return nil
-        }, body.toOpaque())
+        let error = pthread_create(
+            &thread, nil,
+            { raw in
+                let body = Unmanaged<Body>.fromOpaque(raw!).takeRetainedValue()
+                stalecast_name_thread(body.name)
+                body.work()
+                return nil
+            }, body.toOpaque())
         precondition(error == 0, "no thread can be made: \(error)")
         pthread_detach(thread)
     }

@@ -26,7 +26,8 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
     /// Parts of pipelined requests that came while a poll is held.
     private var queued: [HTTPServerRequestPart] = []
     private var isServing = false
-    private var isFirstRequest = true
+    /// Nothing was received behind the request being served.
+    private var isAlone = false
     private static let maxQueuedParts = 64
 
     init(shard: FrontShard, budget: HeadBudget, peer: FrontPeer) {
@@ -81,6 +82,7 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
             }
             state = .receiving(head, body: body)
         case (.end, .receiving(let head, let body)):
+            isAlone = budget.endsWithRequest(bodyBytes: body.count)
             budget.requestEnded()
             deadline?.cancel()
             state = .waiting
@@ -105,7 +107,7 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
     }
 
     private func subscribe(_ request: StreamRequest) {
-        if queued.isEmpty, peer.promote(request) { return promoted() }
+        if isAlone, peer.promote(request) { return promoted() }
         guard shard.isAhead(request.resume) else { return hold(request) }
         // The announcements this client has already seen are queued on this loop: take them first.
         isServing = true

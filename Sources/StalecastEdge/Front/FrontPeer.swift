@@ -1,9 +1,9 @@
 import CEpoll
 
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #elseif canImport(Musl)
-import Musl
+    import Musl
 #endif
 
 /// What the Front knows of a connection's other end and of the descriptor below its channel.

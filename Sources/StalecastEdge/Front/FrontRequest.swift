@@ -1,28 +1,32 @@
-import NIOCore
-import NIOHTTP1
+package import NIOHTTP1
 import StalecastHub
 import StalecastWire
 
 /// A complete request as the Front has parsed it.
-struct FrontRequest {
-    let head: HTTPRequestHead
-    let body: [UInt8]
+package struct FrontRequest {
+    package let head: HTTPRequestHead
+    package let body: [UInt8]
+
+    package init(head: HTTPRequestHead, body: [UInt8] = []) {
+        self.head = head
+        self.body = body
+    }
 
     var isHTTP11: Bool { head.version.major == 1 && head.version.minor >= 1 }
-    var path: Substring { head.uri.prefix { $0 != "?" && $0 != "#" } }
-    var query: Substring { head.uri.drop { $0 != "?" }.dropFirst().prefix { $0 != "#" } }
+    package var path: Substring { head.uri.prefix { $0 != "?" && $0 != "#" } }
+    package var query: Substring { head.uri.drop { $0 != "?" }.dropFirst().prefix { $0 != "#" } }
     var origin: String? { head.headers.first(name: "origin") }
 
     /// Why HTTP itself forbids serving the request; nil when it does not.
-    var violation: Refusal? {
-        let hosts = head.headers[canonicalForm: "host"].count
-        if hosts > 1 || (hosts == 0 && isHTTP11) || (hosts == 0 && !head.headers["host"].isEmpty) {
+    package var violation: Refusal? {
+        let hosts = head.headers["host"].count
+        if hosts > 1 || (hosts == 0 && isHTTP11) {
             return .badRequest("exactly one Host header is needed")
         }
         return head.uri.hasPrefix("/") ? nil : .badRequest("the request target must be a path")
     }
 
-    var streamHeaders: StreamHeaders {
+    package var streamHeaders: StreamHeaders {
         StreamHeaders(
             lastEventID: head.headers.first(name: "last-event-id"), origin: origin,
             ifNoneMatch: head.headers.first(name: "if-none-match"), isHTTP11: isHTTP11,

@@ -23,7 +23,9 @@ final class FrontShard: @unchecked Sendable {
     private var members: [TopicIndex: [ObjectIdentifier: FrontSubscriber]] = [:]
     /// Connections of any kind on this loop, for the drain.
     var connections: [ObjectIdentifier: FrontConnection] = [:]
-    private(set) var isDraining = false
+    /// When a running drain is over; nil while there is none.
+    private var drainEnd: ContinuousClock.Instant?
+    var isDraining: Bool { drainEnd != nil }
 
     init(loop: any EventLoop, hub: Hub, settings: EdgeSettings) {
         self.loop = loop
@@ -121,7 +123,7 @@ final class FrontShard: @unchecked Sendable {
     // MARK: Drain
 
     func drain(over milliseconds: Int) {
-        isDraining = true
+        drainEnd = ContinuousClock.now + .milliseconds(milliseconds + 2000)
         for connection in connections.values {
             guard connection.isHolding else {
                 connection.close()
@@ -134,6 +136,12 @@ final class FrontShard: @unchecked Sendable {
 
     func closeAll() {
         for connection in connections.values { connection.close() }
+    }
+
+    /// What a stream ended by the drain is told: see the engine's.
+    func drainRetryMs() -> Int {
+        let left = drainEnd.map { max(0, ContinuousClock.now.duration(to: $0).milliseconds) } ?? 0
+        return left + retryMs() + Int.random(in: 0...max(1000, connections.count / 2), using: &random)
     }
 
     func retryMs() -> Int {

@@ -183,8 +183,7 @@ final class FrontSubscriber {
         if isPoll { return answer([]) }
         if !isBehind {
             var out: [UInt8] = []
-            let extra = shard.isDraining ? Int.random(in: 0...1000, using: &shard.random) : 0
-            dialect.appendEnd(retryMs: shard.retryMs() + extra, to: &out)
+            dialect.appendEnd(retryMs: shard.isDraining ? shard.drainRetryMs() : shard.retryMs(), to: &out)
             connection.send(out)
         }
         leave(reason)

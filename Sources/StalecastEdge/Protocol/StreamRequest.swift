@@ -3,8 +3,8 @@ package import StalecastWire
 
 /// Why a request is not served; `sentence` goes to the client.
 package struct Refusal: Error, Equatable {
-    let status: Int
-    let sentence: String
+    package let status: Int
+    package let sentence: String
 
     static let unknownTopic = Refusal(status: 404, sentence: "no such topic")
     static func badRequest(_ sentence: String) -> Refusal { Refusal(status: 400, sentence: sentence) }
@@ -30,12 +30,12 @@ package struct StreamRequest: Sendable, Equatable {
 }
 
 /// The header fields a stream request is made from.
-struct StreamHeaders: Equatable {
-    var lastEventID: String?
-    var origin: String?
-    var ifNoneMatch: String?
-    var isHTTP11 = true
-    var keepAlive = true
+package struct StreamHeaders: Equatable {
+    package var lastEventID: String?
+    package var origin: String?
+    package var ifNoneMatch: String?
+    package var isHTTP11 = true
+    package var keepAlive = true
 }
 
 extension StreamRequest {
@@ -43,7 +43,7 @@ extension StreamRequest {
     ///
     /// `topic` (repeated or separated by commas), `last_event_id` or `cursor` (the header wins), `have` (a version
     /// number), `wait` (`55s`, `500ms`, or seconds). Other names are ignored.
-    init(
+    package init(
         kind: Kind, query: some Collection<UInt8>, headers: StreamHeaders, maxTopics: Int
     ) throws(Refusal) {
         var topics: [TopicName] = []

@@ -39,7 +39,8 @@ struct StatusReading {
             "ended    \(counts(edge?["drops"]))",
             "refused  \(counts(edge?["refused"]))",
             "store    \(store?["health"]?.string ?? "?"), \(list(store, ["published", "rolledBack", "sequence"]))",
-            "process  \(memory(process?["residentBytes"])), \(list(process, ["descriptors", "cpuSeconds"]))",
+            "process  memory \(mebibytes(process?["residentBytes"])), \(list(process, ["descriptors"])), "
+                + "CPU \(seconds(process?["cpuSeconds"]))",
         ].map(\.printable)
     }
 
@@ -48,22 +49,27 @@ struct StatusReading {
         return value?.string ?? value?.text() ?? "?"
     }
 
-    /// `3 streams, 0 polls`.
+    /// `streams 3, polls 0`; what the answer does not have is left out.
     private func list(_ object: JSONValue?, _ members: [String]) -> String {
         members.compactMap { member in
-            object?[member].map { "\($0.string ?? $0.text()) \(Self.words[member] ?? member)" }
+            object?[member].map { "\(Self.words[member] ?? member) \($0.string ?? $0.text())" }
         }.joined(separator: ", ")
     }
 
-    private static let words = ["rolledBack": "rolled back", "cpuSeconds": "s of CPU", "sequence": "commits in all"]
+    private static let words = ["rolledBack": "rolled back", "sequence": "commits in all"]
 
     private func counts(_ object: JSONValue?) -> String {
         let members = object?.object?.members ?? []
-        let shown = members.filter { $0.value.int64 != 0 }.map { "\($0.value.text()) \($0.key)" }
+        let shown = members.filter { $0.value.int64 != 0 }.map { "\($0.key) \($0.value.text())" }
         return shown.isEmpty ? "none" : shown.joined(separator: ", ")
     }
 
-    private func memory(_ bytes: JSONValue?) -> String {
-        bytes?.int64.map { "\(($0 + (1 << 19)) >> 20) MiB of memory" } ?? "?"
+    private func mebibytes(_ bytes: JSONValue?) -> String {
+        bytes?.int64.map { "\(($0 + (1 << 19)) >> 20) MiB" } ?? "?"
+    }
+
+    private func seconds(_ number: JSONValue?) -> String {
+        guard case .number(let text) = number, let seconds = Double(text) else { return "?" }
+        return Duration.seconds(seconds).inSeconds
     }
 }

@@ -28,12 +28,15 @@ struct ControlFixture: Sendable {
     /// Serves for as long as `body` runs, then stops gracefully.
     static func serving<Value: Sendable>(
         _ adjust: (inout ControlConfiguration) -> Void = { _ in },
+        storing: (inout StoreConfiguration) -> Void = { _ in },
         readiness: @escaping @Sendable () -> [String] = { [] },
         _ body: (ControlFixture) async throws -> Value
     ) async throws -> Value {
         let directory = FileManager.default.temporaryDirectory.appending(path: "stalecast-control-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: directory) }  // a leftover does no harm
-        let store = try TemplateStore.open(StoreConfiguration(directory: directory.path))
+        var storeConfiguration = StoreConfiguration(directory: directory.path)
+        storing(&storeConfiguration)
+        let store = try TemplateStore.open(storeConfiguration)
         defer { store.close() }
         let sent = SentMessages()
         var configuration = ControlConfiguration()

@@ -1,4 +1,4 @@
-"""Every configuration text the tests use. The only place that knows key names (samples/stalecast.yaml explains them)."""
+"""Every configuration the tests use: the only place that knows key names (samples/stalecast.yaml explains them)."""
 
 HALVES = ("engine", "front")
 

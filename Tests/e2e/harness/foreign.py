@@ -9,7 +9,7 @@ import requests
 import sseclient
 from ld_eventsource import SSEClient
 from ld_eventsource.actions import Event
-from ld_eventsource.config import ConnectStrategy
+from ld_eventsource.config import ConnectStrategy, ErrorStrategy
 
 from harness.sse import events_target
 
@@ -37,7 +37,8 @@ def sseclient_client(port, last_id=None):
 
 
 def launchdarkly_client(port, last_id=None):
-    client = SSEClient(ConnectStrategy.http(url(port)), last_event_id=last_id)
+    client = SSEClient(ConnectStrategy.http(url(port)), last_event_id=last_id,
+                       error_strategy=ErrorStrategy.always_continue())
     try:
         for action in client.all:
             if isinstance(action, Event):
@@ -70,6 +71,7 @@ def curl_client(port, last_id=None):
 NODE_SCRIPT = """
 const source = new EventSource(process.argv[1]);
 const show = event => console.log(JSON.stringify([event.type, event.lastEventId, event.data]));
+setInterval(() => {}, 1e6);  // its own reconnect timer does not keep the process alive
 for (const type of ['message', 'synced', 'reset']) source.addEventListener(type, show);
 """
 

@@ -63,9 +63,8 @@ class FrameParser:
                 fields[name] = value
         if fields:
             self.last_id = fields.get("id", self.last_id)
-            frames.append(
-                Frame("event", now, fields.get("event", "message"), fields.get("data", ""), fields.get("id"), self.last_id)
-            )
+            name, data = fields.get("event", "message"), fields.get("data", "")
+            frames.append(Frame("event", now, name, data, fields.get("id"), self.last_id))
         return frames
 
 

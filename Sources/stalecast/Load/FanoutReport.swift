@@ -1,0 +1,112 @@
+import StalecastWire
+
+/// Everything `load fanout` has measured, as a table or as JSON.
+struct FanoutReport {
+    let plan: LoadPlan
+    /// The daemon's process; nil when it is not known.
+    let process: Int32?
+    let showsHistogram: Bool
+    var connect: ConnectResult?
+    var rounds: [RoundResult] = []
+    /// At the end, before the load closed its connections.
+    var counts = LoadTally.Counts()
+    var restoration = LoadRestoration.notNeeded
+    /// What broke the measurement off.
+    var failure: CommandFailure?
+
+    /// Why not everything was delivered, or the template not restored; nil when all is well.
+    var shortfall: CommandFailure? {
+        if case .failed(let failure) = restoration { return failure }
+        if let round = rounds.first(where: { !$0.isComplete }) {
+            return CommandFailure(
+                .refused,
+                "version \(round.version) did not reach \(round.expected - round.delivered) of "
+                    + "\(round.expected) subscribers in time",
+                advice: "Does topic \(plan.topic) stand for this scope and the parameter "
+                    + "\(LoadPublisher.parameter)? `stalecast topics` shows it; --timeout gives a slow daemon longer.")
+        }
+        return connect.flatMap { LoadEnding.shortfall($0, topic: plan.topic.description) }
+    }
+
+    var deliveriesPerSecond: Double? {
+        guard let last = median(\.latencies.last), last > 0, let delivered = rounds.map({ Double($0.delivered) }).median
+        else { return nil }
+        return delivered / last * 1000
+    }
+
+    func median(_ figure: (RoundResult) -> Double?) -> Double? { rounds.compactMap(figure).median }
+
+    private var histogram: LatencyHistogram { LatencyHistogram(rounds.flatMap(\.latencies.values)) }
+
+    func write(to output: Output) throws(CommandFailure) {
+        if output.isJSON { return try output.json(json) }
+        for line in lines(output.palette) { try output.line(line) }
+    }
+
+    // MARK: Text
+
+    private func lines(_ palette: Palette) -> [String] {
+        var lines = connect.map { ConnectText($0, plan).lines } ?? []
+        if !rounds.isEmpty { lines += [""] + table(palette) + [""] + summary }
+        if showsHistogram, !rounds.isEmpty {
+            lines += ["", palette.bold("delivery latency, all rounds")] + histogram.lines()
+        }
+        return lines + ["template     \(restoration.sentence)"]
+    }
+
+    private func table(_ palette: Palette) -> [String] {
+        var table = TextTable(
+            .right("ROUND"), .right("VERSION"), .right("DELIVERED"), .right("FIRST ms"), .right("P50 ms"),
+            .right("P99 ms"), .right("LAST ms"), .right("ACK ms"), .right("SERVER µs"), .right("LOAD µs"))
+        for round in rounds {
+            table.add(
+                String(round.number), String(round.version), "\(round.delivered)/\(round.expected)",
+                Figure.milliseconds(round.latencies.first), Figure.milliseconds(round.latencies.p50),
+                Figure.milliseconds(round.latencies.p99), Figure.milliseconds(round.latencies.last),
+                Figure.milliseconds(LatencySample.milliseconds(round.acknowledgedNs)),
+                Figure.microseconds(round.serverMicroseconds), Figure.microseconds(round.generatorMicroseconds))
+        }
+        table.add(
+            "median", "", "", Figure.milliseconds(median(\.latencies.first)),
+            Figure.milliseconds(median(\.latencies.p50)), Figure.milliseconds(median(\.latencies.p99)),
+            Figure.milliseconds(median(\.latencies.last)),
+            Figure.milliseconds(median { LatencySample.milliseconds($0.acknowledgedNs) }),
+            Figure.microseconds(median(\.serverMicroseconds)), Figure.microseconds(median(\.generatorMicroseconds)))
+        return table.lines(palette)
+    }
+
+    private var summary: [String] {
+        let share = CPUShare(server: median(\.serverMicroseconds), load: median(\.generatorMicroseconds))
+        let reason = counts.dead > 0 ? counts.firstFailure.map { " (the first: \($0.sentence))" } ?? "" : ""
+        return [
+            "deliveries   \(Figure.perSecond(deliveriesPerSecond))/s (subscribers by the median of the last's time)",
+            "ended early  \(counts.dead)\(reason)",
+            "CPU          \(share.text("delivery"))",
+        ] + (plan.target.isLoopback ? ["             on the same machine: the latencies include this load's work"] : [])
+    }
+
+    // MARK: JSON
+
+    private var json: JSONValue {
+        var object: JSONObject = ["command": "fanout", "transport": .string(plan.transport.rawValue)]
+        object["topic"] = .string(plan.topic.description)
+        object["edge"] = .string(plan.target.address.url)
+        object["subscribers"] = .int(plan.subscribers)
+        object["threads"] = .int(plan.threads)
+        object["interrupted"] = .bool(LoadInterrupt.isAsked)
+        object["connect"] = connect?.json ?? .null
+        object["rounds"] = .array(rounds.map(\.json))
+        object["median"] = [
+            "firstMs": .measured(median(\.latencies.first)), "p50Ms": .measured(median(\.latencies.p50)),
+            "p99Ms": .measured(median(\.latencies.p99)), "lastMs": .measured(median(\.latencies.last)),
+            "serverCpuMicrosecondsEach": .measured(median(\.serverMicroseconds)),
+            "generatorCpuMicrosecondsEach": .measured(median(\.generatorMicroseconds)),
+        ]
+        object["deliveriesPerSecond"] = .measured(deliveriesPerSecond)
+        object["endedEarly"] = .int(counts.dead)
+        object["server"] = connect?.serverJSON(process) ?? .null
+        object["restoration"] = .string(restoration.sentence)
+        if showsHistogram { object["histogram"] = histogram.json }
+        return .object(object)
+    }
+}

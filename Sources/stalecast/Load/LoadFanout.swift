@@ -1,0 +1,102 @@
+import ArgumentParser
+import StalecastWire
+
+/// `stalecast load fanout`: how fast a publish reaches everybody.
+struct LoadFanout: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fanout",
+        abstract: "Publish to many subscribers and time how the message reaches them.",
+        discussion: """
+            Each round publishes a copy of the current template whose parameter `stalecast_load` has another value, \
+            and waits until that version has reached every subscriber. Latency counts from just before the publish is \
+            sent until the message lies at the subscriber's socket; a long-poll's CPU includes its next request. At the end the template found at the start is \
+            rolled back to, unless somebody else published meanwhile.
+
+            CPU and memory of the daemon are read from /proc when its data directory (--data) is given and it runs on \
+            this machine. Use a daemon just started for memory: one that held streams before has their memory ready.
+
+            Examples:
+              stalecast load fanout
+              stalecast load fanout --subscribers 10000 --rounds 20 --histogram
+              stalecast load fanout --subscribers 5000 --transport poll
+              stalecast load fanout --data /var/lib/stalecast --json > fanout.json
+              stalecast load fanout --edge http://edge:8080 --control http://edge:8081 --token-file token
+
+            Exit codes: 0 all delivered, 1 some not delivered or not connected; the others as for every command.
+            """)
+
+    @Option(help: ArgumentHelp("How many publishes.", valueName: "count"))
+    var rounds = 10
+
+    @Option(help: ArgumentHelp("Pause between two rounds.", valueName: "time"))
+    var gap = Span(.milliseconds(300))
+
+    @Flag(inversion: .prefixedNo, help: "Roll back to the version found at the start when done.")
+    var restore = true
+
+    @Flag(help: "Add a histogram of all delivery latencies.")
+    var histogram = false
+
+    @OptionGroup var scopeOptions: ScopeOptions
+    @OptionGroup var options: LoadOptions
+
+    func validate() throws {
+        guard (1...100_000).contains(rounds) else { throw ValidationError("--rounds is 1 to 100000") }
+    }
+
+    func run() async throws {
+        let api = TemplateAPI(client: try options.connection.controlClient(), scope: try scopeOptions.scope())
+        let plan = try options.plan()
+        let publisher = try await LoadPublisher(api)
+        LoadInterrupt.watch()
+        let session = options.session(plan)
+        var report = FanoutReport(plan: plan, process: session.probe?.process, showsHistogram: histogram)
+        var latest = publisher.original
+        do {
+            try await measure(session, publisher, &latest, &report)
+        } catch {
+            report.failure = LoadEnding.failure(error)
+        }
+        report.counts = session.tally.counts
+        await session.stop()
+        report.restoration = await restoration(publisher, latest)
+        session.progress.clear()
+        try report.write(to: options.outputOptions.output)
+        try LoadEnding.end(report.failure ?? report.shortfall)
+    }
+
+    private func measure(
+        _ session: LoadSession, _ publisher: LoadPublisher, _ latest: inout ServedTemplate,
+        _ report: inout FanoutReport
+    ) async throws {
+        let connected = try await session.connect()
+        report.connect = connected
+        guard connected.ready > 0 else { return }
+        for number in 1...rounds where !LoadInterrupt.isAsked {
+            let version = latest.version + 1
+            let publish = try publisher.prepare("round \(number), version \(version)", over: latest)
+            let (result, served) = try await session.round(number, awaiting: version, publish: publish)
+            latest = served
+            report.rounds.append(result)
+            guard result.isComplete else { return }
+            if number < rounds { try await session.wait(gap.duration) { showResult(result, session.progress) } }
+        }
+    }
+
+    /// Shows the round that is over; never done, so that a wait with it lasts its whole time.
+    private func showResult(_ result: RoundResult, _ progress: LoadProgress) -> Bool {
+        let figures = [("p50", result.latencies.p50), ("p99", result.latencies.p99), ("last", result.latencies.last)]
+        let text = figures.map { "\($0.0) \(Figure.milliseconds($0.1))" }.joined(separator: "  ")
+        progress.show("round \(result.number): delivered \(result.delivered)/\(result.expected)  \(text) ms")
+        return false
+    }
+
+    private func restoration(_ publisher: LoadPublisher, _ latest: ServedTemplate) async -> LoadRestoration {
+        guard restore else { return .notWanted }
+        do {
+            return try await publisher.restore(after: latest)
+        } catch {
+            return .failed(error)
+        }
+    }
+}

@@ -1,0 +1,49 @@
+import ArgumentParser
+import StalecastWire
+
+/// What the sub-commands of `load` have in common.
+struct LoadOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("How many subscribers.", valueName: "count"))
+    var subscribers = 1000
+
+    @Option(help: "How they listen: sse or poll.")
+    var transport = LoadTransport.sse
+
+    @Option(help: ArgumentHelp("The topic they subscribe to.", valueName: "name"))
+    var topic = "PUSH_RC"
+
+    @Option(help: ArgumentHelp("Longest wait for all to connect, and for one round.", valueName: "time"))
+    var timeout = Span(.seconds(30))
+
+    @Option(
+        help: ArgumentHelp("Threads of the load; one keeps about three cores of a daemon busy.", valueName: "count"))
+    var threads = 1
+
+    @Option(help: ArgumentHelp("Connections being made at once.", valueName: "count"))
+    var inFlight = 256
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func validate() throws {
+        guard (1...1_000_000).contains(subscribers) else { throw ValidationError("--subscribers is 1 to 1000000") }
+        guard (1...16).contains(threads) else { throw ValidationError("--threads is 1 to 16") }
+        guard (1...100_000).contains(inFlight) else { throw ValidationError("--in-flight is 1 to 100000") }
+        guard timeout.duration > .zero else { throw ValidationError("--timeout is more than 0 seconds") }
+    }
+
+    /// The plan, with its limits checked and the target known to answer.
+    func plan() throws(CommandFailure) -> LoadPlan {
+        let topic = try checked { () throws(InvalidName) -> TopicName in try TopicName(self.topic) }
+        let plan = LoadPlan(
+            target: try LoadTarget(try connection.edgeAddress()), subscribers: subscribers, transport: transport,
+            topic: topic, threads: min(threads, subscribers), inFlight: inFlight, timeout: timeout.duration)
+        try plan.check()
+        return plan
+    }
+
+    /// A session that has not begun to connect.
+    func session(_ plan: LoadPlan) -> LoadSession {
+        LoadSession(plan: plan, probe: ServerProbe.find(connection, plan.target), progress: LoadProgress())
+    }
+}

@@ -1,0 +1,69 @@
+import StalecastWire
+
+/// The connect phase in words.
+struct ConnectText {
+    private let result: ConnectResult
+    private let plan: LoadPlan
+
+    init(_ result: ConnectResult, _ plan: LoadPlan) {
+        self.result = result
+        self.plan = plan
+    }
+
+    var lines: [String] {
+        let kind = plan.transport == .sse ? "streams" : "long-polls"
+        let memory =
+            result.before == nil
+            ? "not known (no daemon of --data on this machine)"
+            : "\(Figure.mebibytes(result.before?.residentBytes)) → \(Figure.mebibytes(result.after?.residentBytes)) MiB "
+                + "resident, \(Figure.kilobytes(result.residentBytesEach)) kB per subscriber"
+        return [
+            "connected    \(result.ready) of \(result.asked) \(kind) on topic \(plan.topic) in "
+                + "\(Figure.fixed(result.seconds, 2)) s (\(Figure.perSecond(result.ratePerSecond))/s)",
+            "             "
+                + CPUShare(server: result.serverMicroseconds, load: result.generatorMicroseconds).text("connection"),
+            "server       \(memory)",
+        ]
+    }
+}
+
+/// Who used how much CPU, so that nobody takes the load's own cost for the server's.
+struct CPUShare {
+    /// µs each; nil when the server's process is not known.
+    let server: Double?
+    let load: Double?
+
+    /// The load's part of both, in percent.
+    private var percent: Double? {
+        guard let server, let load, server + load > 0 else { return nil }
+        return 100 * load / (server + load)
+    }
+
+    /// - Parameter unit: what the figures are for, `delivery` or `connection`.
+    func text(_ unit: String) -> String {
+        let each = "server \(Figure.microseconds(server)) µs/\(unit), this load \(Figure.microseconds(load)) µs/\(unit)"
+        let share = percent.map { " (\(Figure.fixed($0, 0)) % of both)" } ?? ""
+        return each + share
+    }
+}
+
+extension ConnectResult {
+    /// `{"pid","residentBytesBefore","residentBytesAfter","residentBytesPerSubscriber"}`; null when not known.
+    func serverJSON(_ process: Int32?) -> JSONValue {
+        guard let process, let before, let after else { return .null }
+        return [
+            "pid": .int(process), "residentBytesBefore": .int(before.residentBytes),
+            "residentBytesAfter": .int(after.residentBytes), "residentBytesPerSubscriber": .measured(residentBytesEach),
+        ]
+    }
+}
+
+extension LatencyHistogram {
+    /// `[{"fromMs","toMs","count"}]`.
+    var json: JSONValue {
+        .array(
+            buckets.map {
+                ["fromMs": .measured($0.lower), "toMs": .measured($0.upper), "count": .int($0.count)]
+            })
+    }
+}

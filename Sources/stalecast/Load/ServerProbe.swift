@@ -1,0 +1,49 @@
+import Foundation
+
+/// Reads CPU time and memory of the daemon's process out of `/proc`, when it runs on this machine.
+struct ServerProbe: Sendable {
+    /// What a process has used; differences count.
+    struct Reading: Sendable {
+        /// CPU time of all its threads, in nanoseconds, from the scheduler.
+        let cpuNs: UInt64
+        /// Resident memory in bytes.
+        let residentBytes: Int
+
+        /// CPU time since `earlier`, in nanoseconds; threads that ended meanwhile do not count.
+        func cpuNs(since earlier: Reading) -> UInt64 { cpuNs > earlier.cpuNs ? cpuNs - earlier.cpuNs : 0 }
+    }
+
+    let process: Int32
+
+    /// The process that `endpoints.json` names, if it is the one behind `target` and can be read; else nil.
+    static func find(_ connection: ConnectionOptions, _ target: LoadTarget) -> ServerProbe? {
+        // No endpoints file: nothing is known about the process, which is not an error.
+        guard target.isLoopback, let endpoints = try? connection.data.directory.endpoints(), endpoints.isRunning,
+            let process = endpoints.process,
+            let edge = try? ServerAddress(endpoints.edge, from: connection.data.directory.endpointsFile),
+            edge.url == target.address.url
+        else { return nil }
+        let probe = ServerProbe(process: process)
+        return probe.read() == nil ? nil : probe
+    }
+
+    /// The figures now; nil when the process has ended or the kernel keeps no scheduler statistics.
+    func read() -> Reading? {
+        let tasks = "/proc/\(process)/task"
+        guard let threads = try? FileManager.default.contentsOfDirectory(atPath: tasks) else { return nil }
+        var cpuNs: UInt64 = 0
+        for thread in threads {  // a thread may end between the listing and the reading
+            let text = (try? String(contentsOfFile: "\(tasks)/\(thread)/schedstat", encoding: .utf8)) ?? ""
+            cpuNs += text.split(separator: " ").first.flatMap { UInt64($0) } ?? 0
+        }
+        guard cpuNs > 0, let resident = residentBytes else { return nil }
+        return Reading(cpuNs: cpuNs, residentBytes: resident)
+    }
+
+    private var residentBytes: Int? {
+        guard let status = try? String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8),
+            let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmRSS:") })
+        else { return nil }
+        return line.split { $0 == " " || $0 == "\t" }.dropFirst().first.flatMap { Int($0) }.map { $0 * 1024 }
+    }
+}

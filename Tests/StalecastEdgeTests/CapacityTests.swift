@@ -1,0 +1,59 @@
+import StalecastEdge
+import StalecastHub
+import StalecastWire
+import Testing
+
+/// What happens at the connection caps, on both halves of Edge.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct CapacityTests {
+    @Test(arguments: [true, false])
+    func aRefusedStreamIsToldWhenToComeBack(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine, { $0.maxConnections = 3 }) { live in
+            let held = try (0..<3).map { _ in try live.stream() }
+            let refused = RawClient(port: live.port)
+            refused.get("/v1/events?topic=PUSH_RC")
+            _ = try refused.readToEnd()
+            let transcript = try refused.transcript()
+            #expect(transcript.head.hasPrefix("HTTP/1.1 200 OK"))
+            #expect(transcript.isEnded && transcript.events.isEmpty)
+            guard case .retry = transcript.outputs.first else { return #expect(Bool(false), "no retry") }
+            live.publish()
+            for client in held { try client.read(untilVersion: 1) }
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func aRefusedPollGets503WithRetryAfter(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine, { $0.maxConnectionsPerAddress = 1 }) { live in
+            let held = try live.stream()
+            for target in ["/v1/poll?topic=PUSH_RC", "/healthz"] {
+                let refused = RawClient(port: live.port)
+                refused.get(target)
+                let answer = try refused.readToEnd()
+                #expect(answer.hasPrefix("HTTP/1.1 503"))
+                #expect(answer.contains("\r\nRetry-After: "))
+            }
+            held.close()
+            try await live.wait { $0.streams == 0 }
+            _ = try live.stream()
+        }
+    }
+
+    @Test func beyondTheHeadroomConnectionsWaitWithoutSpinning() async throws {
+        try await LiveEdge.with(engine: true, threads: 1, { $0.maxConnections = 1 }) { live in
+            let held = try live.stream()
+            // The headroom for refusals is filled with silent connections; the next ones stay in the kernel's queue.
+            let silent = (0..<64).map { _ in RawClient(port: live.port) }
+            try await live.wait { $0.accepted == 65 }
+            let waiting = RawClient(port: live.port)
+            waiting.get("/v1/events?topic=PUSH_RC")
+            waiting.readSome(milliseconds: 300)
+            #expect(waiting.received.isEmpty)
+            #expect(live.edge.tally.accepted == 65)
+            live.publish()
+            try held.read(untilVersion: 1)
+            for client in silent { client.close() }
+            _ = try waiting.readToEnd()
+            #expect(waiting.text.contains("retry: "))
+        }
+    }
+}

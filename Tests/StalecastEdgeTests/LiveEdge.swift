@@ -1,0 +1,88 @@
+import CEpoll
+import Logging
+import StalecastEdge
+import StalecastHub
+import StalecastWire
+import Synchronization
+import Testing
+
+/// Edge on a free port over a real hub, in this process.
+final class LiveEdge: Sendable {
+    static let scope = Scope(project: try! ProjectID("demo"), namespace: .firebase)
+    static let other = Scope(project: try! ProjectID("demo"), namespace: .firebaseServer)
+
+    let hub: Hub
+    let edge: EdgeServer
+    let port: Int
+    private let versions = Mutex<(sequence: CommitSequence, [Scope: VersionNumber])>((0, [:]))
+
+    /// Runs `body` against Edge and stops it.
+    static func with(
+        engine: Bool, threads: Int = 2, _ change: (inout EdgeSettings) -> Void = { _ in },
+        _ body: (LiveEdge) async throws -> Void
+    ) async throws {
+        var settings = EdgeSettings()
+        change(&settings)
+        let live = try await LiveEdge(engine: engine, threads: threads, settings)
+        do { try await body(live) } catch {
+            try await live.edge.stop()
+            throw error
+        }
+        try await live.edge.stop()
+    }
+
+    private init(engine: Bool, threads: Int, _ settings: EdgeSettings) async throws {
+        let bindings = [
+            TopicBinding(name: .pushRC, scopes: [Self.scope]),
+            TopicBinding(name: try TopicName("pay"), scopes: [Self.scope], keys: [try KeyPattern("pay_*")]),
+            TopicBinding(name: try TopicName("server"), scopes: [Self.other]),
+        ]
+        hub = Hub(board: TopicBoard(epoch: .random(), head: 0, bindings: bindings, changes: []))
+        var options = EdgeServer.Options()
+        options.port = 0
+        options.threads = threads
+        options.usesStreamEngine = engine
+        var logger = Logger(label: "edge")
+        logger.logLevel = .critical
+        edge = try EdgeServer(options: options, settings: settings, hub: hub, logger: logger)
+        port = try await edge.start()
+    }
+
+    /// Announces the next version of a scope; returns its number.
+    @discardableResult
+    func publish(_ keys: [String]? = ["welcome"], in scope: Scope = LiveEdge.scope) -> VersionNumber {
+        versions.withLock { state in
+            state.sequence += 1
+            let version = state.1[scope, default: 0] + 1
+            state.1[scope] = version
+            let metadata = VersionMetadata(number: version, updateTime: .now())
+            hub.announce(
+                TemplateChange(
+                    scope: scope, sequence: state.sequence, metadata: metadata, etag: "etag-1-\(version)",
+                    changedKeys: keys), at: stalecast_monotonic_ns())
+            return version
+        }
+    }
+
+    func cursor(_ sequence: CommitSequence) -> String { "\(hub.board.epoch).\(sequence)" }
+
+    /// A stream that has got its `synced`.
+    func stream(
+        _ query: String = "topic=PUSH_RC", version: String = "1.1", headers: [String] = [], receiveBuffer: Int32 = 0
+    ) throws -> RawClient {
+        let client = RawClient(port: port, receiveBuffer: receiveBuffer)
+        client.get("/v1/events?\(query)", version: version, headers: headers)
+        try client.read(untilText: "event: synced")
+        try client.read { $0.text.hasSuffix(version == "1.1" ? "\n\n\r\n" : "\n\n") }
+        return client
+    }
+
+    /// Waits until a fact about Edge's counters holds.
+    func wait(for seconds: Double = 10, until fact: (EdgeTally) -> Bool) async throws {
+        let end = Clock.now() + seconds
+        while !fact(edge.tally) {
+            try #require(Clock.now() < end, "the counters never got there: \(edge.tally)")
+            try await Task.sleep(for: .milliseconds(10))
+        }
+    }
+}
