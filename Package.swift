@@ -111,6 +111,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ] + nio,
             swiftSettings: strict),
+        .testTarget(name: "StalecastLoadTests", dependencies: ["stalecast"], swiftSettings: strict),
         .testTarget(
             name: "StalecastDaemonTests",
             dependencies: ["StalecastDaemon", "StalecastWire", .product(name: "Yams", package: "Yams")],

@@ -45,6 +45,11 @@ struct FiguresTests {
         #expect(Span(argument: text)?.duration == .milliseconds(milliseconds))
     }
 
+    @Test(arguments: ["300ms", "60s", "1500ms"])
+    func timesAreSpelledAsTheyAreGiven(_ text: String) {
+        #expect(Span(argument: text)?.defaultValueDescription == text)
+    }
+
     @Test(arguments: ["", "ms", "s", "-1s", "3x", "1e9s", "nan"])
     func whatIsNoTimeIsRefused(_ text: String) {
         #expect(Span(argument: text) == nil)

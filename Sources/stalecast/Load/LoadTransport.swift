@@ -25,7 +25,8 @@ struct Span: ExpressibleByArgument, Sendable {
     }
 
     var nanoseconds: UInt64 { UInt64(duration / .nanoseconds(1)) }
-    var defaultValueDescription: String { duration < .seconds(1) ? "\(duration / .milliseconds(1))ms" : seconds }
-
-    private var seconds: String { "\(Int(duration / .seconds(1)))s" }
+    var defaultValueDescription: String {
+        let milliseconds = Int(duration / .milliseconds(1))
+        return milliseconds % 1000 == 0 ? "\(milliseconds / 1000)s" : "\(milliseconds)ms"
+    }
 }
