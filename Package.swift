@@ -8,6 +8,9 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
+/// Tests import the executable's internals, also in release, which is the only configuration CI builds.
+let testable: [SwiftSetting] = [.unsafeFlags(["-enable-testing"])]
+
 let nio: [Target.Dependency] = [
     .product(name: "NIOCore", package: "swift-nio"),
     .product(name: "NIOPosix", package: "swift-nio"),
@@ -81,7 +84,7 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: strict),
+            swiftSettings: strict + testable),
         .testTarget(name: "StalecastWireTests", dependencies: ["StalecastWire"], swiftSettings: strict),
         .testTarget(
             name: "StalecastTemplateTests", dependencies: ["StalecastTemplate", "StalecastWire"],
