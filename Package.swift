@@ -21,7 +21,8 @@ let package = Package(
     name: "stalecast",
     platforms: [.macOS(.v15)],
     products: [
-        .executable(name: "stalecast", targets: ["stalecast"])
+        .executable(name: "stalecast", targets: ["stalecast"]),
+        .executable(name: "stalecast-benchmarks", targets: ["StalecastBenchmarks"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
@@ -34,8 +35,11 @@ let package = Package(
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     ],
     targets: [
-        .target(name: "StalecastWire", swiftSettings: strict),
-        .target(name: "StalecastTemplate", dependencies: ["StalecastWire"], swiftSettings: strict),
+        .target(name: "StalecastWire", dependencies: ["CZlib"], swiftSettings: strict),
+        .target(
+            name: "StalecastTemplate",
+            dependencies: ["StalecastWire", .product(name: "Crypto", package: "swift-crypto")],
+            swiftSettings: strict),
         .target(
             name: "StalecastStore",
             dependencies: [
@@ -56,7 +60,7 @@ let package = Package(
         .target(
             name: "StalecastControl",
             dependencies: [
-                "StalecastStore", "StalecastTemplate", "StalecastWire", "CZlib",
+                "StalecastStore", "StalecastTemplate", "StalecastWire",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -85,6 +89,14 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict + testable),
+        .executableTarget(
+            name: "StalecastBenchmarks",
+            dependencies: [
+                "StalecastEdge", "StalecastHub", "StalecastWire", "CEpoll",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict),
         .testTarget(name: "StalecastWireTests", dependencies: ["StalecastWire"], swiftSettings: strict),
         .testTarget(
             name: "StalecastTemplateTests", dependencies: ["StalecastTemplate", "StalecastWire"],
@@ -101,7 +113,7 @@ let package = Package(
         .testTarget(
             name: "StalecastEdgeTests",
             dependencies: [
-                "StalecastEdge", "StalecastHub", "StalecastWire", "CEpoll",
+                "StalecastEdge", "StalecastHub", "StalecastTemplate", "StalecastWire", "CEpoll",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ] + nio,

@@ -10,7 +10,7 @@ deploy/test.sh [--long] [--strict] [--only PATTERN]
 Installs the Debian packages and Python clients that are missing, builds, runs `swift test` and `pytest Tests/e2e`.
 Ends with pytest's summary, and with a code other than 0 when anything failed.
 
-  --long           also the tests that take minutes (10,000 streams, hundreds of kills)
+  --long           also what takes minutes: 10,000 streams, hundreds of kills, the thread and address sanitizers
   --strict         a compiler warning in Sources or Tests is a failure (seen only in what is really compiled)
   --only PATTERN   only tests whose name matches: a regular expression for Swift, pytest's -k for the others
   --help           this text
@@ -61,6 +61,20 @@ fi
 
 begin 'swift test'
 swift test -c release --skip-build ${only:+--filter "$only"} || failed+=('swift test')
+
+# Release, because only there the compiler inlines Mutex so that the thread sanitizer sees its atomics.
+sanitize() {
+    local kind=$1 scratch=.build-$1
+    begin "swift test --sanitize=$kind (Edge, Hub)"
+    swift build -c release --sanitize="$kind" --scratch-path "$scratch" --build-tests &&
+        swift test -c release --sanitize="$kind" --scratch-path "$scratch" --skip-build \
+            --filter 'StalecastEdgeTests|StalecastHubTests' || failed+=("$kind sanitizer")
+}
+if ((long)); then
+    export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/thread-sanitizer.supp" ASAN_OPTIONS=detect_leaks=0
+    sanitize thread
+    sanitize address
+fi
 
 begin 'pytest Tests/e2e'
 STALECAST_BIN=$(swift build -c release --show-bin-path)/stalecast

@@ -68,6 +68,8 @@ package struct ControlResponder: Sendable {
         case .listVersions: try await resource.listVersions(request.query)
         case .rollback: try await resource.rollback(request, body: body)
         case .downloadDefaults: try await resource.downloadDefaults(request.query)
+        case .serverTemplate: try await resource.serverTemplate(request.query)
+        case .evaluate: try await resource.evaluate(body, pretty: request.query.wantsPretty)
         }
     }
 

@@ -24,6 +24,7 @@ extension Configuration {
         settings.pollMaxWait = edge.poll.maxWait
         settings.retry = edge.retry
         settings.allowedOrigins = edge.allowedOrigins
+        settings.apiKeys = edge.apiKeys.map(\.text)
         return settings
     }
 
@@ -42,8 +43,10 @@ extension Configuration {
         return options
     }
 
+    /// The topics clients name, and each scope's hidden one for Firebase's streams.
     var topicBindings: [TopicBinding] {
         effectiveTopics.map { TopicBinding(name: $0.name, scopes: $0.scopes, keys: $0.keys) }
+            + scopes.map { TopicBinding(invalidationsOf: $0) }
     }
 
     var storeConfiguration: StoreConfiguration {

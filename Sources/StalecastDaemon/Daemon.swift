@@ -51,9 +51,15 @@ package struct Daemon: Sendable {
         let store = try openStore()
         defer { store.close() }
         let hub = try Self.makeHub(store, configuration)
-        store.setCommitHandler { stored in hub.announce(stored.change, at: stalecast_monotonic_ns()) }
+        let served = Self.makeServed(store, configuration)
+        store.setCommitHandler { stored in
+            // Whoever hears of a version can fetch it.
+            served.install(stored.template, stored.change)
+            hub.announce(stored.change, at: stalecast_monotonic_ns())
+        }
         let edge = try EdgeServer(
-            options: configuration.edgeOptions(), settings: configuration.edgeSettings, hub: hub, logger: logger)
+            options: configuration.edgeOptions(), settings: configuration.edgeSettings, hub: hub, served: served,
+            logger: logger)
         let parts = DaemonParts(
             startedAt: .now(), scopes: configuration.scopes, store: store, hub: hub, edge: edge,
             readiness: Readiness(store: store, edge: edge))
@@ -95,6 +101,17 @@ package struct Daemon: Sendable {
         let board = TopicBoard(
             epoch: store.epoch, head: store.head(), bindings: configuration.topicBindings, changes: changes)
         return Hub(board: board)
+    }
+
+    private static func makeServed(_ store: TemplateStore, _ configuration: Configuration) -> ServedTemplates {
+        let projects = configuration.projects.map {
+            ServedTemplates.Project(id: $0.id, number: UInt64($0.number), namespaces: $0.namespaces)
+        }
+        let served = ServedTemplates(projects)
+        for scope in configuration.scopes {
+            if let current = store.currentTemplates[scope] { served.install(current.template, current.change) }
+        }
+        return served
     }
 }
 

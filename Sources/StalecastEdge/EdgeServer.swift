@@ -30,12 +30,18 @@ package final class EdgeServer: Sendable {
     private let listener = Mutex<ListeningChannel?>(nil)
 
     /// Opens the listening sockets of the engine; `start()` begins to serve.
-    package init(options: Options, settings: EdgeSettings, hub: Hub, logger: Logger) throws(EdgeError) {
+    ///
+    /// - Parameter served: what `:fetch` answers from; by default no project is known.
+    package init(
+        options: Options, settings: EdgeSettings, hub: Hub, served: ServedTemplates = ServedTemplates(),
+        logger: Logger
+    ) throws(EdgeError) {
         self.options = options
         self.hub = hub
         self.logger = logger
         self.settings = Mutex(settings)
-        let front = Front(threads: options.threads, hub: hub, ledger: ledger, settings: settings, logger: logger)
+        let front = Front(
+            threads: options.threads, hub: hub, served: served, ledger: ledger, settings: settings, logger: logger)
         self.front = front
         guard options.usesStreamEngine else {
             engine = nil

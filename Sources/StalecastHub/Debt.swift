@@ -74,7 +74,8 @@ package struct NoticeCache {
         if let live = board[debt.topic].lines[debt.line].notice, live.message.since == debt.since { return live }
         if let known = notices[debt] { return known }
         if notices.count >= Self.capacity { notices.removeAll(keepingCapacity: true) }
-        let notice = Notice(board.message(for: debt), epoch: board.epoch)
+        let notice = Notice(
+            board.message(for: debt), epoch: board.epoch, isInvalidation: board[debt.topic].binding.isInvalidation)
         notices[debt] = notice
         return notice
     }

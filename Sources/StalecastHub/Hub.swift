@@ -28,12 +28,15 @@ package final class Hub: Sendable {
     package func attach(_ shard: @escaping Shard) -> TopicBoard {
         state.withLock { state in
             state.shards.append(shard)
-            return state.board
+            return state.board.unshared
         }
     }
 
-    /// A copy of the state as of now. Taking it also waits until a running announcement reached every shard.
-    package var board: TopicBoard { state.withLock { $0.board } }
+    /// A copy of the state as of now.
+    package var board: TopicBoard { state.withLock { $0.board.unshared } }
+
+    /// The last sequence announced. Reading it also waits until a running announcement reached every shard.
+    package var headSequence: CommitSequence { state.withLock { $0.board.headSequence } }
 
     /// Announces a change that is durable and visible. Changes must come in sequence order.
     ///
@@ -67,7 +70,7 @@ package final class Hub: Sendable {
         state.withLock { state in
             guard state.board.head == head else { return false }
             state.board.rebind(bindings, changes: changes)
-            for shard in state.shards { shard(.rebound(state.board)) }
+            for shard in state.shards { shard(.rebound(state.board.unshared)) }
             return true
         }
     }

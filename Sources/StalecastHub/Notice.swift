@@ -1,9 +1,11 @@
 package import StalecastWire
 
-/// A message encoded once for all its receivers: the server-sent event framed as one HTTP chunk, with the plain
-/// event as a slice of it.
+/// A message encoded once for all its receivers, in the dialect of its topic's subscribers: a server-sent event or a
+/// Firebase invalidation, framed as one HTTP chunk, with the plain bytes as a slice of it.
 package final class Notice: Sendable {
     package let message: StaleMessage
+    /// In the dialect of Firebase's streams.
+    package let isInvalidation: Bool
     /// The message's JSON on one line.
     package let json: [UInt8]
     /// The event with its `id`, as one chunk of an HTTP/1.1 body.
@@ -12,15 +14,34 @@ package final class Notice: Sendable {
     /// between them would otherwise resume after the whole group.
     package let chunkWithoutID: SharedBytes
 
-    package init(_ message: StaleMessage, epoch: Epoch) {
+    package init(_ message: StaleMessage, epoch: Epoch, isInvalidation: Bool = false) {
         self.message = message
-        json = message.json.encoded(.wire)
+        self.isInvalidation = isInvalidation
+        json = isInvalidation ? Invalidation.json(message.change.version) : message.json.encoded(.wire)
+        if isInvalidation {
+            chunk = SharedBytes(ChunkEncoder.chunk(json + [0x0A]))
+            chunkWithoutID = chunk
+            return
+        }
         let cursor = Cursor(epoch: epoch, sequence: message.change.sequence)
         chunk = SharedBytes(ChunkEncoder.chunk(SSEEncoder.event(id: cursor.description, data: json)))
         chunkWithoutID = SharedBytes(ChunkEncoder.chunk(SSEEncoder.event(data: json)))
     }
 
     package var sequence: CommitSequence { message.change.sequence }
+}
+
+/// The messages of Firebase's real-time stream: one flat object and a line end, because the SDKs' parsers take the
+/// text between the first `{` and the next `}`.
+package enum Invalidation {
+    package static func json(_ version: VersionNumber, retryIntervalSeconds: Int? = nil) -> [UInt8] {
+        var object: JSONObject = ["latestTemplateVersionNumber": .string(String(version))]
+        if let retryIntervalSeconds { object["retryIntervalSeconds"] = .int(retryIntervalSeconds) }
+        return JSONValue.object(object).encoded()
+    }
+
+    /// What the parsers pass over: sent at once, so that headers leave, and as keep-alive.
+    package static let keepAlive: [UInt8] = [0x0A]
 }
 
 extension SharedBytes {

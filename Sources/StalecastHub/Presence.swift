@@ -4,6 +4,8 @@ package import StalecastWire
 package enum Transport: String, Sendable, CaseIterable {
     case sse
     case poll
+    /// Firebase's real-time stream.
+    case firebase
 }
 
 /// Why a connection or a message was let go; raw values are metric labels and log values.

@@ -7,14 +7,22 @@ struct ScopeHistory: Sendable {
 
     private var changes: [TemplateChange] = []
 
+    /// The same in memory of its own.
+    var unshared: ScopeHistory {
+        var copy = self
+        copy.changes = changes.map { $0 }
+        return copy
+    }
+
     mutating func append(_ change: TemplateChange) {
         if changes.count >= 2 * Self.capacity { changes.removeFirst(Self.capacity) }
         changes.append(change.withSmallKeys)
     }
 
-    /// The version in force at `sequence`; nil when that was before the oldest known change.
+    /// The version in force at `sequence`, 0 before the first; nil when that was before the oldest known change.
     func version(at sequence: CommitSequence) -> VersionNumber? {
-        changes.last { $0.sequence <= sequence }?.version
+        if let change = changes.last(where: { $0.sequence <= sequence }) { return change.version }
+        return changes.first?.version == 1 ? 0 : nil
     }
 
     /// The union of changed keys over the versions in `(since, latest]`; nil when one of them is unknown.

@@ -15,10 +15,22 @@ package struct TopicBinding: Sendable, Hashable {
     /// Only versions that change a parameter matching one of these are announced; empty means every version.
     package let keys: [KeyPattern]
 
+    /// True for the hidden topic of a scope's Firebase invalidation streams, whose messages are in their dialect.
+    package let isInvalidation: Bool
+
     package init(name: TopicName, scopes: [Scope], keys: [KeyPattern] = []) {
         self.name = name
         self.scopes = scopes
         self.keys = keys
+        isInvalidation = false
+    }
+
+    /// The hidden topic of a scope.
+    package init(invalidationsOf scope: Scope) {
+        name = .ofScope(scope)
+        scopes = [scope]
+        keys = []
+        isInvalidation = true
     }
 
     func hears(_ change: TemplateChange) -> Bool {

@@ -28,6 +28,19 @@ package struct TopicBoard: Sendable {
         rebind(bindings, changes: changes)
     }
 
+    /// The same state in memory of its own, for another thread to change: the first announcement then copies nothing,
+    /// and no two threads ever meet in one buffer.
+    package var unshared: TopicBoard {
+        var copy = self
+        copy.topics = topics.map { topic in
+            var topic = topic
+            topic.lines = topic.lines.map { $0 }
+            return topic
+        }
+        copy.histories = histories.mapValues(\.unshared)
+        return copy
+    }
+
     package var head: Cursor { Cursor(epoch: epoch, sequence: headSequence) }
 
     package subscript(_ index: TopicIndex) -> Topic { topics[Int(index.rawValue)] }
@@ -39,7 +52,9 @@ package struct TopicBoard: Sendable {
     }
 
     /// Names of the topics that can be subscribed to, sorted.
-    package var names: [TopicName] { topics.filter { !$0.isRetired }.map(\.name).sorted() }
+    package var names: [TopicName] {
+        topics.filter { !$0.isRetired && !$0.binding.isInvalidation }.map(\.name).sorted()
+    }
 
     /// Replaces the bindings; topics keep their index, those not named are retired.
     package mutating func rebind(_ bindings: [TopicBinding], changes: [TemplateChange]) {
@@ -77,7 +92,8 @@ package struct TopicBoard: Sendable {
             if since != change.version - 1 { keys = unionKeys(since: since, with: change) }
             let message = StaleMessage(
                 topic: topic.name, change: change, since: since, changedKeys: keys, fetchWindowMs: fetchWindowMs)
-            notices.append((TopicIndex(index), line, Notice(message, epoch: epoch)))
+            let notice = Notice(message, epoch: epoch, isInvalidation: topic.binding.isInvalidation)
+            notices.append((TopicIndex(index), line, notice))
         }
         return Announcement(change: change, notices: notices, announcedAt: time)
     }

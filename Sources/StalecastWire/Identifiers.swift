@@ -69,6 +69,10 @@ package struct TopicName: Hashable, Sendable, CustomStringConvertible, Comparabl
 
     private init(known: String) { description = known }
 
+    /// The name under which the Firebase invalidation streams of a scope are kept. No client can ask for it: it has
+    /// characters a topic name must not have.
+    package static func ofScope(_ scope: Scope) -> TopicName { TopicName(known: "scope:\(scope)") }
+
     package init(_ text: String) throws(InvalidName) {
         let legal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_.~%".utf8.contains($0) }
         guard legal, (1...255).contains(text.utf8.count) else {

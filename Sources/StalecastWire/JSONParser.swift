@@ -8,6 +8,17 @@ package struct JSONError: Error, CustomStringConvertible, Equatable {
     package let column: Int
     package let reason: String
 
+    /// The place is that of the byte at `offset` of `bytes`.
+    package init(_ reason: String, at offset: Int, in bytes: [UInt8]) {
+        let offset = min(offset, bytes.count)
+        let before = bytes[..<offset]
+        let lineStart = before.lastIndex(of: 0x0A).map { $0 + 1 } ?? 0
+        self.offset = offset
+        self.reason = reason
+        line = before.count { $0 == 0x0A } + 1
+        column = offset - lineStart + 1
+    }
+
     package var description: String { "\(reason) at line \(line), column \(column)" }
 }
 
@@ -217,10 +228,6 @@ struct JSONParser {
     }
 
     private func error(_ reason: String, at offset: Int? = nil) -> JSONError {
-        let offset = min(offset ?? index, bytes.count)
-        let before = bytes[..<offset]
-        let line = before.count { $0 == 0x0A } + 1
-        let lineStart = before.lastIndex(of: 0x0A).map { $0 + 1 } ?? 0
-        return JSONError(offset: offset, line: line, column: offset - lineStart + 1, reason: reason)
+        JSONError(reason, at: offset ?? index, in: bytes)
     }
 }

@@ -13,6 +13,7 @@ struct RouteParserTests {
         ("POST", "/v1/projects/demo/remoteConfig:rollback", .rollback),
         ("POST", "/v1/projects/demo/remoteConfig%3Arollback", .rollback),
         ("GET", "/v1/projects/demo/remoteConfig%3adownloadDefaults", .downloadDefaults),
+        ("POST", "/v1/projects/demo/remoteConfig:evaluate", .evaluate),
     ])
     func templatePathsAreUnderstood(method: String, path: String, action: Route.TemplateAction) throws {
         #expect(try RouteParser.route(method: method, path: path) == .template(scope, action))

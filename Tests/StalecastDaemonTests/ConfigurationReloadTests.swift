@@ -23,6 +23,7 @@ import Testing
           maxTopicsPerStream: 1
           retry: 1s
           allowedOrigins: ["*"]
+          apiKeys: [k]
           allowPublicBind: true
           poll: {defaultWait: 1s, maxWait: 1s}
         control:
@@ -52,7 +53,8 @@ import Testing
         let expected = [
             "edge.heartbeat", "edge.streamLifetime", "edge.writeStallLimit", "edge.maxConnections",
             "edge.maxConnectionsPerAddress", "edge.maxTopicsPerStream", "edge.retry", "edge.allowedOrigins",
-            "edge.poll.defaultWait", "edge.poll.maxWait", "store.maxVersions", "store.maxVersionAge", "log.level",
+            "edge.apiKeys", "edge.poll.defaultWait", "edge.poll.maxWait", "store.maxVersions", "store.maxVersionAge",
+            "log.level",
         ]
         #expect(live == expected, "topics wait here, their scope comes with the next start")
     }

@@ -36,7 +36,10 @@ final class LiveEdge: Sendable {
             TopicBinding(name: .pushRC, scopes: [Self.scope]),
             TopicBinding(name: try TopicName("pay"), scopes: [Self.scope], keys: [try KeyPattern("pay_*")]),
             TopicBinding(name: try TopicName("server"), scopes: [Self.other]),
+            TopicBinding(invalidationsOf: Self.scope),
         ]
+        let project = ServedTemplates.Project(
+            id: Self.scope.project, number: 123_456_789_012, namespaces: [.firebase, .firebaseServer])
         hub = Hub(board: TopicBoard(epoch: .random(), head: 0, bindings: bindings, changes: []))
         var options = EdgeServer.Options()
         options.port = 0
@@ -44,7 +47,8 @@ final class LiveEdge: Sendable {
         options.usesStreamEngine = engine
         var logger = Logger(label: "edge")
         logger.logLevel = .critical
-        edge = try EdgeServer(options: options, settings: settings, hub: hub, logger: logger)
+        edge = try EdgeServer(
+            options: options, settings: settings, hub: hub, served: ServedTemplates([project]), logger: logger)
         port = try await edge.start()
     }
 

@@ -1,3 +1,5 @@
+import StalecastWire
+
 /// Puts a request's body together from its pieces, under a cap that holds for the bytes as sent and again for the
 /// bytes after inflation. gzip is found by its magic bytes whatever the headers say: Firebase's JS SDK declares gzip
 /// and sends plain text.

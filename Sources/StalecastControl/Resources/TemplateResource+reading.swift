@@ -31,7 +31,7 @@ extension TemplateResource {
     }
 
     /// nil when the scope has no version yet and none is asked for.
-    private func version(_ wanted: VersionNumber?) async throws(GoogleError) -> StoredVersion? {
+    func version(_ wanted: VersionNumber?) async throws(GoogleError) -> StoredVersion? {
         guard let wanted else {
             return try await store { () async throws(StoreError) in try await store.current(scope) }
         }

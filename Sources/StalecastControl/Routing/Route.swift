@@ -15,6 +15,10 @@ package enum Route: Hashable, Sendable {
         case listVersions
         case rollback
         case downloadDefaults
+        /// The server template with its conditions as trees, for Admin SDKs.
+        case serverTemplate
+        /// Which conditions are true for a context, and why.
+        case evaluate
     }
 
     /// True when only the bearer of the control token may have it. `/metrics` can be opened by configuration.
@@ -76,6 +80,8 @@ extension Route.TemplateAction {
         case .listVersions: "list_versions"
         case .rollback: "rollback"
         case .downloadDefaults: "download_defaults"
+        case .serverTemplate: "server_template"
+        case .evaluate: "evaluate"
         }
     }
 }

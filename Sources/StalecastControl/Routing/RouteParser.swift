@@ -59,6 +59,9 @@ package enum RouteParser {
         case "remoteConfig:listVersions": [("GET", .template(scope, .listVersions))]
         case "remoteConfig:rollback": [("POST", .template(scope, .rollback))]
         case "remoteConfig:downloadDefaults": [("GET", .template(scope, .downloadDefaults))]
+        case "remoteConfig:evaluate": [("POST", .template(scope, .evaluate))]
+        case "serverRemoteConfig" where scope.namespace == "firebase-server":
+            [("GET", .template(scope, .serverTemplate))]
         default: []
         }
     }

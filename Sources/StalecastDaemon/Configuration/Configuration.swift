@@ -60,6 +60,8 @@ extension Configuration {
         package var retry: Duration = .seconds(3)
         /// Origins that browsers may read from, as browsers send them; `["*"]` is every origin.
         package var allowedOrigins: [String] = []
+        /// API keys of which Firebase's clients must show one; empty asks for none.
+        package var apiKeys: [APIKey] = []
         /// True permits `listen` outside loopback although Edge has no subscriber credentials.
         package var allowPublicBind = false
 

@@ -53,6 +53,9 @@ extension ConfigurationOption {
             list: "edge.allowedOrigins", \.edge.allowedOrigins, .origin, .live,
             "Web origins whose pages may read from Edge (CORS), spelled as browsers do; * alone is every origin."),
         ConfigurationOption(
+            list: "edge.apiKeys", \.edge.apiKeys, .apiKey, .live,
+            "Firebase clients must show one of these keys to fetch (X-Goog-Api-Key or ?key=); none lets all in."),
+        ConfigurationOption(
             "edge.allowPublicBind", \.edge.allowPublicBind, .flag, .restart, flag: "--allow-public-bind",
             "Permit listen outside loopback, although whoever reaches Edge may then subscribe and fetch."),
     ]

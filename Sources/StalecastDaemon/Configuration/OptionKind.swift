@@ -84,6 +84,15 @@ extension OptionKind<String> {
     }
 }
 
+extension OptionKind<APIKey> {
+    /// One of `apiKeys`.
+    static let apiKey = OptionKind(form: "key of 1 to 128 characters of A-Z a-z 0-9 - _") { text throws(InvalidValue) in
+        try APIKey(parsing: text)
+    } spell: {
+        "\"\($0.text)\""
+    }
+}
+
 extension OptionKind<String?> {
     /// A path, relative to the working directory; the empty text is none.
     static let optionalFile = OptionKind(form: "file, relative to the working directory (\"\": none)") {

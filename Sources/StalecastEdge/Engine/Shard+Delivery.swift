@@ -11,14 +11,24 @@ import StalecastWire
 extension Shard {
     // MARK: Announcements
 
-    /// Writes a change's messages to every subscriber of its topics.
-    func broadcast(_ announcement: Announcement) {
-        board.apply(announcement)
+    /// Writes the messages of consecutive changes to every subscriber of their topics.
+    func broadcast(_ run: [Announcement]) {
+        let batch = board.apply(run, cache: &cache)
+        for topic in batch.skipped { tally.coalesced += members[Int(topic.rawValue)].count }
         var polls: [Int32] = []
-        for (topic, _, notice) in announcement.notices {
-            walk(topic, notice, announcement, &polls)
+        for announcement in batch.announcements {
+            for (topic, _, notice) in announcement.notices where !holdBack(topic, announcement) {
+                walk(topic, notice, announcement, &polls)
+            }
         }
-        for index in polls { answerPoll(index, announcement) }
+        for index in Set(polls) { answerPoll(index, after: batch.before) }
+        releaseDoomed()
+    }
+
+    /// Writes one topic's message of a change that was held back.
+    func deliver(_ announcement: Announcement, on topic: TopicIndex) {
+        var polls: [Int32] = []
+        for entry in announcement.notices where entry.topic == topic { walk(topic, entry.notice, announcement, &polls) }
         releaseDoomed()
     }
 
@@ -28,12 +38,14 @@ extension Shard {
     ) {
         let base = UnsafeRawPointer(notice.chunk.base)
         let count = notice.chunk.count
+        // A change that one topic announces is the same bytes for a stream of several topics.
+        let isAlone = announcement.notices.count { !$0.notice.isInvalidation } == 1
         var written = 0
         var unclocked = 0
         members[Int(topic.rawValue)].withUnsafeBufferPointer { indexes in
             for index in indexes {
                 let slot = slots[index]
-                if slot.pointee.phase == .direct {
+                if slot.pointee.phase == .direct, isAlone || slot.pointee.topic >= 0 {
                     let sent = stalecast_send(slot.pointee.fd, base, count)
                     if sent == count { written += 1 } else { fellShort(index, notice, sent) }
                 } else {
@@ -44,7 +56,7 @@ extension Shard {
             }
         }
         if unclocked > 0 { clock(announcement, &unclocked) }
-        tally.deliveries[.sse, default: 0] += written
+        tally.deliveries[notice.isInvalidation ? .firebase : .sse, default: 0] += written
     }
 
     /// Reads the clock once for many deliveries.
@@ -57,7 +69,7 @@ extension Shard {
     /// A `send` took less than all: the rest becomes the backlog, or the stream is dead.
     private func fellShort(_ index: Int32, _ notice: Notice, _ sent: Int) {
         guard sent >= 0 || errno == EAGAIN else { return doom(index, .peerClosed) }
-        tally.deliveries[.sse, default: 0] += 1
+        tally.deliveries[slots[index].pointee.dialect.transport, default: 0] += 1
         hold(Array(notice.chunk.buffer.dropFirst(max(0, sent))), for: index, through: notice.sequence)
     }
 
@@ -67,7 +79,7 @@ extension Shard {
         let slot = slots[index]
         switch slot.pointee.phase {
         case .poll: if isFirst(index, announcement.change.sequence) { polls.append(index) }
-        case .stream:
+        case .direct, .stream:
             guard isFirst(index, announcement.change.sequence) else { return }
             if slot.pointee.hasBacklog {
                 backlogs[index]?.deferred += 1
@@ -75,8 +87,8 @@ extension Shard {
             }
             let notices = notices(of: announcement, for: index)
             out.removeAll(keepingCapacity: true)
-            SSEDialect(isHTTP11: slot.pointee.isHTTP11).append(notices, to: &out)
-            tally.deliveries[.sse, default: 0] += notices.count
+            slot.pointee.dialect.append(notices, to: &out)
+            tally.deliveries[slot.pointee.dialect.transport, default: 0] += notices.count
             write(out, to: index, through: announcement.change.sequence)
         default: return
         }
@@ -95,9 +107,10 @@ extension Shard {
         return announcement.notices.filter { topics.contains($0.topic) }.map(\.notice)
     }
 
-    private func answerPoll(_ index: Int32, _ announcement: Announcement) {
+    /// A poll's answer carries the head as its cursor, so it must have everything that was announced after `before`.
+    private func answerPoll(_ index: Int32, after before: CommitSequence) {
         guard slots[index].pointee.phase == .poll else { return }
-        let messages = notices(of: announcement, for: index).map(\.json)
+        let messages = board.owed(to: topics(of: index), after: before).map { cache.notice(for: $0, on: board).json }
         tally.deliveries[.poll, default: 0] += messages.count
         answer(index, PollDialect.body(cursor: board.head, messages: messages))
     }
@@ -125,7 +138,8 @@ extension Shard {
         }
         return (0..<slots.end).filter { index in
             switch slots[index].pointee.phase {
-            case .direct, .stream, .poll: message.reaches(topics(of: index), on: board)
+            case .direct, .stream, .poll:
+                !slots[index].pointee.isInvalidation && message.reaches(topics(of: index), on: board)
             default: false
             }
         }
@@ -138,7 +152,7 @@ extension Shard {
             return
         }
         out.removeAll(keepingCapacity: true)
-        SSEDialect(isHTTP11: slots[index].pointee.isHTTP11).append(chunk: message.chunk, to: &out)
+        slots[index].pointee.dialect.append(chunk: message.chunk, to: &out)
         tally.deliveries[.sse, default: 0] += 1
         write(out, to: index, through: board.headSequence)
     }
@@ -184,11 +198,11 @@ extension Shard {
     private func refill(_ backlog: inout Backlog, _ index: Int32) -> Bool {
         let debts = board.owed(to: topics(of: index), after: backlog.through)
         guard !debts.isEmpty || backlog.data != nil else { return false }
-        let dialect = SSEDialect(isHTTP11: slots[index].pointee.isHTTP11)
+        let dialect = slots[index].pointee.dialect
         out.removeAll(keepingCapacity: true)
         dialect.append(debts.map { cache.notice(for: $0, on: board) }, to: &out)
         if let data = backlog.data { dialect.append(chunk: data.chunk, to: &out) }
-        tally.deliveries[.sse, default: 0] += debts.count + (backlog.data == nil ? 0 : 1)
+        tally.deliveries[dialect.transport, default: 0] += debts.count + (backlog.data == nil ? 0 : 1)
         tally.coalesced += max(0, backlog.deferred - debts.count)
         backlog = Backlog(bytes: out, through: board.headSequence, progress: backlog.progress)
         return true
@@ -198,7 +212,7 @@ extension Shard {
         let slot = slots[index]
         tally.coalesced += backlogs.removeValue(forKey: index)?.deferred ?? 0
         slot.pointee.hasBacklog = false
-        slot.pointee.phase = slot.pointee.isHTTP11 && slot.pointee.topic >= 0 ? .direct : .stream
+        slot.pointee.phase = slot.pointee.isHTTP11 ? .direct : .stream
         reschedule(index)
     }
 }

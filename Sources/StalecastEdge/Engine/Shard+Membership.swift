@@ -103,9 +103,10 @@ extension Shard {
         var presence = Presence()
         for (topic, indexes) in members.enumerated() where !indexes.isEmpty {
             let polls = indexes.count { slots[$0].pointee.phase == .poll }
-            let name = board[TopicIndex(topic)].name
-            if polls > 0 { presence.add(name, .poll, polls) }
-            if indexes.count > polls { presence.add(name, .sse, indexes.count - polls) }
+            let binding = board[TopicIndex(topic)].binding
+            if polls > 0 { presence.add(binding.name, .poll, polls) }
+            let streams: Transport = binding.isInvalidation ? .firebase : .sse
+            if indexes.count > polls { presence.add(binding.name, streams, indexes.count - polls) }
         }
         return presence
     }

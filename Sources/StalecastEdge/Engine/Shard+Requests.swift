@@ -77,7 +77,7 @@ extension Shard {
         guard let cursor = point.cursor.flatMap({ Cursor($0) }), cursor.epoch == board.epoch,
             cursor.sequence > board.headSequence
         else { return }
-        if hub.board.headSequence > board.headSequence { takeInbox() }
+        if hub.headSequence > board.headSequence { takeInbox() }
     }
 
     func adopt(_ adoption: Adoption) {
@@ -92,9 +92,10 @@ extension Shard {
         wheel.remove(index, in: slots)
         slot.pointee.isHTTP11 = request.isHTTP11
         slot.pointee.keepAlive = request.keepAlive
+        slot.pointee.isInvalidation = request.kind == .invalidations
         if slot.pointee.isRefused { return refuse(index, request) }
         switch request.kind {
-        case .events: beginStream(index, request, topics)
+        case .events, .invalidations: beginStream(index, request, topics)
         case .poll: beginPoll(index, request, topics)
         }
     }
@@ -104,52 +105,62 @@ extension Shard {
     /// Registers first, then reads the state, then writes what is owed: nothing can fall between.
     private func beginStream(_ index: Int32, _ request: StreamRequest, _ topics: [TopicIndex]) {
         let slot = slots[index]
+        let dialect = slot.pointee.dialect
+        // What is held back for others must not reach this one twice.
+        if dialect.isInvalidation { flushPaced(topics[0]) }
         subscribe(index, to: topics)
-        slot.pointee.phase = request.isHTTP11 && topics.count == 1 ? .direct : .stream
+        slot.pointee.phase = request.isHTTP11 ? .direct : .stream
         tally.streams += 1
-        let dialect = SSEDialect(isHTTP11: request.isHTTP11)
         let opening = board.opening(for: topics, from: request.resume)
         out.removeAll(keepingCapacity: true)
         let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
-        out.append(contentsOf: ResponseHead.stream(isHTTP11: request.isHTTP11, cors: cors, date: date.string()))
+        out.append(contentsOf: streamHead(dialect, cors))
         dialect.appendBeginning(retryMs: retryMs(), reset: opening.reset, epoch: board.epoch, to: &out)
         let notices = opening.messages.map { cache.notice(for: $0, on: board) }
         dialect.append(notices, to: &out)
-        appendSynced(request.isHTTP11)
-        tally.deliveries[.sse, default: 0] += notices.count
+        if !dialect.isInvalidation { appendSynced(request.isHTTP11) }
+        tally.deliveries[dialect.transport, default: 0] += notices.count
         scheduleStream(index)
         write(out, to: index, through: board.headSequence)
     }
 
+    /// The head of a stream; that of the ordinary ones is built once a second.
+    private func streamHead(_ dialect: StreamDialect, _ cors: String) -> [UInt8] {
+        let second = date.string()
+        guard dialect.isHTTP11, !dialect.isInvalidation else {
+            return ResponseHead.stream(dialect, cors: cors, date: second)
+        }
+        if headCache.second != second || headCache.cors != cors {
+            headCache = (second, cors, ResponseHead.stream(dialect, cors: cors, date: second))
+        }
+        return headCache.bytes
+    }
+
     private func appendSynced(_ isHTTP11: Bool) {
-        guard isHTTP11 else { return out.append(contentsOf: SSEDialect.synced(board.head)) }
+        guard isHTTP11 else { return out.append(contentsOf: StreamDialect.synced(board.head)) }
         if syncedCache.sequence != board.headSequence {
-            syncedCache = (board.headSequence, ChunkEncoder.chunk(SSEDialect.synced(board.head)))
+            syncedCache = (board.headSequence, ChunkEncoder.chunk(StreamDialect.synced(board.head)))
         }
         out.append(contentsOf: syncedCache.chunk)
     }
 
     private func scheduleStream(_ index: Int32) {
         let slot = slots[index]
-        let life = settings.streamLifetime.milliseconds
+        let life = slot.pointee.dialect.lifetimeMs(times.life, random: &random)
         slot.pointee.heartbeat = nextHeartbeat()
-        slot.pointee.deadline = wheel.now + TimerWheel.ticks(jittered(life, by: life / 5))
+        slot.pointee.deadline = wheel.now + TimerWheel.ticks(life)
         wheel.insert(index, due: min(slot.pointee.heartbeat, slot.pointee.deadline), in: slots)
     }
 
     func nextHeartbeat() -> Tick {
-        let interval = settings.heartbeat.milliseconds
-        return wheel.now + TimerWheel.ticks(jittered(interval, by: interval / 10))
-    }
-
-    private func jittered(_ value: Int, by spread: Int) -> Int {
-        Int.random(in: value - spread...value + spread, using: &random)
+        let interval = times.heartbeat
+        let jittered = Int.random(in: interval - interval / 10...interval + interval / 10, using: &random)
+        return wheel.now + TimerWheel.ticks(jittered)
     }
 
     /// The reconnect delay for one client: the configured base and up to as much again.
     func retryMs() -> Int {
-        let base = settings.retry.milliseconds
-        return Int.random(in: base...2 * base, using: &random)
+        Int.random(in: times.retry...2 * times.retry, using: &random)
     }
 
     // MARK: Polls
@@ -222,9 +233,11 @@ extension Shard {
     private func refuse(_ index: Int32, _ request: StreamRequest) {
         let response: [UInt8]
         let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
-        if request.kind == .events {
+        if request.kind != .poll {
+            let version = board.index(of: request.topics[0]).flatMap { board[$0].lines[0].latest?.version } ?? 0
             response = Refusals.stream(
-                isHTTP11: request.isHTTP11, cors: cors, retryMs: 5 * retryMs(), date: date.string())
+                slots[index].pointee.dialect, version: version, cors: cors, retryMs: 5 * retryMs(),
+                date: date.string())
         } else {
             response = Refusals.overloaded(cors: cors, retrySeconds: 5 * retryMs() / 1000, date: date.string())
         }

@@ -50,8 +50,7 @@ extension Shard {
 
     private func beat(_ index: Int32) {
         tally.heartbeats += 1
-        let isHTTP11 = slots[index].pointee.isHTTP11
-        write(isHTTP11 ? SSEDialect.heartbeatChunk : SSEDialect.heartbeatPlain, to: index, through: board.headSequence)
+        write(slots[index].pointee.dialect.heartbeat, to: index, through: board.headSequence)
     }
 
     // MARK: Ends
@@ -72,7 +71,7 @@ extension Shard {
         let slot = slots[index]
         out.removeAll(keepingCapacity: true)
         let retry = draining == nil ? retryMs() : drainRetryMs()
-        SSEDialect(isHTTP11: slot.pointee.isHTTP11).appendEnd(retryMs: retry, to: &out)
+        slot.pointee.dialect.appendEnd(retryMs: retry, to: &out)
         _ = out.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
     }
 

@@ -10,6 +10,21 @@ import Synchronization
     import Musl
 #endif
 
+/// Settings needed for each new stream, in whole milliseconds.
+struct Times {
+    let heartbeat: Int
+    let life: Int
+    let header: Int
+    let retry: Int
+
+    init(_ settings: EdgeSettings) {
+        heartbeat = settings.heartbeat.milliseconds
+        life = settings.streamLifetime.milliseconds
+        header = settings.headerTimeout.milliseconds
+        retry = settings.retry.milliseconds
+    }
+}
+
 /// One event loop of the stream engine: accepts, recognises, holds streams and polls, writes messages to them.
 ///
 /// `@unchecked Sendable`: all state but `inbox`, `published` and `turnedAt` belongs to the shard's own thread, which
@@ -36,7 +51,10 @@ final class Shard: @unchecked Sendable {
     var listener: Int32
     private var isListening = false
 
-    var settings: EdgeSettings
+    var settings: EdgeSettings { didSet { times = Times(settings) } }
+    private(set) var times: Times
+    /// The stream head of this second.
+    var headCache: (second: String, cors: String, bytes: [UInt8]) = ("", "", [])
     var board: TopicBoard
     var cache = NoticeCache()
     let slots = SlotTable()
@@ -53,6 +71,9 @@ final class Shard: @unchecked Sendable {
     var doomed: [(Int32, DropReason)] = []
     var draining: (done: @Sendable () -> Void, deadline: Tick)?
     let peekBuffer: UnsafeMutableBufferPointer<UInt8>
+    /// When a hidden topic may have its next message, and what waits for that.
+    var pacedUntil: [TopicIndex: Tick] = [:]
+    var heldBack: [TopicIndex: Announcement] = [:]
     var syncedCache: (sequence: CommitSequence, chunk: [UInt8]) = (.max, [])
     private var fired: [Int32] = []
     private var startedAt: UInt64 = 0
@@ -68,6 +89,7 @@ final class Shard: @unchecked Sendable {
         self.hub = hub
         self.ledger = ledger
         self.settings = settings
+        times = Times(settings)
         self.logger = logger
         self.handOver = handOver
         bell = stalecast_eventfd()
@@ -149,6 +171,7 @@ final class Shard: @unchecked Sendable {
             fired.removeAll(keepingCapacity: true)
             wheel.advance(in: slots, fired: &fired)
             for index in fired { timerFired(index) }
+            if !heldBack.isEmpty { flushPaced() }
         }
         if !isListening, listener >= 0, draining == nil, hasRoom { setListening(true) }
         finishDrainIfDone()
@@ -168,12 +191,28 @@ final class Shard: @unchecked Sendable {
             defer { inbox = [] }
             return inbox
         }
-        for event in events { handle(event) }
+        var run: [Announcement] = []
+        for event in events {
+            if case .hub(.announcement(let announcement)) = event {
+                run.append(announcement)
+                continue
+            }
+            broadcastRun(&run)
+            handle(event)
+        }
+        broadcastRun(&run)
+    }
+
+    /// Announcements that came while the shard was busy are one walk: newest wins.
+    private func broadcastRun(_ run: inout [Announcement]) {
+        guard !run.isEmpty else { return }
+        broadcast(run)
+        run.removeAll()
     }
 
     private func handle(_ event: ShardEvent) {
         switch event {
-        case .hub(.announcement(let announcement)): broadcast(announcement)
+        case .hub(.announcement(let announcement)): broadcast([announcement])
         case .hub(.data(let message)): broadcast(message)
         case .hub(.rebound(let board)): rebind(to: board)
         case .settings(let settings): self.settings = settings
@@ -230,7 +269,7 @@ final class Shard: @unchecked Sendable {
             slots[index].pointee.isRefused = true
             tally.refused[admission == .overTotal ? .capacity : .addressCapacity, default: 0] += 1
         }
-        wheel.insert(index, due: wheel.now + TimerWheel.ticks(settings.headerTimeout.milliseconds), in: slots)
+        wheel.insert(index, due: wheel.now + TimerWheel.ticks(times.header), in: slots)
     }
 
     /// Gives a descriptor a slot in phase `.head` and watches it.

@@ -18,14 +18,18 @@ final class StreamEngine: Sendable {
     /// Sockets' send buffer in bytes: what the kernel may hold for one stalled reader (it doubles the number).
     static let sendBuffer = 16_384
     static let backlog: Int32 = 4096
-    /// Unacknowledged data for so long means a dead peer (`TCP_USER_TIMEOUT`), in milliseconds.
-    static let userTimeoutMs: UInt32 = 30_000
+    /// Unacknowledged data for so long means a dead peer (`TCP_USER_TIMEOUT`), in milliseconds: 30 s, or longer than
+    /// the write-stall limit, because the kernel counts a peer that reads nothing as one that is dead.
+    static func userTimeoutMs(_ settings: EdgeSettings) -> UInt32 {
+        UInt32(clamping: max(30_000, settings.writeStallLimit.milliseconds + 15_000))
+    }
 
     init(
         host: String, port: UInt16, threads: Int, hub: Hub, ledger: AddressLedger, settings: EdgeSettings,
         logger: Logger, handOver: @escaping @Sendable (Int32, UInt64, Bool) -> Void
     ) throws(EdgeError) {
-        let listeners = try Listeners.open(host: host, port: port, count: threads)
+        let listeners = try Listeners.open(
+            host: host, port: port, count: threads, userTimeoutMs: Self.userTimeoutMs(settings))
         self.port = stalecast_local_port(listeners[0])
         var shards: [Shard] = []
         for (number, listener) in listeners.enumerated() {
@@ -63,19 +67,21 @@ final class StreamEngine: Sendable {
 enum Listeners {
     /// Opens `count` sockets with `SO_REUSEPORT`. Since that would let a second daemon of the same user share the
     /// port unnoticed, the port must first be free for a socket without it.
-    static func open(host: String, port: UInt16, count: Int) throws(EdgeError) -> [Int32] {
+    static func open(host: String, port: UInt16, count: Int, userTimeoutMs: UInt32) throws(EdgeError) -> [Int32] {
         let isIPv6 = host.contains(":")
-        let probe = try listen(host, port, isIPv6, share: false)
+        let probe = try listen(host, port, isIPv6, share: false, userTimeoutMs)
         let free = stalecast_local_port(probe)
         close(probe)
         var listeners: [Int32] = []
-        for _ in 0..<count { listeners.append(try listen(host, free, isIPv6, share: true)) }
+        for _ in 0..<count { listeners.append(try listen(host, free, isIPv6, share: true, userTimeoutMs)) }
         return listeners
     }
 
-    private static func listen(_ host: String, _ port: UInt16, _ isIPv6: Bool, share: Bool) throws(EdgeError) -> Int32 {
+    private static func listen(
+        _ host: String, _ port: UInt16, _ isIPv6: Bool, share: Bool, _ userTimeoutMs: UInt32
+    ) throws(EdgeError) -> Int32 {
         let fd = stalecast_listen(
-            host, port, isIPv6, share, StreamEngine.backlog, StreamEngine.userTimeoutMs,
+            host, port, isIPv6, share, StreamEngine.backlog, userTimeoutMs,
             Int32(StreamEngine.sendBuffer))
         guard fd < 0 else { return fd }
         if errno == EINVAL { throw .badAddress(host) }

@@ -3,9 +3,9 @@ enum Phase: UInt8 {
     case free
     /// Waiting for a request head.
     case head
-    /// An event stream that takes live messages by one `send`: HTTP/1.1, one topic, nothing pending.
+    /// A stream that takes live messages by one `send`: HTTP/1.1, nothing pending.
     case direct
-    /// Any other event stream: HTTP/1.0, several topics, or with a backlog.
+    /// Any other stream: HTTP/1.0, or with a backlog.
     case stream
     /// A held long-poll.
     case poll
@@ -21,6 +21,8 @@ struct StreamSlot {
     var phase: Phase = .free
     var isHTTP11 = true
     var keepAlive = true
+    /// A Firebase invalidation stream.
+    var isInvalidation = false
     /// The connection is over a cap: its request gets a refusal.
     var isRefused = false
     /// A poll that times out answers 304.
@@ -44,6 +46,9 @@ struct StreamSlot {
     /// The peer, for the ledger.
     var address: UInt64 = 0
 
+    /// How the slot's stream is written.
+    var dialect: StreamDialect { StreamDialect(isHTTP11: isHTTP11, isInvalidation: isInvalidation) }
+
     static let none: Int32 = -1
     /// The topics are in the shard's table of streams with several topics.
     static let several: Int32 = -2
@@ -55,24 +60,30 @@ struct StreamSlot {
 /// into them stay good across a walk.
 final class SlotTable {
     private static let pageSize = 1024
+    /// Room for 4,194,304 slots, far beyond any descriptor limit.
+    private static let maxPages = 4096
 
-    private var pages: [UnsafeMutablePointer<StreamSlot>] = []
+    /// A plain table of pointers: the walk reads it for each delivery, without reference counts or bounds checks.
+    private let pages = UnsafeMutablePointer<UnsafeMutablePointer<StreamSlot>>.allocate(capacity: maxPages)
+    private var pageCount = 0
     private var free: [Int32] = []
     private(set) var used = 0
 
     deinit {
-        for page in pages {
-            page.deinitialize(count: Self.pageSize)
-            page.deallocate()
+        for page in 0..<pageCount {
+            pages[page].deinitialize(count: Self.pageSize)
+            pages[page].deallocate()
         }
+        pages.deallocate()
     }
 
     /// One past the highest index ever used.
-    var end: Int32 { Int32(pages.count * Self.pageSize) }
+    var end: Int32 { Int32(pageCount * Self.pageSize) }
 
     @inline(__always)
     subscript(index: Int32) -> UnsafeMutablePointer<StreamSlot> {
-        pages[Int(index) / Self.pageSize] + Int(index) % Self.pageSize
+        let index = Int(UInt32(bitPattern: index))
+        return pages[index / Self.pageSize] + index % Self.pageSize
     }
 
     func take() -> Int32 {
@@ -90,10 +101,12 @@ final class SlotTable {
     }
 
     private func grow() {
+        precondition(pageCount < Self.maxPages, "more connections than descriptors can be")
         let page = UnsafeMutablePointer<StreamSlot>.allocate(capacity: Self.pageSize)
         page.initialize(repeating: StreamSlot(), count: Self.pageSize)
-        let first = Int32(pages.count * Self.pageSize)
-        pages.append(page)
+        let first = end
+        pages[pageCount] = page
+        pageCount += 1
         free.append(contentsOf: (first..<first + Int32(Self.pageSize)).reversed())
     }
 }

@@ -16,11 +16,13 @@ final class Front: Sendable {
     private let next = Atomic<Int>(0)
     private let engine = Mutex<StreamEngine?>(nil)
 
-    init(threads: Int, hub: Hub, ledger: AddressLedger, settings: EdgeSettings, logger: Logger) {
+    init(
+        threads: Int, hub: Hub, served: ServedTemplates, ledger: AddressLedger, settings: EdgeSettings, logger: Logger
+    ) {
         group = MultiThreadedEventLoopGroup(numberOfThreads: threads)
         self.ledger = ledger
         self.logger = logger
-        shards = group.makeIterator().map { FrontShard(loop: $0, hub: hub, settings: settings) }
+        shards = group.makeIterator().map { FrontShard(loop: $0, hub: hub, served: served, settings: settings) }
     }
 
     /// Joins the hub. `engine` takes over plain streams; nil keeps them here.
@@ -55,6 +57,13 @@ final class Front: Sendable {
         return try await ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: StreamEngine.backlog)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .serverChannelOption(.maxMessagesPerRead, value: 16)
+            .serverChannelInitializer { [ledger, first = self.shards[0]] channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        AcceptPacer { ledger.total < first.lastMaxConnections + Shard.refusalHeadroom })
+                }
+            }
             .childChannelOption(.socketOption(.so_sndbuf), value: SocketOptionValue(StreamEngine.sendBuffer))
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelOption(.writeBufferWaterMark, value: .init(low: 1, high: 1))

@@ -1,3 +1,4 @@
+import CEpoll
 import NIOCore
 import NIOHTTP1
 import StalecastHub
@@ -22,7 +23,10 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
     private let peer: FrontPeer
     private var state = State.waiting
     private var context: ChannelHandlerContext?
-    private var deadline: Scheduled<Void>?
+    /// When the connection is closed, and why; looked at by the shard's sweep, since a timer per request costs more
+    /// than a fetch.
+    private var deadline: (at: UInt64, reason: DropReason)?
+    private var hasRoomForFetches = false
     /// Parts of pipelined requests that came while a poll is held.
     private var queued: [HTTPServerRequestPart] = []
     private var isServing = false
@@ -53,7 +57,7 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
         if case .closed = state { return }
         if case .holding(let subscriber) = state { subscriber.leave(.peerClosed) }
         state = .closed
-        deadline?.cancel()
+        deadline = nil
         shard.connections[ObjectIdentifier(self)] = nil
         peer.release()
     }
@@ -75,6 +79,7 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
         case (.head(let head), .waiting):
             budget.headEnded()
             state = .receiving(head, body: [])
+            if head.version == .http1_1, head.headers.contains(name: "expect") { sendContinue() }
         case (.body(let bytes), .receiving(let head, var body)):
             body.append(contentsOf: bytes.readableBytesView)
             guard body.count <= shard.settings.maxBodyBytes else {
@@ -82,11 +87,12 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
             }
             state = .receiving(head, body: body)
         case (.end, .receiving(let head, let body)):
-            isAlone = budget.endsWithRequest(bodyBytes: body.count)
+            let request = FrontRequest(head: head, body: body)
+            isAlone = request.mayBeStream && budget.endsWithRequest(bodyBytes: body.count)
             budget.requestEnded()
-            deadline?.cancel()
+            deadline = nil
             state = .waiting
-            serve(FrontRequest(head: head, body: body))
+            serve(request)
         default: return
         }
     }
@@ -98,8 +104,9 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
 
     private func route(_ request: FrontRequest) {
         guard case .waiting = state else { return }
-        switch FrontRouter(board: shard.board, settings: shard.settings).route(request) {
+        switch shard.router.route(request) {
         case .respond(let response): respond(response, to: request)
+        case .fetched(let bytes): respond(bytes, to: request)
         case .subscribe(let subscription):
             if request.head.method == .HEAD { return respondToHead(of: subscription, request) }
             subscribe(subscription)
@@ -107,6 +114,7 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
     }
 
     private func subscribe(_ request: StreamRequest) {
+        makeRoomForFetches(false)
         if isAlone, peer.promote(request) { return promoted() }
         guard shard.isAhead(request.resume) else { return hold(request) }
         // The announcements this client has already seen are queued on this loop: take them first.
@@ -128,7 +136,7 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
     /// The engine owns a duplicate of the descriptor now; this channel only lets go of its own.
     private func promoted() {
         state = .closed
-        deadline?.cancel()
+        deadline = nil
         shard.connections[ObjectIdentifier(self)] = nil
         context?.close(promise: nil)
     }
@@ -146,10 +154,39 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
         finished(keepAlive: keepAlive)
     }
 
+    /// Writes a head of this request's own and a body that all share, in one system call.
+    private func respond(_ bytes: FetchBytes, to request: FrontRequest) {
+        guard let context else { return }
+        let keepAlive = request.head.isKeepAlive && !shard.isDraining
+        var fields = ResponseHead.corsFields(origin: request.origin, allowed: shard.settings.allowedOrigins)
+        if !keepAlive { fields += "Connection: close\r\n" }
+        if keepAlive, !request.isHTTP11 { fields += "Connection: keep-alive\r\n" }
+        if bytes.body.readableBytes > StreamEngine.sendBuffer { makeRoomForFetches(true) }
+        context.write(wrapOutboundOut(bytes.head(date: shard.date.string(), fields: fields)), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(bytes.body), promise: nil)
+        finished(keepAlive: keepAlive)
+    }
+
+    /// Bytes the kernel may hold of a fetch's answer. The small buffer that streams have, so that a stalled one is
+    /// seen soon, would cut an answer into many writes with a turn of the loop before each.
+    private static let fetchSendBuffer = 212_992
+
+    private func makeRoomForFetches(_ isWanted: Bool) {
+        guard isWanted != hasRoomForFetches else { return }
+        hasRoomForFetches = isWanted
+        let size = isWanted ? Self.fetchSendBuffer : Int(StreamEngine.sendBuffer)
+        // A channel that is being closed has no options any more; then nothing goes out either.
+        try? context?.channel.syncOptions?.setOption(.socketOption(.so_sndbuf), value: SocketOptionValue(size))
+    }
+
+    /// Some clients wait for this before they send their body.
+    private func sendContinue() { send(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) }
+
     private func respondToHead(of subscription: StreamRequest, _ request: FrontRequest) {
         let cors = ResponseHead.corsFields(origin: request.origin, allowed: shard.settings.allowedOrigins)
         if subscription.kind == .events {
-            send(ResponseHead.stream(isHTTP11: request.isHTTP11, cors: cors, date: shard.date.string()))
+            let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: false)
+            send(ResponseHead.stream(dialect, cors: cors, date: shard.date.string()))
             return finished(keepAlive: request.head.isKeepAlive && request.isHTTP11)
         }
         respond(FrontResponse(fields: PollDialect.etagField(shard.board.head)), to: request)
@@ -159,11 +196,26 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
         let cors = ResponseHead.corsFields(origin: request.origin, allowed: shard.settings.allowedOrigins)
         let (date, retry) = (shard.date.string(), 5 * shard.retryMs())
         if request.path == "/v1/events", request.head.method == .GET {
-            send(Refusals.stream(isHTTP11: request.isHTTP11, cors: cors, retryMs: retry, date: date))
+            let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: false)
+            send(Refusals.stream(dialect, cors: cors, retryMs: retry, date: date))
+        } else if let version = invalidatedVersion(request) {
+            let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: true)
+            send(Refusals.stream(dialect, version: version, cors: cors, retryMs: retry, date: date))
         } else {
             send(Refusals.overloaded(cors: cors, retrySeconds: retry / 1000, date: date))
         }
         close()
+    }
+
+    /// The newest version of the scope whose invalidation stream is asked for; nil for any other request.
+    private func invalidatedVersion(_ request: FrontRequest) -> VersionNumber? {
+        guard request.head.method == .POST,
+            case .streamInvalidations(let project, let namespace) = ProjectPath(request.path),
+            // An unknown project or namespace is refused as everything else.
+            let scope = try? shard.served.scope(project, namespace).scope,
+            let topic = shard.board.index(of: .ofScope(scope))
+        else { return nil }
+        return shard.board[topic].lines[0].latest?.version ?? 0
     }
 
     /// Not HTTP, or not within the limits: an answer if none has begun, then the end of the connection.
@@ -221,12 +273,14 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
     }
 
     private func arm(_ time: Duration, _ reason: DropReason) {
-        deadline?.cancel()
-        deadline = shard.loop.assumeIsolated().scheduleTask(in: .milliseconds(Int64(time.milliseconds))) {
-            [weak self] in
-            guard let self else { return }
-            shard.tally.drops[reason, default: 0] += 1
-            close()
-        }
+        deadline = (stalecast_monotonic_ns() &+ UInt64(time.milliseconds) * 1_000_000, reason)
+    }
+
+    /// Closes the connection when its deadline has passed.
+    func sweep(now: UInt64) {
+        guard let deadline, deadline.at <= now else { return }
+        self.deadline = nil
+        shard.tally.drops[deadline.reason, default: 0] += 1
+        close()
     }
 }

@@ -15,6 +15,8 @@ package struct FrontRequest {
     var isHTTP11: Bool { head.version.major == 1 && head.version.minor >= 1 }
     package var path: Substring { head.uri.prefix { $0 != "?" && $0 != "#" } }
     package var query: Substring { head.uri.drop { $0 != "?" }.dropFirst().prefix { $0 != "#" } }
+    /// False when the request cannot be one for a stream; saves the search for what lies behind it.
+    var mayBeStream: Bool { !path.hasSuffix(":fetch") }
     var origin: String? { head.headers.first(name: "origin") }
 
     /// Why HTTP itself forbids serving the request; nil when it does not.
@@ -37,6 +39,8 @@ package struct FrontRequest {
 /// What the Front does with a request.
 enum FrontOutcome {
     case respond(FrontResponse)
+    /// An answer to `:fetch` whose bytes are shared.
+    case fetched(FetchBytes)
     case subscribe(StreamRequest)
 }
 

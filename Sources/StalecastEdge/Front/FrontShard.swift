@@ -7,15 +7,20 @@ import Synchronization
 /// The subscribers the Front itself holds on one event loop: the subscriber protocol's second implementation, over
 /// NIO channels, for systems without epoll and for connections the engine cannot own.
 ///
-/// `@unchecked Sendable`: all state but `published` and `turnedAt` is touched on `loop` only.
+/// `@unchecked Sendable`: all state but `inbox`, `published` and `turnedAt` is touched on `loop` only.
 final class FrontShard: @unchecked Sendable {
     let loop: any EventLoop
     let hub: Hub
+    let served: ServedTemplates
     private let published = Mutex(EdgeTally())
+    private let inbox = Mutex<[HubEvent]>([])
     private let turnedAt = Atomic<UInt64>(stalecast_monotonic_ns())
 
     private(set) var board: TopicBoard
-    var settings: EdgeSettings
+    var settings: EdgeSettings {
+        didSet { maxConnections.store(settings.maxConnections, ordering: .relaxed) }
+    }
+    private let maxConnections: Atomic<Int>
     var cache = NoticeCache()
     var random = SystemRandomNumberGenerator()
     var date = HTTPDate()
@@ -27,25 +32,33 @@ final class FrontShard: @unchecked Sendable {
     private var drainEnd: ContinuousClock.Instant?
     var isDraining: Bool { drainEnd != nil }
 
-    init(loop: any EventLoop, hub: Hub, settings: EdgeSettings) {
+    init(loop: any EventLoop, hub: Hub, served: ServedTemplates, settings: EdgeSettings) {
         self.loop = loop
         self.hub = hub
+        self.served = served
         self.settings = settings
+        maxConnections = Atomic(settings.maxConnections)
         board = hub.board
     }
 
     /// Joins the hub and starts the loop's watch.
     func attach() -> EventLoopFuture<Void> {
         loop.submit { [self] in
-            board = hub.attach { [self] event in loop.execute { self.handle(event) } }
+            board = hub.attach { [self] event in post(event) }
             loop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(250)) { [self] _ in
-                turnedAt.store(stalecast_monotonic_ns(), ordering: .relaxed)
+                let now = stalecast_monotonic_ns()
+                turnedAt.store(now, ordering: .relaxed)
+                for connection in connections.values { connection.sweep(now: now) }
                 publish()
             }
         }
     }
 
+    var router: FrontRouter { FrontRouter(board: board, settings: settings, served: served) }
+
     var lastTally: EdgeTally { published.withLock { $0 } }
+    /// The cap as of the last settings; for the listener, which may be on another loop.
+    var lastMaxConnections: Int { maxConnections.load(ordering: .relaxed) }
     var lastTurn: UInt64 { turnedAt.load(ordering: .relaxed) }
 
     private func publish() { published.withLock { $0 = tally } }
@@ -74,34 +87,72 @@ final class FrontShard: @unchecked Sendable {
     func presence() -> Presence {
         var presence = Presence()
         for (topic, subscribers) in members {
-            for subscriber in subscribers.values { presence.add(board[topic].name, subscriber.isPoll ? .poll : .sse) }
+            for subscriber in subscribers.values { presence.add(board[topic].name, subscriber.transport) }
         }
         return presence
     }
 
     // MARK: Events
 
-    private func handle(_ event: HubEvent) {
-        switch event {
-        case .announcement(let announcement): broadcast(announcement)
-        case .data(let message): broadcast(message)
-        case .rebound(let board): rebind(to: board)
+    /// Queues an event; one visit of the loop takes all that are there.
+    private func post(_ event: HubEvent) {
+        let isFirst = inbox.withLock { inbox in
+            inbox.append(event)
+            return inbox.count == 1
         }
+        if isFirst { loop.execute { self.takeInbox() } }
+    }
+
+    /// Announcements that came while the loop was busy are one walk: newest wins.
+    private func takeInbox() {
+        let events = inbox.withLock { inbox in
+            defer { inbox = [] }
+            return inbox
+        }
+        var run: [Announcement] = []
+        for event in events {
+            if case .announcement(let announcement) = event {
+                run.append(announcement)
+                continue
+            }
+            if !run.isEmpty { broadcast(run) }
+            run = []
+            handle(event)
+        }
+        if !run.isEmpty { broadcast(run) }
         publish()
     }
 
-    private func broadcast(_ announcement: Announcement) {
-        board.apply(announcement)
-        for subscriber in subscribers(of: announcement.notices.map(\.topic)).values {
-            let notices = announcement.notices.filter { subscriber.topics.contains($0.topic) }.map(\.notice)
-            subscriber.offer(notices, through: announcement.change.sequence)
-            let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
-            tally.publishToWritten.record(seconds: Double(elapsed) / 1e9)
+    private func handle(_ event: HubEvent) {
+        switch event {
+        case .announcement(let announcement): broadcast([announcement])
+        case .data(let message): broadcast(message)
+        case .rebound(let board): rebind(to: board)
         }
     }
 
+    private func broadcast(_ run: [Announcement]) {
+        let batch = board.apply(run, cache: &cache)
+        for topic in batch.skipped { tally.coalesced += members[topic]?.count ?? 0 }
+        var polls: [ObjectIdentifier: FrontSubscriber] = [:]
+        for announcement in batch.announcements {
+            for (id, subscriber) in subscribers(of: announcement.notices.map(\.topic)) {
+                if subscriber.isPoll {
+                    polls[id] = subscriber
+                    continue
+                }
+                let notices = announcement.notices.filter { subscriber.topics.contains($0.topic) }.map(\.notice)
+                subscriber.offer(notices, through: announcement.change.sequence)
+                let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
+                tally.publishToWritten.record(seconds: Double(elapsed) / 1e9)
+            }
+        }
+        for poll in polls.values { poll.answer(after: batch.before) }
+    }
+
     private func broadcast(_ message: DataMessage) {
-        for subscriber in subscribers(of: members.keys).values where message.reaches(subscriber.topics, on: board) {
+        for subscriber in subscribers(of: members.keys).values
+        where subscriber.transport != .firebase && message.reaches(subscriber.topics, on: board) {
             subscriber.offer(message)
         }
     }
@@ -117,7 +168,7 @@ final class FrontShard: @unchecked Sendable {
     /// of this loop's by events already queued behind the caller, so its answer waits for them.
     func isAhead(_ point: ResumePoint) -> Bool {
         guard let cursor = point.cursor.flatMap({ Cursor($0) }), cursor.epoch == board.epoch else { return false }
-        return cursor.sequence > board.headSequence && cursor.sequence <= hub.board.headSequence
+        return cursor.sequence > board.headSequence && cursor.sequence <= hub.headSequence
     }
 
     // MARK: Drain

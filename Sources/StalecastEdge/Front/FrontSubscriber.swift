@@ -14,6 +14,9 @@ final class FrontSubscriber {
     private unowned let connection: FrontConnection
     private var through: CommitSequence = 0
     private var isBehind = false
+    /// A message to a Firebase stream went out a moment ago; the next one waits.
+    private var isHeldBack = false
+    private var distance: Scheduled<Void>?
     private var deferred = 0
     private var data: DataMessage?
     /// End of a stream's life or of a poll's wait.
@@ -30,7 +33,11 @@ final class FrontSubscriber {
         isPoll = request.kind == .poll
     }
 
-    private var dialect: SSEDialect { SSEDialect(isHTTP11: request.isHTTP11) }
+    private var dialect: StreamDialect {
+        StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: request.kind == .invalidations)
+    }
+
+    var transport: Transport { isPoll ? .poll : dialect.transport }
 
     private var cors: String {
         ResponseHead.corsFields(origin: request.origin, allowed: shard.settings.allowedOrigins)
@@ -41,19 +48,19 @@ final class FrontSubscriber {
         shard.join(self)
         let opening = shard.board.opening(for: topics, from: request.resume)
         if isPoll { return beginPoll(opening) }
-        var out = ResponseHead.stream(isHTTP11: request.isHTTP11, cors: cors, date: shard.date.string())
+        var out = ResponseHead.stream(dialect, cors: cors, date: shard.date.string())
         dialect.appendBeginning(retryMs: shard.retryMs(), reset: opening.reset, epoch: shard.board.epoch, to: &out)
         let notices = opening.messages.map { shard.cache.notice(for: $0, on: shard.board) }
         dialect.append(notices, to: &out)
-        dialect.append(SSEDialect.synced(opening.head), to: &out)
-        shard.tally.deliveries[.sse, default: 0] += notices.count
+        if !dialect.isInvalidation { dialect.append(StreamDialect.synced(opening.head), to: &out) }
+        shard.tally.deliveries[transport, default: 0] += notices.count
         scheduleStream()
         write(out, through: opening.head.sequence)
     }
 
     private func scheduleStream() {
-        let life = shard.settings.streamLifetime.milliseconds
-        deadline = schedule(jittered(life, by: life / 5)) { $0.end(.lifetime) }
+        let life = dialect.lifetimeMs(shard.settings.streamLifetime.milliseconds, random: &shard.random)
+        deadline = schedule(life) { $0.end(.lifetime) }
         scheduleHeartbeat()
     }
 
@@ -62,9 +69,7 @@ final class FrontSubscriber {
         heartbeat = schedule(jittered(interval, by: interval / 10)) { subscriber in
             if !subscriber.isBehind {
                 subscriber.shard.tally.heartbeats += 1
-                let isHTTP11 = subscriber.request.isHTTP11
-                subscriber.write(
-                    isHTTP11 ? SSEDialect.heartbeatChunk : SSEDialect.heartbeatPlain, through: subscriber.through)
+                subscriber.write(subscriber.dialect.heartbeat, through: subscriber.through)
             }
             subscriber.scheduleHeartbeat()
         }
@@ -84,15 +89,27 @@ final class FrontSubscriber {
     // MARK: Messages
 
     func offer(_ notices: [Notice], through sequence: CommitSequence) {
-        if isPoll { return answer(notices.map(\.json)) }
-        guard !isBehind else {
+        guard !isBehind, !isHeldBack else {
             deferred += 1
             return
         }
         var out: [UInt8] = []
         dialect.append(notices, to: &out)
-        shard.tally.deliveries[.sse, default: 0] += notices.count
+        shard.tally.deliveries[transport, default: 0] += notices.count
         write(out, through: sequence)
+        if dialect.isInvalidation { keepDistance() }
+    }
+
+    /// Messages to Firebase's streams are at least so far apart, since their parsers take one from what one read
+    /// returns; in milliseconds.
+    private static let distanceMs = 100
+
+    private func keepDistance() {
+        isHeldBack = true
+        distance = schedule(Self.distanceMs) { subscriber in
+            subscriber.isHeldBack = false
+            if !subscriber.isBehind { subscriber.catchUp() }
+        }
     }
 
     func offer(_ message: DataMessage) {
@@ -104,7 +121,7 @@ final class FrontSubscriber {
         }
         var out: [UInt8] = []
         dialect.append(chunk: message.chunk, to: &out)
-        shard.tally.deliveries[.sse, default: 0] += 1
+        shard.tally.deliveries[transport, default: 0] += 1
         write(out, through: through)
     }
 
@@ -130,6 +147,11 @@ final class FrontSubscriber {
     func becameWritable() {
         guard isBehind, !isEnded else { return }
         caughtUp()
+        if !isHeldBack { catchUp() }
+    }
+
+    /// Writes what the board says is owed now.
+    private func catchUp() {
         let debts = shard.board.owed(to: topics, after: through)
         shard.tally.coalesced += max(0, deferred - debts.count)
         deferred = 0
@@ -137,9 +159,10 @@ final class FrontSubscriber {
         var out: [UInt8] = []
         dialect.append(debts.map { shard.cache.notice(for: $0, on: shard.board) }, to: &out)
         if let data { dialect.append(chunk: data.chunk, to: &out) }
-        shard.tally.deliveries[.sse, default: 0] += debts.count + (data == nil ? 0 : 1)
+        shard.tally.deliveries[transport, default: 0] += debts.count + (data == nil ? 0 : 1)
         data = nil
         write(out, through: shard.board.headSequence)
+        if dialect.isInvalidation { keepDistance() }
     }
 
     private func caughtUp() {
@@ -159,6 +182,12 @@ final class FrontSubscriber {
         let hold = PollDialect.holdMs(wanted: request.waitMs, settings: shard.settings, random: &shard.random)
         if hold == 0 { return answer([]) }
         deadline = schedule(hold) { $0.answer([]) }
+    }
+
+    /// Answers a held poll with everything announced after `before`: its cursor will be the head.
+    func answer(after before: CommitSequence) {
+        guard !isEnded else { return }
+        answer(shard.board.owed(to: topics, after: before).map { shard.cache.notice(for: $0, on: shard.board).json })
     }
 
     private func answer(_ messages: [[UInt8]], reset: ResetReason? = nil) {
@@ -196,6 +225,7 @@ final class FrontSubscriber {
         isEnded = true
         deadline?.cancel()
         heartbeat?.cancel()
+        distance?.cancel()
         if isBehind { caughtUp() }
         shard.leave(self, reason)
     }

@@ -1,12 +1,21 @@
+import StalecastHub
 import StalecastWire
 
 /// Whole answers to what is not served now.
 enum Refusals {
-    /// An event stream that ends at once, with the delay after which to come back.
-    static func stream(isHTTP11: Bool, cors: String, retryMs: Int, date: String) -> [UInt8] {
-        let close = isHTTP11 ? "Connection: close\r\n" : ""
-        var bytes = ResponseHead.stream(isHTTP11: isHTTP11, cors: cors + close, date: date)
-        SSEDialect(isHTTP11: isHTTP11).appendEnd(retryMs: retryMs, to: &bytes)
+    /// A stream that ends at once, with the delay after which to come back.
+    ///
+    /// - Parameter version: the newest one, which Firebase's clients want beside the delay; 0 when there is none.
+    static func stream(
+        _ dialect: StreamDialect, version: VersionNumber = 0, cors: String, retryMs: Int, date: String
+    ) -> [UInt8] {
+        let close = dialect.isHTTP11 ? "Connection: close\r\n" : ""
+        var bytes = ResponseHead.stream(dialect, cors: cors + close, date: date)
+        if dialect.isInvalidation {
+            let message = Invalidation.json(version, retryIntervalSeconds: max(1, retryMs / 1000))
+            dialect.append(message + Invalidation.keepAlive, to: &bytes)
+        }
+        dialect.appendEnd(retryMs: retryMs, to: &bytes)
         return bytes
     }
 

@@ -12,13 +12,14 @@ struct ResponseHead {
 
     private static let exposed = "Access-Control-Expose-Headers: ETag, Retry-After\r\n"
 
-    /// The head of an event stream. `X-Accel-Buffering` is nginx's, `no-transform` keeps proxies from compressing.
-    static func stream(isHTTP11: Bool, cors: String, date: String) -> [UInt8] {
-        let framing = isHTTP11 ? "Transfer-Encoding: chunked\r\n" : "Connection: close\r\n"
+    /// The head of a stream. `X-Accel-Buffering` is nginx's, `no-transform` keeps proxies from compressing.
+    static func stream(_ dialect: StreamDialect, cors: String, date: String) -> [UInt8] {
+        let type = dialect.isInvalidation ? "application/json" : "text/event-stream"
+        let framing = dialect.isHTTP11 ? "Transfer-Encoding: chunked\r\n" : "Connection: close\r\n"
         return Array(
             """
             HTTP/1.1 200 OK\r
-            Content-Type: text/event-stream\r
+            Content-Type: \(type)\r
             Cache-Control: no-store, no-transform\r
             X-Accel-Buffering: no\r
             Date: \(date)\r
@@ -52,6 +53,8 @@ struct ResponseHead {
     static func error(_ refusal: Refusal) -> [UInt8] {
         let status =
             switch refusal.status {
+            case 401: "UNAUTHENTICATED"
+            case 403: "PERMISSION_DENIED"
             case 404: "NOT_FOUND"
             case 408: "DEADLINE_EXCEEDED"
             case 503: "UNAVAILABLE"
@@ -69,6 +72,8 @@ struct ResponseHead {
         case 204: "No Content"
         case 304: "Not Modified"
         case 400: "Bad Request"
+        case 401: "Unauthorized"
+        case 403: "Forbidden"
         case 404: "Not Found"
         case 405: "Method Not Allowed"
         case 408: "Request Timeout"

@@ -12,7 +12,11 @@ package struct Refusal: Error, Equatable {
 
 /// A request for a stream or a poll, understood: what both halves of Edge serve.
 package struct StreamRequest: Sendable, Equatable {
-    package enum Kind: Sendable { case events, poll }
+    package enum Kind: Sendable {
+        case events, poll
+        /// Firebase's `:streamFetchInvalidations`; its only topic is the scope's hidden one.
+        case invalidations
+    }
 
     package var kind: Kind
     /// Without repetitions, in the order given; at least one.
@@ -49,11 +53,14 @@ extension StreamRequest {
         var topics: [TopicName] = []
         var resume = ResumePoint()
         var waitMs: Int?
-        for item in query.split(separator: UInt8(ascii: "&")) {
-            let parts = item.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2 else { continue }
-            let value = try Self.decode(parts[1])
-            switch String(decoding: parts[0], as: UTF8.self) {
+        var rest = query[...]
+        while !rest.isEmpty {
+            let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
+            let item = rest[..<end]
+            rest = rest[end...].dropFirst()
+            guard let equals = item.firstIndex(of: UInt8(ascii: "=")) else { continue }
+            let value = try Self.decode(item[equals...].dropFirst())
+            switch String(decoding: item[..<equals], as: UTF8.self) {
             case "topic": try Self.add(value, to: &topics)
             case "last_event_id", "lastEventId", "cursor": resume.cursor = value.isEmpty ? nil : value
             case "have": resume.have = try Self.version(value)
@@ -101,6 +108,9 @@ extension StreamRequest {
     }
 
     private static func decode(_ bytes: some Collection<UInt8>) throws(Refusal) -> String {
+        if bytes.allSatisfy({ $0 < 0x80 && $0 != UInt8(ascii: "%") && $0 != UInt8(ascii: "+") }) {
+            return String(decoding: bytes, as: UTF8.self)
+        }
         var decoded: [UInt8] = []
         decoded.reserveCapacity(bytes.count)
         var rest = bytes.makeIterator()

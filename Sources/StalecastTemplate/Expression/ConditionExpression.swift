@@ -4,14 +4,19 @@ package import StalecastWire
 package struct ConditionExpression: Sendable, Hashable {
     /// In order of the text; all must be true. At least one, at most ``maxTests``.
     package let tests: [ConditionTest]
+    /// Steps of the programs its regular expressions become.
+    let patternSize: Int
 
     /// Firebase's limit of elements in one condition.
     package static let maxTests = 50
+    /// Of ``patternSize``.
+    static let maxPatternSize = 5000
 
     /// - Throws: ``ExpressionError`` with the place of the first thing that is wrong.
     package init(parsing text: String, kind: TemplateKind) throws(ExpressionError) {
         var parser = try ExpressionParser(text, kind: kind)
         tests = try parser.expression()
+        patternSize = parser.patternSize
     }
 }
 

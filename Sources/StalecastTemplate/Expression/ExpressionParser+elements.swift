@@ -153,7 +153,10 @@ extension ExpressionParser {
         try skip(".")
         guard case .comparison(let comparison) = token.kind else {
             let textOperator: TextOperator = try takeOperator()
-            return .text(textOperator, try argumentList(limit: ExpressionLimit.textValues))
+            let start = token.start
+            let values = try argumentList(limit: ExpressionLimit.textValues)
+            if textOperator == .matches { try check(patterns: values, at: start) }
+            return .text(textOperator, values)
         }
         try advance()
         try skip("(")
@@ -172,10 +175,25 @@ extension ExpressionParser {
         let longest =
             textOperator == .matches ? ExpressionLimit.signalPatternLength : ExpressionLimit.signalValueLength
         let what = isSignal ? "a text of at most \(longest) characters" : "a text in quotes"
+        let start = token.start
         let values = try argumentList(of: what, limit: ExpressionLimit.textValues) {
             !isSignal || $0.unicodeScalars.count <= longest ? $0 : nil
         }
+        if textOperator == .matches { try check(patterns: values, at: start) }
         return .text(textOperator, values)
+    }
+
+    /// Refuses what is no regular expression, and too large ones; `start` is where the list begins.
+    private mutating func check(patterns: [String], at start: Int) throws(ExpressionError) {
+        for pattern in patterns {
+            do {
+                patternSize += try Pattern.size(of: pattern)
+            } catch {
+                throw self.error("the regular expression '\(pattern.shown)' is refused: \(error.reason)", at: start)
+            }
+        }
+        guard patternSize > ConditionExpression.maxPatternSize else { return }
+        throw error("the regular expressions of one condition are too large together", at: start)
     }
 
     private mutating func takeOperator<Operator: RawRepresentable<String> & CaseIterable>()

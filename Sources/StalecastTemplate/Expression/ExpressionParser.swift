@@ -5,6 +5,8 @@ struct ExpressionParser {
     let kind: TemplateKind
     private var lexer: ExpressionLexer
     private(set) var token: ExpressionToken
+    /// Instructions of all regular expressions so far.
+    var patternSize = 0
     /// Where the token before `token` ended.
     private var previousEnd = 0
 

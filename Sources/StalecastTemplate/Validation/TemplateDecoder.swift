@@ -229,7 +229,7 @@ extension TemplatePath {
 
 extension String {
     /// `use_in_app_default` as `useInAppDefault`; a name without an underscore between letters stays as it is.
-    fileprivate var camelCased: String {
+    var camelCased: String {
         guard utf8.contains(UInt8(ascii: "_")) else { return self }
         let words = split(separator: "_", omittingEmptySubsequences: false)
         return words.dropFirst().reduce(String(words[0])) { $0 + $1.prefix(1).uppercased() + $1.dropFirst() }

@@ -14,6 +14,8 @@ package struct TemplateLimits: Sendable, Hashable {
     package var versionDescriptionLength = 1024
     /// Of all values of all parameters together.
     package var totalValueLength = 1_000_000
+    /// Steps of the programs all regular expressions become; keeps a compiled template within some megabytes.
+    package var patternSize = 200_000
 
     package init() {}
 

@@ -28,14 +28,19 @@ struct TemplateRules {
                 "Condition count too large: \(conditions.count), at most \(limits.conditions) are allowed.")
         }
         var names: Set<String> = []
+        var patternSize = 0
         for (index, condition) in conditions.enumerated() {
             let path = TemplatePath.element(.member(.root, "conditions"), index)
             checkName(of: condition, at: path)
-            checkExpression(of: condition, at: path)
+            patternSize += checkExpression(of: condition, at: path)
             if !names.insert(condition.name).inserted {
                 problems.add(
                     .duplicateKey, at: path.text, "\(path.text): there is another condition '\(condition.name.shown)'")
             }
+        }
+        if patternSize > limits.patternSize {
+            problems.add(
+                .validationError, at: "conditions", "the regular expressions of all conditions are too large together")
         }
     }
 
@@ -52,13 +57,15 @@ struct TemplateRules {
             """)
     }
 
-    private mutating func checkExpression(of condition: TemplateCondition, at path: TemplatePath) {
+    /// The size of its regular expressions.
+    private mutating func checkExpression(of condition: TemplateCondition, at path: TemplatePath) -> Int {
         do {
-            _ = try ConditionExpression(parsing: condition.expression, kind: kind)
+            return try ConditionExpression(parsing: condition.expression, kind: kind).patternSize
         } catch {
             problems.add(
                 .validationError, at: "\(path.text).expression",
                 "\(path.text).expression: condition '\(condition.name.shown)': \(error)")
+            return 0
         }
     }
 

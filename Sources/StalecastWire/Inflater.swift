@@ -1,8 +1,8 @@
 import CZlib
 
 /// Inflates gzip piece by piece and stops as soon as the result would exceed its cap, however little came in.
-struct Inflater: ~Copyable {
-    enum Failure: Error, Equatable {
+package struct Inflater: ~Copyable {
+    package enum Failure: Error, Equatable {
         /// The result is larger than the cap.
         case tooLarge
         /// Not gzip, damaged, or cut off.
@@ -12,12 +12,12 @@ struct Inflater: ~Copyable {
     private let cap: Int
     private let stream: UnsafeMutablePointer<z_stream>
     private var isComplete = false
-    private(set) var output: [UInt8] = []
+    package private(set) var output: [UInt8] = []
 
     private static let pieceBytes = 64 * 1024
 
     /// - Parameter cap: the most bytes the result may have.
-    init(cap: Int) {
+    package init(cap: Int) {
         self.cap = cap
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
@@ -31,10 +31,10 @@ struct Inflater: ~Copyable {
     }
 
     /// Whether bytes begin as gzip does.
-    static func recognises(_ bytes: [UInt8]) -> Bool { bytes.starts(with: [0x1F, 0x8B]) }
+    package static func recognises(_ bytes: [UInt8]) -> Bool { bytes.starts(with: [0x1F, 0x8B]) }
 
     /// Inflates the next piece of input.
-    mutating func feed(_ input: [UInt8]) throws(Failure) {
+    package mutating func feed(_ input: [UInt8]) throws(Failure) {
         guard !input.isEmpty else { return }
         if isComplete { throw .damaged }
         var input = input
@@ -43,7 +43,7 @@ struct Inflater: ~Copyable {
     }
 
     /// The result, once all input was fed.
-    consuming func finish() throws(Failure) -> [UInt8] {
+    package consuming func finish() throws(Failure) -> [UInt8] {
         guard isComplete else { throw .damaged }
         return output
     }

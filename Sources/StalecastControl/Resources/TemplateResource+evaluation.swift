@@ -1,0 +1,55 @@
+import StalecastStore
+import StalecastTemplate
+import StalecastWire
+
+extension TemplateResource {
+    /// `GET serverRemoteConfig`: the newest version as Admin SDKs load it to evaluate it themselves. 404 while there is
+    /// none: an empty template would silently replace the values a server has.
+    func serverTemplate(_ query: QueryParameters) async throws(GoogleError) -> Answer {
+        guard let version = try await version(nil) else {
+            throw .notFound("Requested entity was not found: \(scope) has no template yet.")
+        }
+        let json = ServerTemplate.json(version.template, version: version.metadata)
+        var answer = Answer(
+            contentType: Answer.jsonType, body: json.encoded(query.wantsPretty ? .pretty : .utf8Line))
+        answer.headers.append(HeaderField("ETag", version.etag))
+        return answer
+    }
+
+    /// `POST remoteConfig:evaluate` with `{"context":{…},"versionNumber":"7"}`, the version by default the newest: what
+    /// became of each condition for that context, why, and what it gets.
+    func evaluate(_ body: [UInt8], pretty: Bool) async throws(GoogleError) -> Answer {
+        let request = try JSONBody.parse(body)
+        guard request.object != nil else { throw .invalidArgument("The request body must be a JSON object.") }
+        guard let context = request["context"] else {
+            throw .invalidField("context", "context is missing: say who fetches, for example {\"countryCode\":\"FR\"}")
+        }
+        guard let version = try await version(try Self.wantedVersion(request)) else {
+            throw .notFound("Requested entity was not found: \(scope) has no template yet.")
+        }
+        let json = try await Self.explanation(version.template, TemplateKind(namespace: scope.namespace), context)
+        var answer = Answer(contentType: Answer.jsonType, body: json.encoded(pretty ? .pretty : .utf8Line))
+        answer.headers.append(HeaderField("ETag", version.etag))
+        return answer
+    }
+
+    private static func wantedVersion(_ request: JSONValue) throws(GoogleError) -> VersionNumber? {
+        guard let value = request["versionNumber"] ?? request["version_number"], !value.isNull else { return nil }
+        guard let number = value.int64, number > 0 else {
+            throw .invalidField("versionNumber", "versionNumber must be an integer greater than 0")
+        }
+        return number
+    }
+
+    /// Explaining a large template takes long enough to keep it off every event loop.
+    @concurrent
+    private static func explanation(
+        _ template: Template, _ kind: TemplateKind, _ context: JSONValue
+    ) async throws(GoogleError) -> JSONValue {
+        do {
+            return CompiledTemplate(template, kind: kind).explain(try EvaluationContext(json: context)).json
+        } catch {
+            throw .invalidField("context", error.description)
+        }
+    }
+}

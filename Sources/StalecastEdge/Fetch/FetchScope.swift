@@ -1,0 +1,65 @@
+import StalecastTemplate
+import StalecastWire
+import Synchronization
+
+/// A scope as clients fetch it: its newest version and the finished answers of that.
+package final class FetchScope: Sendable {
+    typealias Cache = RenderingCache<ConditionOutcome>
+
+    private struct Version: Sendable {
+        let number: VersionNumber
+        let sequence: CommitSequence
+        let template: CompiledTemplate
+    }
+
+    let scope: Scope
+    let projectNumber: UInt64
+    private let cache: Cache
+    private let current = Mutex<Version?>(nil)
+    private let withoutTemplate: FetchRendering
+
+    init(_ scope: Scope, projectNumber: UInt64, cache: Cache) {
+        self.scope = scope
+        self.projectNumber = projectNumber
+        self.cache = cache
+        withoutTemplate = FetchRendering(.noTemplate, version: 0, scope: scope, projectNumber: projectNumber)
+    }
+
+    /// From now on every answer is of this version or a newer one.
+    func install(_ template: Template, _ change: TemplateChange) {
+        let version = Version(
+            number: change.version, sequence: change.sequence, template: CompiledTemplate(template))
+        cache.begin(scope, change.sequence)
+        current.withLock { $0 = version }
+    }
+
+    /// The finished answer to an instance.
+    func rendering(for context: EvaluationContext) -> FetchRendering {
+        guard let version = current.withLock({ $0 }) else { return withoutTemplate }
+        let outcome = version.template.outcome(for: context)
+        if let known = cache.rendering(of: outcome, in: scope, version.sequence) { return known }
+        let rendering = FetchRendering(
+            FetchContent(members: version.template.values(for: outcome).members), version: version.number,
+            scope: scope, projectNumber: projectNumber)
+        cache.keep(rendering, of: outcome, in: scope, version.sequence)
+        return rendering
+    }
+
+    /// What answers a body: the changed config, or "no change" when `ifNoneMatch` names what would be sent.
+    ///
+    /// - Throws: 400 and 413 for a body that cannot be understood.
+    package func answer(_ body: [UInt8], ifNoneMatch: String?, maxBodyBytes: Int) throws(Refusal) -> FetchBytes {
+        let context = try FetchRequest.context(try RequestBody.object(body, cap: maxBodyBytes), at: .now())
+        let rendering = rendering(for: context)
+        return Self.holds(ifNoneMatch, rendering.etag) ? rendering.unchanged : rendering.update
+    }
+
+    /// Whether `If-None-Match` is this ETag; proxies may have added quotes or `W/`. `*` is "nothing" to Firebase.
+    static func holds(_ ifNoneMatch: String?, _ etag: String) -> Bool {
+        guard var text = ifNoneMatch?[...] else { return false }
+        if text == etag { return true }
+        if text.hasPrefix("W/") { text = text.dropFirst(2) }
+        if text.count >= 2, text.hasPrefix("\""), text.hasSuffix("\"") { text = text.dropFirst().dropLast() }
+        return text == etag
+    }
+}

@@ -1,0 +1,69 @@
+import StalecastWire
+
+/// The part of Firebase Installations without which no SDK fetches. Nothing is kept: any installation is known, and
+/// tokens mean nothing to anybody.
+enum Installations {
+    /// A token's life, one week: SDKs renew it when less than an hour is left.
+    private static let expiresIn: JSONValue = "604800s"
+
+    /// `POST installations`: the client's FID if it is one, else a new one, which the client adopts.
+    static func create(_ body: JSONObject, projectNumber: UInt64) -> JSONValue {
+        let proposed = body["fid"]?.string ?? ""
+        let fid = isFID(proposed) ? proposed : newFID()
+        return [
+            "name": .string("projects/\(projectNumber)/installations/\(fid)"), "fid": .string(fid),
+            "refreshToken": .string("2_" + randomText(bytes: 48)), "authToken": token(),
+        ]
+    }
+
+    /// `POST installations/{fid}/authTokens:generate` and the member `authToken`.
+    static func token() -> JSONValue { ["token": .string(randomText(bytes: 48)), "expiresIn": expiresIn] }
+
+    /// What token and delete requests must prove: a known FID and a refresh token.
+    ///
+    /// - Throws: 404 or 401, to both of which SDKs reply by making a new installation.
+    static func check(fid: String, authorization: String?) throws(Refusal) {
+        guard isFID(fid) else { throw Refusal(status: 404, sentence: "no such installation") }
+        guard let authorization, authorization.hasPrefix("FIS_v2 "), authorization.utf8.count > 7 else {
+            throw Refusal(status: 401, sentence: "send Authorization: FIS_v2 and the refresh token")
+        }
+    }
+
+    /// `^[cdef][A-Za-z0-9_-]{21}$`: 17 bytes whose first four bits are 0111, in base64url, cut to 22 characters.
+    static func isFID(_ text: String) -> Bool {
+        guard text.utf8.count == 22, let first = text.utf8.first, "cdef".utf8.contains(first) else { return false }
+        return text.utf8.allSatisfy { $0.isASCIIAlphanumeric || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-") }
+    }
+
+    private static func newFID() -> String {
+        var bytes = randomBytes(17)
+        bytes[0] = bytes[0] & 0x0F | 0x70
+        return String(base64url(bytes).prefix(22))
+    }
+
+    private static func randomText(bytes count: Int) -> String { base64url(randomBytes(count)) }
+
+    private static func randomBytes(_ count: Int) -> [UInt8] {
+        var generator = SystemRandomNumberGenerator()
+        return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
+    }
+
+    private static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+
+    /// Six bits a character, without padding; missing bits at the end are zero.
+    private static func base64url(_ bytes: [UInt8]) -> String {
+        var text: [UInt8] = []
+        var (bits, count): (UInt32, Int) = (0, 0)
+        for byte in bytes {
+            bits = bits << 8 | UInt32(byte)
+            count += 8
+            while count >= 6 {
+                count -= 6
+                text.append(digits[Int(bits >> UInt32(count)) & 63])
+            }
+            bits &= 1 << UInt32(count) - 1
+        }
+        if count > 0 { text.append(digits[Int(bits << UInt32(6 - count)) & 63]) }
+        return String(decoding: text, as: UTF8.self)
+    }
+}

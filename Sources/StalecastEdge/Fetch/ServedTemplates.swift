@@ -1,0 +1,81 @@
+package import StalecastTemplate
+package import StalecastWire
+
+/// The newest version of every scope as `:fetch` serves it. A version is put in before it is announced, so that who
+/// hears of it can fetch it.
+package final class ServedTemplates: Sendable {
+    /// A configured project.
+    package struct Project: Sendable {
+        package let id: ProjectID
+        package let number: UInt64
+        package let namespaces: [Namespace]
+
+        package init(id: ProjectID, number: UInt64, namespaces: [Namespace]) {
+            self.id = id
+            self.number = number
+            self.namespaces = namespaces
+        }
+    }
+
+    private let projects: [String: Project]
+    private let scopes: [Scope: FetchScope]
+    /// Scopes by the path of their fetch as clients spell it, with the project's id and with its number.
+    private let paths: [Substring: FetchScope]
+    private let cache: FetchScope.Cache
+
+    /// - Parameter projects: all there are; a scope outside them is unknown. Server templates are left out: they are
+    ///   for servers, which read them from the private listener.
+    package init(_ projects: [Project] = []) {
+        cache = FetchScope.Cache()
+        var scopes: [Scope: FetchScope] = [:]
+        var paths: [Substring: FetchScope] = [:]
+        for project in projects {
+            for namespace in project.namespaces where TemplateKind(namespace: namespace) == .client {
+                let scope = Scope(project: project.id, namespace: namespace)
+                let served = FetchScope(scope, projectNumber: project.number, cache: cache)
+                scopes[scope] = served
+                for spelling in [project.id.description, String(project.number)] {
+                    paths["/v1/projects/\(spelling)/namespaces/\(namespace):fetch"] = served
+                }
+            }
+        }
+        self.scopes = scopes
+        self.paths = paths
+        self.projects = projects.reduce(into: [:]) { byName, project in
+            byName[project.id.description] = project
+            byName[String(project.number)] = project
+        }
+    }
+
+    /// Makes a version fetchable; returns when every fetch that begins afterwards gets it or a newer one. A scope that
+    /// is not served is ignored. Compiling a large template takes milliseconds.
+    ///
+    /// Call it in the order of sequences, and before the version is announced.
+    package func install(_ template: Template, _ change: TemplateChange) {
+        scopes[change.scope]?.install(template, change)
+    }
+
+    // MARK: Finding
+
+    /// The scope of a fetch's path, when the path is spelled as SDKs do.
+    package func scope(atPath path: Substring) -> FetchScope? { paths[path] }
+
+    /// - Parameter name: id or number.
+    func project(_ name: String) throws(Refusal) -> Project {
+        guard let project = projects[name] else {
+            throw Refusal(status: 404, sentence: "no such project; give the id or the number of a configured one")
+        }
+        return project
+    }
+
+    package func scope(_ project: String, _ namespace: String) throws(Refusal) -> FetchScope {
+        let known = try self.project(project)
+        for candidate in known.namespaces where candidate.description == namespace {
+            if let scope = scopes[Scope(project: known.id, namespace: candidate)] { return scope }
+        }
+        throw Refusal(status: 404, sentence: "no such namespace in this project")
+    }
+
+    /// Finished answers held now, and their bytes.
+    package var renderings: (count: Int, byteCount: Int) { (cache.count, cache.byteCount) }
+}

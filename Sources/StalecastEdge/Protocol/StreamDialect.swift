@@ -1,0 +1,95 @@
+import StalecastHub
+import StalecastWire
+
+/// The bytes of a stream: which dialect, and whether in HTTP/1.1 chunks or plain until the connection ends.
+struct StreamDialect {
+    let isHTTP11: Bool
+    /// Firebase's invalidation stream instead of server-sent events.
+    let isInvalidation: Bool
+
+    /// A comment, or an empty line, that keeps proxies and read timeouts quiet.
+    var heartbeat: [UInt8] {
+        switch (isInvalidation, isHTTP11) {
+        case (false, true): Self.commentChunk
+        case (false, false): Self.comment
+        case (true, true): Self.emptyLineChunk
+        case (true, false): Invalidation.keepAlive
+        }
+    }
+
+    private static let comment = SSEEncoder.comment("hb")
+    private static let commentChunk = ChunkEncoder.chunk(comment)
+    private static let emptyLineChunk = ChunkEncoder.chunk(Invalidation.keepAlive)
+
+    var transport: Transport { isInvalidation ? .firebase : .sse }
+
+    func append(_ payload: [UInt8], to bytes: inout [UInt8]) {
+        if isHTTP11 { bytes.append(contentsOf: ChunkEncoder.chunk(payload)) } else { bytes.append(contentsOf: payload) }
+    }
+
+    func append(chunk: SharedBytes, to bytes: inout [UInt8]) {
+        bytes.append(contentsOf: isHTTP11 ? chunk.buffer : chunk.chunkPayload)
+    }
+
+    /// Messages in cursor order; of those with one cursor only the last carries the id.
+    func append(_ notices: [Notice], to bytes: inout [UInt8]) {
+        for (position, notice) in notices.enumerated() {
+            let isLastOfCursor = position + 1 == notices.count || notices[position + 1].sequence != notice.sequence
+            append(chunk: isLastOfCursor ? notice.chunk : notice.chunkWithoutID, to: &bytes)
+        }
+    }
+
+    /// What follows the head at once. Events: `retry`, a comment, then `reset` if the cursor said nothing to us.
+    func appendBeginning(retryMs: Int, reset: ResetReason?, epoch: Epoch, to bytes: inout [UInt8]) {
+        if isInvalidation { return append(Invalidation.keepAlive, to: &bytes) }
+        appendGreeting(retryMs, to: &bytes)
+        guard let reset else { return }
+        let data: JSONValue = ["epoch": .string(epoch.description), "reason": .string(reset.rawValue)]
+        append(SSEEncoder.event("reset", data: data.encoded()), to: &bytes)
+    }
+
+    /// `retry` and the first comment, written digit by digit: a storm of reconnects asks for it thousands of times.
+    private func appendGreeting(_ retryMs: Int, to bytes: inout [UInt8]) {
+        var digits = 1
+        var scale = 1
+        while retryMs / scale >= 10 {
+            scale *= 10
+            digits += 1
+        }
+        if isHTTP11 {
+            // 21 bytes of text and the digits: two hexadecimal digits for every delay up to 10^10 ms.
+            let count = 21 + digits
+            for nibble in [count >> 4, count & 15] { bytes.append(UInt8(nibble < 10 ? 0x30 + nibble : 0x57 + nibble)) }
+            Self.append("\r\n", to: &bytes)
+        }
+        Self.append("retry: ", to: &bytes)
+        while scale > 0 {
+            bytes.append(0x30 + UInt8(retryMs / scale % 10))
+            scale /= 10
+        }
+        Self.append(isHTTP11 ? "\n: stalecast\n\n\r\n" : "\n: stalecast\n\n", to: &bytes)
+    }
+
+    private static func append(_ text: StaticString, to bytes: inout [UInt8]) {
+        bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    /// The bookmark of an event stream: everything up to `head` was written.
+    static func synced(_ head: Cursor) -> [UInt8] {
+        let data: JSONValue = ["cursor": .string(head.description)]
+        return SSEEncoder.event("synced", id: head.description, data: data.encoded())
+    }
+
+    /// A clean end; an event stream says after which delay to come back, Firebase's clients decide themselves.
+    func appendEnd(retryMs: Int, to bytes: inout [UInt8]) {
+        if !isInvalidation { append(SSEEncoder.retry(milliseconds: retryMs), to: &bytes) }
+        if isHTTP11 { bytes.append(contentsOf: ChunkEncoder.last) }
+    }
+
+    /// How long a stream lives, in milliseconds: the configured life ± 20 %. Firebase's end after 240 to 300 s, since
+    /// its iOS client gives up at 330 s.
+    func lifetimeMs(_ life: Int, random: inout some RandomNumberGenerator) -> Int {
+        if isInvalidation { return Int.random(in: 240_000...300_000, using: &random) }
+        return Int.random(in: life - life / 5...life + life / 5, using: &random)
+    }
+}

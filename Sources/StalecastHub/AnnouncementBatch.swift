@@ -1,0 +1,48 @@
+package import StalecastWire
+
+/// Announcements that came while a shard was busy, reduced to the newest of each topic and scope.
+package struct AnnouncementBatch: Sendable {
+    /// The head before the first of them.
+    package let before: CommitSequence
+    /// In cursor order; each with those of its messages that no later one of the batch replaces.
+    package let announcements: [Announcement]
+    /// The topics of the messages left out, one entry each.
+    package let skipped: [TopicIndex]
+}
+
+extension TopicBoard {
+    /// Applies announcements in order and leaves only what is worth sending: of several messages of one line the last
+    /// one, as seen from the version before all of them.
+    package mutating func apply(_ run: [Announcement], cache: inout NoticeCache) -> AnnouncementBatch {
+        let before = headSequence
+        for announcement in run { apply(announcement) }
+        guard run.count > 1 else { return AnnouncementBatch(before: before, announcements: run, skipped: []) }
+        var skipped: [TopicIndex] = []
+        var kept: [Announcement] = []
+        for announcement in run {
+            var notices: [(topic: TopicIndex, line: Int, notice: Notice)] = []
+            for (topic, line, notice) in announcement.notices {
+                if self[topic].lines[line].latest?.sequence == announcement.change.sequence {
+                    let newest = self.notice(topic, line, notice, heldBefore: before, &cache)
+                    notices.append((topic: topic, line: line, notice: newest))
+                } else {
+                    skipped.append(topic)
+                }
+            }
+            guard !notices.isEmpty else { continue }
+            kept.append(
+                Announcement(change: announcement.change, notices: notices, announcedAt: announcement.announcedAt))
+        }
+        return AnnouncementBatch(before: before, announcements: kept, skipped: skipped)
+    }
+
+    /// The message as a subscriber must see it that holds what was in force at `sequence`.
+    private func notice(
+        _ topic: TopicIndex, _ line: Int, _ live: Notice, heldBefore sequence: CommitSequence,
+        _ cache: inout NoticeCache
+    ) -> Notice {
+        let held = histories[live.message.change.scope]?.version(at: sequence)
+        if let held, let since = live.message.since, since <= held { return live }
+        return cache.notice(for: Debt(topic: topic, line: line, sequence: live.sequence, since: held), on: self)
+    }
+}

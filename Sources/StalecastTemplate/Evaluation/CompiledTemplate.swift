@@ -1,0 +1,148 @@
+/// A version of a template made ready to be evaluated, once, for any number of requests.
+package struct CompiledTemplate: Sendable {
+    /// In the template's order, which is their priority.
+    let conditions: [CompiledCondition]
+    /// Sorted by name, those in groups included.
+    let parameters: [CompiledParameter]
+    let managedValues: [ManagedValue]
+    let compiler: TestCompiler
+    /// Places of the conditions some parameter uses.
+    private let usedConditions: [Int]
+    /// Places of the parameters that have managed values.
+    private let managedParameters: [Int]
+
+    /// Never fails: a condition that cannot be understood (of a version stored under older rules) is never true, and
+    /// ``explain(_:)`` says why.
+    package init(_ template: Template, kind: TemplateKind = .client) {
+        var assembly = TemplateAssembly(kind: kind)
+        conditions = template.conditions.map { assembly.condition($0) }
+        parameters = assembly.parameters(template)
+        compiler = assembly.compiler
+        managedValues = assembly.managedValues
+        usedConditions = assembly.usedConditions.sorted()
+        managedParameters = parameters.indices.filter { [parameters] in parameters[$0].isManaged }
+    }
+
+    /// What decides the answer to `context`. Bounded by ``EvaluationBudget``, whatever template and context.
+    package func outcome(for context: EvaluationContext) -> ConditionOutcome {
+        var evaluation = Evaluation(compiler, context: context)
+        return outcome(&evaluation)
+    }
+
+    func outcome(_ evaluation: inout Evaluation) -> ConditionOutcome {
+        var outcome = ConditionOutcome(conditions: conditions.count, managedValues: managedValues.count)
+        for index in usedConditions where conditions[index].isTrue(in: &evaluation) { outcome.setTrue(index) }
+        for index in managedParameters { draw(parameters[index], &evaluation, into: &outcome) }
+        return outcome
+    }
+
+    /// Draws for the managed values of a parameter, as far as they are reached.
+    private func draw(
+        _ parameter: CompiledParameter, _ evaluation: inout Evaluation, into outcome: inout ConditionOutcome
+    ) {
+        for value in parameter.candidates(outcome) {
+            guard case .managed(let place) = value else {
+                if case .skipped = value { continue }
+                return
+            }
+            let choice = managedValues[place].choice(in: &evaluation)
+            outcome.setChoice(place, choice)
+            if managedValues[place].text(choice) != nil { return }
+        }
+    }
+}
+
+/// A condition as places of tests.
+struct CompiledCondition: Sendable {
+    let name: String
+    /// All of them must be true.
+    let tests: [Int]
+    /// Why the condition is never true; nil when it may be.
+    let problem: String?
+
+    func isTrue(in evaluation: inout Evaluation) -> Bool {
+        guard problem == nil else { return false }
+        for test in tests where !evaluation.holds(test) { return false }
+        return true
+    }
+}
+
+/// A parameter's values in the order they are tried.
+struct CompiledParameter: Sendable {
+    let key: String
+    /// By place of their condition, ascending.
+    let conditionalValues: [(condition: Int, value: Value)]
+    let defaultValue: Value?
+
+    enum Value: Sendable {
+        case text(String)
+        /// Clients get nothing, and nothing else is tried.
+        case nothing
+        /// There is no value to deliver (personalization needs Firebase's own models); the next one is tried.
+        case skipped
+        /// A rollout or experiment, by place.
+        case managed(Int)
+    }
+
+    var isManaged: Bool {
+        let values = conditionalValues.map(\.value) + (defaultValue.map { [$0] } ?? [])
+        return values.contains { if case .managed = $0 { true } else { false } }
+    }
+
+    /// The values whose condition is true, in order, the default last.
+    func candidates(_ outcome: ConditionOutcome) -> some Sequence<Value> {
+        let conditional = conditionalValues.lazy.filter { outcome.isTrue($0.condition) }.map(\.value)
+        return [AnySequence(conditional), AnySequence(defaultValue.map { [$0] } ?? [])].lazy.joined()
+    }
+}
+
+/// Collects what the parts of a template share while they are compiled.
+private struct TemplateAssembly {
+    var compiler: TestCompiler
+    private(set) var managedValues: [ManagedValue] = []
+    private(set) var usedConditions: Set<Int> = []
+    /// Of the first condition with that name.
+    private var places: [String: Int] = [:]
+    private var count = 0
+
+    init(kind: TemplateKind) { compiler = TestCompiler(kind: kind) }
+
+    mutating func condition(_ condition: TemplateCondition) -> CompiledCondition {
+        if places[condition.name] == nil { places[condition.name] = count }
+        count += 1
+        do {
+            let expression = try ConditionExpression(parsing: condition.expression, kind: compiler.kind)
+            let tests = expression.tests.map { compiler.place(of: $0) }
+            return CompiledCondition(name: condition.name, tests: tests, problem: nil)
+        } catch {
+            return CompiledCondition(name: condition.name, tests: [], problem: "cannot be understood: \(error)")
+        }
+    }
+
+    mutating func parameters(_ template: Template) -> [CompiledParameter] {
+        template.allParameters.sorted { $0.key < $1.key }.map { key, parameter in
+            var values: [(condition: Int, value: CompiledParameter.Value)] = []
+            for (name, value) in parameter.conditionalValues {
+                guard let place = places[name] else { continue }
+                usedConditions.insert(place)
+                values.append((place, compiled(value)))
+            }
+            values.sort { $0.condition < $1.condition }
+            return CompiledParameter(
+                key: key, conditionalValues: values, defaultValue: parameter.defaultValue.map { compiled($0) })
+        }
+    }
+
+    private mutating func compiled(_ value: ParameterValue) -> CompiledParameter.Value {
+        switch value {
+        case .value(let text): return .text(text)
+        case .inAppDefault: return .nothing
+        case .personalization: return .skipped
+        case .rollout(let content):
+            managedValues.append(.rollout(ManagedValue.Rollout(content) { compiler.place(ofSeed: $0) }))
+        case .experiment(let content):
+            managedValues.append(.experiment(ManagedValue.Experiment(content) { compiler.place(ofSeed: $0) }))
+        }
+        return .managed(managedValues.count - 1)
+    }
+}

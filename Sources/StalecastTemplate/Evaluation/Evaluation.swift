@@ -1,0 +1,222 @@
+import Foundation
+import StalecastWire
+
+/// One evaluation of a template's tests for one context. Every test, attribute and percent bucket is worked out at
+/// most once, and only when asked for.
+struct Evaluation {
+    let compiler: TestCompiler
+    let context: EvaluationContext
+    /// When it is used up, tests that need more are false.
+    private(set) var budget: EvaluationBudget
+    private var results: [Result]
+    private var readings: [AttributeReading?]
+    private var buckets: [UInt32?]
+    private var matcher = PatternMatcher()
+    private let country: [UInt8]?
+    private let language: [UInt8]?
+    private let platform: ExactText?
+    private lazy var localNow: LocalNow? = context.timeZone.flatMap { LocalNow(context.now, zone: $0) }
+    private lazy var exactTexts: [CompiledTest.TextAttribute: ExactText] =
+        CompiledTest.TextAttribute.allCases.reduce(into: [:]) { texts, attribute in
+            texts[attribute] = text(of: attribute).map { ExactText($0) }
+        }
+    private lazy var audiences = Self.names(context.audiences)
+    private lazy var importedSegments = Self.names(context.importedSegments)
+
+    private enum Result: UInt8 {
+        case unknown
+        case isFalse
+        case isTrue
+    }
+
+    /// Characters of a text that regular expressions are tried on; a longer one matches none.
+    static let maxMatchedLength = 1000
+
+    init(_ compiler: TestCompiler, context: EvaluationContext, budget: EvaluationBudget = EvaluationBudget()) {
+        self.compiler = compiler
+        self.context = context
+        self.budget = budget
+        results = Array(repeating: .unknown, count: compiler.tests.count)
+        readings = Array(repeating: nil, count: compiler.attributes.count)
+        buckets = Array(repeating: nil, count: compiler.seeds.count)
+        country = context.countryCode.map(LanguageRange.normalized)
+        language = context.languageCode.map(LanguageRange.normalized)
+        platform = context.platform.map { ExactText($0) }
+    }
+
+    /// Whether the test at `place` is true.
+    mutating func holds(_ place: Int) -> Bool {
+        if results[place] != .unknown { return results[place] == .isTrue }
+        let isTrue = decides(compiler.tests[place])
+        results[place] = isTrue ? .isTrue : .isFalse
+        return isTrue
+    }
+
+    /// The instance's bucket for the seed at `place`; nil without an installation id.
+    mutating func bucket(_ place: Int) -> UInt32? {
+        guard let id = context.appInstanceID else { return nil }
+        if let bucket = buckets[place] { return bucket }
+        budget.spend(50 + (id.utf8.count + compiler.seeds[place].utf8.count) / 4)
+        let bucket = budget.isExhausted ? nil : RandomBucket.of(id, seed: compiler.seeds[place])
+        buckets[place] = bucket
+        return bucket
+    }
+
+    /// What the context says for the attribute at `place`.
+    mutating func reading(_ place: Int) -> AttributeReading {
+        if let reading = readings[place] { return reading }
+        let reading = AttributeReading(text(of: compiler.attributes[place]))
+        readings[place] = reading
+        return reading
+    }
+
+    private func text(of attribute: Attribute) -> String? {
+        switch attribute {
+        case .appVersion: context.appVersion
+        case .appBuild: context.appBuild
+        case .userProperty(let name): context.analyticsUserProperties[name]
+        case .customSignal(let name): context.customSignals[name]
+        }
+    }
+
+    private static func names(_ list: [String]?) -> Set<ExactText>? {
+        list.map { Set($0.map { ExactText($0) }) }
+    }
+}
+
+extension Evaluation {
+    private mutating func decides(_ test: CompiledTest) -> Bool {
+        switch test {
+        case .constant(let isTrue): return isTrue
+        case .impossible: return false
+        case .platform(let platforms, let isNegated):
+            return platform.map { platforms.contains($0) != isNegated } ?? false
+        case .text(let attribute, let texts, let isNegated):
+            return exactTexts[attribute].map { texts.contains($0) != isNegated } ?? false
+        case .country(let codes): return country.map(codes.contains) ?? false
+        case .language(let ranges): return language.map { tag in ranges.contains { $0.takes(tag) } } ?? false
+        case .attributeText(let place, let test): return decides(test, reading(place))
+        case .attributeNumber(let place, let comparison, let number):
+            return reading(place).number.map { comparison.holds($0, number) } ?? false
+        case .attributeVersion(let place, let comparison, let version, let maxSegments):
+            guard let found = reading(place).version, found.segmentCount <= maxSegments ?? .max else { return false }
+            return comparison.holds(found, version)
+        case .set(let attribute, let setOperator, let names): return decides(setOperator, attribute, names)
+        case .firstOpen(let comparison, let moment):
+            return context.firstOpenTime.map { comparison.holds($0, moment) } ?? false
+        case .now(let comparison, let moment): return comparison.holds(context.now, moment)
+        case .localNow(let comparison, let moment): return decides(comparison, moment)
+        case .percent(let seed, let range): return bucket(seed).map(range.contains) ?? false
+        }
+    }
+
+    /// The context's text for `attribute`.
+    func text(of attribute: CompiledTest.TextAttribute) -> String? {
+        switch attribute {
+        case .appID: context.appID
+        case .installation: context.appInstanceID
+        case .operatingSystemAndVersion: context.operatingSystemAndVersion
+        case .browserAndVersion: context.browserAndVersion
+        }
+    }
+
+    private mutating func decides(_ test: AttributeTest, _ reading: AttributeReading) -> Bool {
+        guard let text = reading.text else { return false }
+        switch test {
+        case .contains(let sought, let isNegated):
+            budget.spend(sought.count * (1 + text.bytes.count / 2))
+            if budget.isExhausted { return false }
+            return sought.contains { $0.isFound(in: text) } != isNegated
+        case .isOne(let texts, let trimming): return texts.contains(trimming ? reading.trimmed ?? text : text)
+        case .matches(let patterns):
+            guard let scalars = reading.scalars else { return false }
+            for pattern in patterns where matcher.finds(pattern, in: scalars, budget: &budget) == true { return true }
+            return false
+        }
+    }
+
+    private mutating func decides(
+        _ setOperator: SetOperator, _ attribute: CompiledTest.SetAttribute, _ names: [ExactText]
+    ) -> Bool {
+        guard let found = attribute == .audiences ? audiences : importedSegments else { return false }
+        return switch setOperator {
+        case .inAtLeastOne: names.contains(where: found.contains)
+        case .notInAtLeastOne: !names.allSatisfy(found.contains)
+        case .inAll: names.allSatisfy(found.contains)
+        case .notInAll: !names.contains(where: found.contains)
+        }
+    }
+
+    private mutating func decides(_ comparison: Comparison, _ moment: LocalMoment) -> Bool {
+        guard let localNow else { return false }
+        return localNow.decides(comparison, moment, budget: &budget)
+    }
+}
+
+/// One attribute of a context in all forms it is compared in.
+struct AttributeReading {
+    /// nil when the context does not say.
+    let text: ExactText?
+    /// Without blanks around it.
+    let trimmed: ExactText?
+    /// nil when the text is no number.
+    let number: Double?
+    /// nil when the text is no version.
+    let version: VersionNumbers?
+    /// For regular expressions; nil when the text is longer than ``Evaluation/maxMatchedLength``.
+    let scalars: [UInt32]?
+
+    init(_ text: String?) {
+        self.text = text.map { ExactText($0) }
+        trimmed = self.text?.trimmed
+        number = trimmed.flatMap { Self.number($0.bytes) }
+        version = text.flatMap { VersionNumbers($0) }
+        let isShort = text.map { $0.unicodeScalars.prefix(Evaluation.maxMatchedLength + 1).count } ?? 0
+        scalars = isShort <= Evaluation.maxMatchedLength ? text.map { $0.unicodeScalars.map(\.value) } : nil
+    }
+
+    /// Decimal, with or without exponent; no `inf`, `nan` or hexadecimal, no more than 64 characters.
+    private static func number(_ bytes: [UInt8]) -> Double? {
+        guard bytes.count <= 64, bytes.allSatisfy({ (0x30...0x39).contains($0) || "+-.eE".utf8.contains($0) }),
+            let number = Double(Substring(decoding: bytes, as: UTF8.self)), number.isFinite
+        else { return nil }
+        return number
+    }
+}
+
+/// The time of the fetch in the device's zone.
+struct LocalNow {
+    private let now: Timestamp
+    private let zone: TimeZone
+    /// As if the local time were UTC.
+    private let localSeconds: Int64
+
+    /// nil when there is no such zone.
+    init?(_ now: Timestamp, zone name: String) {
+        guard let zone = ZoneTable.zone(name) else { return nil }
+        self.now = now
+        self.zone = zone
+        let seconds = Double(now.microseconds) / 1_000_000
+        let offset = zone.secondsFromGMT(for: Date(timeIntervalSince1970: seconds))
+        localSeconds = Int64(seconds.rounded(.down)) + Int64(offset)
+    }
+
+    /// Further than two days apart no change of clocks matters, and the zone need not be asked (which is slow).
+    func decides(_ comparison: Comparison, _ moment: LocalMoment, budget: inout EvaluationBudget) -> Bool {
+        let distance = localSeconds - moment.secondsAsUTC
+        if abs(distance) > 2 * 86_400 { return comparison.holds(distance, 0) }
+        budget.spend(200)
+        return !budget.isExhausted && comparison.holds(now, moment.instant(in: zone))
+    }
+}
+
+extension PercentTest.Range {
+    /// Whether it takes in a bucket.
+    func contains(_ bucket: UInt32) -> Bool {
+        switch self {
+        case .atMost(let bound): bucket <= bound
+        case .above(let bound): bucket > bound
+        case .between(let lower, let upper): lower < bucket && bucket <= upper
+        }
+    }
+}

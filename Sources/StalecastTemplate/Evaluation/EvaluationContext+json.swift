@@ -1,0 +1,108 @@
+package import StalecastWire
+
+/// Why a context could not be read: which member, and what it should be.
+package struct EvaluationContextError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// As it was spelled, for example `custom_signals.city`; empty for the document as a whole.
+    package let field: String
+    /// A sentence without its full stop that names the field.
+    package let description: String
+
+    fileprivate init(_ field: String, expects what: String, not value: JSONValue) {
+        self.field = field.shown
+        description = "\(field.isEmpty ? "a context" : field.shown) must be \(what), not \(value.kind)"
+    }
+
+    fileprivate init(_ field: String, _ problem: String) {
+        self.field = field.shown
+        description = "\(field.shown) \(problem)"
+    }
+}
+
+extension EvaluationContext {
+    /// Reads a context as the body of a fetch spells it, members in camelCase or snake_case. Absent, null and, for
+    /// single values, empty texts mean "not said"; numbers and booleans count as their text. `now` (RFC 3339) is the
+    /// time of the fetch, by default the wall clock's. The token of a fetch body is passed over.
+    ///
+    /// - Throws: for a member of the wrong type, one that is no moment, one given in both spellings, and an unknown
+    ///   one, so that a misspelled name does not silently make conditions false.
+    package init(json: JSONValue) throws(EvaluationContextError) {
+        guard let object = json.object else { throw EvaluationContextError("", expects: "an object", not: json) }
+        self.init()
+        var seen: Set<String> = []
+        for (spelled, value) in object.members {
+            let name = spelled.camelCased
+            guard seen.insert(name).inserted else {
+                throw EvaluationContextError(spelled, "is there in two spellings")
+            }
+            if !value.isNull { try set(name, spelled, value) }
+        }
+    }
+
+    private mutating func set(
+        _ name: String, _ spelled: String, _ value: JSONValue
+    ) throws(EvaluationContextError) {
+        if let path = Self.texts[name] {
+            self[keyPath: path] = try Self.text(value, spelled).nonEmpty
+            return
+        }
+        switch name {
+        case "firstOpenTime": firstOpenTime = try Self.moment(value, spelled)
+        case "now": now = try Self.moment(value, spelled) ?? now
+        case "analyticsUserProperties": analyticsUserProperties = try Self.map(value, spelled)
+        case "customSignals": customSignals = try Self.map(value, spelled)
+        case "audiences": audiences = try Self.list(value, spelled)
+        case "importedSegments": importedSegments = try Self.list(value, spelled)
+        case "appInstanceIdToken": break
+        default: throw EvaluationContextError(spelled, "is not a member of a context")
+        }
+    }
+
+    private static var texts: [String: WritableKeyPath<Self, String?>] {
+        [
+            "appId": \.appID, "appInstanceId": \.appInstanceID, "countryCode": \.countryCode,
+            "languageCode": \.languageCode, "timeZone": \.timeZone, "platformVersion": \.platformVersion,
+            "appVersion": \.appVersion, "appBuild": \.appBuild, "packageName": \.packageName,
+            "sdkVersion": \.sdkVersion, "operatingSystemAndVersion": \.operatingSystemAndVersion,
+            "browserAndVersion": \.browserAndVersion,
+        ]
+    }
+
+    private static func text(_ value: JSONValue, _ field: String) throws(EvaluationContextError) -> String {
+        switch value {
+        case .string(let text), .number(let text): return text
+        case .bool(let flag): return flag ? "true" : "false"
+        case .null, .array, .object: throw EvaluationContextError(field, expects: "a text", not: value)
+        }
+    }
+
+    private static func moment(_ value: JSONValue, _ field: String) throws(EvaluationContextError) -> Timestamp? {
+        let text = try text(value, field)
+        if text.isEmpty { return nil }
+        guard let moment = Timestamp(text) else {
+            throw EvaluationContextError(field, "must be a moment such as 2026-03-01T09:00:00Z, not '\(text.shown)'")
+        }
+        return moment
+    }
+
+    private static func map(_ value: JSONValue, _ field: String) throws(EvaluationContextError) -> [String: String] {
+        guard let object = value.object else {
+            throw EvaluationContextError(field, expects: "an object of texts", not: value)
+        }
+        var map: [String: String] = [:]
+        for (name, value) in object.members where !value.isNull { map[name] = try text(value, "\(field).\(name)") }
+        return map
+    }
+
+    private static func list(_ value: JSONValue, _ field: String) throws(EvaluationContextError) -> [String] {
+        guard let elements = value.array else {
+            throw EvaluationContextError(field, expects: "a list of texts", not: value)
+        }
+        var list: [String] = []
+        for (index, element) in elements.enumerated() { list.append(try text(element, "\(field)[\(index)]")) }
+        return list
+    }
+}
+
+extension String {
+    fileprivate var nonEmpty: String? { isEmpty ? nil : self }
+}

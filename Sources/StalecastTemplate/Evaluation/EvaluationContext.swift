@@ -1,0 +1,68 @@
+package import StalecastWire
+
+/// What an app instance says of itself in a fetch: everything conditions look at. What it does not say is nil, and
+/// every test of it false.
+package struct EvaluationContext: Sendable, Hashable {
+    /// `1:<project number>:<android|ios|web>:<hex>`.
+    package var appID: String?
+    /// The Firebase installation id; percent buckets, rollouts and experiments are drawn from it.
+    package var appInstanceID: String?
+    /// ISO 3166-1 alpha-2 in either case.
+    package var countryCode: String?
+    /// An IETF tag, or as iOS spells it, `en_US`.
+    package var languageCode: String?
+    /// IANA's name.
+    package var timeZone: String?
+    /// The version of the operating system.
+    package var platformVersion: String?
+    package var appVersion: String?
+    package var appBuild: String?
+    package var packageName: String?
+    package var sdkVersion: String?
+    package var firstOpenTime: Timestamp?
+    /// Analytics user properties by name; an empty text is a value.
+    package var analyticsUserProperties: [String: String]
+    /// By name; an empty text is a value.
+    package var customSignals: [String: String]
+    /// The Analytics audiences the instance is in. No SDK sends them; nil is "not known", an empty list "in none".
+    package var audiences: [String]?
+    /// The imported segments the instance is in, like ``audiences``.
+    package var importedSegments: [String]?
+    /// For example `macOS-15`, web only. No SDK sends it.
+    package var operatingSystemAndVersion: String?
+    /// For example `Chrome-120`, web only. No SDK sends it.
+    package var browserAndVersion: String?
+    /// When the fetch takes place; default the wall clock's time.
+    package var now: Timestamp
+
+    package init(
+        appID: String? = nil, appInstanceID: String? = nil, countryCode: String? = nil, languageCode: String? = nil,
+        timeZone: String? = nil, platformVersion: String? = nil, appVersion: String? = nil, appBuild: String? = nil,
+        packageName: String? = nil, sdkVersion: String? = nil, firstOpenTime: Timestamp? = nil,
+        analyticsUserProperties: [String: String] = [:], customSignals: [String: String] = [:],
+        now: Timestamp = .now()
+    ) {
+        self.appID = appID
+        self.appInstanceID = appInstanceID
+        self.countryCode = countryCode
+        self.languageCode = languageCode
+        self.timeZone = timeZone
+        self.platformVersion = platformVersion
+        self.appVersion = appVersion
+        self.appBuild = appBuild
+        self.packageName = packageName
+        self.sdkVersion = sdkVersion
+        self.firstOpenTime = firstOpenTime
+        self.analyticsUserProperties = analyticsUserProperties
+        self.customSignals = customSignals
+        self.now = now
+    }
+
+    /// `ios`, `android` or `web`, as ``appID`` says; nil for anything else.
+    package var platform: String? {
+        guard let parts = appID?.split(separator: ":", omittingEmptySubsequences: false), parts.count == 4 else {
+            return nil
+        }
+        return ["ios", "android", "web"].first { parts[2].utf8.elementsEqual($0.utf8) }
+    }
+}

@@ -1,0 +1,161 @@
+/// Which characters (Unicode scalars) a place in a pattern takes.
+struct PatternScalarSet: Sendable, Hashable {
+    private(set) var ranges: [ClosedRange<UInt32>] = []
+    /// Sets within the set, for example `\D` or `\p{Lu}`.
+    private var parts: [Part] = []
+    var isNegated = false
+    /// Whether a letter stands for its other case too.
+    var foldsCase = false
+    /// The answers for ASCII, once ``prepare()`` was called.
+    private var lowBits: UInt64 = 0
+    private var highBits: UInt64 = 0
+
+    private enum Part: Sendable, Hashable {
+        case nested(PatternScalarSet)
+        /// A general category, by its one- or two-letter name.
+        case category(String)
+    }
+
+    init(_ ranges: [ClosedRange<UInt32>] = [], isNegated: Bool = false) {
+        self.ranges = ranges
+        self.isNegated = isNegated
+    }
+
+    mutating func insert(_ range: ClosedRange<UInt32>) { ranges.append(range) }
+    mutating func insert(_ set: PatternScalarSet) { parts.append(.nested(set)) }
+    mutating func insert(category: String) { parts.append(.category(category)) }
+
+    /// Works the answers for ASCII out; the set does not change after that.
+    mutating func prepare() {
+        for value in UInt32(0)..<64 where decides(value) { lowBits |= 1 << UInt64(value) }
+        for value in UInt32(64)..<128 where decides(value) { highBits |= 1 << UInt64(value - 64) }
+    }
+
+    /// Steps that asking for the scalar takes; only ASCII is answered from a table.
+    func cost(of value: UInt32) -> Int {
+        if value < 128 { return 1 }
+        return (1 + ranges.count / 4 + parts.count * 8) * (foldsCase ? 40 : 1)
+    }
+
+    /// Whether the set, prepared, has the scalar.
+    func contains(_ value: UInt32) -> Bool {
+        if value < 64 { return lowBits >> UInt64(value) & 1 == 1 }
+        if value < 128 { return highBits >> UInt64(value - 64) & 1 == 1 }
+        return decides(value)
+    }
+
+    /// Whether a range takes the scalar; for sets that are nothing but ranges.
+    func lists(ascii value: UInt32) -> Bool { ranges.contains { $0.contains(value) } }
+
+    private func decides(_ value: UInt32) -> Bool {
+        let isListed = foldsCase ? Self.variants(of: value).contains { lists($0) } : lists(value)
+        return isListed != isNegated
+    }
+
+    private func lists(_ value: UInt32) -> Bool {
+        ranges.contains { $0.contains(value) }
+            || parts.contains { part in
+                switch part {
+                case .nested(let set): set.decides(value)
+                case .category(let name): Self.category(of: value).hasPrefix(name)
+                }
+            }
+    }
+
+    /// The scalar in its other cases, itself first.
+    private static func variants(of value: UInt32) -> [UInt32] {
+        let lower = lowercase(value)
+        let upper = uppercase(value)
+        return [value, lower, upper, lowercase(upper), uppercase(lower)]
+    }
+
+    private static func lowercase(_ value: UInt32) -> UInt32 {
+        single(Unicode.Scalar(value)?.properties.lowercaseMapping, or: value)
+    }
+
+    private static func uppercase(_ value: UInt32) -> UInt32 {
+        single(Unicode.Scalar(value)?.properties.uppercaseMapping, or: value)
+    }
+
+    /// Simple folding only: what becomes two characters stays as it is.
+    private static func single(_ mapping: String?, or value: UInt32) -> UInt32 {
+        guard let scalars = mapping?.unicodeScalars, scalars.count == 1, let first = scalars.first else { return value }
+        return first.value
+    }
+}
+
+extension PatternScalarSet {
+    static let digits = PatternScalarSet([0x30...0x39])
+    static let blanks = PatternScalarSet([0x09...0x0A, 0x0C...0x0D, 0x20...0x20])
+    static let wordCharacters = PatternScalarSet([0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A])
+
+    var negated: PatternScalarSet {
+        var copy = self
+        copy.isNegated.toggle()
+        return copy
+    }
+
+    /// The classes of `[[:name:]]`; nil for other names.
+    static func posix(_ name: String) -> PatternScalarSet? {
+        let ranges: [ClosedRange<UInt32>]? =
+            switch name {
+            case "alnum": [0x30...0x39, 0x41...0x5A, 0x61...0x7A]
+            case "alpha": [0x41...0x5A, 0x61...0x7A]
+            case "ascii": [0x00...0x7F]
+            case "blank": [0x09...0x09, 0x20...0x20]
+            case "cntrl": [0x00...0x1F, 0x7F...0x7F]
+            case "digit": [0x30...0x39]
+            case "graph": [0x21...0x7E]
+            case "lower": [0x61...0x7A]
+            case "print": [0x20...0x7E]
+            case "punct": [0x21...0x2F, 0x3A...0x40, 0x5B...0x60, 0x7B...0x7E]
+            case "space": [0x09...0x0D, 0x20...0x20]
+            case "upper": [0x41...0x5A]
+            case "word": [0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A]
+            case "xdigit": [0x30...0x39, 0x41...0x46, 0x61...0x66]
+            default: nil
+            }
+        return ranges.map { PatternScalarSet($0) }
+    }
+
+    /// Names ``insert(category:)`` takes.
+    static let categories: Set<String> = [
+        "L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No", "P", "Pc", "Pd", "Ps", "Pe",
+        "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z", "Zs", "Zl", "Zp", "C", "Cc", "Cf", "Co",
+    ]
+
+    private static func category(of value: UInt32) -> String {
+        switch Unicode.Scalar(value)?.properties.generalCategory {
+        case .uppercaseLetter: "Lu"
+        case .lowercaseLetter: "Ll"
+        case .titlecaseLetter: "Lt"
+        case .modifierLetter: "Lm"
+        case .otherLetter: "Lo"
+        case .nonspacingMark: "Mn"
+        case .spacingMark: "Mc"
+        case .enclosingMark: "Me"
+        case .decimalNumber: "Nd"
+        case .letterNumber: "Nl"
+        case .otherNumber: "No"
+        case .connectorPunctuation: "Pc"
+        case .dashPunctuation: "Pd"
+        case .openPunctuation: "Ps"
+        case .closePunctuation: "Pe"
+        case .initialPunctuation: "Pi"
+        case .finalPunctuation: "Pf"
+        case .otherPunctuation: "Po"
+        case .mathSymbol: "Sm"
+        case .currencySymbol: "Sc"
+        case .modifierSymbol: "Sk"
+        case .otherSymbol: "So"
+        case .spaceSeparator: "Zs"
+        case .lineSeparator: "Zl"
+        case .paragraphSeparator: "Zp"
+        case .control: "Cc"
+        case .format: "Cf"
+        case .privateUse: "Co"
+        case .surrogate, .unassigned, nil: ""
+        @unknown default: ""
+        }
+    }
+}

@@ -1,0 +1,124 @@
+package import StalecastWire
+
+/// What instances with one outcome get from a version of a template.
+package struct ResolvedValues: Sendable, Hashable {
+    /// Sorted by key; an empty text is a value like any other.
+    package private(set) var entries: [Entry] = []
+    /// `{"rolloutId","variantId","affectedParameterKeys"}` for each rollout that applies to the instance; `variantId`
+    /// is `enabled` or `control`.
+    package private(set) var rolloutMetadata: [JSONValue] = []
+    /// For each experiment the instance takes part in, as SDKs expect it; ids begin with `_exp_`.
+    package private(set) var experimentDescriptions: [JSONValue] = []
+    /// Always empty: nobody but Firebase can personalize. Kept so that an answer can say so.
+    package let personalizationMetadata = JSONObject()
+
+    package struct Entry: Sendable, Hashable {
+        package let key: String
+        package let value: String
+    }
+
+    /// The members of a fetch answer: `entries`, `experimentDescriptions`, `rolloutMetadata`, the empty ones left out.
+    package var members: JSONObject {
+        var members = JSONObject()
+        if !entries.isEmpty {
+            members["entries"] = .object(entries.reduce(into: JSONObject()) { $0[$1.key] = .string($1.value) })
+        }
+        if !experimentDescriptions.isEmpty { members["experimentDescriptions"] = .array(experimentDescriptions) }
+        if !rolloutMetadata.isEmpty { members["rolloutMetadata"] = .array(rolloutMetadata) }
+        return members
+    }
+}
+
+extension CompiledTemplate {
+    /// What instances with this outcome, which ``outcome(for:)`` of the same template gave, get: for each parameter
+    /// the value of the first true condition that has one, else its default.
+    package func values(for outcome: ConditionOutcome) -> ResolvedValues {
+        var values = ResolvedValues()
+        var participation = Participation()
+        values.resolve(parameters, managedValues, outcome, &participation)
+        values.describe(participation)
+        return values
+    }
+}
+
+extension ResolvedValues {
+    fileprivate mutating func resolve(
+        _ parameters: [CompiledParameter], _ managedValues: [ManagedValue], _ outcome: ConditionOutcome,
+        _ participation: inout Participation
+    ) {
+        entries.reserveCapacity(parameters.count)
+        for parameter in parameters {
+            guard let text = Self.text(of: parameter, managedValues, outcome, &participation) else { continue }
+            entries.append(Entry(key: parameter.key, value: text))
+        }
+    }
+
+    private static func text(
+        of parameter: CompiledParameter, _ managedValues: [ManagedValue], _ outcome: ConditionOutcome,
+        _ participation: inout Participation
+    ) -> String? {
+        for value in parameter.candidates(outcome) {
+            switch value {
+            case .text(let text): return text
+            case .nothing: return nil
+            case .skipped: continue
+            case .managed(let place):
+                let choice = outcome.choice(place)
+                participation.note(managedValues[place], choice, parameter.key)
+                if let text = managedValues[place].text(choice) { return text }
+            }
+        }
+        return nil
+    }
+
+    fileprivate mutating func describe(_ participation: Participation) {
+        rolloutMetadata = participation.rollouts.sorted { $0.key < $1.key }.map { group, keys in
+            [
+                "rolloutId": .string(group.id), "variantId": .string(group.variant),
+                "affectedParameterKeys": .array(keys.map(JSONValue.string)),
+            ]
+        }
+        experimentDescriptions = participation.experiments.sorted { $0.key < $1.key }.map { group, keys in
+            [
+                "experimentId": .string(group.id), "variantId": .string(group.variant),
+                "experimentStartTime": .string(group.startTime), "triggerEvent": "",
+                "triggerTimeoutMillis": Self.halfYear, "timeToLiveMillis": Self.halfYear,
+                "affectedParameterKeys": .array(keys.map(JSONValue.string)),
+            ]
+        }
+    }
+
+    /// 180 days in milliseconds, Firebase's longest.
+    private static let halfYear: JSONValue = "15552000000"
+}
+
+/// Which rollouts and experiments apply to an instance, and to which parameters.
+private struct Participation {
+    private(set) var rollouts: [Group: [String]] = [:]
+    private(set) var experiments: [Group: [String]] = [:]
+
+    struct Group: Hashable, Comparable {
+        let id: String
+        let variant: String
+        var startTime = ""
+
+        static func < (a: Self, b: Self) -> Bool { (a.id, a.variant) < (b.id, b.variant) }
+    }
+
+    mutating func note(_ value: ManagedValue, _ choice: ManagedValue.Choice, _ key: String) {
+        switch value {
+        case .rollout(let rollout):
+            guard choice != 0 else { return }
+            let group = Group(id: rollout.id, variant: ManagedValue.Rollout.variantID(choice))
+            Self.add(key, to: &rollouts[group, default: []])
+        case .experiment(let experiment):
+            guard let variant = experiment.variant(choice) else { return }
+            let id = experiment.id.hasPrefix("_exp_") ? experiment.id : "_exp_\(experiment.id)"
+            let group = Group(id: id, variant: variant.id, startTime: experiment.startTime)
+            Self.add(key, to: &experiments[group, default: []])
+        }
+    }
+
+    /// Parameters come one after the other, each perhaps more than once.
+    private static func add(_ key: String, to keys: inout [String]) { if keys.last != key { keys.append(key) } }
+}

@@ -1,0 +1,130 @@
+package import StalecastWire
+
+/// A server template as Admin SDKs load it: conditions as trees they evaluate themselves.
+package enum ServerTemplate {
+    /// `{"parameters","conditions","version"}`. Parameters in groups stand among the others, since the SDKs know no
+    /// groups; values only Firebase could choose (rollouts and the like) are left out. A condition that cannot be
+    /// understood is false.
+    package static func json(_ template: Template, version: VersionMetadata) -> JSONValue {
+        [
+            "parameters": template.allParameters.sortedJSON { $0.serverJSON },
+            "conditions": .array(template.conditions.map(\.serverJSON)),
+            "version": version.json,
+        ]
+    }
+}
+
+extension TemplateParameter {
+    fileprivate var serverJSON: JSONValue {
+        var object = JSONObject()
+        object["defaultValue"] = defaultValue?.serverJSON
+        let values = conditionalValues.compactMapValues(\.serverJSON)
+        if !values.isEmpty { object["conditionalValues"] = values.sortedJSON { $0 } }
+        object["valueType"] = valueType.map { .string($0.rawValue) }
+        return .object(object)
+    }
+}
+
+extension ParameterValue {
+    fileprivate var serverJSON: JSONValue? {
+        switch self {
+        case .value, .inAppDefault: json
+        case .personalization, .rollout, .experiment: nil
+        }
+    }
+}
+
+extension TemplateCondition {
+    fileprivate var serverJSON: JSONValue { ["name": .string(name), "condition": tree] }
+
+    /// OR of one AND, the shape Firebase sends.
+    private var tree: JSONValue {
+        var atoms: [JSONValue]
+        do {
+            atoms = try ConditionExpression(parsing: expression, kind: .server).tests.map(\.serverJSON)
+        } catch {
+            // Stored under older rules; nobody may get its values by mistake.
+            atoms = [["false": [:]]]
+        }
+        return ["orCondition": ["conditions": [["andCondition": ["conditions": .array(atoms)]]]]]
+    }
+}
+
+extension ConditionTest {
+    fileprivate var serverJSON: JSONValue {
+        switch self {
+        case .constant(let isTrue): isTrue ? ["true": [:]] : ["false": [:]]
+        case .percent(let test): ["percent": test.serverJSON]
+        case .customSignal(let name, .compare(let comparison, let literal)):
+            Self.signal(name, "NUMERIC_\(comparison.serverName)", [literal.text])
+        case .customSignal(let name, .text(let textOperator, let values)):
+            Self.signal(name, textOperator.serverName, values)
+        case .customSignalVersion(let name, let comparison, let literal):
+            Self.signal(name, "SEMANTIC_VERSION_\(comparison.serverName)", [literal.withoutEmptySegments])
+        case .appID, .operatingSystem, .appVersion, .appBuild, .userProperty, .audiences, .importedSegments, .country,
+            .language, .installation, .firstOpen, .dateTime, .operatingSystemAndVersion, .browserAndVersion:
+            ["false": [:]]
+        }
+    }
+
+    private static func signal(_ name: String, _ operatorName: String, _ targets: [String]) -> JSONValue {
+        [
+            "customSignal": [
+                "customSignalOperator": .string(operatorName), "customSignalKey": .string(name),
+                "targetCustomSignalValues": .array(targets.map(JSONValue.string)),
+            ]
+        ]
+    }
+}
+
+extension PercentTest {
+    fileprivate var serverJSON: JSONValue {
+        var object = JSONObject()
+        switch range {
+        case .atMost(let bound):
+            object["percentOperator"] = "LESS_OR_EQUAL"
+            object["microPercent"] = .int(bound)
+        case .above(let bound):
+            object["percentOperator"] = "GREATER_THAN"
+            object["microPercent"] = .int(bound)
+        case .between(let lower, let upper):
+            object["percentOperator"] = "BETWEEN"
+            object["microPercentRange"] = [
+                "microPercentLowerBound": .int(lower), "microPercentUpperBound": .int(upper),
+            ]
+        }
+        object["seed"] = .string(seed)
+        return .object(object)
+    }
+}
+
+extension Comparison {
+    fileprivate var serverName: String {
+        switch self {
+        case .less: "LESS_THAN"
+        case .lessOrEqual: "LESS_EQUAL"
+        case .equal: "EQUAL"
+        case .notEqual: "NOT_EQUAL"
+        case .greaterOrEqual: "GREATER_EQUAL"
+        case .greater: "GREATER_THAN"
+        }
+    }
+}
+
+extension TextOperator {
+    fileprivate var serverName: String {
+        switch self {
+        case .contains: "STRING_CONTAINS"
+        case .notContains: "STRING_DOES_NOT_CONTAIN"
+        case .exactlyMatches: "STRING_EXACTLY_MATCHES"
+        case .matches: "STRING_CONTAINS_REGEX"
+        }
+    }
+}
+
+extension VersionLiteral {
+    /// `1..2` as `1.0.2`: the SDKs refuse the first.
+    fileprivate var withoutEmptySegments: String {
+        segments.map { $0.isEmpty ? "0" : $0 }.joined(separator: ".")
+    }
+}

@@ -1,0 +1,155 @@
+import ArgumentParser
+import Foundation
+import StalecastTemplate
+import StalecastWire
+
+/// `stalecast evaluate`: which conditions of a template are true for an app instance, why, and what it gets.
+struct Evaluate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show which conditions of a template match an app instance, why, and what it gets.",
+        discussion: """
+            Works offline, from files. The context is what the body of a fetch says, as JSON in a file, on standard \
+            input (-) or on the command line; names in camelCase or snake_case, all optional. What is missing makes \
+            the conditions that ask for it false. now is the time of the fetch (default: this moment).
+
+            A context:
+              {"appId": "1:123456789012:ios:0a1b2c", "appInstanceId": "cAbCdEfGhIjKlMnOpQrStU",
+               "countryCode": "FR", "languageCode": "fr-FR", "timeZone": "Europe/Paris", "platformVersion": "18.1",
+               "appVersion": "2.1.0", "appBuild": "210", "packageName": "com.example.app", "sdkVersion": "12.2.0",
+               "firstOpenTime": "2026-01-05T10:00:00Z", "analyticsUserProperties": {"plan": "pro"},
+               "customSignals": {"city": "york"}, "audiences": ["Buyers"], "now": "2026-03-01T09:00:00Z"}
+
+            Examples:
+              stalecast evaluate --template samples/templates/demo.json --context context.json
+              stalecast evaluate --template t.json --context '{"countryCode": "FR"}' --json | jq .entries
+              stalecast evaluate --template t.json --contexts contexts.jsonl > results.jsonl
+            """)
+
+    @Option(help: ArgumentHelp("The template's file, or - for standard input.", valueName: "file"))
+    var template: String
+
+    @Option(help: ArgumentHelp("One context: a file, - for standard input, or JSON.", valueName: "file|json"))
+    var context: String?
+
+    @Option(help: ArgumentHelp("A file with one context per line; prints one JSON result per line.", valueName: "file"))
+    var contexts: String?
+
+    @Option(help: ArgumentHelp("firebase-server for a server template, else a client template.", valueName: "name"))
+    var namespace = "firebase"
+
+    @OptionGroup var outputOptions: OutputOptions
+
+    func validate() throws {
+        guard (context == nil) == (contexts == nil) else { return }
+        throw ValidationError("give either --context or --contexts")
+    }
+
+    func run() async throws {
+        let namespace = try namespaceOption()
+        let template = try TemplateFile(template).template(for: namespace)
+        let compiled = CompiledTemplate(template, kind: TemplateKind(namespace: namespace))
+        if let contexts { return try writeAll(compiled, contexts) }
+        let explanation = compiled.explain(try ContextText(context ?? "-").context())
+        let output = outputOptions.output
+        if output.isJSON { return try output.json(explanation.json) }
+        for line in EvaluationReport(explanation).lines(output.palette) { try output.line(line) }
+    }
+
+    private func namespaceOption() throws(CommandFailure) -> Namespace {
+        do {
+            return try Namespace(namespace)
+        } catch {
+            throw CommandFailure(.usage, error.description)
+        }
+    }
+
+    private func writeAll(_ compiled: CompiledTemplate, _ path: String) throws {
+        for (index, line) in try ContextText.lines(of: path).enumerated() {
+            let context = try ContextText(text: line, name: "\(path), line \(index + 1)").context()
+            try outputOptions.output.line(compiled.explain(context).json.text())
+        }
+    }
+}
+
+/// A context as JSON text.
+private struct ContextText {
+    let text: String
+    /// What error messages call it.
+    let name: String
+
+    init(text: String, name: String) {
+        self.text = text
+        self.name = name
+    }
+
+    /// JSON when it begins like an object, else a file's name or `-`.
+    init(_ argument: String) throws(CommandFailure) {
+        if argument.drop(while: \.isWhitespace).first == "{" {
+            self.init(text: argument, name: "the context")
+        } else {
+            self.init(text: try Self.read(argument), name: argument)
+        }
+    }
+
+    /// The lines of a file that are not blank.
+    static func lines(of path: String) throws(CommandFailure) -> [String] {
+        try read(path).split(whereSeparator: \.isNewline).map(String.init)
+    }
+
+    func context() throws(CommandFailure) -> EvaluationContext {
+        do {
+            return try EvaluationContext(json: try JSONValue.parse(text.utf8))
+        } catch let error as JSONError {
+            throw CommandFailure(.refused, "\(name) is not JSON: \(error)")
+        } catch {
+            throw CommandFailure(.refused, "\(name) is not a context: \(error)")
+        }
+    }
+
+    private static func read(_ path: String) throws(CommandFailure) -> String {
+        do {
+            let bytes =
+                try path == "-"
+                ? FileHandle.standardInput.readToEnd() ?? Data() : Data(contentsOf: URL(fileURLWithPath: path))
+            return String(decoding: bytes, as: UTF8.self)
+        } catch {
+            throw CommandFailure(.refused, "\(path) cannot be read (\(error.reason))")
+        }
+    }
+}
+
+/// An explanation as two tables for people.
+private struct EvaluationReport {
+    private let explanation: Explanation
+
+    init(_ explanation: Explanation) { self.explanation = explanation }
+
+    func lines(_ palette: Palette) -> [String] {
+        conditions(palette) + [""] + entries(palette) + managed
+    }
+
+    private func conditions(_ palette: Palette) -> [String] {
+        guard !explanation.conditions.isEmpty else { return ["no conditions"] }
+        var table = TextTable(.left("CONDITION"), .left("MATCHED"), .left("WHY"))
+        for condition in explanation.conditions {
+            table.add(condition.name, condition.isMatched ? "yes" : "no", condition.reason)
+        }
+        return table.lines(palette)
+    }
+
+    private func entries(_ palette: Palette) -> [String] {
+        guard !explanation.values.entries.isEmpty else { return ["no values"] }
+        var table = TextTable(.left("PARAMETER"), .left("VALUE"))
+        for entry in explanation.values.entries { table.add(entry.key, entry.value) }
+        return table.lines(palette)
+    }
+
+    private var managed: [String] {
+        let values = explanation.values
+        let lines = (values.rolloutMetadata + values.experimentDescriptions).map { item in
+            let id = item["rolloutId"]?.string ?? item["experimentId"]?.string ?? ""
+            return "\(id.printable): \((item["variantId"]?.string ?? "").printable)"
+        }
+        return lines.isEmpty ? [] : [""] + lines
+    }
+}

@@ -1,0 +1,124 @@
+import NIOCore
+import StalecastEdge
+import StalecastTemplate
+import StalecastWire
+import Testing
+
+@Suite struct FetchAnswerTests {
+    private static let scope = LiveEdge.scope
+    private static let projects = [
+        ServedTemplates.Project(id: scope.project, number: 4711, namespaces: [.firebase, .firebaseServer])
+    ]
+
+    private func served(_ versions: [[String: String]]) -> ServedTemplates {
+        let served = ServedTemplates(Self.projects)
+        for (position, values) in versions.enumerated() {
+            served.install(.of(values), .fetchable(VersionNumber(position + 1)))
+        }
+        return served
+    }
+
+    private func answer(
+        _ served: ServedTemplates, body: String = FetchBodies.js, ifNoneMatch: String? = nil
+    ) throws -> (json: JSONValue, etag: String) {
+        let scope = try served.scope("demo", "firebase")
+        let bytes = try scope.answer(Array(body.utf8), ifNoneMatch: ifNoneMatch, maxBodyBytes: 65_536)
+        let head = String(buffer: bytes.head)
+        let line = try #require(head.split(separator: "\r\n").first { $0.hasPrefix("ETag: ") })
+        return (try JSONValue.parse(bytes.body.readableBytesView), String(line.dropFirst(6)))
+    }
+
+    @Test func hashIsThatOfJava() {
+        #expect(JavaHash.of("{\"dog_type\":\"beagle\"}") == -2_039_110_429)
+        #expect(JavaHash.of("") == 0 && JavaHash.of("😀") == 0xD83D * 31 + 0xDE00)
+    }
+
+    @Test(arguments: FetchBodies.all) func anUpdateHasEverythingClientsNeed(body: String) throws {
+        let (json, etag) = try answer(served([["a": "1", "b": ""]]), body: body)
+        #expect(json["entries"] == ["a": "1", "b": ""])
+        #expect(json["state"] == "UPDATE" && json["templateVersion"] == "1")
+        #expect(json["personalizationMetadata"] == [:])
+        #expect(etag.wholeMatch(of: /etag-4711-firebase-fetch--?[0-9]+/) != nil)
+    }
+
+    @Test func aScopeWithoutVersionsHasNoTemplate() throws {
+        let (json, etag) = try answer(served([]))
+        #expect(json == ["state": "NO_TEMPLATE", "templateVersion": "0"])
+        #expect(etag.hasPrefix("etag-4711-firebase-fetch-"))
+    }
+
+    @Test func aTemplateWithNothingForTheInstanceIsAnEmptyConfig() throws {
+        let (json, _) = try answer(served([[:]]))
+        #expect(json == ["state": "EMPTY_CONFIG", "templateVersion": "1"])
+    }
+
+    @Test func anEqualETagIsNoChangeWhateverProxiesDidToIt() throws {
+        let served = served([["a": "1"]])
+        let etag = try answer(served).etag
+        for spelling in [etag, "\"\(etag)\"", "W/\"\(etag)\""] {
+            let second = try answer(served, ifNoneMatch: spelling)
+            #expect(second.json == ["state": "NO_CHANGE", "templateVersion": "1"] && second.etag == etag)
+        }
+        for other in ["*", "", "\"", "W/", etag + "1", "etag-4711-firebase-fetch-1"] {
+            #expect(try answer(served, ifNoneMatch: other).json["state"] == "UPDATE", "\(other)")
+        }
+    }
+
+    @Test func equalContentInANewVersionIsAnUpdate() throws {
+        let first = try answer(served([["a": "1"]]))
+        let second = try answer(served([["a": "1"], ["a": "1"]]), ifNoneMatch: first.etag)
+        #expect(second.json["state"] == "UPDATE" && second.json["templateVersion"] == "2")
+        #expect(second.etag != first.etag)
+    }
+
+    @Test func anInstalledVersionIsWhatTheNextFetchGets() throws {
+        let served = served([["a": "1"]])
+        _ = try answer(served)
+        served.install(.of(["a": "2"]), .fetchable(2))
+        #expect(try answer(served).json["entries"] == ["a": "2"])
+        #expect(served.renderings.count == 1, "the answers of the version before are gone")
+    }
+
+    @Test func oneOutcomeIsRenderedOnce() throws {
+        let served = served([["a": "1"]])
+        for body in FetchBodies.all { _ = try answer(served, body: body) }
+        #expect(served.renderings.count == 1)
+    }
+
+    @Test func instancesWithOneOutcomeShareARenderingAndOthersGetTheirOwn() throws {
+        let served = ServedTemplates(Self.projects)
+        var parameter = TemplateParameter(defaultValue: .value("other"))
+        parameter.conditionalValues = ["web": .value("web"), "ios": .inAppDefault]
+        let conditions = ["web", "ios"].map { TemplateCondition(name: $0, expression: "device.os == '\($0)'") }
+        served.install(Template(conditions: conditions, parameters: ["who": parameter]), .fetchable(1))
+        for _ in 0..<2 {
+            #expect(try answer(served, body: FetchBodies.js).json["entries"] == ["who": "web"])
+            #expect(try answer(served, body: FetchBodies.android).json["entries"] == ["who": "other"])
+            #expect(try answer(served, body: FetchBodies.cpp).json["entries"] == ["who": "other"])
+            #expect(try answer(served, body: FetchBodies.ios).json["state"] == "EMPTY_CONFIG")
+        }
+        #expect(served.renderings.count == 3)
+        #expect(try answer(served, body: FetchBodies.js).etag != answer(served, body: FetchBodies.android).etag)
+    }
+
+    @Test func projectsHaveTwoNamesAndServerTemplatesAreNotServed() throws {
+        let served = served([["a": "1"]])
+        #expect(try served.scope("4711", "firebase") === served.scope("demo", "firebase"))
+        #expect(served.scope(atPath: "/v1/projects/4711/namespaces/firebase:fetch") != nil)
+        for (project, namespace) in [("x", "firebase"), ("demo", "x"), ("demo", "firebase-server")] {
+            #expect(throws: Refusal.self) { try served.scope(project, namespace) }
+        }
+    }
+
+    @Test func pathsAreReadWithTheirVerbs() {
+        #expect(ProjectPath("/v1/projects/p/namespaces/n:fetch") == .fetch(project: "p", namespace: "n"))
+        #expect(ProjectPath("/v1/projects/p/namespaces/n%3Afetch") == .fetch(project: "p", namespace: "n"))
+        #expect(ProjectPath("/v1/projects/p/installations") == .createInstallation(project: "p"))
+        #expect(
+            ProjectPath("/v1/projects/p/installations/f/authTokens:generate")
+                == .generateToken(project: "p", fid: "f"))
+        for tail in ["p/namespaces/n", "/namespaces/n:fetch", "%/installations", "p/namespaces/n:fetch/x", "p"] {
+            #expect(ProjectPath("/v1/projects/\(tail)") == nil)
+        }
+    }
+}

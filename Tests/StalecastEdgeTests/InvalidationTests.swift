@@ -1,0 +1,108 @@
+import StalecastEdge
+import StalecastHub
+import StalecastWire
+import Testing
+
+/// Firebase's real-time stream, read as its SDKs read it, on both halves of Edge.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct InvalidationTests {
+    @Test(arguments: [true, false])
+    func aStreamBeginsWithAnEmptyLineAndTheNewestVersionForWhoIsBehind(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            live.publish()
+            live.publish()
+            let behind = try live.invalidations(known: "1")
+            try behind.read(untilText: "{\"latestTemplateVersionNumber\":\"2\"}\n\r\n")
+            let transcript = try behind.transcript()
+            #expect(transcript.head.contains("Content-Type: application/json\r\n"))
+            #expect(behind.text.contains("\r\n\r\n1\r\n\n\r\n"), "the first chunk is one line end")
+            let current = try live.invalidations(known: "2")
+            live.publish()
+            try current.read(untilText: "\"3\"}\n")
+            #expect(!current.text.contains("\"2\""))
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func aClientThatKnowsNothingIsToldAtOnce(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            live.publish()
+            for body in ["{}", "{project:'123456789012', namespace:'firebase', lastKnownVersionNumber:'0'}"] {
+                let client = try live.invalidations(body: body)
+                try client.read(untilText: "{\"latestTemplateVersionNumber\":\"1\"}")
+            }
+        }
+    }
+
+    /// The JS SDK takes one object of what one read returns and drops the rest; iOS looks at each read alone.
+    @Test(arguments: [true, false])
+    func messagesKeepADistanceAndEndAtTheNewest(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            let client = try live.invalidations(known: "0")
+            for _ in 0..<200 { live.publish() }
+            try client.read(untilText: "\"200\"}\n")
+            let lines = client.text.split(separator: "\n").filter { $0.hasPrefix("{") }
+            #expect(lines.count <= 3, "200 publishes within a moment are one or two messages")
+            #expect(Set(lines).count == lines.count, "no version twice on one connection")
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func silentStreamsGetEmptyLinesAndNoDataMessages(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine, { $0.heartbeat = .milliseconds(300) }) { live in
+            let client = try live.invalidations(known: "0")
+            let condition = try TopicCondition(parsing: "!('pay' in topics)")
+            live.hub.send(DataMessage(target: .condition(condition), data: ["a": "b"]))
+            try client.read { $0.text.components(of: "1\r\n\n\r\n") >= 4 }
+            #expect(!client.text.contains("{"))
+        }
+    }
+
+    @Test func aPromotedStreamIsTheEngines() async throws {
+        try await LiveEdge.with(engine: true) { live in
+            let client = try live.invalidations(known: "0")
+            try await live.wait { $0.streams == 1 && $0.handedOver == 1 }
+            #expect(await live.edge.presence().count(.ofScope(LiveEdge.scope), .firebase) == 1)
+            live.publish()
+            try client.read(untilText: "\"1\"}\n")
+            try await live.wait { $0.deliveries[.firebase] == 1 }
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func overTheCapTheDelayComesWithTheVersion(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine, { $0.maxConnections = 1 }) { live in
+            live.publish()
+            let held = try live.stream()
+            let refused = RawClient(port: live.port)
+            refused.postInvalidations("{}")
+            let answer = try refused.readToEnd()
+            #expect(answer.contains("{\"latestTemplateVersionNumber\":\"1\",\"retryIntervalSeconds\":"))
+            #expect(answer.hasSuffix("0\r\n\r\n"))
+            live.publish()
+            try held.read(untilVersion: 2)
+        }
+    }
+}
+
+extension RawClient {
+    func postInvalidations(_ body: String, project: String = "demo") {
+        send(
+            "POST /v1/projects/\(project)/namespaces/firebase:streamFetchInvalidations?key=k HTTP/1.1\r\nHost: x\r\n"
+                + "Content-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+                + body)
+    }
+}
+
+extension LiveEdge {
+    /// An open invalidation stream, by the project's number as iOS and Android ask.
+    func invalidations(known: String) throws -> RawClient {
+        try invalidations(body: "{\"lastKnownVersionNumber\":\"\(known)\",\"namespace\":\"firebase\"}")
+    }
+
+    func invalidations(body: String) throws -> RawClient {
+        let client = RawClient(port: port)
+        client.postInvalidations(body, project: "123456789012")
+        try client.read(untilText: "\r\n\r\n1\r\n\n\r\n")
+        return client
+    }
+}
