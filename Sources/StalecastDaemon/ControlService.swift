@@ -1,3 +1,4 @@
+import CEpoll
 import Foundation
 import Logging
 import NIOCore
@@ -34,7 +35,9 @@ struct ControlService: Service {
         settings.staleETagStatus = configuration.control.staleETagStatus == .conflict ? .conflict : .badRequest
         settings.maxTemplateBytes = configuration.control.maxTemplateBytes
         settings.metricsWithoutToken = configuration.control.metricsWithoutToken
-        settings.connections.maxConnections = configuration.control.maxConnections
+        // Idle strangers must leave descriptors for the rest of the daemon.
+        let room = Int(stalecast_raise_descriptor_limit() / 4)
+        settings.connections.maxConnections = min(configuration.control.maxConnections, room)
         server = ControlServer(
             Self.dependencies(parts, configuration, token), configuration: settings,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: logger,

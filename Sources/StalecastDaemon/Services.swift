@@ -27,8 +27,8 @@ struct ReadinessSwitch: Service {
     let started: Startup
 
     func run() async throws {
-        // As above: whatever the reason, the daemon is ending.
-        try? await gracefulShutdown()
+        let seconds = AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown()
+        for await _ in seconds { started.retry() }
         SystemdNotice.stopping.send()
         readiness.stop()
         started.withdraw()

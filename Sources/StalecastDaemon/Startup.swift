@@ -13,6 +13,7 @@ final class Startup: Sendable {
     private let configuration: Configuration
     private let logger: Logger
     private let ports = Mutex(Ports())
+    private let isUnwritten = Atomic(false)
 
     init(configuration: Configuration, logger: Logger) {
         self.configuration = configuration
@@ -25,17 +26,31 @@ final class Startup: Sendable {
     /// Nobody should look for this daemon any more.
     func withdraw() { endpoints(ports.withLock { $0 })?.remove() }
 
+    /// Writes `endpoints.json` if that failed before: the disk was full, perhaps.
+    func retry() {
+        guard isUnwritten.load(ordering: .relaxed), let endpoints = endpoints(ports.withLock { $0 }) else { return }
+        write(endpoints)
+    }
+
+    private func write(_ endpoints: Endpoints) {
+        do {
+            try endpoints.write()
+            isUnwritten.store(false, ordering: .relaxed)
+        } catch {
+            let isNews = !isUnwritten.exchange(true, ordering: .relaxed)
+            // A dead process's addresses would send the CLI astray.
+            endpoints.remove()
+            if isNews { logger.error("endpoints.json cannot be written yet", metadata: ["error": "\(error)"]) }
+        }
+    }
+
     private func note(_ change: (inout Ports) -> Void) {
         let ports = ports.withLock { ports in
             change(&ports)
             return ports
         }
         guard let endpoints = endpoints(ports) else { return }
-        do {
-            try endpoints.write()
-        } catch {
-            logger.error("endpoints.json cannot be written", metadata: ["error": "\(error)"])
-        }
+        write(endpoints)
         logger.info("listening", metadata: ["edge": "\(endpoints.edge)", "control": "\(endpoints.control)"])
         SystemdNotice.ready.send()
     }

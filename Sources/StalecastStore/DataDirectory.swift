@@ -37,7 +37,10 @@ struct DataDirectory: Sendable {
             }
             if errno == ENOENT {
                 try makeParents()
-                return try prepare()
+                // Where the parent exists and still nothing can be made (/proc), the second answer is the last.
+                guard mkdir(path, 0o700) == 0 else { throw SystemCallError("mkdir", path) }
+                try FileOperation.synchronize(FileOperation.parent(of: path))
+                return false
             }
             guard errno == EEXIST else { throw SystemCallError("mkdir", path) }
             return try tighten()

@@ -18,12 +18,12 @@ final class LiveEdge: Sendable {
 
     /// Runs `body` against Edge and stops it.
     static func with(
-        engine: Bool, threads: Int = 2, _ change: (inout EdgeSettings) -> Void = { _ in },
+        engine: Bool, threads: Int = 2, manyTopics: Int = 0, _ change: (inout EdgeSettings) -> Void = { _ in },
         _ body: (LiveEdge) async throws -> Void
     ) async throws {
         var settings = EdgeSettings()
         change(&settings)
-        let live = try await LiveEdge(engine: engine, threads: threads, settings)
+        let live = try await LiveEdge(engine: engine, threads: threads, manyTopics: manyTopics, settings)
         do { try await body(live) } catch {
             try await live.edge.stop()
             throw error
@@ -31,7 +31,7 @@ final class LiveEdge: Sendable {
         try await live.edge.stop()
     }
 
-    private init(engine: Bool, threads: Int, _ settings: EdgeSettings) async throws {
+    private init(engine: Bool, threads: Int, manyTopics: Int, _ settings: EdgeSettings) async throws {
         let bindings = [
             TopicBinding(name: .pushRC, scopes: [Self.scope]),
             TopicBinding(name: try TopicName("pay"), scopes: [Self.scope], keys: [try KeyPattern("pay_*")]),
@@ -40,7 +40,8 @@ final class LiveEdge: Sendable {
         ]
         let project = ServedTemplates.Project(
             id: Self.scope.project, number: 123_456_789_012, namespaces: [.firebase, .firebaseServer])
-        hub = Hub(board: TopicBoard(epoch: .random(), head: 0, bindings: bindings, changes: []))
+        let extra = try (0..<manyTopics).map { TopicBinding(name: try TopicName("t\($0)"), scopes: [Self.scope]) }
+        hub = Hub(board: TopicBoard(epoch: .random(), head: 0, bindings: bindings + extra, changes: []))
         var options = EdgeServer.Options()
         options.port = 0
         options.threads = threads

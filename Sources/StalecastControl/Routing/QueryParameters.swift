@@ -4,6 +4,8 @@ package import StalecastWire
 /// `$alt`, `alt`, `key`, `quotaUser` and the like. Of a name given twice the last one counts.
 package struct QueryParameters: Sendable {
     private var values: [String: String] = [:]
+    /// Given twice with different values.
+    private var contradictory: Set<String> = []
 
     package init(_ query: String = "") {
         for pair in query.split(separator: "&") {
@@ -11,7 +13,8 @@ package struct QueryParameters: Sendable {
             guard let name = PercentEncoding.decode(parts[0], plusIsBlank: true),
                 let value = PercentEncoding.decode(parts.count > 1 ? parts[1] : "", plusIsBlank: true)
             else { continue }
-            values[Self.camelCase(name)] = value
+            let key = Self.camelCase(name)
+            if let other = values.updateValue(value, forKey: key), other != value { contradictory.insert(key) }
         }
     }
 
@@ -21,9 +24,10 @@ package struct QueryParameters: Sendable {
         return value
     }
 
-    /// - Throws: 400 unless absent (`false`), `true` or `false`.
+    /// - Throws: 400 unless absent (`false`), `true` or `false`: who asks for a dry run and misspells it must not publish.
     package func flag(_ name: String) throws(GoogleError) -> Bool {
-        switch self[name]?.lowercased() {
+        if contradictory.contains(name) { throw .invalidArgument("\(name) is given twice, with different values") }
+        return switch values[name]?.lowercased() {
         case nil, "false", "0": false
         case "true", "1": true
         case .some: throw .invalidArgument("\(name) must be true or false")
@@ -32,7 +36,7 @@ package struct QueryParameters: Sendable {
 
     /// - Throws: 400 when the parameter is there and is no integer.
     package func integer(_ name: String) throws(GoogleError) -> Int64? {
-        guard let text = self[name] else { return nil }
+        guard let text = values[name] else { return nil }
         guard let number = Int64(text) else { throw .invalidArgument("\(name) must be an integer") }
         return number
     }

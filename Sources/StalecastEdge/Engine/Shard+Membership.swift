@@ -74,6 +74,7 @@ extension Shard {
         let slot = slots[index]
         guard slot.pointee.phase != .free else { return }
         endSubscription(index)
+        if slot.pointee.phase == .answering { backlogs[index] = nil }
         wheel.remove(index, in: slots)
         close(slot.pointee.fd)
         ledger.leave(slot.pointee.address)

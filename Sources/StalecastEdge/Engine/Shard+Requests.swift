@@ -20,6 +20,10 @@ extension Shard {
             if isGone || events & EPOLLRDHUP.rawValue != 0 { return release(index, .peerClosed) }
             if events & EPOLLIN.rawValue != 0, !discardInput(index) { return release(index, .peerClosed) }
             if events & EPOLLOUT.rawValue != 0, slot.pointee.hasBacklog { drainBacklog(index) }
+        case .answering:
+            if isGone { return release(index, .peerClosed) }
+            if events & EPOLLIN.rawValue != 0 { slot.pointee.hasInput = true }
+            if events & EPOLLOUT.rawValue != 0 { continueAnswer(index) }
         case .poll:
             if isGone || events & EPOLLRDHUP.rawValue != 0 { return release(index, .peerClosed) }
             if events & EPOLLIN.rawValue != 0 { slot.pointee.hasInput = true }
@@ -45,7 +49,9 @@ extension Shard {
         guard count < peekBuffer.count,
             let request = Recogniser.recognise(bytes, maxTopics: settings.maxTopicsPerStream)
         else { return giveToFront(index) }
-        catchUp(with: request.resume)
+        guard catchUp(with: request.resume) else {
+            return postponed.append(.head(index, generation: slot.pointee.generation))
+        }
         guard let topics = resolve(request.topics) else { return giveToFront(index) }
         stalecast_discard(fd, count)
         begin(index, request, topics)
@@ -73,16 +79,20 @@ extension Shard {
 
     /// A client that comes from a shard that is a moment ahead is not from the future: wait for the hub's running
     /// announcement and take what it posted here.
-    private func catchUp(with point: ResumePoint) {
+    ///
+    /// - Returns: false when that cannot be done now, because events are being taken; try again after them.
+    private func catchUp(with point: ResumePoint) -> Bool {
         guard let cursor = point.cursor.flatMap({ Cursor($0) }), cursor.epoch == board.epoch,
-            cursor.sequence > board.headSequence
-        else { return }
-        if hub.headSequence > board.headSequence { takeInbox() }
+            cursor.sequence > board.headSequence, hub.headSequence > board.headSequence
+        else { return true }
+        if isTakingInbox { return false }
+        takeInbox()
+        return true
     }
 
     func adopt(_ adoption: Adoption) {
+        guard catchUp(with: adoption.request.resume) else { return postponed.append(.adoption(adoption)) }
         let index = claim(adoption.fd, adoption.address)
-        catchUp(with: adoption.request.resume)
         guard let topics = resolve(adoption.request.topics), draining == nil else { return release(index, .drain) }
         begin(index, adoption.request, topics)
     }
@@ -210,11 +220,39 @@ extension Shard {
             status: status, fields: PollDialect.etagField(board.head),
             cors: ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins), date: date.string(),
             keepAlive: keepAlive, isHTTP11: slot.pointee.isHTTP11, body: body)
-        let isWhole =
-            response.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
-            == response.count
-        guard isWhole else { return release(index, .writeStall) }
-        keepAlive ? awaitNextRequest(index) : release(index, nil)
+        slot.pointee.keepAlive = keepAlive
+        let sent = response.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
+        if sent == response.count { return answered(index) }
+        guard sent >= 0 || errno == EAGAIN else { return release(index, .peerClosed) }
+        backlogs[index] = Backlog(
+            bytes: Array(response.dropFirst(max(0, sent))), through: board.headSequence, progress: wheel.now)
+        slot.pointee.phase = .answering
+        awaitProgress(index)
+    }
+
+    private func answered(_ index: Int32) {
+        slots[index].pointee.keepAlive ? awaitNextRequest(index) : release(index, nil)
+    }
+
+    private func awaitProgress(_ index: Int32) {
+        wheel.remove(index, in: slots)
+        let limit = TimerWheel.ticks(settings.writeStallLimit.milliseconds)
+        wheel.insert(index, due: wheel.now + limit, in: slots)
+    }
+
+    /// The socket takes more of an answer that did not fit at once.
+    private func continueAnswer(_ index: Int32) {
+        guard var backlog = backlogs[index] else { return }
+        let sent = backlog.bytes.withUnsafeBytes {
+            stalecast_send(slots[index].pointee.fd, $0.baseAddress! + backlog.offset, backlog.count)
+        }
+        guard sent >= 0 || errno == EAGAIN else { return release(index, .peerClosed) }
+        backlog.offset += max(0, sent)
+        backlogs[index] = backlog
+        guard backlog.count == 0 else { return awaitProgress(index) }
+        backlogs[index] = nil
+        wheel.remove(index, in: slots)
+        answered(index)
     }
 
     private func awaitNextRequest(_ index: Int32) {

@@ -24,6 +24,7 @@ extension Shard {
         case .free, .doomed: return
         case .head: release(index, draining == nil ? headReason(index) : .drain)
         case .poll: answerEmpty(index)
+        case .answering: release(index, .writeStall)
         case .direct, .stream: streamTimerFired(index)
         }
     }
@@ -91,6 +92,7 @@ extension Shard {
             switch slots[index].pointee.phase {
             case .free, .doomed: continue
             case .head: release(index, .drain)
+            case .answering: slots[index].pointee.keepAlive = false
             case .poll, .direct, .stream:
                 let wait = Int.random(in: 0...max(1, milliseconds), using: &random)
                 slots[index].pointee.deadline = wheel.now + TimerWheel.ticks(wait)

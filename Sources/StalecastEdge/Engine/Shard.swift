@@ -10,6 +10,12 @@ import Synchronization
     import Musl
 #endif
 
+/// A request that came up while events were being taken and needs later ones.
+enum Postponed {
+    case adoption(Adoption)
+    case head(Int32, generation: UInt32)
+}
+
 /// Settings needed for each new stream, in whole milliseconds.
 struct Times {
     let heartbeat: Int
@@ -70,6 +76,9 @@ final class Shard: @unchecked Sendable {
     var out: [UInt8] = []
     var doomed: [(Int32, DropReason)] = []
     var draining: (done: @Sendable () -> Void, deadline: Tick)?
+    /// True while events are handled: who needs later ones must wait, or they would be applied before earlier ones.
+    private(set) var isTakingInbox = false
+    var postponed: [Postponed] = []
     let peekBuffer: UnsafeMutableBufferPointer<UInt8>
     /// When a hidden topic may have its next message, and what waits for that.
     var pacedUntil: [TopicIndex: Tick] = [:]
@@ -187,6 +196,8 @@ final class Shard: @unchecked Sendable {
 
     /// Handles everything posted so far, in order.
     func takeInbox() {
+        precondition(!isTakingInbox, "events are taken in order, never from within one")
+        isTakingInbox = true
         let events = inbox.withLock { inbox in
             defer { inbox = [] }
             return inbox
@@ -201,6 +212,23 @@ final class Shard: @unchecked Sendable {
             handle(event)
         }
         broadcastRun(&run)
+        isTakingInbox = false
+        resumePostponed()
+    }
+
+    /// What had to wait for the events that were being taken.
+    private func resumePostponed() {
+        let waiting = postponed
+        postponed = []
+        for item in waiting {
+            switch item {
+            case .adoption(let adoption): adopt(adoption)
+            case .head(let index, let generation):
+                if slots[index].pointee.generation == generation, slots[index].pointee.phase == .head {
+                    readHead(index)
+                }
+            }
+        }
     }
 
     /// Announcements that came while the shard was busy are one walk: newest wins.

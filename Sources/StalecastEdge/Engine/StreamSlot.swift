@@ -9,6 +9,8 @@ enum Phase: UInt8 {
     case stream
     /// A held long-poll.
     case poll
+    /// A poll whose answer did not fit into the socket at once.
+    case answering
     /// Dead, waiting for the end of the current walk to be released.
     case doomed
 }

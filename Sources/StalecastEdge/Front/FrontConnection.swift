@@ -32,7 +32,13 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
     private var isServing = false
     /// Nothing was received behind the request being served.
     private var isAlone = false
-    private static let maxQueuedParts = 64
+    /// The client does not read its answers: nothing more is read from it or served until it does.
+    private var isBlocked = false
+    /// Nothing follows what is being written.
+    private var closesWhenWritten = false
+    private var unwrittenBefore = 0
+    /// One read of the socket may hold that many parts of small requests; more is no client's way to ask.
+    private static let maxQueuedParts = 1024
 
     init(shard: FrontShard, budget: HeadBudget, peer: FrontPeer) {
         self.shard = shard
@@ -66,7 +72,8 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let part = unwrapInboundIn(data)
-        if isHolding || isServing || !queued.isEmpty {
+        if closesWhenWritten { return }
+        if isHolding || isServing || isBlocked || !queued.isEmpty {
             queued.append(part)
             if queued.count > Self.maxQueuedParts { close() }
         } else {
@@ -204,7 +211,7 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
         } else {
             send(Refusals.overloaded(cors: cors, retrySeconds: retry / 1000, date: date))
         }
-        close()
+        closeWhenWritten()
     }
 
     /// The newest version of the scope whose invalidation stream is asked for; nil for any other request.
@@ -220,6 +227,7 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
 
     /// Not HTTP, or not within the limits: an answer if none has begun, then the end of the connection.
     private func refuse(_ refusal: Refusal) {
+        if closesWhenWritten { return }
         if !isHolding {
             send(
                 ResponseHead.response(
@@ -227,7 +235,7 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
                     body: ResponseHead.error(refusal)))
         }
         shard.tally.drops[.badRequest, default: 0] += 1
-        close()
+        closeWhenWritten()
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -250,15 +258,47 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
 
     /// An answer was written: the connection waits for the next request, or ends.
     func finished(keepAlive: Bool) {
-        guard keepAlive else { return close() }
+        guard keepAlive else { return closeWhenWritten() }
         if case .closed = state { return }
         state = .waiting
+        guard isWritable else { return block() }
         arm(shard.settings.idleTimeout, .idle)
         resume()
     }
 
+    /// Answers wait in the channel: they must not pile up.
+    private func block() {
+        isBlocked = true
+        awaitWriting()
+        setReading(false)
+    }
+
+    private func setReading(_ on: Bool) {
+        // A channel that is being closed has no options any more; then nothing is read either.
+        try? context?.channel.syncOptions?.setOption(.autoRead, value: on)
+    }
+
+    /// Ends the connection when everything written so far has left.
+    func closeWhenWritten() {
+        guard !isWritable else { return close() }
+        if case .closed = state { return }
+        if case .holding(let subscriber) = state { subscriber.leave(.badRequest) }
+        state = .waiting
+        closesWhenWritten = true
+        queued = []
+        awaitWriting()
+    }
+
+    /// What the channel holds for a client that reads slowly; less of it each time means that it reads.
+    private var unwritten: Int { (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0 }
+
+    private func awaitWriting() {
+        unwrittenBefore = unwritten
+        arm(shard.settings.writeStallLimit, .writeStall)
+    }
+
     private func resume() {
-        while !queued.isEmpty, !isHolding, !isServing {
+        while !queued.isEmpty, !isHolding, !isServing, !isBlocked, !closesWhenWritten {
             if case .closed = state { return }
             take(queued.removeFirst())
         }
@@ -269,7 +309,14 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
     func drain() { if case .holding(let subscriber) = state { subscriber.end(.drain) } }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable, case .holding(let subscriber) = state { subscriber.becameWritable() }
+        guard context.channel.isWritable else { return }
+        if closesWhenWritten { return close() }
+        if case .holding(let subscriber) = state { return subscriber.becameWritable() }
+        guard isBlocked else { return }
+        isBlocked = false
+        setReading(true)
+        arm(shard.settings.idleTimeout, .idle)
+        resume()
     }
 
     private func arm(_ time: Duration, _ reason: DropReason) {
@@ -279,6 +326,7 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
     /// Closes the connection when its deadline has passed.
     func sweep(now: UInt64) {
         guard let deadline, deadline.at <= now else { return }
+        if deadline.reason == .writeStall, unwritten < unwrittenBefore { return awaitWriting() }
         self.deadline = nil
         shard.tally.drops[deadline.reason, default: 0] += 1
         close()

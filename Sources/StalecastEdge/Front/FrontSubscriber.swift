@@ -216,7 +216,7 @@ final class FrontSubscriber {
             connection.send(out)
         }
         leave(reason)
-        connection.close()
+        connection.closeWhenWritten()
     }
 
     /// Takes the subscriber out of the shard; nothing is written any more.

@@ -6,6 +6,8 @@ struct HTTPDate {
     private var text = ""
 
     mutating func string(now: Timestamp = .now()) -> String {
+        // A clock before 1970 is wrong anyway; it must not matter.
+        let now = max(now, Timestamp(microseconds: 0))
         let second = now.microseconds / 1_000_000
         if second != self.second {
             self.second = second
