@@ -50,6 +50,34 @@ let package = Package(
         .target(name: "StalecastHub", dependencies: ["StalecastWire"], swiftSettings: strict),
         .target(name: "CEpoll"),
         .target(name: "CZlib", linkerSettings: [.linkedLibrary("z")]),
+        .target(name: "CCurl", linkerSettings: [.linkedLibrary("curl")]),
+        .target(
+            name: "StalecastOutbound",
+            dependencies: [
+                "StalecastWire", "CCurl", "CEpoll",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict),
+        .target(
+            name: "StalecastWebhooks",
+            dependencies: [
+                "StalecastWire", "StalecastOutbound",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict),
+        .target(
+            name: "StalecastSources",
+            dependencies: [
+                "StalecastWire", "StalecastTemplate", "StalecastOutbound", "CEpoll",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Yams", package: "Yams"),
+            ],
+            swiftSettings: strict),
         .target(
             name: "StalecastEdge",
             dependencies: [
@@ -71,7 +99,7 @@ let package = Package(
             name: "StalecastDaemon",
             dependencies: [
                 "StalecastWire", "StalecastTemplate", "StalecastStore", "StalecastHub", "StalecastEdge",
-                "StalecastControl", "CEpoll",
+                "StalecastControl", "StalecastOutbound", "StalecastWebhooks", "StalecastSources", "CEpoll",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "Logging", package: "swift-log"),
@@ -84,7 +112,8 @@ let package = Package(
         .executableTarget(
             name: "stalecast",
             dependencies: [
-                "StalecastDaemon", "StalecastStore", "StalecastTemplate", "StalecastWire", "CEpoll",
+                "StalecastDaemon", "StalecastStore", "StalecastTemplate", "StalecastWebhooks", "StalecastWire",
+                "CEpoll",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -97,6 +126,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict),
+        .target(name: "StalecastTestServers", path: "Tests/StalecastTestServers", swiftSettings: strict),
         .testTarget(name: "StalecastWireTests", dependencies: ["StalecastWire"], swiftSettings: strict),
         .testTarget(
             name: "StalecastTemplateTests", dependencies: ["StalecastTemplate", "StalecastWire"],
@@ -125,6 +155,31 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Logging", package: "swift-log"),
             ] + nio,
+            swiftSettings: strict),
+        .testTarget(
+            name: "StalecastOutboundTests",
+            dependencies: [
+                "StalecastOutbound", "StalecastTestServers", "StalecastWire", "CCurl",
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "StalecastWebhooksTests",
+            dependencies: [
+                "StalecastWebhooks", "StalecastOutbound", "StalecastTestServers", "StalecastWire",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "StalecastSourcesTests",
+            dependencies: [
+                "StalecastSources", "StalecastOutbound", "StalecastTemplate", "StalecastTestServers", "StalecastWire",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: strict),
         .testTarget(name: "StalecastLoadTests", dependencies: ["stalecast"], swiftSettings: strict),
         .testTarget(

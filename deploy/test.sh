@@ -65,10 +65,10 @@ swift test -c release --skip-build ${only:+--filter "$only"} || failed+=('swift 
 # Release, because only there the compiler inlines Mutex so that the thread sanitizer sees its atomics.
 sanitize() {
     local kind=$1 scratch=.build-$1
-    begin "swift test --sanitize=$kind (Edge, Hub)"
+    begin "swift test --sanitize=$kind (Edge, Hub, Outbound, Webhooks)"
     swift build -c release --sanitize="$kind" --scratch-path "$scratch" --build-tests &&
         swift test -c release --sanitize="$kind" --scratch-path "$scratch" --skip-build \
-            --filter 'StalecastEdgeTests|StalecastHubTests' || failed+=("$kind sanitizer")
+            --filter 'StalecastEdgeTests|StalecastHubTests|StalecastOutboundTests|StalecastWebhooksTests' || failed+=("$kind sanitizer")
 }
 if ((long)); then
     export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/thread-sanitizer.supp" ASAN_OPTIONS=detect_leaks=0

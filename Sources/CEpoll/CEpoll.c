@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "CEpoll.h"
 
+#include <poll.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -137,3 +138,11 @@ static uint64_t nanoseconds(clockid_t clock) {
 uint64_t stalecast_thread_cpu_ns(void) { return nanoseconds(CLOCK_THREAD_CPUTIME_ID); }
 uint64_t stalecast_process_cpu_ns(void) { return nanoseconds(CLOCK_PROCESS_CPUTIME_ID); }
 uint64_t stalecast_monotonic_ns(void) { return nanoseconds(CLOCK_MONOTONIC); }
+
+void stalecast_wait_until(int fd, uint64_t monotonic_ns) {
+  uint64_t now = stalecast_monotonic_ns();
+  uint64_t left = monotonic_ns > now ? monotonic_ns - now : 0;
+  struct timespec limit = {.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+  struct pollfd input = {.fd = fd, .events = POLLIN};
+  ppoll(&input, 1, &limit, NULL);
+}

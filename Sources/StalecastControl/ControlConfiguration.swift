@@ -11,6 +11,8 @@ package struct ControlConfiguration: Sendable {
     /// True serves `/metrics` to callers without a token. Default false.
     package var metricsWithoutToken = false
     package var connections = ConnectionLimits()
+    /// The daemon's, for `/openapi.json`.
+    package var version = "0"
 
     package init(host: String = "127.0.0.1", port: Int = 0) {
         self.host = host

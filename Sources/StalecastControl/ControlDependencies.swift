@@ -20,6 +20,12 @@ package struct ControlDependencies: Sendable {
     package var status: @Sendable () async -> JSONValue
     /// Why the daemon is not ready, sentences without secrets; empty when it is.
     package var readiness: @Sendable () async -> [String]
+    /// Registered URLs and what is sent to them. Default: there are none to be had.
+    package var webhooks: @Sendable (ProjectID, WebhookCommand) async throws(WebhookRefusal) -> JSONValue = {
+        _, _ throws(WebhookRefusal) in throw .unavailable("this daemon sends no webhooks")
+    }
+    /// Where inbound events go. Default: there is nothing to trigger.
+    package var triggers = TriggerDependencies.none
     /// Hears how each request ended, for metrics.
     package var observe: @Sendable (_ route: String, _ status: Int) -> Void
 

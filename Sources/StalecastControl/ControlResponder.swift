@@ -29,7 +29,11 @@ package struct ControlResponder: Sendable {
     private func authenticate(
         _ request: ControlRequest, for found: Result<Route, RouteError>
     ) throws(GoogleError) {
-        if case .success(let route) = found, !route.needsToken || isOpen(route) { return }
+        if case .success(let route) = found,
+            !route.needsToken || isOpen(route) || admitsTrigger(route, request)
+        {
+            return
+        }
         guard dependencies.token.admits(authorization: request.headers["authorization"]) else {
             throw GoogleError.unauthenticated.closing()
         }
@@ -53,6 +57,9 @@ package struct ControlResponder: Sendable {
         case .metrics: Answer(contentType: Self.metricsType, body: Array(await dependencies.metrics().utf8))
         case .health: Answer(contentType: "text/plain; charset=utf-8", body: Array("ok\n".utf8))
         case .readiness: await readiness()
+        case .trigger(let project): try trigger(project, request, body)
+        case .webhook(let project, let route): try await webhooks(resolve(project), route, request, body)
+        case .openapi: Answer(ControlDocument.json(version: configuration.version))
         }
     }
 
@@ -82,7 +89,7 @@ package struct ControlResponder: Sendable {
 
     // MARK: Names in paths
 
-    private func resolve(_ project: String) throws(GoogleError) -> ProjectID {
+    func resolve(_ project: String) throws(GoogleError) -> ProjectID {
         if let id = dependencies.store.projects.resolve(project) { return id }
         let known = dependencies.store.projects.projects.map { "\($0.id) (\($0.number))" }.joined(separator: ", ")
         throw .notFound("Requested entity was not found: no such project here. Known projects: \(known).")

@@ -35,6 +35,7 @@ struct ControlService: Service {
         settings.staleETagStatus = configuration.control.staleETagStatus == .conflict ? .conflict : .badRequest
         settings.maxTemplateBytes = configuration.control.maxTemplateBytes
         settings.metricsWithoutToken = configuration.control.metricsWithoutToken
+        settings.version = DaemonVersion.text
         // Idle strangers must leave descriptors for the rest of the daemon.
         let room = Int(stalecast_raise_descriptor_limit() / 4)
         settings.connections.maxConnections = min(configuration.control.maxConnections, room)
@@ -73,6 +74,7 @@ struct ControlService: Service {
     private static func metrics(_ parts: DaemonParts) async -> String {
         var text = MetricsText()
         text.edge(parts.edge.tally, connections: parts.edge.connections, presence: await parts.edge.presence())
+        text.fetches(parts.edge.tally.fetches, renderings: parts.served.renderings)
         text.store(parts.store)
         text.process(startedAt: parts.startedAt, version: DaemonVersion.text)
         return text.text

@@ -21,6 +21,7 @@ struct DaemonParts: Sendable {
     let scopes: [Scope]
     let store: TemplateStore
     let hub: Hub
+    let served: ServedTemplates
     let edge: EdgeServer
     let readiness: Readiness
 }
@@ -61,7 +62,7 @@ package struct Daemon: Sendable {
             options: configuration.edgeOptions(), settings: configuration.edgeSettings, hub: hub, served: served,
             logger: logger)
         let parts = DaemonParts(
-            startedAt: .now(), scopes: configuration.scopes, store: store, hub: hub, edge: edge,
+            startedAt: .now(), scopes: configuration.scopes, store: store, hub: hub, served: served, edge: edge,
             readiness: Readiness(store: store, edge: edge))
         let started = Startup(configuration: configuration, logger: logger)
         let token = try TokenFile.load(directory: configuration.data, file: configuration.control.tokenFile)
@@ -107,7 +108,7 @@ package struct Daemon: Sendable {
         let projects = configuration.projects.map {
             ServedTemplates.Project(id: $0.id, number: UInt64($0.number), namespaces: $0.namespaces)
         }
-        let served = ServedTemplates(projects)
+        let served = ServedTemplates(projects, version: DaemonVersion.text)
         for scope in configuration.scopes {
             if let current = store.currentTemplates[scope] { served.install(current.template, current.change) }
         }

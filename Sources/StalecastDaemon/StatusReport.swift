@@ -25,6 +25,7 @@ struct StatusReport {
                 "deliveries": .int(tally.deliveries.values.reduce(0, +)), "coalesced": .int(tally.coalesced),
                 "drops": drops(tally.drops), "refused": drops(tally.refused),
             ],
+            "fetch": fetches(tally.fetches),
             "store": [
                 "health": .string("\(daemon.store.health)"), "sequence": .string(String(daemon.store.head())),
                 "published": .int(daemon.store.figures.published),

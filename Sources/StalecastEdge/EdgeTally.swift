@@ -18,6 +18,7 @@ package struct EdgeTally: Sendable {
     package var polls = 0
     package var stalled = 0
     package var publishToWritten = LatencyHistogram()
+    package var fetches = FetchTally()
 
     package init() {}
 
@@ -33,6 +34,7 @@ package struct EdgeTally: Sendable {
         polls += other.polls
         stalled += other.stalled
         publishToWritten.merge(other.publishToWritten)
+        fetches.merge(other.fetches)
     }
 }
 

@@ -67,6 +67,10 @@ package struct TopicName: Hashable, Sendable, CustomStringConvertible, Comparabl
     /// The topic every scope has unless configured otherwise; Firebase's guide uses this name.
     package static let pushRC = TopicName(known: "PUSH_RC")
 
+    /// The topic of messages about webhooks themselves (`webhook.disabled`, `webhook.recovered`), which no scope is
+    /// bound to: only webhooks hear it.
+    package static let webhookOperations = TopicName(known: "stalecast.webhooks")
+
     private init(known: String) { description = known }
 
     /// The name under which the Firebase invalidation streams of a scope are kept. No client can ask for it: it has

@@ -22,7 +22,7 @@ import Testing
         _ served: ServedTemplates, body: String = FetchBodies.js, ifNoneMatch: String? = nil
     ) throws -> (json: JSONValue, etag: String) {
         let scope = try served.scope("demo", "firebase")
-        let bytes = try scope.answer(Array(body.utf8), ifNoneMatch: ifNoneMatch, maxBodyBytes: 65_536)
+        let bytes = try scope.answer(Array(body.utf8), ifNoneMatch: ifNoneMatch, maxBodyBytes: 65_536).bytes
         let head = String(buffer: bytes.head)
         let line = try #require(head.split(separator: "\r\n").first { $0.hasPrefix("ETag: ") })
         return (try JSONValue.parse(bytes.body.readableBytesView), String(line.dropFirst(6)))

@@ -34,6 +34,10 @@ int stalecast_epoll_add_level(int epoll, int fd, uint64_t tag);
 int stalecast_epoll_remove(int epoll, int fd);
 uint64_t stalecast_event_tag(const struct epoll_event *event);
 
+// Waits until fd (an epoll) has input or the monotonic clock shows that time, to the accuracy of the kernel's timers:
+// epoll_wait knows whole milliseconds only.
+void stalecast_wait_until(int fd, uint64_t monotonic_ns);
+
 // A non-blocking eventfd, and its ring and drain.
 int stalecast_eventfd(void);
 void stalecast_ring(int fd);

@@ -7,6 +7,10 @@ package enum Route: Hashable, Sendable {
     case metrics
     case health
     case readiness
+    case openapi
+    /// An inbound event.
+    case trigger(project: String)
+    case webhook(project: String, WebhookRoute)
 
     /// What can be done with a scope's template.
     package enum TemplateAction: Hashable, Sendable {
@@ -24,7 +28,7 @@ package enum Route: Hashable, Sendable {
     /// True when only the bearer of the control token may have it. `/metrics` can be opened by configuration.
     package var needsToken: Bool {
         switch self {
-        case .template, .sendMessage, .topics, .status, .metrics: true
+        case .template, .sendMessage, .topics, .status, .metrics, .openapi, .trigger, .webhook: true
         case .health, .readiness: false
         }
     }
@@ -68,6 +72,9 @@ extension Route {
         case .metrics: "metrics"
         case .health: "health"
         case .readiness: "readiness"
+        case .openapi: "openapi"
+        case .trigger: "trigger"
+        case .webhook(_, let route): route.label
         }
     }
 }

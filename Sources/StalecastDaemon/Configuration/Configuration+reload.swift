@@ -20,10 +20,16 @@ extension Configuration {
         ConfigurationOption.all.filter { !$0.isEqual(old, self) }
     }
 
-    /// Topics over scopes that come into being only with the next start have to wait for it too.
+    /// Topics over scopes that come into being only with the next start have to wait for it too, and so have webhooks
+    /// of projects or topics that wait.
     private func appliesLive(_ option: ConfigurationOption, over old: Configuration) -> Bool {
         if option.needsRestart { return false }
-        if option.path != ConfigurationOption.topics.path { return true }
-        return topics.allSatisfy { Set($0.scopes).isSubset(of: old.scopes) }
+        let topicsApply = topics.allSatisfy { Set($0.scopes).isSubset(of: old.scopes) }
+        switch option.path {
+        case ConfigurationOption.topics.path: return topicsApply
+        case ConfigurationOption.receiversPath:
+            return topicsApply && Set(webhooks.receivers.map(\.project)).isSubset(of: old.projects.map(\.id))
+        default: return true
+        }
     }
 }

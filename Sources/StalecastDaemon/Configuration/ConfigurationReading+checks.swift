@@ -8,6 +8,7 @@ extension ConfigurationReading {
         checkOrigins()
         checkPollWaits()
         checkTopicScopes()
+        checkReceivers()
     }
 
     private mutating func checkPorts() {
@@ -55,7 +56,7 @@ extension ConfigurationReading {
         }
     }
 
-    private func sound(_ paths: String...) -> Bool { refused.isDisjoint(with: paths) }
+    func sound(_ paths: String...) -> Bool { refused.isDisjoint(with: paths) }
 
     /// The first of `paths` that was set at all; the first if none was.
     private func latest(_ paths: String...) -> String { paths.first { origins[$0] != nil } ?? paths[0] }

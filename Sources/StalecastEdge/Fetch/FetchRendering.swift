@@ -21,8 +21,10 @@ package struct FetchRendering: Sendable {
         let number = JSONValue.string(String(version))
         let hash = JavaHash.of(content.canonicalText(version: number))
         etag = "etag-\(projectNumber)-\(scope.namespace)-fetch-\(hash)"
-        update = FetchBytes(body: .object(content.body(version: number)), etag: etag)
-        unchanged = FetchBytes(body: ["state": "NO_CHANGE", "templateVersion": number], etag: etag)
+        update = FetchBytes(body: .object(content.body(version: number)), state: content.state, etag: etag)
+        unchanged = FetchBytes(
+            body: ["state": .string(FetchContent.State.noChange.rawValue), "templateVersion": number],
+            state: .noChange, etag: etag)
     }
 }
 
@@ -32,10 +34,22 @@ package struct FetchContent {
     /// Without the empty ones, by their names on the wire.
     var members: JSONObject
 
-    enum State: String {
+    /// Raw values are on the wire.
+    package enum State: String, Sendable, CaseIterable {
         case update = "UPDATE"
+        case noChange = "NO_CHANGE"
         case noTemplate = "NO_TEMPLATE"
         case emptyConfig = "EMPTY_CONFIG"
+
+        /// Its place among all.
+        var index: Int {
+            switch self {
+            case .update: 0
+            case .noChange: 1
+            case .noTemplate: 2
+            case .emptyConfig: 3
+            }
+        }
     }
 
     static let noTemplate = FetchContent(state: .noTemplate, members: [:])
@@ -72,10 +86,13 @@ package struct FetchBytes: Sendable {
     /// Status line and whole header lines, open for more lines.
     package let head: ByteBuffer
     package let body: ByteBuffer
+    /// What the body says.
+    package let state: FetchContent.State
 
     var byteCount: Int { head.readableBytes + body.readableBytes }
 
-    init(body json: JSONValue, etag: String) {
+    init(body json: JSONValue, state: FetchContent.State, etag: String) {
+        self.state = state
         body = ByteBuffer(bytes: json.encoded(JSONStyle(asciiOnly: false)))
         head = ByteBuffer(
             string: """

@@ -1,3 +1,4 @@
+import CEpoll
 import StalecastTemplate
 import StalecastWire
 import Synchronization
@@ -33,25 +34,28 @@ package final class FetchScope: Sendable {
         current.withLock { $0 = version }
     }
 
-    /// The finished answer to an instance.
-    func rendering(for context: EvaluationContext) -> FetchRendering {
-        guard let version = current.withLock({ $0 }) else { return withoutTemplate }
+    /// The finished answer to an instance, and the seconds it took to render it; nil when it was there.
+    func rendering(for context: EvaluationContext) -> (FetchRendering, seconds: Double?) {
+        guard let version = current.withLock({ $0 }) else { return (withoutTemplate, nil) }
         let outcome = version.template.outcome(for: context)
-        if let known = cache.rendering(of: outcome, in: scope, version.sequence) { return known }
+        if let known = cache.rendering(of: outcome, in: scope, version.sequence) { return (known, nil) }
+        let started = stalecast_monotonic_ns()
         let rendering = FetchRendering(
             FetchContent(members: version.template.values(for: outcome).members), version: version.number,
             scope: scope, projectNumber: projectNumber)
         cache.keep(rendering, of: outcome, in: scope, version.sequence)
-        return rendering
+        return (rendering, Double(stalecast_monotonic_ns() &- started) / 1e9)
     }
 
     /// What answers a body: the changed config, or "no change" when `ifNoneMatch` names what would be sent.
     ///
     /// - Throws: 400 and 413 for a body that cannot be understood.
-    package func answer(_ body: [UInt8], ifNoneMatch: String?, maxBodyBytes: Int) throws(Refusal) -> FetchBytes {
+    package func answer(_ body: [UInt8], ifNoneMatch: String?, maxBodyBytes: Int) throws(Refusal) -> FetchAnswer {
         let context = try FetchRequest.context(try RequestBody.object(body, cap: maxBodyBytes), at: .now())
-        let rendering = rendering(for: context)
-        return Self.holds(ifNoneMatch, rendering.etag) ? rendering.unchanged : rendering.update
+        let (rendering, seconds) = rendering(for: context)
+        return FetchAnswer(
+            bytes: Self.holds(ifNoneMatch, rendering.etag) ? rendering.unchanged : rendering.update,
+            dialect: FetchDialect(appID: context.appID ?? ""), renderingSeconds: seconds)
     }
 
     /// Whether `If-None-Match` is this ETag; proxies may have added quotes or `W/`. `*` is "nothing" to Firebase.

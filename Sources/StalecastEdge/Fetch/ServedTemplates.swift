@@ -22,10 +22,15 @@ package final class ServedTemplates: Sendable {
     /// Scopes by the path of their fetch as clients spell it, with the project's id and with its number.
     private let paths: [Substring: FetchScope]
     private let cache: FetchScope.Cache
+    /// `/openapi.json` of Edge.
+    let document: [UInt8]
 
-    /// - Parameter projects: all there are; a scope outside them is unknown. Server templates are left out: they are
-    ///   for servers, which read them from the private listener.
-    package init(_ projects: [Project] = []) {
+    /// - Parameters:
+    ///   - projects: all there are; a scope outside them is unknown. Server templates are left out: they are for
+    ///     servers, which read them from the private listener.
+    ///   - version: the daemon's, for `/openapi.json`.
+    package init(_ projects: [Project] = [], version: String = "0") {
+        document = EdgeOperation.document(version: version).encoded(.pretty) + [0x0A]
         cache = FetchScope.Cache()
         var scopes: [Scope: FetchScope] = [:]
         var paths: [Substring: FetchScope] = [:]

@@ -112,12 +112,21 @@ final class FrontConnection: ChannelInboundHandler, @unchecked Sendable {
     private func route(_ request: FrontRequest) {
         guard case .waiting = state else { return }
         switch shard.router.route(request) {
-        case .respond(let response): respond(response, to: request)
-        case .fetched(let bytes): respond(bytes, to: request)
+        case .respond(let response):
+            count(response, to: request)
+            respond(response, to: request)
+        case .fetched(let answer):
+            shard.tally.fetches.count(answer)
+            respond(answer.bytes, to: request)
         case .subscribe(let subscription):
             if request.head.method == .HEAD { return respondToHead(of: subscription, request) }
             subscribe(subscription)
         }
+    }
+
+    private func count(_ response: FrontResponse, to request: FrontRequest) {
+        if let event = response.installation { shard.tally.fetches.count(event) }
+        if response.status >= 400, !request.mayBeStream { shard.tally.fetches.countRefusal(status: response.status) }
     }
 
     private func subscribe(_ request: StreamRequest) {

@@ -40,7 +40,7 @@ package struct FrontRequest {
 enum FrontOutcome {
     case respond(FrontResponse)
     /// An answer to `:fetch` whose bytes are shared.
-    case fetched(FetchBytes)
+    case fetched(FetchAnswer)
     case subscribe(StreamRequest)
 }
 
@@ -51,6 +51,8 @@ struct FrontResponse {
     /// Whole header lines ending in CRLF.
     var fields = ""
     var body: [UInt8] = []
+    /// What it did to an installation, for the tally.
+    var installation: FetchTally.InstallationEvent?
 
     static func refused(_ refusal: Refusal) -> FrontResponse {
         FrontResponse(status: refusal.status, body: ResponseHead.error(refusal))

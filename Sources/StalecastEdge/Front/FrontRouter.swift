@@ -37,13 +37,15 @@ struct FrontRouter {
         return response
     }
 
-    private static let methods: [String: [HTTPMethod]] = [
-        "/healthz": [.GET, .HEAD], "/v1/state": [.GET, .HEAD], "/v1/events": [.GET, .HEAD], "/v1/poll": [.GET, .HEAD],
-    ]
+    /// The paths without names in them; all are read only.
+    private static let methods: [String: [HTTPMethod]] = EdgeOperation.all.reduce(into: [:]) { methods, operation in
+        if operation.path.names.isEmpty { methods[operation.path.text] = [.GET, .HEAD] }
+    }
 
     private func serve(_ request: FrontRequest) throws(Refusal) -> FrontOutcome {
         switch request.path {
         case "/healthz": return .respond(FrontResponse(type: "text/plain", body: Array("ok\n".utf8)))
+        case "/openapi.json": return .respond(FrontResponse(body: served.document))
         case "/v1/state": return .respond(state(of: try subscription(.poll, request).topics))
         case "/v1/events": return .subscribe(try subscription(.events, request))
         default: return .subscribe(try subscription(.poll, request))
@@ -122,10 +124,11 @@ extension FrontRouter {
         case .createInstallation(let project): return .respond(try createInstallation(project, request))
         case .generateToken(let project, let fid):
             try checkInstallation(project, fid, request)
-            return .respond(FrontResponse(body: Installations.token().encoded(.pretty) + [0x0A]))
+            return .respond(
+                FrontResponse(body: Installations.token().encoded(.pretty) + [0x0A], installation: .token))
         case .deleteInstallation(let project, let fid):
             try checkInstallation(project, fid, request)
-            return .respond(FrontResponse(body: Array("{}\n".utf8)))
+            return .respond(FrontResponse(body: Array("{}\n".utf8), installation: .deleted))
         }
     }
 
@@ -141,7 +144,8 @@ extension FrontRouter {
         try checkKey(of: request)
         let number = try served.project(project).number
         let body = try RequestBody.object(request.body, cap: settings.maxBodyBytes)
-        return FrontResponse(body: Installations.create(body, projectNumber: number).encoded(.pretty) + [0x0A])
+        let installation = Installations.create(body, projectNumber: number)
+        return FrontResponse(body: installation.encoded(.pretty) + [0x0A], installation: .created)
     }
 
     private func checkInstallation(_ project: String, _ fid: String, _ request: FrontRequest) throws(Refusal) {

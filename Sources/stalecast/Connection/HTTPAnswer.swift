@@ -57,7 +57,9 @@ extension CommandFailure {
         case _ where mayHaveChanged:
             self.init(
                 .outcomeUnknown, "the connection to \(place) broke before the answer: \(error.reason)",
-                advice: "The change may have been made. `stalecast versions` shows it; look before you repeat it.")
+                advice:
+                    "The change may have been made. `stalecast versions` (or `stalecast webhooks list`) shows it; look before you "
+                    + "repeat it.")
         case .timedOut:
             self.init(.timedOut, "\(place) did not answer in time")
         default:

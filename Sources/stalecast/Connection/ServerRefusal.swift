@@ -69,7 +69,8 @@ struct ServerRefusal {
         case .versionMismatch:
             "Somebody published meanwhile. See what with `stalecast versions` and `stalecast diff`, then publish again."
         case .outcomeUnknown:
-            "The change may have been made. `stalecast versions` shows it; look before you repeat it."
+            "The change may have been made. `stalecast versions` (or `stalecast webhooks list`) shows it; look before you "
+                + "repeat it."
         default: nil
         }
     }

@@ -26,7 +26,14 @@ struct LoadPublisher: Sendable {
     func prepare(
         _ value: String, over latest: ServedTemplate
     ) throws(CommandFailure) -> @Sendable () async throws -> ServedTemplate {
-        let (api, body) = (api, body(value))
+        try prepare(template: body(value), over: latest)
+    }
+
+    /// Gets ready to publish `template` over `latest`, likewise.
+    func prepare(
+        template: JSONValue, over latest: ServedTemplate
+    ) throws(CommandFailure) -> @Sendable () async throws -> ServedTemplate {
+        let (api, body) = (api, template)
         guard let target else {
             return { try await api.put(body, ifMatch: latest.etag, validateOnly: false) }
         }

@@ -8,6 +8,8 @@ struct ServerProbe: Sendable {
         let cpuNs: UInt64
         /// Resident memory in bytes.
         let residentBytes: Int
+        /// The most it was since the process began, or since ``ServerProbe/forgetPeak()``.
+        let peakBytes: Int
 
         /// CPU time since `earlier`, in nanoseconds; threads that ended meanwhile do not count.
         func cpuNs(since earlier: Reading) -> UInt64 { cpuNs > earlier.cpuNs ? cpuNs - earlier.cpuNs : 0 }
@@ -36,14 +38,22 @@ struct ServerProbe: Sendable {
             let text = (try? String(contentsOfFile: "\(tasks)/\(thread)/schedstat", encoding: .utf8)) ?? ""
             cpuNs += text.split(separator: " ").first.flatMap { UInt64($0) } ?? 0
         }
-        guard cpuNs > 0, let resident = residentBytes else { return nil }
-        return Reading(cpuNs: cpuNs, residentBytes: resident)
+        guard cpuNs > 0, let status = try? String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8),
+            let resident = Self.bytes("VmRSS:", in: status), let peak = Self.bytes("VmHWM:", in: status)
+        else { return nil }
+        return Reading(cpuNs: cpuNs, residentBytes: resident, peakBytes: peak)
     }
 
-    private var residentBytes: Int? {
-        guard let status = try? String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8),
-            let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmRSS:") })
-        else { return nil }
+    /// Lets the peak begin anew at what is resident now; without effect on a process of somebody else.
+    func forgetPeak() {
+        guard let file = FileHandle(forWritingAtPath: "/proc/\(process)/clear_refs") else { return }
+        // Refused: the peak then is that since the process began, which is never less.
+        try? file.write(contentsOf: Data("5".utf8))
+        try? file.close()
+    }
+
+    private static func bytes(_ field: String, in status: String) -> Int? {
+        guard let line = status.split(separator: "\n").first(where: { $0.hasPrefix(field) }) else { return nil }
         return line.split { $0 == " " || $0 == "\t" }.dropFirst().first.flatMap { Int($0) }.map { $0 * 1024 }
     }
 }

@@ -1,0 +1,502 @@
+#define _GNU_SOURCE
+#include "CCurl.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+// Of the OpenSSL that libcurl brings; absent with another TLS library.
+static int (*session_reused)(const void *ssl);
+
+// Of a watched descriptor that libcurl has no use for at the moment; no flag of epoll's.
+static const uint32_t idle = 1u << 15;
+
+enum { max_head = 16 << 10, slack_after_limit = 64 << 10, kept_memory = 64 << 10 };
+
+static pthread_once_t prepared = PTHREAD_ONCE_INIT;
+static bool is_prepared;
+
+static void prepare(void) {
+  signal(SIGPIPE, SIG_IGN);
+  *(void **)&session_reused = dlsym(RTLD_DEFAULT, "SSL_session_reused");
+  is_prepared = curl_global_init(CURL_GLOBAL_ALL) == CURLE_OK;
+}
+
+bool stalecast_curl_prepare(void) {
+  pthread_once(&prepared, prepare);
+  return is_prepared;
+}
+
+static uint64_t monotonic_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+// MARK: - The multi handle
+
+// Room for `fd` in the table of what epoll watches; false when memory is short.
+static bool know(stalecast_curl *curl, int fd) {
+  if (fd < curl->watched_capacity) return true;
+  int capacity = curl->watched_capacity ? curl->watched_capacity : 64;
+  while (capacity <= fd) capacity *= 2;
+  uint32_t *watched = realloc(curl->watched, (size_t)capacity * sizeof *watched);
+  if (watched) curl->watched = watched;
+  bool *reached = realloc(curl->reached, (size_t)capacity * sizeof *reached);
+  if (reached) curl->reached = reached;
+  if (!watched || !reached) return false;
+  size_t added = (size_t)(capacity - curl->watched_capacity);
+  memset(watched + curl->watched_capacity, 0, added * sizeof *watched);
+  memset(reached + curl->watched_capacity, 0, added * sizeof *reached);
+  curl->watched_capacity = capacity;
+  return true;
+}
+
+static void unwatch(stalecast_curl *curl, int fd) {
+  if (fd >= curl->watched_capacity || !curl->watched[fd]) return;
+  curl->watched[fd] = 0;
+  epoll_ctl(curl->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+// A connection that goes back to the pool stays watched for input: its next request is likely to want the same, and
+// each change would cost a system call. Input that comes while it is idle takes it out, see stalecast_curl_socket.
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *known) {
+  (void)easy, (void)known;
+  stalecast_curl *curl = context;
+  if (!know(curl, fd)) return -1;
+  if (what == CURL_POLL_REMOVE) {
+    if (curl->watched[fd] & EPOLLOUT) unwatch(curl, fd);
+    if (curl->watched[fd]) curl->watched[fd] = EPOLLIN | idle;
+    return 0;
+  }
+  struct epoll_event event = {.data = {.fd = fd}};
+  if (what & CURL_POLL_IN) event.events |= EPOLLIN;
+  if (what & CURL_POLL_OUT) event.events |= EPOLLOUT;
+  uint32_t before = curl->watched[fd];
+  curl->watched[fd] = event.events;
+  if ((before & ~idle) == event.events) return 0;
+  return epoll_ctl(curl->epoll, before ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event);
+}
+
+static int on_timer(CURLM *multi, long milliseconds, void *context) {
+  (void)multi;
+  stalecast_curl *curl = context;
+  curl->deadline = milliseconds < 0 ? UINT64_MAX : monotonic_ns() + (uint64_t)milliseconds * 1000000u;
+  return 0;
+}
+
+static bool open_multi(stalecast_curl *curl) {
+  curl->deadline = UINT64_MAX;
+  curl->multi = curl_multi_init();
+  if (!curl->multi) return false;
+  curl_multi_setopt(curl->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+  curl_multi_setopt(curl->multi, CURLMOPT_SOCKETDATA, curl);
+  curl_multi_setopt(curl->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+  curl_multi_setopt(curl->multi, CURLMOPT_TIMERDATA, curl);
+  // Without it the pool is as small as the number of requests under way, and keep-alive ends when it is quiet.
+  curl_multi_setopt(curl->multi, CURLMOPT_MAXCONNECTS, curl->kept_connections);
+  // Requests that libcurl holds back for these never time out; the engine counts for itself.
+  curl_multi_setopt(curl->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 0L);
+  curl_multi_setopt(curl->multi, CURLMOPT_MAX_HOST_CONNECTIONS, 0L);
+  curl_multi_setopt(curl->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+  return true;
+}
+
+stalecast_curl *stalecast_curl_new(long kept_connections) {
+  stalecast_curl *curl = calloc(1, sizeof *curl);
+  if (!curl) return NULL;
+  curl->kept_connections = kept_connections;
+  curl->epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (curl->epoll < 0 || !open_multi(curl)) {
+    stalecast_curl_free(curl);
+    return NULL;
+  }
+  return curl;
+}
+
+bool stalecast_curl_renew(stalecast_curl *curl) {
+  curl_multi_cleanup(curl->multi);
+  return open_multi(curl);
+}
+
+void stalecast_curl_free(stalecast_curl *curl) {
+  if (curl->multi) curl_multi_cleanup(curl->multi);
+  if (curl->epoll >= 0) close(curl->epoll);
+  free(curl->watched);
+  free(curl->reached);
+  free(curl);
+}
+
+void stalecast_curl_time(stalecast_curl *curl) {
+  int running;
+  curl->deadline = UINT64_MAX;
+  curl_multi_socket_action(curl->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+}
+
+void stalecast_curl_socket(stalecast_curl *curl, int fd, uint32_t events) {
+  int running, mask = 0;
+  if (fd < curl->watched_capacity && curl->watched[fd] & idle) {
+    unwatch(curl, fd);
+    return;
+  }
+  if (events & (EPOLLIN | EPOLLRDHUP)) mask |= CURL_CSELECT_IN;
+  if (events & EPOLLOUT) mask |= CURL_CSELECT_OUT;
+  if (events & (EPOLLERR | EPOLLHUP)) mask |= CURL_CSELECT_ERR;
+  curl_multi_socket_action(curl->multi, fd, mask, &running);
+}
+
+bool stalecast_curl_add(stalecast_curl *curl, CURL *easy) {
+  return curl_multi_add_handle(curl->multi, easy) == CURLM_OK;
+}
+
+void stalecast_curl_remove(stalecast_curl *curl, CURL *easy) { curl_multi_remove_handle(curl->multi, easy); }
+
+CURL *stalecast_curl_next(stalecast_curl *curl, CURLcode *result) {
+  int left;
+  for (CURLMsg *message; (message = curl_multi_info_read(curl->multi, &left));) {
+    if (message->msg != CURLMSG_DONE) continue;
+    *result = message->data.result;
+    return message->easy_handle;
+  }
+  return NULL;
+}
+
+// MARK: - The guard
+
+static bool ask(stalecast_transfer *transfer, const struct sockaddr *address) {
+  if (!transfer->guard) return false;
+  if (address->sa_family == AF_INET) {
+    const struct sockaddr_in *four = (const struct sockaddr_in *)address;
+    return transfer->guard(transfer->context, (const uint8_t *)&four->sin_addr, 4, ntohs(four->sin_port));
+  }
+  if (address->sa_family == AF_INET6) {
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+    return transfer->guard(transfer->context, six->sin6_addr.s6_addr, 16, ntohs(six->sin6_port));
+  }
+  return false;
+}
+
+void stalecast_transfer_begin_lookup(stalecast_transfer *transfer) {
+  transfer->looking_up = true;
+  transfer->curl->lookups++;
+}
+
+void stalecast_transfer_end_lookup(stalecast_transfer *transfer) {
+  if (transfer->looking_up) transfer->curl->lookups--;
+  transfer->looking_up = false;
+}
+
+void stalecast_transfer_forget_peer(stalecast_transfer *transfer) { transfer->allowed_port = -1; }
+
+// Nothing has been sent yet; libcurl tries the host's next address when this one is refused.
+static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_sockaddr *address) {
+  stalecast_transfer *transfer = context;
+  stalecast_transfer_end_lookup(transfer);
+  if (purpose != CURLSOCKTYPE_IPCXN || !ask(transfer, &address->addr)) {
+    transfer->blocked = true;
+    return CURL_SOCKET_BAD;
+  }
+  transfer->opened = true;
+  int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  transfer->socket = fd;
+  if (fd < 0) return CURL_SOCKET_BAD;
+  transfer->curl->sockets++;
+  if (know(transfer->curl, fd)) transfer->curl->reached[fd] = false;
+  return fd;
+}
+
+// The connection outlives the easy handle that opened it, so the context is the multi handle's.
+static int on_close(void *context, curl_socket_t fd) {
+  stalecast_curl *curl = context;
+  curl->sockets--;
+  unwatch(curl, fd);
+  struct sockaddr_storage peer;
+  socklen_t length = sizeof peer;
+  if (know(curl, fd)) curl->reached[fd] = getpeername(fd, (struct sockaddr *)&peer, &length) == 0;
+  return close(fd);
+}
+
+// Whether a session was resumed can be asked only while the connection is there.
+static void count_handshake(stalecast_transfer *transfer) {
+  struct curl_tlssessioninfo *session = NULL;
+  if (curl_easy_getinfo(transfer->easy, CURLINFO_TLS_SSL_PTR, &session) != CURLE_OK || !session) return;
+  if (session->backend != CURLSSLBACKEND_OPENSSL || !session->internals) return;
+  transfer->curl->handshakes++;
+  if (session_reused && session_reused(session->internals) == 1) transfer->curl->resumed++;
+}
+
+// Also for pooled connections, which may have been opened under another policy.
+static int on_request(void *context, char *peer, char *own, int peer_port, int own_port) {
+  (void)own, (void)own_port;
+  stalecast_transfer *transfer = context;
+  stalecast_transfer_end_lookup(transfer);
+  if (transfer->opened) count_handshake(transfer);
+  transfer->connected = true;
+  if (transfer->allowed_port == peer_port && strcmp(transfer->allowed, peer) == 0) return CURL_PREREQFUNC_OK;
+  uint8_t bytes[16];
+  size_t length = inet_pton(AF_INET, peer, bytes) == 1 ? 4 : inet_pton(AF_INET6, peer, bytes) == 1 ? 16 : 0;
+  if (!length || !transfer->guard || !transfer->guard(transfer->context, bytes, length, peer_port)) {
+    transfer->blocked = true;
+    return CURL_PREREQFUNC_ABORT;
+  }
+  strncpy(transfer->allowed, peer, sizeof transfer->allowed - 1);
+  transfer->allowed_port = peer_port;
+  return CURL_PREREQFUNC_OK;
+}
+
+// libcurl reports its times of a connection only when TLS is established as well.
+bool stalecast_transfer_reached_peer(const stalecast_transfer *transfer) {
+  int fd = transfer->socket;
+  return transfer->opened && fd >= 0 && fd < transfer->curl->watched_capacity && transfer->curl->reached[fd];
+}
+
+// MARK: - The answer
+
+// Makes room for `more` bytes; false when memory is short.
+static bool grow(void **memory, size_t *capacity, size_t needed) {
+  if (needed <= *capacity) return true;
+  size_t larger = *capacity ? *capacity : 512;
+  while (larger < needed) larger *= 2;
+  void *moved = realloc(*memory, larger);
+  if (!moved) return false;
+  *memory = moved;
+  *capacity = larger;
+  return true;
+}
+
+// Of the head's first line, "HTTP/1.1 200 OK"; 0 when it has none.
+static int status_of(const stalecast_transfer *transfer) {
+  const char *blank = transfer->head_length ? memchr(transfer->head, ' ', transfer->head_length) : NULL;
+  if (!blank || transfer->head + transfer->head_length - blank < 4) return 0;
+  int status = 0;
+  for (int index = 1; index <= 3; index++) {
+    if (blank[index] < '0' || blank[index] > '9') return 0;
+    status = status * 10 + (blank[index] - '0');
+  }
+  return status;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t count, void *context) {
+  stalecast_transfer *transfer = context;
+  size_t length = size * count;
+  transfer->total += length;
+  if (transfer->on_bytes) {
+    int status = status_of(transfer);
+    if (status / 100 == 2) return transfer->on_bytes(transfer->context, status, (uint8_t *)bytes, length) ? length : 0;
+  }
+  size_t room = transfer->limit > transfer->kept ? transfer->limit - transfer->kept : 0;
+  size_t taken = length < room ? length : room;
+  if (taken && !grow((void **)&transfer->body, &transfer->capacity, transfer->kept + taken)) return 0;
+  if (taken) memcpy(transfer->body + transfer->kept, bytes, taken);
+  transfer->kept += taken;
+  if (transfer->total <= transfer->limit) return length;
+  if (transfer->fail_when_longer) {
+    transfer->too_large = true;
+    return 0;
+  }
+  if (transfer->total <= transfer->limit + slack_after_limit) return length;
+  transfer->cut = true;
+  return 0;
+}
+
+static size_t on_head(char *line, size_t size, size_t count, void *context) {
+  stalecast_transfer *transfer = context;
+  size_t length = size * count;
+  // Of an interim answer and its final one the latter counts.
+  if (length > 5 && memcmp(line, "HTTP/", 5) == 0) transfer->head_length = 0;
+  size_t whole = transfer->head_length + length;
+  if (whole > max_head) return length;
+  if (!grow((void **)&transfer->head, &transfer->head_capacity, whole)) return 0;
+  memcpy(transfer->head + transfer->head_length, line, length);
+  transfer->head_length = whole;
+  bool is_end = length <= 2 && (line[0] == '\r' || line[0] == '\n');
+  if (is_end && transfer->on_bytes) {
+    int status = status_of(transfer);
+    if (status / 100 == 2 && !transfer->on_bytes(transfer->context, status, NULL, 0)) return 0;
+  }
+  return length;
+}
+
+const char *stalecast_transfer_header(const stalecast_transfer *transfer, const char *name, size_t *length) {
+  size_t wanted = strlen(name);
+  const char *found = NULL, *end = transfer->head + transfer->head_length;
+  for (const char *line = transfer->head; line < end;) {
+    const char *stop = memchr(line, '\n', (size_t)(end - line));
+    if (!stop) stop = end;
+    if ((size_t)(stop - line) > wanted && line[wanted] == ':' && strncasecmp(line, name, wanted) == 0) {
+      const char *from = line + wanted + 1, *to = stop;
+      while (from < to && (*from == ' ' || *from == '\t')) from++;
+      while (to > from && (to[-1] == ' ' || to[-1] == '\t' || to[-1] == '\r')) to--;
+      found = from;
+      *length = (size_t)(to - from);
+    }
+    line = stop + 1;
+  }
+  return found;
+}
+
+void stalecast_transfer_reset(stalecast_transfer *transfer) {
+  if (transfer->capacity > kept_memory) {
+    free(transfer->body);
+    transfer->body = NULL;
+    transfer->capacity = 0;
+  }
+  transfer->kept = transfer->total = transfer->head_length = 0;
+  transfer->opened = transfer->connected = transfer->blocked = transfer->too_large = transfer->cut = false;
+  transfer->fail_when_longer = false;
+  transfer->socket = -1;
+  transfer->on_bytes = NULL;
+  transfer->error[0] = 0;
+}
+
+// MARK: - Easy handles
+
+CURL *stalecast_easy_new(stalecast_curl *curl, const char *ca_file) {
+  CURL *easy = curl_easy_init();
+  stalecast_transfer *transfer = calloc(1, sizeof *transfer);
+  if (!easy || !transfer) {
+    if (easy) curl_easy_cleanup(easy);
+    free(transfer);
+    return NULL;
+  }
+  transfer->curl = curl;
+  transfer->easy = easy;
+  transfer->allowed_port = -1;
+  curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  // Without it a request that times out while its name is looked up stops the whole loop until the lookup ends.
+  curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+  curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
+  // The empty text also keeps libcurl from reading http_proxy and its like.
+  curl_easy_setopt(easy, CURLOPT_PROXY, "");
+  curl_easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+  curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 60L);
+  curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, 55L);
+  curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN, 3600L);
+  curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+  curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 4096L);
+  curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 16384L);
+  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->error);
+  curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+  curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+  // With a directory of certificates compiled in, libcurl parses the bundle again for every handshake.
+  curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+  if (ca_file) curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file);
+  curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 3600L);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
+  curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+  curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, curl);
+  curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_request);
+  curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
+  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_head);
+  curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
+  return easy;
+}
+
+void stalecast_easy_free(CURL *easy) {
+  stalecast_transfer *transfer = stalecast_easy_transfer(easy);
+  curl_easy_cleanup(easy);
+  if (!transfer) return;
+  free(transfer->body);
+  free(transfer->head);
+  free(transfer);
+}
+
+stalecast_transfer *stalecast_easy_transfer(CURL *easy) {
+  char *transfer = NULL;
+  curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+  return (stalecast_transfer *)(void *)transfer;
+}
+
+CURLcode stalecast_easy_set_long(CURL *easy, CURLoption option, long value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+CURLcode stalecast_easy_set_off(CURL *easy, CURLoption option, curl_off_t value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+CURLcode stalecast_easy_set_text(CURL *easy, CURLoption option, const char *value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+CURLcode stalecast_easy_set_pointer(CURL *easy, CURLoption option, const void *value) {
+  return curl_easy_setopt(easy, option, value);
+}
+
+CURLcode stalecast_easy_set_blob(CURL *easy, CURLoption option, const void *bytes, size_t count) {
+  struct curl_blob blob = {.data = (void *)bytes, .len = count, .flags = CURL_BLOB_COPY};
+  return curl_easy_setopt(easy, option, bytes ? &blob : NULL);
+}
+
+CURLcode stalecast_easy_set_body(CURL *easy, const void *bytes, size_t count) {
+  CURLcode result = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)count);
+  return result == CURLE_OK ? curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, bytes) : result;
+}
+
+long stalecast_easy_long(CURL *easy, CURLINFO info) {
+  long value = 0;
+  curl_easy_getinfo(easy, info, &value);
+  return value;
+}
+
+int64_t stalecast_easy_time(CURL *easy, CURLINFO info) {
+  curl_off_t value = 0;
+  curl_easy_getinfo(easy, info, &value);
+  return value;
+}
+
+const char *stalecast_easy_text(CURL *easy, CURLINFO info) {
+  char *value = NULL;
+  curl_easy_getinfo(easy, info, &value);
+  return value ? value : "";
+}
+
+uint64_t stalecast_cpu_of_thread(unsigned long thread) {
+  clockid_t clock;
+  struct timespec used;
+  if (pthread_getcpuclockid((pthread_t)thread, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
+  return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+// MARK: - Headers
+
+struct curl_slist *stalecast_headers_new(const char *text, const uint32_t *ends, size_t count,
+                                         struct curl_slist *rest) {
+  if (!count) return rest;
+  size_t bytes = ends[count - 1] + count;
+  struct curl_slist *lines = malloc(count * sizeof *lines + bytes);
+  if (!lines) return NULL;
+  char *place = (char *)(lines + count);
+  uint32_t start = 0;
+  for (size_t index = 0; index < count; index++) {
+    size_t length = ends[index] - start;
+    memcpy(place, text + start, length);
+    place[length] = 0;
+    lines[index].data = place;
+    lines[index].next = index + 1 < count ? &lines[index + 1] : rest;
+    place += length + 1;
+    start = ends[index];
+  }
+  return lines;
+}
+
+void stalecast_headers_free(struct curl_slist *headers) { free(headers); }

@@ -1,0 +1,116 @@
+// libcurl for Swift: typed forms of its variadic calls, and the callbacks that run for every request, which are C
+// so that nothing is allocated or counted per call. Written for 7.88.1, the version of Debian 12.
+#pragma once
+#include <curl/curl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Asked before a socket to `address` (4 or 16 bytes in network order, `length` of them) is opened, and before a
+// request goes out on a connection to it. `context` is what the transfer was given.
+typedef bool (*stalecast_guard)(void *context, const uint8_t *address, size_t length, int port);
+// Bytes of a streamed body, or with none the end of its head. False ends the transfer.
+typedef bool (*stalecast_bytes)(void *context, int status, const uint8_t *bytes, size_t count);
+
+// One multi handle with the epoll descriptor that its sockets are in.
+typedef struct {
+  CURLM *multi;
+  int epoll;
+  // What epoll watches each descriptor for; 0 for nothing.
+  uint32_t *watched;
+  int watched_capacity;
+  // Of each descriptor that was closed: whether its peer had accepted the connection.
+  bool *reached;
+  // When libcurl wants to be called, on the monotonic clock, in ns; UINT64_MAX for never.
+  uint64_t deadline;
+  // Transfers whose host name is being looked up, each of them with a thread of libcurl's.
+  int lookups;
+  // TLS handshakes, and those of them that resumed a session.
+  uint64_t handshakes, resumed;
+  // Open sockets, idle ones included.
+  int sockets;
+  long kept_connections;
+} stalecast_curl;
+
+// What the callbacks know of one transfer. Lives as long as its easy handle; the engine's thread alone touches it.
+typedef struct {
+  stalecast_curl *curl;
+  CURL *easy;
+  // Of the current request; unowned.
+  void *context;
+  stalecast_guard guard;
+  stalecast_bytes on_bytes;  // NULL keeps the body here instead, as for a stream whose status is not 2xx
+  // The body: at most `limit` bytes are kept, `total` counts all.
+  uint8_t *body;
+  size_t kept, capacity, limit, total;
+  bool fail_when_longer;
+  // The head of the final answer as it came, at most 16 KiB of it.
+  char *head;
+  size_t head_length, head_capacity;
+  // looking_up: counted in `lookups`. opened: a socket was made. connected: a request could go out.
+  bool looking_up, opened, connected, blocked, too_large, cut;
+  // The last one opened; -1 for none.
+  int socket;
+  // The last address that the guard let a request go to; asked about again after a change of policy.
+  char allowed[64];
+  long allowed_port;
+  char error[CURL_ERROR_SIZE];
+} stalecast_transfer;
+
+// Prepares libcurl for the process; true when that worked. Safe to call often.
+bool stalecast_curl_prepare(void);
+
+// NULL when memory or descriptors are short.
+stalecast_curl *stalecast_curl_new(long kept_connections);
+void stalecast_curl_free(stalecast_curl *curl);
+
+// Closes all idle connections and starts anew; no easy handle may be added.
+bool stalecast_curl_renew(stalecast_curl *curl);
+
+// Tells libcurl that its time has come, or that a socket is ready (`events` as epoll says).
+void stalecast_curl_time(stalecast_curl *curl);
+void stalecast_curl_socket(stalecast_curl *curl, int fd, uint32_t events);
+bool stalecast_curl_add(stalecast_curl *curl, CURL *easy);
+void stalecast_curl_remove(stalecast_curl *curl, CURL *easy);
+// The next finished easy handle with its result; NULL when there is none.
+CURL *stalecast_curl_next(stalecast_curl *curl, CURLcode *result);
+
+// An easy handle with everything set that is the same for all requests, and its transfer as CURLOPT_PRIVATE.
+CURL *stalecast_easy_new(stalecast_curl *curl, const char *ca_file);
+void stalecast_easy_free(CURL *easy);
+stalecast_transfer *stalecast_easy_transfer(CURL *easy);
+// Forgets what the last request left in the transfer; keeps its memory unless that is much.
+void stalecast_transfer_reset(stalecast_transfer *transfer);
+// Counts the transfer as one that looks up a name, until it has a socket or a connection, or is told to.
+void stalecast_transfer_begin_lookup(stalecast_transfer *transfer);
+void stalecast_transfer_end_lookup(stalecast_transfer *transfer);
+// True when a connection was there before the request failed, as when TLS took too long.
+bool stalecast_transfer_reached_peer(const stalecast_transfer *transfer);
+// Forgets for which address the guard was asked.
+void stalecast_transfer_forget_peer(stalecast_transfer *transfer);
+// The value of the answer's last header of that name (lower case), without blanks around it; NULL without one.
+const char *stalecast_transfer_header(const stalecast_transfer *transfer, const char *name, size_t *length);
+
+CURLcode stalecast_easy_set_long(CURL *easy, CURLoption option, long value);
+CURLcode stalecast_easy_set_off(CURL *easy, CURLoption option, curl_off_t value);
+// The text is copied; NULL sets the default.
+CURLcode stalecast_easy_set_text(CURL *easy, CURLoption option, const char *value);
+// The memory must stay until the transfer is removed.
+CURLcode stalecast_easy_set_pointer(CURL *easy, CURLoption option, const void *value);
+// The bytes are copied; NULL sets the default.
+CURLcode stalecast_easy_set_blob(CURL *easy, CURLoption option, const void *bytes, size_t count);
+// The bytes are copied.
+CURLcode stalecast_easy_set_body(CURL *easy, const void *bytes, size_t count);
+
+long stalecast_easy_long(CURL *easy, CURLINFO info);
+int64_t stalecast_easy_time(CURL *easy, CURLINFO info);
+const char *stalecast_easy_text(CURL *easy, CURLINFO info);
+
+// CPU time that a thread has used, in ns; 0 after its end.
+uint64_t stalecast_cpu_of_thread(unsigned long thread);
+
+// A header list of `count` lines in one piece of memory: line i ends at `ends[i]` in `text`, without a zero.
+// `rest` follows and stays the caller's; NULL for none.
+struct curl_slist *stalecast_headers_new(const char *text, const uint32_t *ends, size_t count,
+                                         struct curl_slist *rest);
+void stalecast_headers_free(struct curl_slist *headers);

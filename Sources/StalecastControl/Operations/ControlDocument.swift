@@ -1,0 +1,30 @@
+package import StalecastWire
+
+/// `/openapi.json` of the private listener.
+package enum ControlDocument {
+    /// The document, written from ``ControlOperation/all``.
+    ///
+    /// - Parameter version: the daemon's.
+    package static func json(version: String) -> JSONValue {
+        APIDocument(
+            title: "Stalecast Control", version: version, description: description,
+            operations: ControlOperation.all.map(\.operation), schemas: schemas,
+            commonErrors: [405, 408, 413, 431, 503]
+        ).json
+    }
+
+    private static var schemas: JSONObject {
+        var merged = JSONObject()
+        for part in ControlOperation.schemas {
+            for (name, schema) in part.members { merged[name] = schema }
+        }
+        return merged
+    }
+
+    private static let description = """
+        The private listener: templates as Firebase Remote Config's REST API has them, topics, figures. Send \
+        `Authorization: Bearer <control token>`; the daemon wrote the token to control.token in its data directory. \
+        Errors have Google's envelope: a word for programs and a sentence that says what to do. 503 means that nothing \
+        was done, 500 that the outcome is unknown. Bodies may be gzip. GET answers HEAD as well.
+        """
+}

@@ -1,0 +1,48 @@
+import StalecastWire
+
+extension ControlOperation {
+    static let daemon: [ControlOperation] = [
+        ControlOperation(
+            APIOperation(
+                "status", "GET", "/status", tag: "Daemon", summary: "What the daemon does, for people and scripts",
+                answers: [.json("The status", .schema("Status"))], errors: [])
+        ) { _ in .status },
+        ControlOperation(
+            APIOperation(
+                "metrics", "GET", "/metrics", tag: "Daemon", summary: "Figures in Prometheus' text format",
+                answers: [APIAnswer("The figures", content: [.init("text/plain")])], errors: [])
+        ) { _ in .metrics },
+        ControlOperation(
+            APIOperation(
+                "health", "GET", "/healthz", tag: "Daemon", summary: "Whether the process answers",
+                answers: [APIAnswer("It does", content: [.init("text/plain")])], errors: [], needsToken: false)
+        ) { _ in .health },
+        ControlOperation(
+            APIOperation(
+                "readiness", "GET", "/readyz", tag: "Daemon", summary: "Whether publishes can be committed",
+                answers: [
+                    .json("It is ready", .schema("Readiness")),
+                    .json("It is not, and why", .schema("Readiness"), status: 503),
+                ], errors: [], needsToken: false)
+        ) { _ in .readiness },
+        ControlOperation(
+            APIOperation(
+                "openapi", "GET", "/openapi.json", tag: "Daemon", summary: "This document",
+                answers: [.json("OpenAPI 3.1", ["type": "object", "required": ["openapi", "paths"]])], errors: [])
+        ) { _ in .openapi },
+    ]
+
+    static let daemonSchemas: JSONObject = [
+        "Status": .objectSchema(
+            [
+                "version": ["type": "string"], "pid": ["type": "integer"],
+                "startedAt": ["type": "string", "format": "date-time"], "ready": ["type": "boolean"],
+                "notReady": .listSchema(["type": "string"]), "epoch": ["type": "string"],
+                "cursor": ["type": "string"], "scopes": .listSchema(["type": "object"]),
+                "topics": .listSchema(["type": "object"]), "edge": ["type": "object"], "fetch": ["type": "object"],
+                "store": ["type": "object"], "process": ["type": "object"],
+            ], required: ["version", "pid", "ready", "cursor", "scopes", "topics", "edge", "store"]),
+        "Readiness": .objectSchema(
+            ["ready": ["type": "boolean"], "reasons": .listSchema(["type": "string"])], required: ["ready"]),
+    ]
+}

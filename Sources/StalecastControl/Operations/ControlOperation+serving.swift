@@ -1,0 +1,49 @@
+import StalecastWire
+
+extension ControlOperation {
+    /// Topics and messages.
+    static let serving: [ControlOperation] = [
+        ControlOperation(
+            APIOperation(
+                "listTopics", "GET", "/v1/projects/{project}/topics", tag: "Topics",
+                summary: "The topics bound to a scope of the project, with their subscribers",
+                answers: [.json("The topics", .schema("Topics"))])
+        ) { .topics(project: $0["project"]) },
+        ControlOperation(
+            APIOperation(
+                "sendMessage", "POST", "/v1/projects/{project}/messages:send", tag: "Topics",
+                summary: "Sends data to whoever is subscribed to a topic now, in the shape of FCM's HTTP v1 API",
+                parameters: [
+                    APIParameter(.query, "validateOnly", "Check, do not send.", schema: ["type": "boolean"])
+                ],
+                body: APIBody(.schema("SendRequest")), answers: [.json("Sent", .schema("SentMessage"))])
+        ) { .sendMessage(project: $0["project"]) },
+    ]
+
+    static let servingSchemas: JSONObject = [
+        "Topics": .objectSchema(
+            [
+                "topics": .listSchema(
+                    .objectSchema(
+                        [
+                            "name": ["type": "string"], "scopes": .listSchema(["type": "string"]),
+                            "keys": .listSchema(["type": "string"]),
+                            "subscribers": ["type": "object", "additionalProperties": ["type": "integer"]],
+                        ], required: ["name", "scopes", "subscribers"]))
+            ], required: ["topics"]),
+        "SendRequest": .objectSchema(
+            [
+                "validateOnly": ["type": "boolean"],
+                "message": .objectSchema(
+                    [
+                        "topic": ["type": "string", "examples": ["PUSH_RC"]],
+                        "condition": ["type": "string", "examples": ["'PUSH_RC' in topics"]],
+                        "data": [
+                            "type": "object", "minProperties": 1, "additionalProperties": ["type": "string"],
+                            "examples": [["CONFIG_STATE": "STALE"]],
+                        ],
+                    ], required: ["data"]),
+            ], required: ["message"]),
+        "SentMessage": .objectSchema(["name": ["type": "string"]], required: ["name"]),
+    ]
+}

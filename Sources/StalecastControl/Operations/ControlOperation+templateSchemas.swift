@@ -1,0 +1,58 @@
+import StalecastWire
+
+extension ControlOperation {
+    static let templateSchemas: JSONObject = [
+        "Template": .objectSchema([
+            "conditions": .listSchema(.schema("Condition")),
+            "parameters": ["type": "object", "additionalProperties": .schema("Parameter")],
+            "parameterGroups": [
+                "type": "object",
+                "additionalProperties": .objectSchema([
+                    "description": text,
+                    "parameters": ["type": "object", "additionalProperties": .schema("Parameter")],
+                ]),
+            ],
+            "version": .schema("Version"),
+        ]),
+        "Condition": .objectSchema(
+            [
+                "name": text,
+                "expression": ["type": "string", "examples": ["device.os == 'ios' && device.country in ['FR']"]],
+                "tagColor": text,
+            ], required: ["name"]),
+        "Parameter": .objectSchema([
+            "defaultValue": .schema("ParameterValue"),
+            "conditionalValues": ["type": "object", "additionalProperties": .schema("ParameterValue")],
+            "description": text,
+            "valueType": .enumSchema([
+                "PARAMETER_VALUE_TYPE_UNSPECIFIED", "STRING", "BOOLEAN", "NUMBER", "JSON",
+            ]),
+        ]),
+        "ParameterValue": .objectSchema([
+            "value": text, "useInAppDefault": ["type": "boolean"],
+            "personalizationValue": ["type": "object"], "rolloutValue": ["type": "object"],
+            "experimentValue": ["type": "object"],
+        ]),
+        "Version": .objectSchema([
+            "versionNumber": text, "updateTime": ["type": "string", "format": "date-time"],
+            "updateUser": ["type": "object"], "description": text, "updateOrigin": text, "updateType": text,
+            "rollbackSource": text,
+        ]),
+        "Versions": .objectSchema(["versions": .listSchema(.schema("Version")), "nextPageToken": text]),
+        "VersionChoice": .objectSchema(["versionNumber": ["type": ["string", "integer"], "examples": ["1"]]]),
+        "EvaluateRequest": .objectSchema(
+            [
+                "context": ["type": "object", "examples": [["countryCode": "FR"]]],
+                "versionNumber": ["type": ["string", "integer"]],
+            ], required: ["context"]),
+        "Explanation": .objectSchema(
+            [
+                "conditions": .listSchema(
+                    .objectSchema(
+                        ["name": text, "matched": ["type": "boolean"], "reason": text, "tests": ["type": "array"]],
+                        required: ["name", "matched", "reason", "tests"]))
+            ], required: ["conditions"]),
+    ]
+
+    private static let text: JSONValue = ["type": "string"]
+}

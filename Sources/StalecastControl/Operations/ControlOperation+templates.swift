@@ -1,0 +1,109 @@
+import StalecastTemplate
+import StalecastWire
+
+extension ControlOperation {
+    /// A scope's template: every operation under the project, which means namespace `firebase`, and again under each
+    /// namespace.
+    static let templates: [ControlOperation] =
+        templates(under: "/v1/projects/{project}", suffix: "")
+        + templates(under: "/v1/projects/{project}/namespaces/{namespace}", suffix: "InNamespace")
+        + [
+            ControlOperation(
+                APIOperation(
+                    "getServerTemplate", "GET",
+                    "/v1/projects/{project}/namespaces/firebase-server/serverRemoteConfig", tag: "Templates",
+                    summary: "The server template with its conditions as trees, as Admin SDKs load it",
+                    parameters: [pretty], answers: [.json("The template", ["type": "object"], headers: ["ETag"])])
+            ) { .template(ScopeSpelling(project: $0["project"], namespace: "firebase-server"), .serverTemplate) }
+        ]
+
+    private static func templates(under base: String, suffix: String) -> [ControlOperation] {
+        [
+            (.get, get(base)), (.publish, publish(base)), (.listVersions, listVersions(base)),
+            (.rollback, rollback(base)), (.downloadDefaults, downloadDefaults(base)), (.evaluate, evaluate(base)),
+        ].map { (action: Route.TemplateAction, operation: APIOperation) in
+            var operation = operation
+            operation.id += suffix
+            return ControlOperation(operation) { .template($0.scope, action) }
+        }
+    }
+
+    // MARK: Operations
+
+    private static func get(_ base: String) -> APIOperation {
+        APIOperation(
+            "getTemplate", "GET", PathTemplate(stringLiteral: base + "/remoteConfig"), tag: "Templates",
+            summary: "The current template, or that of a version", parameters: [version, pretty],
+            answers: [templateAnswer])
+    }
+
+    private static func publish(_ base: String) -> APIOperation {
+        APIOperation(
+            "publishTemplate", "PUT", PathTemplate(stringLiteral: base + "/remoteConfig"), tag: "Templates",
+            summary: "Publishes a template as the next version, when the current one is that of `If-Match`",
+            parameters: [
+                APIParameter(
+                    .header, "If-Match", "The ETag the template was read with, or `*` for any.", isRequired: true),
+                APIParameter(.query, "validateOnly", "Check, do not publish.", schema: ["type": "boolean"]), pretty,
+            ], body: APIBody(.schema("Template")), answers: [templateAnswer], errors: [400, 404, 409, 413, 500])
+    }
+
+    private static func listVersions(_ base: String) -> APIOperation {
+        APIOperation(
+            "listVersions", "GET", PathTemplate(stringLiteral: base + "/remoteConfig:listVersions"),
+            tag: "Templates", summary: "Metadata of the versions, newest first",
+            parameters: [
+                APIParameter(
+                    .query, "pageSize", "At most 300; 10 when absent.", schema: ["type": "integer", "minimum": 0]),
+                APIParameter(.query, "pageToken", "The page before's `nextPageToken`."),
+                APIParameter(.query, "endVersionNumber", "The newest to list.", schema: versionNumber),
+                APIParameter(.query, "startTime", "The earliest, inclusive.", schema: moment),
+                APIParameter(.query, "endTime", "The latest, exclusive.", schema: moment), pretty,
+            ], answers: [.json("The versions", .schema("Versions"))])
+    }
+
+    private static func rollback(_ base: String) -> APIOperation {
+        APIOperation(
+            "rollbackTemplate", "POST", PathTemplate(stringLiteral: base + "/remoteConfig:rollback"),
+            tag: "Templates", summary: "Publishes an older version's content as the next version",
+            parameters: [version, pretty], body: APIBody(.schema("VersionChoice"), isRequired: false),
+            answers: [templateAnswer], errors: [400, 404, 500])
+    }
+
+    private static func downloadDefaults(_ base: String) -> APIOperation {
+        let types = Set(DefaultsFormat.allCases.map { $0.contentType.prefix { $0 != ";" } }).sorted()
+        return APIOperation(
+            "downloadDefaults", "GET", PathTemplate(stringLiteral: base + "/remoteConfig:downloadDefaults"),
+            tag: "Templates", summary: "The default values as a file that apps are built with",
+            parameters: [
+                APIParameter(
+                    .query, "format", "The file's format.",
+                    schema: .enumSchema(DefaultsFormat.allCases.map(\.rawValue)), isRequired: true), version,
+            ],
+            answers: [
+                APIAnswer(
+                    "The file", content: types.map { APIAnswer.Content(String($0)) },
+                    headers: ["ETag", "Content-Disposition"])
+            ])
+    }
+
+    private static func evaluate(_ base: String) -> APIOperation {
+        APIOperation(
+            "evaluateTemplate", "POST", PathTemplate(stringLiteral: base + "/remoteConfig:evaluate"),
+            tag: "Templates", summary: "Which conditions are true for a context, why, and what it gets",
+            parameters: [pretty], body: APIBody(.schema("EvaluateRequest")),
+            answers: [.json("The explanation", .schema("Explanation"), headers: ["ETag"])])
+    }
+
+    // MARK: Parts
+
+    private static let templateAnswer = APIAnswer.json("The template", .schema("Template"), headers: ["ETag"])
+    private static let pretty = APIParameter(
+        .query, "prettyPrint", "Two spaces a level; one line when absent.", schema: ["type": "boolean"])
+    private static let version = APIParameter(
+        .query, "versionNumber", "A stored version; the newest when absent.", schema: versionNumber)
+    private static let versionNumber: JSONValue = [
+        "type": "integer", "format": "int64", "minimum": 1, "maximum": .int(Int64.max),
+    ]
+    private static let moment: JSONValue = ["type": "string", "format": "date-time"]
+}

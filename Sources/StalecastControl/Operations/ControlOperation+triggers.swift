@@ -1,0 +1,46 @@
+import StalecastWire
+
+extension ControlOperation {
+    /// Inbound events.
+    static let triggers: [ControlOperation] = [
+        ControlOperation(
+            APIOperation(
+                "trigger", "POST", "/v1/projects/{project}/triggers", tag: "Sources",
+                summary:
+                    "Makes the sources of a project's scopes look now, because an event says there is something new",
+                parameters: [
+                    APIParameter(.query, "namespace", "Only the source of this namespace; all of the project without."),
+                    APIParameter(
+                        .query, "token",
+                        "A source's own trigger token, for senders that can set only a URL."
+                    ),
+                ],
+                body: APIBody(.schema("TriggerEvent"), isRequired: false),
+                answers: [
+                    .json("At least one source looks", .schema("TriggerAnswer"), status: 202),
+                    .json("Nothing to look for: told before, known already, or not about us", .schema("TriggerAnswer")),
+                ], errors: [400, 404, 415])
+        ) { .trigger(project: $0["project"]) }
+    ]
+
+    static let triggerSchemas: JSONObject = [
+        "TriggerEvent": [
+            "description": .string(
+                "A CloudEvent (binary, structured or batched), the body of a first-generation Cloud Function, the "
+                    + "envelope of a Pub/Sub push, a message of ours, or anything else, which only means: look."),
+            "type": "object",
+            "properties": ["versionNumber": ["type": ["string", "integer"]], "namespace": ["type": "string"]],
+        ],
+        "TriggerAnswer": .objectSchema(
+            [
+                "events": .listSchema(
+                    .objectSchema(
+                        [
+                            "form": ["enum": ["cloudevent", "cloud_function", "pubsub", "plain"]],
+                            "id": ["type": "string"],
+                            "result": ["enum": ["looking", "duplicate", "known", "ignored"]],
+                            "scopes": .listSchema(["type": "string"]),
+                        ], required: ["form", "result", "scopes"]))
+            ], required: ["events"]),
+    ]
+}

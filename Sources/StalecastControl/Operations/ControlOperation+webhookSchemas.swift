@@ -1,0 +1,68 @@
+import StalecastWire
+
+extension ControlOperation {
+    static let webhookSchemas: JSONObject = [
+        "WebhookSettings": .objectSchema(webhookSettings),
+        "Webhook": .objectSchema(
+            webhookFacts,
+            required: [
+                "name", "id", "url", "topics", "format", "mode", "paused", "origin", "createTime", "updateTime", "etag",
+                "state",
+            ]),
+        "Webhooks": .objectSchema(
+            ["webhooks": .listSchema(.schema("Webhook")), "nextPageToken": text], required: ["webhooks"]),
+        "WebhookAttempt": .objectSchema(
+            [
+                "id": text, "messageId": text, "kind": text, "attempt": ["type": "integer"], "startTime": time,
+                "outcome": text, "status": ["type": "integer"], "error": text,
+                "phases": ["type": "object", "additionalProperties": ["type": "number"]], "response": text,
+                "nextAttemptTime": time,
+            ], required: ["outcome", "startTime"]),
+        "WebhookAttempts": .objectSchema(
+            ["attempts": .listSchema(.schema("WebhookAttempt")), "nextPageToken": text], required: ["attempts"]),
+        "WebhookDeadLetters": .objectSchema(
+            ["deadLetters": .listSchema(["type": "object"]), "nextPageToken": text], required: ["deadLetters"]),
+    ]
+
+    private static let text: JSONValue = ["type": "string"]
+    private static let time: JSONValue = ["type": "string", "format": "date-time"]
+    private static let seconds: JSONValue = ["type": "string", "examples": ["15s"]]
+
+    /// What an owner decides.
+    private static let webhookSettings: JSONObject = [
+        "url": ["type": "string", "examples": ["https://example.com/hook"]],
+        "topics": .listSchema(["type": "string", "examples": ["PUSH_RC"]]),
+        "format": .enumSchema(["standard", "cloudevents-binary", "cloudevents-structured", "fcm"]),
+        "mode": .enumSchema(["latest", "all", "fifo", "fifo-advance"]),
+        "headers": ["type": "object", "additionalProperties": text],
+        "limits": .objectSchema([
+            "maxPerSecond": ["type": "number", "minimum": .double(0.001), "maximum": 1000], "timeout": seconds,
+            "minInterval": seconds,
+        ]),
+        "tls": .objectSchema(["caFile": text, "certificateFile": text, "keyFile": text]),
+        "addressProfile": .enumSchema(["public", "internal"]),
+        "fcm": .objectSchema(["serviceAccountFile": text, "tokenUrl": text]),
+        "verification": .objectSchema(["method": .enumSchema(["none", "challenge", "cloudevents"])]),
+        "description": ["type": "string", "maxLength": 256], "paused": ["type": "boolean"],
+        "signing": .objectSchema(["algorithm": .enumSchema(["hmac-sha256", "ed25519"]), "secret": text]),
+    ]
+
+    /// The same with what the daemon adds.
+    private static let webhookFacts: JSONObject = {
+        var object = webhookSettings
+        for name in ["name", "id", "configuredAs", "etag"] { object[name] = text }
+        object["origin"] = .enumSchema(["api", "configuration"])
+        object["createTime"] = time
+        object["updateTime"] = time
+        object["signing"] = .objectSchema([
+            "algorithm": text, "publicKey": text, "secret": text, "keys": .listSchema(["type": "object"]),
+        ])
+        object["state"] = .objectSchema(
+            [
+                "name": .enumSchema(["active", "unverified", "paused", "failing", "disabled"]), "since": time,
+                "reason": text,
+            ], required: ["name"])
+        object["delivery"] = ["type": "object"]
+        return object
+    }()
+}

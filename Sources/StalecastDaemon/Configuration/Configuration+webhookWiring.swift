@@ -1,0 +1,55 @@
+import Foundation
+import StalecastWebhooks
+import StalecastWire
+
+extension Configuration {
+    /// What may be registered.
+    var webhookRules: WebhookRules {
+        let topics = Dictionary(uniqueKeysWithValues: projects.map { ($0.id, webhookTopics(of: $0.id)) })
+        var rules = WebhookRules(
+            topics: { topics[$0] ?? [] }, allowed: webhooks.allowedAddresses, filesDirectory: webhooks.filesDirectory,
+            httpsOnly: webhooks.httpsOnly)
+        rules.defaultProfile = webhooks.addressProfile == .internal ? .internalNetwork : .publicOnly
+        return rules
+    }
+
+    /// The webhooks of the file with their secrets, which are read now.
+    func configuredWebhooks() throws(StartError) -> [ConfiguredWebhook] {
+        var configured: [ConfiguredWebhook] = []
+        for receiver in webhooks.receivers {
+            var draft = WebhookDraft()
+            draft.profile = webhookRules.defaultProfile
+            do {
+                try draft.take(receiver.document, files: .paths)
+            } catch {
+                throw StartError("webhook \(receiver.name): \(error)")
+            }
+            var keys: [SigningKey] = []
+            for file in receiver.secretFiles { keys.append(try Self.signingKey(file, of: receiver.name)) }
+            configured.append(
+                ConfiguredWebhook(name: receiver.name, project: receiver.project, draft: draft, keys: keys))
+        }
+        return configured
+    }
+
+    private static func signingKey(_ path: String, of name: String) throws(StartError) -> SigningKey {
+        let text: String
+        do {
+            text = try String(contentsOfFile: path, encoding: .utf8)
+        } catch {
+            throw StartError("webhook \(name): the secret file \(path) cannot be read: \(error.localizedDescription)")
+        }
+        do {
+            return try SigningKey(text)
+        } catch {
+            throw StartError("webhook \(name): the secret file \(path) holds no secret: \(error)")
+        }
+    }
+
+    /// How receivers see us. The host's own name may be anything; what is no DNS name is left out of it.
+    var senderIdentity: SenderIdentity {
+        let given = webhooks.requestOrigin.isEmpty ? ProcessInfo.processInfo.hostName : webhooks.requestOrigin
+        let name = given.filter { $0.utf8.count == 1 && ($0.isLetter || $0.isNumber || $0 == "-" || $0 == ".") }
+        return SenderIdentity(version: DaemonVersion.text, origin: name.isEmpty ? "localhost" : name)
+    }
+}

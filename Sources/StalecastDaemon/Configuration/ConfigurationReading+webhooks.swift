@@ -1,0 +1,150 @@
+import StalecastWebhooks
+import StalecastWire
+import Yams
+
+extension ConfigurationReading {
+    /// Reads the list under `webhooks.receivers`; every problem is noted, entries with problems are left out. Whether
+    /// projects and topics exist is checked when both are known.
+    mutating func readReceivers(_ node: Node) {
+        var receivers: [Configuration.Receiver] = []
+        var taken: Set<String> = []
+        for (path, entry) in entries(of: node, at: "webhooks.receivers") {
+            guard let receiver = receiver(entry, at: path) else { continue }
+            if !taken.insert("\(receiver.project)/\(receiver.name)").inserted {
+                note("\(path).name: \(receiver.name) is there already", at: "\(path).name")
+            }
+            receivers.append(receiver)
+        }
+        configuration.webhooks.receivers = receivers
+    }
+
+    private mutating func receiver(_ entry: Node, at path: String) -> Configuration.Receiver? {
+        guard let fields = fields(of: entry, at: path, required: ["name"], optional: ReceiverField.names) else {
+            return nil
+        }
+        let name = value(fields["name"], at: "\(path).name", parse: receiverName)
+        let project = fields["project"].map { value($0, at: "\(path).project", parse: ProjectID.init) } ?? .demo
+        var topics: [TopicName]? = [.pushRC]
+        if let node = fields["topics"] { topics = uniqueValues(node, at: "\(path).topics", parse: TopicName.init) }
+        var secretFiles: [String]? = []
+        if let node = fields["secretFiles"] {
+            secretFiles = uniqueValues(node, at: "\(path).secretFiles", parse: { $0 })
+        }
+        guard let document = document(fields, topics ?? [], at: path) else { return nil }
+        guard let name, let project, let topics, let secretFiles else { return nil }
+        checkSecretFiles(secretFiles, document, at: path)
+        return Configuration.Receiver(
+            name: name, project: project, topics: topics, document: document, secretFiles: secretFiles)
+    }
+
+    private mutating func checkSecretFiles(_ files: [String], _ document: JSONValue, at path: String) {
+        let isSigned = document["format"]?.string != "fcm"
+        if isSigned, files.isEmpty {
+            note("\(path) has no secretFiles; `stalecast webhooks new-secret > FILE` makes a secret", at: path)
+        } else if !isSigned, !files.isEmpty {
+            note("\(path).secretFiles: format fcm does not sign; remove them", at: "\(path).secretFiles")
+        }
+    }
+
+    /// The entry as the API's document; nil, with a note for each problem, when it is not a good one.
+    private mutating func document(_ fields: [String: Node], _ topics: [TopicName], at path: String) -> JSONValue? {
+        var members: [String: JSONObject] = [:]
+        var isSound = true
+        for (key, member, kind) in ReceiverField.scalars {
+            guard let node = fields[key] else { continue }
+            guard let value = value(node, at: "\(path).\(key)", parse: { try scalar($0, kind) }) else {
+                isSound = false
+                continue
+            }
+            let parts = member.split(separator: ".").map(String.init)
+            members[parts.count == 2 ? parts[0] : "", default: JSONObject()][parts[parts.count - 1]] = value
+        }
+        if let node = fields["headers"] {
+            guard let headers = headers(node, at: "\(path).headers") else { return nil }
+            members["", default: JSONObject()]["headers"] = .object(headers)
+        }
+        guard isSound else { return nil }
+        var object = members[""] ?? JSONObject()
+        for name in members.keys.sorted() where !name.isEmpty { object[name] = members[name].map(JSONValue.object) }
+        object["topics"] = .array(topics.map { .string($0.description) })
+        return understood(.object(object), at: path) ? .object(object) : nil
+    }
+
+    /// Lets the registry judge the single values; a problem is noted where the value stands.
+    private mutating func understood(_ document: JSONValue, at path: String) -> Bool {
+        var draft = WebhookDraft()
+        do {
+            try draft.take(document, files: .paths)
+            return true
+        } catch {
+            guard case .invalid(let field, let sentence) = error else {
+                note("\(path): \(error)", at: path)
+                return false
+            }
+            let key = ReceiverField.scalars.first { $0.member == field }?.key ?? field
+            note("\(path).\(key) \(sentence)", at: "\(path).\(key.prefix { $0 != "[" })")
+            return false
+        }
+    }
+
+    private mutating func headers(_ node: Node, at path: String) -> JSONObject? {
+        place(path, at: origin(of: node))
+        guard let mapping = node.mapping else {
+            note("\(path) must be a mapping of names and values, not \(node.shape)", at: path)
+            return nil
+        }
+        var headers = JSONObject()
+        for (key, value) in mapping {
+            guard let name = keyName(key) else { continue }
+            guard let text = text(of: value, at: "\(path).\(name)", expected: "one value") else { return nil }
+            headers[name] = .string(text)
+        }
+        return headers
+    }
+
+    /// Projects and topics of the receivers exist.
+    mutating func checkReceivers() {
+        guard sound("projects", "topics", "webhooks.receivers") else { return }
+        for (index, receiver) in configuration.webhooks.receivers.enumerated() {
+            let path = "webhooks.receivers[\(index)]"
+            let projects = configuration.projects.map(\.id)
+            guard projects.contains(receiver.project) else {
+                let names = projects.map(\.description).joined(separator: ", ")
+                note("\(path): there is no project \(receiver.project); the projects are \(names)", at: path)
+                continue
+            }
+            let known = configuration.webhookTopics(of: receiver.project)
+            for topic in receiver.topics where topic != .webhookOperations && !known.contains(topic) {
+                let names = known.map(\.description).joined(separator: ", ")
+                note(
+                    "\(path).topics: no scope of \(receiver.project) is bound to \(topic); there are \(names)",
+                    at: "\(path).topics")
+            }
+        }
+    }
+}
+
+extension Configuration {
+    /// The topics a project's webhooks can name, sorted.
+    func webhookTopics(of project: ProjectID) -> [TopicName] {
+        effectiveTopics.filter { topic in topic.scopes.contains { $0.project == project } }.map(\.name).sorted()
+    }
+}
+
+private func receiverName(_ text: String) throws(InvalidValue) -> String {
+    let isLegal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_".utf8.contains($0) }
+    guard isLegal, (1...64).contains(text.utf8.count) else {
+        throw InvalidValue("a webhook's name has 1 to 64 characters of A-Z a-z 0-9 - _")
+    }
+    return text
+}
+
+private func scalar(_ text: String, _ kind: ReceiverField.Kind) throws(InvalidValue) -> JSONValue {
+    switch kind {
+    case .text: return .string(text)
+    case .number:
+        guard let number = Double(text), number.isFinite else { throw InvalidValue("\"\(text)\" is no number") }
+        return .double(number)
+    case .duration: return .string(try Duration(spelled: text).wireText)
+    }
+}

@@ -1,0 +1,86 @@
+/// The platform an app id names: `1:<project number>:<platform>:<hash>`. Raw values are metric labels.
+package enum FetchDialect: String, Sendable, CaseIterable {
+    case web
+    case ios
+    case android
+    /// Desktop C++ apps carry an Android app id; this is for ids of no such form.
+    case other
+
+    /// Reads the third part of an app id.
+    package init(appID: some StringProtocol) {
+        let parts = appID.utf8.split(separator: UInt8(ascii: ":"), maxSplits: 3, omittingEmptySubsequences: false)
+        self = parts.count > 3 ? Self.named[String(decoding: parts[2], as: UTF8.self)] ?? .other : .other
+    }
+
+    private static let named: [String: FetchDialect] = ["web": .web, "ios": .ios, "android": .android]
+
+    fileprivate var index: Int {
+        switch self {
+        case .web: 0
+        case .ios: 1
+        case .android: 2
+        case .other: 3
+        }
+    }
+}
+
+/// What the Front has counted of fetches and installations since start.
+package struct FetchTally: Sendable {
+    /// By dialect and, within it, by state.
+    private var answered = [Int](repeating: 0, count: FetchDialect.allCases.count * FetchContent.State.allCases.count)
+    /// By HTTP status.
+    package private(set) var refused: [Int: Int] = [:]
+    /// Bytes of heads and bodies written.
+    package private(set) var bytes = 0
+    /// Answers that were finished already; the others were rendered for the request.
+    package private(set) var cacheHits = 0
+    /// Time that renderings took, and their number.
+    package private(set) var rendering = LatencyHistogram()
+    package private(set) var installations: [InstallationEvent: Int] = [:]
+
+    package init() {}
+
+    /// Installations by what was asked; raw values are metric labels.
+    package enum InstallationEvent: String, Sendable, CaseIterable {
+        case created
+        case token
+        case deleted
+    }
+
+    package func answered(_ dialect: FetchDialect, _ state: FetchContent.State) -> Int {
+        answered[Self.index(dialect, state)]
+    }
+
+    /// All answers.
+    package var total: Int { answered.reduce(0, +) }
+
+    mutating func count(_ answer: FetchAnswer) {
+        answered[Self.index(answer.dialect, answer.bytes.state)] += 1
+        bytes += answer.bytes.byteCount
+        if let seconds = answer.renderingSeconds { rendering.record(seconds: seconds) } else { cacheHits += 1 }
+    }
+
+    mutating func countRefusal(status: Int) { refused[status, default: 0] += 1 }
+    mutating func count(_ event: InstallationEvent) { installations[event, default: 0] += 1 }
+
+    private static func index(_ dialect: FetchDialect, _ state: FetchContent.State) -> Int {
+        dialect.index * FetchContent.State.allCases.count + state.index
+    }
+
+    package mutating func merge(_ other: FetchTally) {
+        for index in answered.indices { answered[index] += other.answered[index] }
+        refused.merge(other.refused, uniquingKeysWith: +)
+        bytes += other.bytes
+        cacheHits += other.cacheHits
+        rendering.merge(other.rendering)
+        installations.merge(other.installations, uniquingKeysWith: +)
+    }
+}
+
+/// The answer to one fetch, and what is counted of it.
+package struct FetchAnswer: Sendable {
+    package let bytes: FetchBytes
+    package let dialect: FetchDialect
+    /// nil when the answer was finished already.
+    package let renderingSeconds: Double?
+}

@@ -1,0 +1,112 @@
+package import StalecastWire
+
+/// What the public listener serves, for `/openapi.json`; the router's fixed paths are read out of it.
+package enum EdgeOperation {
+    package static let all: [APIOperation] = streams + firebase + [health, document]
+
+    static let health = APIOperation(
+        "health", "GET", "/healthz", tag: "Edge", summary: "Whether the process answers",
+        answers: [APIAnswer("It does", content: [.init("text/plain")])], errors: [], needsToken: false)
+
+    static let document = APIOperation(
+        "openapi", "GET", "/openapi.json", tag: "Edge", summary: "This document",
+        answers: [.json("OpenAPI 3.1", ["type": "object", "required": ["openapi", "paths"]])], errors: [],
+        needsToken: false)
+
+    /// The document.
+    ///
+    /// - Parameter version: the daemon's.
+    package static func document(version: String) -> JSONValue {
+        APIDocument(
+            title: "Stalecast Edge", version: version, description: description, operations: all,
+            schemas: schemas, commonErrors: [405, 408, 413, 431, 503]
+        ).json
+    }
+
+    private static let description = """
+        The public listener: what clients of a remote configuration need. Streams and polls tell that a version is out \
+        of date, `:fetch` serves the values as Firebase's SDKs ask for them. Bodies may be gzip. GET answers HEAD as \
+        well; every path answers OPTIONS.
+        """
+}
+
+// MARK: Streams and polls
+
+extension EdgeOperation {
+    static let streams: [APIOperation] = [
+        APIOperation(
+            "events", "GET", "/v1/events", tag: "Streams",
+            summary: "An endless stream of server-sent events, a message for each version", parameters: resume,
+            answers: [APIAnswer("The stream", content: [.init("text/event-stream")])], needsToken: false),
+        APIOperation(
+            "poll", "GET", "/v1/poll", tag: "Streams",
+            summary: "Answers as soon as there is something newer, or when the time is over",
+            parameters: resume + [
+                APIParameter(.query, "wait", "How long to wait at most, for example `55s`; 0 to 600 s.", schema: wait),
+                APIParameter(.header, "If-None-Match", "A cursor as an ETag; a timeout then answers 304."),
+            ],
+            answers: [
+                .json("What is newer, or nothing", .schema("Poll"), headers: ["ETag"]),
+                APIAnswer("Nothing is newer", status: 304, headers: ["ETag"]),
+            ], needsToken: false),
+        APIOperation(
+            "state", "GET", "/v1/state", tag: "Streams", summary: "What is current, now",
+            parameters: [topic], answers: [.json("The state", .schema("State"), headers: ["ETag"])],
+            needsToken: false),
+    ]
+
+    private static let topic = APIParameter(
+        .query, "topic", "A topic's name; may be given several times, or several separated by commas.",
+        isRequired: true)
+    private static let wait: JSONValue = ["type": "string", "pattern": "^[0-9]{1,3}(s|ms)$"]
+    private static let resume = [
+        topic,
+        APIParameter(.query, "cursor", "Where the client stands: the last `id` or `cursor` it received."),
+        APIParameter(
+            .query, "have", "The version the client holds, when it has no cursor.",
+            schema: ["type": "integer", "minimum": 0, "maximum": .int(Int64.max)]),
+        APIParameter(.header, "Last-Event-ID", "As `cursor`; wins over it."),
+    ]
+}
+
+// MARK: Firebase
+
+extension EdgeOperation {
+    static let firebase: [APIOperation] = [
+        APIOperation(
+            "fetch", "POST", "/v1/projects/{project}/namespaces/{namespace}:fetch", tag: "Firebase",
+            summary: "The values for one app instance",
+            parameters: [key, APIParameter(.header, "If-None-Match", "The ETag of what the instance holds.")],
+            body: APIBody(.schema("FetchRequest")),
+            answers: [.json("The values, or that nothing changed", .schema("FetchAnswer"), headers: ["ETag"])],
+            errors: errors, needsToken: false),
+        APIOperation(
+            "streamInvalidations", "POST", "/v1/projects/{project}/namespaces/{namespace}:streamFetchInvalidations",
+            tag: "Firebase", summary: "An endless stream of JSON objects, one for each version", parameters: [key],
+            body: APIBody(
+                .objectSchema(["lastKnownVersionNumber": ["type": ["string", "integer"]]])),
+            answers: [APIAnswer("The stream", content: [.init("application/json")])], errors: errors,
+            needsToken: false),
+        APIOperation(
+            "createInstallation", "POST", "/v1/projects/{project}/installations", tag: "Firebase",
+            summary: "Registers an app instance; nothing is kept", parameters: [key],
+            body: APIBody(.objectSchema(["fid": ["type": "string"], "appId": ["type": "string"]])),
+            answers: [.json("The installation", .schema("Installation"))], errors: errors, needsToken: false),
+        APIOperation(
+            "generateToken", "POST", "/v1/projects/{project}/installations/{fid}/authTokens:generate",
+            tag: "Firebase", summary: "A new token for an installation", parameters: [fid, refresh, key],
+            answers: [.json("The token", .schema("Token"))], errors: errors + [401], needsToken: false),
+        APIOperation(
+            "deleteInstallation", "DELETE", "/v1/projects/{project}/installations/{fid}", tag: "Firebase",
+            summary: "Forgets an installation", parameters: [fid, refresh, key],
+            answers: [.json("Done", ["type": "object"])], errors: errors + [401], needsToken: false),
+    ]
+
+    private static let errors = [400, 403, 404]
+    private static let key = APIParameter(
+        .header, "X-Goog-Api-Key", "One of the configured API keys, when there are any; or `key` in the query.")
+    private static let fid = APIParameter(
+        .path, "fid", "The installation's id.", schema: ["type": "string", "pattern": "^[cdef][A-Za-z0-9_-]{21}$"])
+    private static let refresh = APIParameter(
+        .header, "Authorization", "`FIS_v2` and the installation's refresh token.", isRequired: true)
+}

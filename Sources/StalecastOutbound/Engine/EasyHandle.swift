@@ -1,0 +1,148 @@
+import CCurl
+import Glibc
+
+/// One of libcurl's easy handles, used for one request after the other; only what differs from the last is set.
+final class EasyHandle {
+    let easy: UnsafeMutableRawPointer
+    let transfer: UnsafeMutablePointer<stalecast_transfer>
+    /// The last request's.
+    private(set) var key: UInt64?
+    private var url = ""
+    private var method = ""
+    private var limits: OutboundLimits?
+    private var tls: OutboundTLS?
+    private var policy: AddressPolicy?
+    private var headers: UnsafeMutablePointer<curl_slist>?
+
+    /// Nil when memory is short.
+    init?(_ curl: UnsafeMutablePointer<stalecast_curl>, caFile: String?) {
+        guard let easy = stalecast_easy_new(curl, caFile) else { return nil }
+        self.easy = easy
+        transfer = stalecast_easy_transfer(easy)
+    }
+
+    deinit {
+        stalecast_easy_free(easy)
+        stalecast_headers_free(headers)
+    }
+
+    /// True when the last request got as far as a connection, which is then likely to be there still.
+    var isWarm: Bool { transfer.pointee.allowed_port >= 0 }
+
+    /// Sets everything of `request`.
+    /// - Throws: ``OutboundFailure`` when a certificate file cannot be read or libcurl refuses a value.
+    func prepare(_ request: OutboundRequest) throws(OutboundFailure) {
+        stalecast_transfer_reset(transfer)
+        key = request.handleKey
+        if request.policy != policy {
+            stalecast_transfer_forget_peer(transfer)
+            policy = request.policy
+        }
+        try setTLS(request.tls)
+        try setURL(request.url.text)
+        setLimits(request.limits)
+        setMethod(request)
+        try setHeaders(request)
+    }
+
+    private func setURL(_ text: String) throws(OutboundFailure) {
+        guard text != url else { return }
+        try check(stalecast_easy_set_text(easy, CURLOPT_URL, text))
+        url = text
+    }
+
+    private func setLimits(_ new: OutboundLimits) {
+        transfer.pointee.limit = new.maxBodyBytes
+        transfer.pointee.fail_when_longer = new.overflow == .fail
+        guard new != limits else { return }
+        stalecast_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, max(1, new.connectTimeout.milliseconds))
+        stalecast_easy_set_long(easy, CURLOPT_TIMEOUT_MS, new.timeout.milliseconds)
+        limits = new
+    }
+
+    private func setMethod(_ request: OutboundRequest) {
+        if request.method != method {
+            stalecast_easy_set_long(easy, CURLOPT_NOBODY, request.method == "HEAD" ? 1 : 0)
+            if request.method != "HEAD" { stalecast_easy_set_long(easy, CURLOPT_HTTPGET, 1) }
+            stalecast_easy_set_text(easy, CURLOPT_CUSTOMREQUEST, request.method)
+            method = request.method
+        }
+        guard let body = request.body else {
+            if request.method != "HEAD" { stalecast_easy_set_long(easy, CURLOPT_HTTPGET, 1) }
+            return
+        }
+        body.withUnsafeBytes { _ = stalecast_easy_set_body(easy, $0.baseAddress ?? UnsafeRawPointer(easy), $0.count) }
+    }
+
+    private func setHeaders(_ request: OutboundRequest) throws(OutboundFailure) {
+        var text: [UInt8] = []
+        var ends: [UInt32] = []
+        text.reserveCapacity(512)
+        ends.reserveCapacity(request.headers.count + 2)
+        for header in request.headers {
+            text.append(contentsOf: header.name.utf8)
+            text.append(contentsOf: header.value.isEmpty ? ";".utf8 : ": ".utf8)
+            text.append(contentsOf: header.value.utf8)
+            ends.append(UInt32(text.count))
+        }
+        // An empty value takes a header away: no 100-continue, and nothing that libcurl would add for a form.
+        text.append(contentsOf: "Expect:".utf8)
+        ends.append(UInt32(text.count))
+        if request.body != nil, !request.headers.contains(where: \.isContentType) {
+            text.append(contentsOf: "Content-Type:".utf8)
+            ends.append(UInt32(text.count))
+        }
+        let fresh = text.withUnsafeBytes {
+            stalecast_headers_new($0.baseAddress?.assumingMemoryBound(to: CChar.self), ends, ends.count, nil)
+        }
+        guard let fresh else { throw OutboundFailure(.other, detail: "out of memory") }
+        stalecast_easy_set_pointer(easy, CURLOPT_HTTPHEADER, fresh)
+        stalecast_headers_free(headers)
+        headers = fresh
+    }
+
+    private func setTLS(_ new: OutboundTLS?) throws(OutboundFailure) {
+        guard new != tls else { return }
+        tls = nil
+        let authorities = try new?.caFile.map { path throws(OutboundFailure) in try Self.read(path) }
+        // A blob, because a file would put the system's parsed certificates out of libcurl's only cache.
+        _ = authorities.withBytes { stalecast_easy_set_blob(easy, CURLOPT_CAINFO_BLOB, $0.baseAddress, $0.count) }
+        try check(stalecast_easy_set_text(easy, CURLOPT_SSLCERT, new?.certificateFile))
+        try check(stalecast_easy_set_text(easy, CURLOPT_SSLKEY, new?.keyFile))
+        tls = new
+    }
+
+    private static func read(_ path: String) throws(OutboundFailure) -> [UInt8] {
+        guard let file = fopen(path, "re") else {
+            throw OutboundFailure(.tls, detail: "\(path) cannot be read: \(String(cString: strerror(errno)))")
+        }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 4 << 20)
+        let count = fread(&bytes, 1, bytes.count, file)
+        return Array(bytes[..<count])
+    }
+
+    private func check(_ code: CURLcode) throws(OutboundFailure) {
+        guard code == CURLE_OK else { throw OutboundFailure(.other, detail: String(cString: curl_easy_strerror(code))) }
+    }
+}
+
+extension OutboundHeader {
+    fileprivate var isContentType: Bool { name.utf8.count == 12 && name.lowercased() == "content-type" }
+}
+
+extension [UInt8]? {
+    fileprivate func withBytes<T>(_ body: (UnsafeRawBufferPointer) -> T) -> T {
+        guard let self else { return body(UnsafeRawBufferPointer(start: nil, count: 0)) }
+        return self.withUnsafeBytes(body)
+    }
+}
+
+extension Duration {
+    /// Whole milliseconds; at least 1 for anything that is not zero.
+    var milliseconds: Int {
+        let (seconds, attoseconds) = components
+        let whole = Int(seconds) * 1000 + Int(attoseconds / 1_000_000_000_000_000)
+        return whole == 0 && self > .zero ? 1 : whole
+    }
+}

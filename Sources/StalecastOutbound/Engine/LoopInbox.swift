@@ -1,0 +1,66 @@
+import CEpoll
+import Synchronization
+
+/// What other threads want of the loop, and how they wake it.
+final class LoopInbox: Sendable {
+    enum Command: Sendable {
+        case start(RunningRequest)
+        case cancel(OutboundTicket)
+        case perform(@Sendable () -> Void)
+        case at(UInt64, OutboundTimer, @Sendable () -> Void)
+        case cancelTimer(OutboundTimer)
+        case shutdown(Duration, @Sendable () -> Void)
+    }
+
+    /// An eventfd in the loop's epoll set.
+    let bell: Int32
+    private let contents = Mutex(Contents())
+
+    private struct Contents {
+        var commands: [Command] = []
+        var isAsleep = false
+        /// After the loop's end nobody takes commands any more.
+        var isClosed = false
+    }
+
+    init() { bell = stalecast_eventfd() }
+
+    /// False when the loop has ended; the command was not taken.
+    func put(_ command: Command) -> Bool {
+        let (taken, ring) = contents.withLock { contents -> (Bool, Bool) in
+            guard !contents.isClosed else { return (false, false) }
+            contents.commands.append(command)
+            let ring = contents.isAsleep
+            contents.isAsleep = false
+            return (true, ring)
+        }
+        if ring { stalecast_ring(bell) }
+        return taken
+    }
+
+    func take() -> [Command] {
+        contents.withLock { contents in
+            contents.isAsleep = false
+            guard !contents.commands.isEmpty else { return [] }
+            defer { contents.commands = [] }
+            return contents.commands
+        }
+    }
+
+    /// False when there is something to take; then the loop must not sleep.
+    func fallAsleep() -> Bool {
+        contents.withLock { contents in
+            contents.isAsleep = contents.commands.isEmpty
+            return contents.isAsleep
+        }
+    }
+
+    /// What is left when the loop ends.
+    func close() -> [Command] {
+        contents.withLock { contents in
+            contents.isClosed = true
+            defer { contents.commands = [] }
+            return contents.commands
+        }
+    }
+}

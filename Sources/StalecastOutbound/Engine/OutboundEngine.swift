@@ -1,0 +1,102 @@
+import CCurl
+import CEpoll
+package import Logging
+import Synchronization
+
+/// Sends requests with libcurl's multi interface, all of them on one thread of its own.
+///
+/// Each address is judged by the request's ``AddressPolicy`` when its socket is opened and again when a pooled
+/// connection is used; redirects, proxies from the environment, other protocols and user names in URLs are off.
+package final class OutboundEngine: Sendable {
+    private let loop: OutboundLoop
+
+    /// Starts the thread.
+    /// - Throws: ``OutboundStartError`` when libcurl or descriptors are not to be had.
+    package init(_ configuration: OutboundConfiguration = OutboundConfiguration(), logger: Logger) throws {
+        loop = try OutboundLoop(configuration, logger)
+        let loop = loop
+        LoopThread.run(name: configuration.threadName) { loop.run() }
+    }
+
+    /// Sends a request; any thread.
+    ///
+    /// - Parameter completion: called once, on the engine's thread; must be quick. Requests that it submits start
+    ///   without a detour.
+    @discardableResult
+    package func submit(
+        _ request: OutboundRequest, completion: @escaping @Sendable (OutboundOutcome) -> Void
+    ) -> OutboundTicket {
+        start(request, onBytes: nil, completion)
+    }
+
+    /// Ends a request; its completion is called with ``OutboundFailure/Reason/cancelled`` unless it is over.
+    package func cancel(_ ticket: OutboundTicket) { loop.give(.cancel(ticket)) }
+
+    /// Runs `body` on the engine's thread; in order with what the same thread submitted before.
+    package func perform(_ body: @escaping @Sendable () -> Void) { loop.give(.perform(body)) }
+
+    /// Runs `body` on the engine's thread at a time of the monotonic clock (nanoseconds), or soon after.
+    @discardableResult
+    package func at(_ time: UInt64, _ body: @escaping @Sendable () -> Void) -> OutboundTimer {
+        let timer = OutboundTimer(number: loop.nextNumber())
+        loop.give(.at(time, timer, body))
+        return timer
+    }
+
+    package func cancel(_ timer: OutboundTimer) { loop.give(.cancelTimer(timer)) }
+
+    /// Sends a request and waits; cancelling the task ends it.
+    package func send(_ request: OutboundRequest) async -> OutboundOutcome {
+        await wait { self.submit(request, completion: $0) }
+    }
+
+    /// Sends a request whose body is passed on as it comes and not kept.
+    ///
+    /// - Parameter onBytes: on the engine's thread; false ends the request. Whoever needs a time limit without bytes
+    ///   cancels the task.
+    /// - Returns: the end of the stream; its `answered` has an empty body.
+    package func stream(
+        _ request: OutboundRequest, onBytes: @escaping @Sendable (_ status: Int, _ bytes: [UInt8]) -> Bool
+    ) async -> OutboundOutcome {
+        await wait { self.start(request, onBytes: onBytes, $0) }
+    }
+
+    package var figures: OutboundFigures { loop.figures.withLock { $0 } }
+
+    /// True on the engine's thread.
+    package var isCurrent: Bool { loop.isCurrent }
+
+    /// Lets requests under way finish for `grace`, ends the rest, and ends the thread. What comes later is cancelled.
+    package func shutdown(grace: Duration) async {
+        await withCheckedContinuation { continuation in
+            loop.give(.shutdown(grace) { continuation.resume() })
+        }
+    }
+
+    private func start(
+        _ request: OutboundRequest, onBytes: (@Sendable (Int, [UInt8]) -> Bool)?,
+        _ completion: @escaping @Sendable (OutboundOutcome) -> Void
+    ) -> OutboundTicket {
+        let ticket = OutboundTicket(number: loop.nextNumber())
+        loop.give(
+            .start(
+                RunningRequest(
+                    ticket, request, at: stalecast_monotonic_ns(), onBytes: onBytes, completion: completion)))
+        return ticket
+    }
+
+    private func wait(
+        _ start: (@escaping @Sendable (OutboundOutcome) -> Void) -> OutboundTicket
+    ) async -> OutboundOutcome {
+        let ticket = Mutex<OutboundTicket?>(nil)
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let started = start { continuation.resume(returning: $0) }
+                ticket.withLock { $0 = started }
+                if Task.isCancelled { cancel(started) }
+            }
+        } onCancel: {
+            if let started = ticket.withLock({ $0 }) { cancel(started) }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+import CCurl
+import CEpoll
+import Glibc
+import Logging
+import Synchronization
+
+/// The engine's thread: libcurl's multi handle over epoll. Only `give`, `nextNumber`, `isCurrent` and `figures` are
+/// for other threads; everything else belongs to the thread that is in `run`.
+final class OutboundLoop: @unchecked Sendable {
+    let figures = Mutex(OutboundFigures())
+    private let configuration: OutboundConfiguration
+    private let logger: Logger
+    private let inbox = LoopInbox()
+    private let numbers = Atomic<UInt64>(1)
+    private let thread = Atomic<UInt>(0)
+
+    private let curl: UnsafeMutablePointer<stalecast_curl>
+    private var pool: HandlePool
+    private var timers = TimerHeap()
+    private var running: [OutboundTicket: RunningRequest] = [:]
+    /// Requests that wait for a place.
+    private var waiting = WaitingLine()
+    /// Requests that wait until fewer host names are being looked up.
+    private var unresolved = WaitingLine()
+    /// What commands of the thread itself wait for, when it gives them to itself.
+    private var own: [LoopInbox.Command] = []
+    private var tally = OutboundFigures()
+    private var ending: (deadline: UInt64, done: [@Sendable () -> Void])?
+
+    init(_ configuration: OutboundConfiguration, _ logger: Logger) throws(OutboundStartError) {
+        guard stalecast_curl_prepare(), let curl = stalecast_curl_new(configuration.keptConnections), inbox.bell >= 0,
+            stalecast_epoll_add_level(curl.pointee.epoll, inbox.bell, UInt64(inbox.bell)) == 0
+        else { throw OutboundStartError(description: "libcurl cannot be started: no memory or no descriptors left") }
+        self.curl = curl
+        self.configuration = configuration
+        self.logger = logger
+        pool = HandlePool(curl, capacity: configuration.keptHandles, caFile: configuration.caFile)
+    }
+
+    deinit {
+        stalecast_curl_free(curl)
+        close(inbox.bell)
+    }
+
+    var isCurrent: Bool { thread.load(ordering: .relaxed) == UInt(pthread_self()) }
+
+    func nextNumber() -> UInt64 { numbers.wrappingAdd(1, ordering: .relaxed).oldValue }
+
+    func give(_ command: LoopInbox.Command) {
+        if isCurrent {
+            own.append(command)
+        } else if !inbox.put(command) {
+            refuse(command)
+        }
+    }
+
+    func run() {
+        thread.store(UInt(pthread_self()), ordering: .relaxed)
+        var events = [epoll_event](repeating: epoll_event(), count: 256)
+        while !isOver {
+            let begin = stalecast_monotonic_ns()
+            turn(begin)
+            report(begin)
+            wait(&events)
+        }
+        end()
+    }
+
+    /// One round of everything that can be done without waiting.
+    private func turn(_ now: UInt64) {
+        inbox.take().forEach(obey)
+        obeyOwn()
+        while let body = timers.takeDue(stalecast_monotonic_ns()) {
+            body()
+            obeyOwn()
+        }
+        if curl.pointee.deadline <= stalecast_monotonic_ns() { stalecast_curl_time(curl) }
+        finish()
+    }
+
+    private func obeyOwn() {
+        while !own.isEmpty {
+            let commands = own
+            own = []
+            commands.forEach(obey)
+        }
+    }
+
+    private func wait(_ events: inout [epoll_event]) {
+        let timeout = own.isEmpty && inbox.fallAsleep() ? millisecondsToWait() : 0
+        let count = events.withUnsafeMutableBufferPointer {
+            epoll_wait(curl.pointee.epoll, $0.baseAddress, Int32($0.count), timeout)
+        }
+        for index in 0..<Int(max(0, count)) {
+            // Ours is added with all 64 bits, libcurl's with the descriptor in the low ones.
+            let descriptor = Int32(truncatingIfNeeded: stalecast_event_tag(&events[index]))
+            if descriptor == inbox.bell {
+                stalecast_drain(inbox.bell)
+            } else {
+                stalecast_curl_socket(curl, descriptor, events[index].events)
+            }
+        }
+    }
+
+    /// Until libcurl's deadline, the first timer, or the end; -1 for ever.
+    private func millisecondsToWait() -> Int32 {
+        let next = min(curl.pointee.deadline, timers.next() ?? .max, ending?.deadline ?? .max)
+        guard next != .max else { return -1 }
+        let now = stalecast_monotonic_ns()
+        return next <= now ? 0 : Int32(min((next - now + 999_999) / 1_000_000, 60_000))
+    }
+
+    private func obey(_ command: LoopInbox.Command) {
+        switch command {
+        case .start(let request): admit(request)
+        case .cancel(let ticket): cancel(ticket)
+        case .perform(let body): body()
+        case .at(let time, let timer, let body): timers.add(time, timer.number, body)
+        case .cancelTimer(let timer): timers.cancel(timer.number)
+        case .shutdown(let grace, let done):
+            let deadline = stalecast_monotonic_ns() + UInt64(max(0, grace.milliseconds)) * 1_000_000
+            ending = (min(deadline, ending?.deadline ?? .max), (ending?.done ?? []) + [done])
+        }
+    }
+}
+
+// MARK: - Requests
+
+extension OutboundLoop {
+    private func admit(_ request: RunningRequest) {
+        guard ending == nil else { return conclude(request, .failed(OutboundFailure(.cancelled))) }
+        if running.count >= configuration.maxInFlight {
+            waiting.append(request)
+        } else if needsLookup(request), curl.pointee.lookups >= configuration.maxLookups {
+            unresolved.append(request)
+        } else {
+            start(request)
+        }
+    }
+
+    private func needsLookup(_ request: RunningRequest) -> Bool {
+        !pool.isWarm(request.request.handleKey) && request.request.url.addressLiteral == nil
+    }
+
+    private func start(_ request: RunningRequest) {
+        guard let handle = pool.take(request.request.handleKey) else {
+            return conclude(request, .failed(OutboundFailure(.other, detail: "out of memory")))
+        }
+        let isLookup = !handle.isWarm && request.request.url.addressLiteral == nil
+        do {
+            try request.take(handle, at: stalecast_monotonic_ns())
+        } catch {
+            pool.give(handle)
+            return conclude(request, .failed(error))
+        }
+        if isLookup { stalecast_transfer_begin_lookup(handle.transfer) }
+        guard stalecast_curl_add(curl, handle.easy) else {
+            stalecast_transfer_end_lookup(handle.transfer)
+            handle.transfer.pointee.context = nil
+            request.handle = nil
+            pool.give(handle)
+            return conclude(request, .failed(OutboundFailure(.other, detail: "libcurl takes no request")))
+        }
+        running[request.ticket] = request
+    }
+
+    private func cancel(_ ticket: OutboundTicket) {
+        if let request = running[ticket] {
+            request.isCancelled = true
+            complete(request, CURLE_ABORTED_BY_CALLBACK)
+        } else if let request = waiting.remove(ticket) ?? unresolved.remove(ticket) {
+            conclude(request, .failed(OutboundFailure(.cancelled)))
+        }
+    }
+
+    /// Takes what libcurl has finished, and starts what waited for its place.
+    private func finish() {
+        var code = CURLE_OK
+        while let easy = stalecast_curl_next(curl, &code) {
+            guard let context = stalecast_easy_transfer(easy).pointee.context else { continue }
+            complete(Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue(), code)
+        }
+        while running.count < configuration.maxInFlight, curl.pointee.lookups < configuration.maxLookups,
+            let request = unresolved.takeFirst()
+        { start(request) }
+        while running.count < configuration.maxInFlight, let request = waiting.takeFirst() { admit(request) }
+    }
+
+    private func complete(_ request: RunningRequest, _ code: CURLcode) {
+        running[request.ticket] = nil
+        let outcome = request.outcome(code)
+        if let handle = request.handle {
+            count(outcome, handle)
+            stalecast_transfer_end_lookup(handle.transfer)
+            stalecast_curl_remove(curl, handle.easy)
+            handle.transfer.pointee.context = nil
+            request.handle = nil
+            pool.give(handle)
+        }
+        request.completion(outcome)
+        obeyOwn()
+    }
+
+    private func conclude(_ request: RunningRequest, _ result: OutboundOutcome.Result) {
+        request.completion(OutboundOutcome(result: result))
+    }
+
+    /// After the end.
+    private func refuse(_ command: LoopInbox.Command) {
+        switch command {
+        case .start(let request): conclude(request, .failed(OutboundFailure(.cancelled)))
+        case .perform(let body): body()
+        case .shutdown(_, let done): done()
+        case .cancel, .at, .cancelTimer: break
+        }
+    }
+}
+
+// MARK: - Figures and the end
+
+extension OutboundLoop {
+    private func count(_ outcome: OutboundOutcome, _ handle: EasyHandle) {
+        tally.requests += 1
+        if outcome.reusedConnection { tally.reusedConnections += 1 } else { tally.newConnections += 1 }
+        if handle.transfer.pointee.blocked { tally.blocked += 1 }
+    }
+
+    private func report(_ begin: UInt64) {
+        tally.longestTurn = max(tally.longestTurn, stalecast_monotonic_ns() - begin)
+        tally.inFlight = running.count
+        tally.waiting = waiting.count + unresolved.count
+        tally.handles = pool.count + running.count
+        tally.handshakes = curl.pointee.handshakes
+        tally.resumedHandshakes = curl.pointee.resumed
+        tally.connections = Int(curl.pointee.sockets)
+        tally.lookups = Int(curl.pointee.lookups)
+        tally.cpu = stalecast_thread_cpu_ns()
+        figures.withLock { $0 = tally }
+    }
+
+    private var isOver: Bool {
+        guard let ending else { return false }
+        return running.isEmpty && waiting.count + unresolved.count == 0 || ending.deadline <= stalecast_monotonic_ns()
+    }
+
+    private func end() {
+        for request in Array(running.values) {
+            request.isCancelled = true
+            complete(request, CURLE_ABORTED_BY_CALLBACK)
+        }
+        while let request = waiting.takeFirst() ?? unresolved.takeFirst() {
+            conclude(request, .failed(OutboundFailure(.cancelled)))
+        }
+        pool = HandlePool(curl, capacity: 0, caFile: nil)
+        let left = own + inbox.close()
+        own = []
+        thread.store(0, ordering: .relaxed)
+        left.forEach(refuse)
+        ending?.done.forEach { $0() }
+    }
+}

@@ -1,0 +1,118 @@
+import CCurl
+import Glibc
+
+extension RunningRequest {
+    /// What a finished handle says.
+    func outcome(_ code: CURLcode) -> OutboundOutcome {
+        guard let handle else { return OutboundOutcome(result: .failed(OutboundFailure(.cancelled))) }
+        let easy = handle.easy
+        let phases = phases(easy)
+        let status = Int(stalecast_easy_long(easy, CURLINFO_RESPONSE_CODE))
+        let failure = failure(code, handle.transfer.pointee, status, easy)
+        return OutboundOutcome(
+            result: failure.map { .failed($0) } ?? answer(status, handle.transfer.pointee), phases: phases,
+            reusedConnection: stalecast_easy_long(easy, CURLINFO_NUM_CONNECTS) == 0,
+            remoteAddress: String(cString: stalecast_easy_text(easy, CURLINFO_PRIMARY_IP)))
+    }
+
+    private func answer(_ status: Int, _ transfer: stalecast_transfer) -> OutboundOutcome.Result {
+        let body = transfer.body.map { Array(UnsafeBufferPointer(start: $0, count: transfer.kept)) } ?? []
+        return .answered(
+            status: status, headers: request.keptHeaders.isEmpty ? [:] : headers(transfer), body: body,
+            truncated: transfer.total > transfer.kept && onBytes == nil)
+    }
+
+    private func headers(_ transfer: stalecast_transfer) -> [String: String] {
+        guard let head = transfer.head else { return [:] }
+        let bytes = UnsafeRawBufferPointer(start: head, count: transfer.head_length)
+        var found: [String: String] = [:]
+        for line in String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline).dropFirst() {
+            guard let colon = line.firstIndex(of: ":") else { continue }
+            let name = line[..<colon].lowercased()
+            guard request.keptHeaders.contains(name) else { continue }
+            found[name] = String(line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" })
+        }
+        return found
+    }
+
+    /// libcurl's times count from the start; a part that did not happen is 0.
+    private func phases(_ easy: UnsafeMutableRawPointer) -> OutboundPhases {
+        var phases = OutboundPhases()
+        phases.queue = Int64((startedAt - min(startedAt, submittedAt)) / 1000)
+        phases.total = stalecast_easy_time(easy, CURLINFO_TOTAL_TIME_T)
+        guard stalecast_easy_long(easy, CURLINFO_NUM_CONNECTS) > 0 else {
+            phases.server = serverTime(easy)
+            return phases
+        }
+        let name = stalecast_easy_time(easy, CURLINFO_NAMELOOKUP_TIME_T)
+        let connect = stalecast_easy_time(easy, CURLINFO_CONNECT_TIME_T)
+        let secured = stalecast_easy_time(easy, CURLINFO_APPCONNECT_TIME_T)
+        phases.dns = name
+        phases.connect = max(0, connect - name)
+        phases.tls = max(0, secured - connect)
+        phases.server = serverTime(easy)
+        return phases
+    }
+
+    private func serverTime(_ easy: UnsafeMutableRawPointer) -> Int64 {
+        max(
+            0,
+            stalecast_easy_time(easy, CURLINFO_STARTTRANSFER_TIME_T)
+                - stalecast_easy_time(easy, CURLINFO_PRETRANSFER_TIME_T))
+    }
+
+    /// Nil when there is an answer to give.
+    private func failure(
+        _ code: CURLcode, _ transfer: stalecast_transfer, _ status: Int, _ easy: UnsafeMutableRawPointer
+    ) -> OutboundFailure? {
+        if isCancelled { return OutboundFailure(.cancelled) }
+        if code == CURLE_OK || code == CURLE_WRITE_ERROR && transfer.cut { return nil }
+        if transfer.too_large {
+            return OutboundFailure(.tooLarge, detail: "more than \(request.limits.maxBodyBytes) bytes")
+        }
+        return OutboundFailure(
+            reason(code, transfer, easy), detail: String(cString: curl_easy_strerror(code)) + system(easy))
+    }
+
+    private func system(_ easy: UnsafeMutableRawPointer) -> String {
+        let number = stalecast_easy_long(easy, CURLINFO_OS_ERRNO)
+        return number == 0 ? "" : ", \(String(cString: strerror(Int32(number))))"
+    }
+
+    private func reason(
+        _ code: CURLcode, _ transfer: stalecast_transfer, _ easy: UnsafeMutableRawPointer
+    ) -> OutboundFailure.Reason {
+        switch code {
+        case CURLE_OPERATION_TIMEDOUT: transfer.blocked ? .blocked : overdue(transfer, easy)
+        case CURLE_COULDNT_RESOLVE_HOST: .dns
+        case CURLE_COULDNT_CONNECT: transfer.blocked ? .blocked : unconnected(easy)
+        case CURLE_ABORTED_BY_CALLBACK: .blocked
+        case CURLE_PEER_FAILED_VERIFICATION: .tlsVerify
+        case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER, CURLE_SSL_CACERT_BADFILE,
+            CURLE_SSL_ISSUER_ERROR:
+            .tls
+        case CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE: .reset
+        case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING: .badAnswer
+        case CURLE_WRITE_ERROR: .cancelled
+        default: .other
+        }
+    }
+
+    /// The part that took too long: the first that did not end.
+    private func overdue(
+        _ transfer: stalecast_transfer, _ easy: UnsafeMutableRawPointer
+    ) -> OutboundFailure.Reason {
+        if stalecast_easy_time(easy, CURLINFO_PRETRANSFER_TIME_T) > 0 { return .responseTimeout }
+        if stalecast_easy_time(easy, CURLINFO_NAMELOOKUP_TIME_T) == 0, !transfer.opened { return .dnsTimeout }
+        return withUnsafePointer(to: transfer, stalecast_transfer_reached_peer) ? .tlsTimeout : .connectTimeout
+    }
+
+    private func unconnected(_ easy: UnsafeMutableRawPointer) -> OutboundFailure.Reason {
+        switch Int32(stalecast_easy_long(easy, CURLINFO_OS_ERRNO)) {
+        case ECONNREFUSED: .refused
+        case ETIMEDOUT: .connectTimeout
+        case ECONNRESET: .reset
+        default: .unreachable
+        }
+    }
+}

@@ -1,0 +1,157 @@
+import Foundation
+import StalecastWire
+import Synchronization
+
+/// The access token of one service account and scope: fetched when it is first needed, kept, renewed before it ends.
+package final class AccessTokens: Sendable {
+    private let assertion: TokenAssertion
+    private let tokenURL: OutboundURL
+    private let engine: OutboundEngine
+    private let policy: AddressPolicy
+    private let state = Mutex(State())
+
+    private struct Token: Sendable {
+        let text: String
+        let renewal: ContinuousClock.Instant
+        let end: ContinuousClock.Instant
+    }
+
+    private struct State {
+        var token: Token?
+        var fetch: Task<String, any Error>?
+        /// What is added to this machine's clock to get the endpoint's, in seconds.
+        var clockOffset: Int64 = 0
+    }
+
+    /// A token is renewed this long before its end, the time that Google's libraries leave.
+    private static let margin = Duration.seconds(225)
+
+    /// - Parameters:
+    ///   - scope: of OAuth, several separated by blanks.
+    ///   - tokenURL: instead of the key file's.
+    ///   - policy: which addresses the token endpoint may have.
+    package init(
+        account: ServiceAccount, scope: String, tokenURL: OutboundURL? = nil, engine: OutboundEngine,
+        policy: AddressPolicy
+    ) {
+        assertion = TokenAssertion(account: account, scope: scope)
+        self.tokenURL = tokenURL ?? account.tokenURL
+        self.engine = engine
+        self.policy = policy
+    }
+
+    /// A token that can be used now without asking anybody; nil when there is none. Close to its end a new one is
+    /// fetched meanwhile.
+    package var current: String? {
+        let now = ContinuousClock.now
+        let (text, isDue) = state.withLock { state -> (String?, Bool) in
+            guard let token = state.token, token.end > now else { return (nil, false) }
+            return (token.text, token.renewal <= now && state.fetch == nil)
+        }
+        if isDue { _ = fetch() }
+        return text
+    }
+
+    /// A token, fetched if need be; callers at the same time share one request.
+    /// - Throws: ``AccessTokenError``, or ``ServiceAccountError`` when the key cannot sign.
+    package func token() async throws -> String {
+        if let current { return current }
+        return try await fetch().value
+    }
+
+    /// Forgets the token: a server has refused it.
+    package func invalidate() { state.withLock { $0.token = nil } }
+
+    private func fetch() -> Task<String, any Error> {
+        state.withLock { state in
+            if let fetch = state.fetch { return fetch }
+            let fetch = Task {
+                defer { self.state.withLock { $0.fetch = nil } }
+                return try await self.exchange(mayCorrectClock: true)
+            }
+            state.fetch = fetch
+            return fetch
+        }
+    }
+
+    private func exchange(mayCorrectClock: Bool) async throws -> String {
+        let outcome = await engine.send(try request())
+        switch outcome.result {
+        case .failed(let failure):
+            throw AccessTokenError("\(tokenURL.host) gave no token: \(failure.ownerText)", isRefusal: false)
+        case .answered(200, _, let body, _):
+            return try keep(body)
+        case .answered(let status, let headers, let body, _):
+            if mayCorrectClock, status == 400 || status == 401, correctClock(headers["date"]) {
+                return try await exchange(mayCorrectClock: false)
+            }
+            throw AccessTokenError.answer(status, body, host: tokenURL.host)
+        }
+    }
+
+    private func request() throws -> OutboundRequest {
+        let offset = state.withLock { $0.clockOffset }
+        let signed = try assertion.signed(at: Int64(Date().timeIntervalSince1970) + offset)
+        let grant = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
+        return OutboundRequest(
+            method: "POST", url: tokenURL,
+            headers: [
+                OutboundHeader(trusted: "content-type", "application/x-www-form-urlencoded"),
+                OutboundHeader(trusted: "accept", "application/json"),
+            ],
+            body: Array("grant_type=\(grant)&assertion=\(signed)".utf8),
+            limits: OutboundLimits(maxBodyBytes: 32 << 10, overflow: .fail), policy: policy, keptHeaders: ["date"])
+    }
+
+    private func keep(_ body: [UInt8]) throws(AccessTokenError) -> String {
+        guard case .object(let members)? = try? JSONValue.parse(body),
+            case .string(let text)? = members["access_token"],
+            text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+        else { throw AccessTokenError("\(tokenURL.host) answered 200 without an access_token", isRefusal: false) }
+        var lifetime: Int64 = 3599
+        if case .number(let number)? = members["expires_in"], let seconds = Int64(number) { lifetime = seconds }
+        let now = ContinuousClock.now
+        let length = Duration.seconds(min(max(1, lifetime), 86_400))
+        let token = Token(
+            text: text, renewal: now + max(length - Self.margin, length / 2),
+            end: now + max(length * 9 / 10, length - .seconds(30)))
+        state.withLock { $0.token = token }
+        return text
+    }
+
+    /// True when the endpoint's clock shows a time so different that it explains why an assertion was refused.
+    private func correctClock(_ date: String?) -> Bool {
+        guard let date, let theirs = HTTPDate.timestamp(date) else { return false }
+        let offset = theirs.microseconds / 1_000_000 - Int64(Date().timeIntervalSince1970)
+        return state.withLock { state in
+            guard abs(offset - state.clockOffset) > 30 else { return false }
+            state.clockOffset = offset
+            return true
+        }
+    }
+}
+
+/// Why there is no access token.
+package struct AccessTokenError: Error, Sendable, CustomStringConvertible {
+    package let description: String
+    /// True when the endpoint refused the account, so that asking again is of little use.
+    package let isRefusal: Bool
+
+    init(_ description: String, isRefusal: Bool) {
+        self.description = description
+        self.isRefusal = isRefusal
+    }
+
+    /// From the endpoint's `{"error": …, "error_description": …}`.
+    static func answer(_ status: Int, _ body: [UInt8], host: String) -> AccessTokenError {
+        var words: [String] = []
+        if case .object(let members)? = try? JSONValue.parse(body) {
+            for name in ["error", "error_description"] {
+                if case .string(let text)? = members[name] { words.append(String(text.prefix(200))) }
+            }
+        }
+        let said = words.isEmpty ? "" : ": " + words.joined(separator: ": ")
+        return AccessTokenError(
+            "\(host) refused the service account with status \(status)\(said)", isRefusal: (400..<500).contains(status))
+    }
+}

@@ -1,0 +1,88 @@
+package import CryptoExtras
+import Foundation
+import StalecastWire
+
+/// A service account's key file as Google's console hands it out, kept in memory.
+package struct ServiceAccount: Sendable {
+    /// `project_id`; nil when the file names none.
+    package let projectID: String?
+    /// `client_email`, who the tokens speak for.
+    package let email: String
+    /// `private_key_id`; nil when the file names none.
+    package let keyID: String?
+    /// `token_uri`, where tokens are asked for; Google's when the file names none.
+    package let tokenURL: OutboundURL
+    /// `private_key`, RSA of at least 2,048 bits.
+    package let key: _RSA.Signing.PrivateKey
+
+    /// Google's token endpoint, also the audience that every assertion names whatever address it is sent to.
+    package static let googleTokenURL = "https://oauth2.googleapis.com/token"
+    private static let maxBytes = 64 << 10
+
+    /// - Parameter path: the JSON key file, at most 64 KiB.
+    /// - Throws: ``ServiceAccountError`` that says what is wrong with the file.
+    package init(contentsOf path: String) throws(ServiceAccountError) {
+        let bytes = try Self.read(path)
+        guard case .object(let members)? = try? JSONValue.parse(bytes) else {
+            throw ServiceAccountError("\(path) is no JSON object; it must be a service account's key file")
+        }
+        if case .string(let type)? = members["type"], type != "service_account" {
+            throw ServiceAccountError("\(path) is of type \"\(type.prefix(40))\"; a service_account's key is needed")
+        }
+        projectID = members.text("project_id")
+        keyID = members.text("private_key_id")
+        email = try members.required("client_email", in: path)
+        let pem = try members.required("private_key", in: path)
+        do {
+            tokenURL = try OutboundURL(members.text("token_uri") ?? Self.googleTokenURL)
+        } catch {
+            throw ServiceAccountError("token_uri in \(path) \(error)")
+        }
+        do {
+            key = try _RSA.Signing.PrivateKey(pemRepresentation: pem)
+        } catch {
+            // The error's own words are not repeated: they could quote the key.
+            throw ServiceAccountError("private_key in \(path) is no RSA key of at least 2048 bits in PEM form")
+        }
+    }
+
+    private static func read(_ path: String) throws(ServiceAccountError) -> [UInt8] {
+        do {
+            let data = try Data(contentsOf: URL(fileURLWithPath: path))
+            guard data.count <= maxBytes else { throw ServiceAccountError("\(path) is larger than 64 KiB") }
+            return Array(data)
+        } catch let error as ServiceAccountError {
+            throw error
+        } catch {
+            throw ServiceAccountError("\(path) cannot be read: \((error as NSError).reasonInWords)")
+        }
+    }
+}
+
+/// Why a key file is of no use.
+package struct ServiceAccountError: Error, CustomStringConvertible {
+    package let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+extension JSONObject {
+    fileprivate func text(_ name: String) -> String? {
+        guard case .string(let text)? = self[name], !text.isEmpty else { return nil }
+        return text
+    }
+
+    fileprivate func required(_ name: String, in path: String) throws(ServiceAccountError) -> String {
+        guard let text = text(name) else {
+            throw ServiceAccountError("\(path) has no \"\(name)\"; it must be a service account's key file")
+        }
+        return text
+    }
+}
+
+extension NSError {
+    fileprivate var reasonInWords: String {
+        let cause = userInfo[NSUnderlyingErrorKey] as? NSError ?? self
+        return cause.domain == NSPOSIXErrorDomain ? String(cString: strerror(Int32(cause.code))) : localizedDescription
+    }
+}

@@ -1,0 +1,34 @@
+/// One header of a request that cannot break out of its line.
+package struct OutboundHeader: Sendable, Hashable {
+    package let name: String
+    package let value: String
+
+    /// - Parameters:
+    ///   - name: a token of RFC 9110, 1 to 128 characters.
+    ///   - value: visible ASCII, blanks and tabs inside it, at most 4,096 bytes.
+    /// - Throws: ``OutboundURLError`` that says what is wrong.
+    package init(_ name: String, _ value: String) throws(OutboundURLError) {
+        guard (1...128).contains(name.utf8.count), name.utf8.allSatisfy(Self.isTokenCharacter) else {
+            throw OutboundURLError("\"\(name.prefix(40))\" is no header name; use letters, digits and -")
+        }
+        guard value.utf8.count <= 4096, value.utf8.allSatisfy({ $0 == 9 || (0x20...0x7E).contains($0) }) else {
+            throw OutboundURLError("the value of \(name) must be plain ASCII in one line of at most 4096 bytes")
+        }
+        self.init(trusted: name, value)
+    }
+
+    /// For names and values that the caller has made itself.
+    package init(trusted name: String, _ value: String) {
+        self.name = name
+        self.value = value
+    }
+
+    private static func isTokenCharacter(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: Array("!#$%&'*+-.^_`|~".utf8).contains(byte)
+        }
+    }
+}

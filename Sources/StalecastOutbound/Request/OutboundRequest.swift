@@ -1,0 +1,78 @@
+/// One request to somebody else's server.
+package struct OutboundRequest: Sendable {
+    /// `GET`, `POST`, `OPTIONS`, …; sent as it stands.
+    package var method: String
+    package var url: OutboundURL
+    package var headers: [OutboundHeader]
+    /// Nil sends no body.
+    package var body: [UInt8]?
+    package var limits: OutboundLimits
+    /// Which addresses may be dialled.
+    package var policy: AddressPolicy
+    /// Beyond the system's certificates; nil for those alone.
+    package var tls: OutboundTLS?
+    /// Requests with one key use one handle, and with it one TLS session cache; nil for an occasional request.
+    package var handleKey: UInt64?
+    /// Lower-case names of the headers of the answer that are wanted.
+    package var keptHeaders: Set<String>
+
+    package init(
+        method: String = "GET", url: OutboundURL, headers: [OutboundHeader] = [], body: [UInt8]? = nil,
+        limits: OutboundLimits = OutboundLimits(), policy: AddressPolicy = .publicOnly, tls: OutboundTLS? = nil,
+        handleKey: UInt64? = nil, keptHeaders: Set<String> = []
+    ) {
+        self.method = method
+        self.url = url
+        self.headers = headers
+        self.body = body
+        self.limits = limits
+        self.policy = policy
+        self.tls = tls
+        self.handleKey = handleKey
+        self.keptHeaders = keptHeaders
+    }
+}
+
+/// How long and how much a request may take.
+package struct OutboundLimits: Sendable, Hashable {
+    /// For name, connection and TLS together.
+    package var connectTimeout: Duration
+    /// For everything, from the first attempt to connect to the last byte; `.zero` is no limit (streams).
+    package var timeout: Duration
+    /// Bytes of the body that are kept.
+    package var maxBodyBytes: Int
+    package var overflow: Overflow
+
+    /// What happens to a body that is longer.
+    package enum Overflow: Sendable, Hashable {
+        /// The start is kept, the request succeeds. At 64 KiB beyond it the connection is closed.
+        case truncate
+        /// The request fails with ``OutboundFailure/Reason/tooLarge``.
+        case fail
+    }
+
+    package init(
+        connectTimeout: Duration = .seconds(5), timeout: Duration = .seconds(15), maxBodyBytes: Int = 4096,
+        overflow: Overflow = .truncate
+    ) {
+        self.connectTimeout = connectTimeout
+        self.timeout = timeout
+        self.maxBodyBytes = maxBodyBytes
+        self.overflow = overflow
+    }
+}
+
+/// PEM files for one connection.
+package struct OutboundTLS: Sendable, Hashable {
+    /// Certificates trusted instead of the system's.
+    package var caFile: String?
+    /// What this side shows, with its key.
+    package var certificateFile: String?
+    package var keyFile: String?
+
+    package init(caFile: String? = nil, certificateFile: String? = nil, keyFile: String? = nil) {
+        self.caFile = caFile
+        self.certificateFile = certificateFile
+        self.keyFile = keyFile
+    }
+}

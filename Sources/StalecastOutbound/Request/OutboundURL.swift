@@ -1,0 +1,93 @@
+import CCurl
+
+/// An http or https URL as libcurl's own parser reads it, so that what is checked is what is dialled.
+package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
+    /// As libcurl normalises it.
+    package let text: String
+    /// `http` or `https`.
+    package let scheme: String
+    /// Lower case; an IPv6 address without its brackets; other spellings of IPv4 addresses as dotted decimal.
+    package let host: String
+    /// Given, or the scheme's.
+    package let port: Int
+    /// With its query; at least `/`.
+    package let path: String
+    /// The address when the host is one, also in a spelling that only inet_aton takes (`0x7f.1`, `2130706433`).
+    package let addressLiteral: IPAddress?
+
+    /// The longest URL taken, in bytes.
+    package static let maxBytes = 2048
+
+    /// - Throws: ``OutboundURLError`` that says what is wrong: another scheme, a user name, a fragment, a zone, no host,
+    ///   control characters or blanks, more than 2,048 bytes.
+    package init(_ text: String) throws(OutboundURLError) {
+        guard text.utf8.count <= Self.maxBytes else { throw OutboundURLError("is longer than \(Self.maxBytes) bytes") }
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw OutboundURLError("must be plain ASCII without blanks; percent-encode what is not")
+        }
+        let lowered = text.lowercased()
+        guard lowered.hasPrefix("http://") || lowered.hasPrefix("https://") else {
+            throw OutboundURLError("must begin with https:// or http://")
+        }
+        guard !lowered.hasPrefix("http:///"), !lowered.hasPrefix("https:///") else {
+            throw OutboundURLError("names no host")
+        }
+        guard let parts = URLParts(text) else { throw OutboundURLError("is no URL that can be called") }
+        guard parts[CURLUPART_USER] == nil, parts[CURLUPART_PASSWORD] == nil else {
+            throw OutboundURLError("must not contain a user name or password; use a header")
+        }
+        guard parts[CURLUPART_FRAGMENT] == nil else { throw OutboundURLError("must not contain a fragment (#…)") }
+        guard parts[CURLUPART_ZONEID] == nil else { throw OutboundURLError("must not contain an IPv6 zone") }
+        guard let host = parts[CURLUPART_HOST], !host.isEmpty, let whole = parts[CURLUPART_URL],
+            let scheme = parts[CURLUPART_SCHEME], let port = parts.port
+        else { throw OutboundURLError("names no host") }
+        self.text = whole
+        self.scheme = scheme.lowercased()
+        self.host = host.lowercased().trimmingBrackets
+        self.port = port
+        addressLiteral = IPAddress(self.host) ?? IPAddress.fromOldSpelling(self.host)
+        path = (parts[CURLUPART_PATH] ?? "/") + (parts[CURLUPART_QUERY].map { "?\($0)" } ?? "")
+    }
+
+    package var description: String { text }
+}
+
+/// What is wrong with a URL, as the end of a sentence that begins with its name.
+package struct OutboundURLError: Error, CustomStringConvertible {
+    package let description: String
+
+    package init(_ description: String) { self.description = description }
+}
+
+/// libcurl's parsed URL; freed with its owner.
+private struct URLParts: ~Copyable {
+    private let handle: OpaquePointer
+
+    init?(_ text: String) {
+        guard let handle = curl_url() else { return nil }
+        guard curl_url_set(handle, CURLUPART_URL, text, 0) == CURLUE_OK else {
+            curl_url_cleanup(handle)
+            return nil
+        }
+        self.handle = handle
+    }
+
+    deinit { curl_url_cleanup(handle) }
+
+    subscript(part: CURLUPart) -> String? { value(part, 0) }
+
+    var port: Int? { value(CURLUPART_PORT, UInt32(CURLU_DEFAULT_PORT)).flatMap { Int($0) } }
+
+    private func value(_ part: CURLUPart, _ flags: UInt32) -> String? {
+        var text: UnsafeMutablePointer<CChar>?
+        guard curl_url_get(handle, part, &text, flags) == CURLUE_OK, let text else { return nil }
+        defer { curl_free(text) }
+        return String(cString: text)
+    }
+}
+
+extension String {
+    fileprivate var trimmingBrackets: String {
+        hasPrefix("[") && hasSuffix("]") ? String(dropFirst().dropLast()) : self
+    }
+}

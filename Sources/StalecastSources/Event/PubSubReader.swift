@@ -1,0 +1,53 @@
+import Foundation
+import StalecastWire
+
+/// The envelope of a Pub/Sub push subscription: `{"message":{"data":base64,"messageId","attributes"},"subscription"}`.
+/// Its data may be remote-config event data, a CloudEvent in either mode, or anything at all.
+enum PubSubReader {
+    static func isMessage(_ message: JSONObject) -> Bool {
+        message["messageId"] != nil || message["message_id"] != nil
+    }
+
+    static func event(_ body: JSONObject, _ message: JSONObject) throws(EventProblem) -> SourceEvent {
+        guard let id = (message["messageId"] ?? message["message_id"])?.identifier else {
+            throw EventProblem("message.messageId must be a string.")
+        }
+        let subscription = body["subscription"]?.string ?? ""
+        var event = SourceEvent(form: .pubSub, id: id, sender: String(subscription.prefix(512)))
+        let data = try data(message["data"])
+        if let inner = try? CloudEventReader.event(structured: data ?? .null) {  // most payloads are no CloudEvents
+            event.take(inner)
+        } else if let inner = try? CloudEventReader.event(binary: attributes(message), data: data) {  // likewise
+            event.take(inner)
+        } else {
+            ChangeNotice(data).complete(&event)
+        }
+        return event
+    }
+
+    /// nil for no data, and for data that is not JSON: the message then only says "look".
+    private static func data(_ value: JSONValue?) throws(EventProblem) -> JSONValue? {
+        guard let value, !value.isNull else { return nil }
+        guard let text = value.string, let bytes = Data(base64Encoded: text) else {
+            throw EventProblem("message.data must be base64.")
+        }
+        return try? JSONValue.parse(bytes)  // a publisher may send anything
+    }
+
+    private static func attributes(_ message: JSONObject) -> [String: String] {
+        var attributes: [String: String] = [:]
+        for (name, value) in message["attributes"]?.object?.members ?? [] {
+            if let text = value.string { attributes[name.lowercased()] = text }
+        }
+        return attributes
+    }
+}
+
+extension SourceEvent {
+    /// The message's own id stays: a redelivery has the same, a second publish of one event has not.
+    fileprivate mutating func take(_ inner: SourceEvent) {
+        project = inner.project
+        namespace = inner.namespace
+        version = inner.version
+    }
+}

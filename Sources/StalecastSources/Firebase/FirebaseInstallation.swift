@@ -1,0 +1,70 @@
+package import StalecastOutbound
+import StalecastWire
+import Synchronization
+
+/// An installation id and its token, without which Google serves no client: made once per run of the daemon, the token
+/// renewed before it expires.
+package final class FirebaseInstallation: Sendable {
+    private let url: OutboundURL
+    private let access: OriginAccess
+    private let appID: String
+    private let headers: [OutboundHeader]
+    private let state: Mutex<State>
+
+    private struct State {
+        var id: String
+        var token: String?
+        var expiresAt = ContinuousClock.now
+    }
+
+    /// Google's host.
+    package static let defaultBase = "https://firebaseinstallations.googleapis.com"
+    /// Shown where no installation is made: a well-formed id.
+    static let fallbackID = "cStalecastSourceProbe0"
+    /// A token is renewed when less than this is left of it.
+    private static let margin = Duration.seconds(600)
+
+    /// - Throws: ``OutboundURLError`` for a base that is no URL or a key that is no header's value.
+    package init(
+        base: String, project: String, apiKey: String, appID: String, access: OriginAccess
+    ) throws(OutboundURLError) {
+        url = try OutboundURL("\(base)/v1/projects/\(project)/installations")
+        headers = [
+            try OutboundHeader("X-Goog-Api-Key", apiKey), OutboundHeader(trusted: "Content-Type", "application/json"),
+        ]
+        self.access = access
+        self.appID = appID
+        state = Mutex(State(id: Self.freshID()))
+    }
+
+    package var id: String { state.withLock(\.id) }
+
+    /// nil when none could be had: the stream is then tried without, and its refusal says what is wrong.
+    func token() async -> String? {
+        let known = state.withLock { state in
+            state.expiresAt - ContinuousClock.now > Self.margin ? state.token : nil
+        }
+        if let known { return known }
+        let body: JSONValue = [
+            "fid": .string(id), "authVersion": "FIS_v2", "appId": .string(appID), "sdkVersion": "w:0.6.0",
+        ]
+        guard let answer = try? await access.answer("POST", url, headers: headers, body: body.encoded()),
+            let json = try? JSONValue.parse(answer.body), let token = json["authToken"]?["token"]?.string,
+            (1...4096).contains(token.utf8.count), token.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        else { return nil }
+        let lifetime = json["authToken"]?["expiresIn"]?.string.flatMap { Int($0.dropLast()) } ?? 3600
+        state.withLock {
+            $0.id = json["fid"]?.string ?? $0.id
+            $0.token = token
+            $0.expiresAt = .now + .seconds(min(max(lifetime, 0), 30 * 86_400))
+        }
+        return token
+    }
+
+    /// 22 characters of base64url whose first four bits are 0111.
+    private static func freshID() -> String {
+        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+        let first = Array("cdef")[Int.random(in: 0...3)]
+        return String([first] + (0..<21).map { _ in alphabet[Int.random(in: 0..<64)] })
+    }
+}

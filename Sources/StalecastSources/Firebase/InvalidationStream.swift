@@ -1,0 +1,164 @@
+import StalecastOutbound
+package import StalecastWire
+import Synchronization
+
+/// Listens to an origin's real-time stream (`:streamFetchInvalidations`) as one of its clients, and tells of every
+/// version it hears of. Only a trigger: what is announced is read by ``FirebaseSource``, whose polls go on, seldom, as
+/// a safety net.
+package final class InvalidationStream: Sendable {
+    private let settings: InvalidationStreamSettings
+    private let access: OriginAccess
+    private let onVersion: @Sendable (VersionNumber?) -> Void
+    private let state = Mutex(State())
+
+    private struct State {
+        var parser = InvalidationParser()
+        /// Of the connection that is open or was last.
+        var openedAt: ContinuousClock.Instant?
+        var lastBytesAt = ContinuousClock.now
+        var newest: VersionNumber = 0
+        var pause: Duration?
+        var isDisabled = false
+        var problem: String?
+        var connections = 0
+
+        /// - Returns: what is worth telling.
+        mutating func take(_ message: Invalidation) -> [VersionNumber?] {
+            pause = message.retryInterval ?? pause
+            if message.isDisabled {
+                isDisabled = true
+                pause = InvalidationStream.disabledPause
+                problem = "the origin has real-time updates switched off"
+            }
+            guard let version = message.version, version > newest else { return [] }
+            newest = version
+            return [version]
+        }
+    }
+
+    /// A stream that is silent for longer is dead: servers send something every 30 s or end it after 5 min.
+    private static let silence = Duration.seconds(330)
+    /// A connection that lived shorter than this is no reason to come back at once.
+    private static let goodLife = Duration.seconds(5)
+    /// How long to stay away from an origin that has real-time updates switched off.
+    private static let disabledPause = Duration.seconds(3600)
+
+    /// - Parameter onVersion: hears of a version newer than those before, on any thread, must not block; nil when the
+    ///   stream was opened, since something may have been missed.
+    package init(
+        _ settings: InvalidationStreamSettings, access: OriginAccess,
+        onVersion: @escaping @Sendable (VersionNumber?) -> Void
+    ) {
+        self.settings = settings
+        self.access = access
+        self.onVersion = onVersion
+    }
+
+    /// Whether the stream is open, so that polls may be seldom.
+    package var isOpen: Bool { state.withLock { $0.openedAt != nil } }
+    /// What ended the last connection, or keeps the next from being made; nil while one is open and after a clean end.
+    package var problem: String? { state.withLock { $0.problem } }
+    /// Connections that were answered with 200 so far.
+    package var connections: Int { state.withLock { $0.connections } }
+
+    /// Keeps a connection until the task is cancelled.
+    package func run() async {
+        var failures = 0
+        while !Task.isCancelled {
+            let (lived, outcome) = await connect()
+            failures = lived >= Self.goodLife ? 0 : failures + 1
+            var pause = settings.backoff.delay(afterFailures: failures)
+            if let asked = close(outcome) { pause = max(pause, asked) }
+            try? await Task.sleep(for: pause)  // cancelled: the loop ends
+        }
+    }
+
+    /// - Returns: how long the connection was open, and how it ended.
+    private func connect() async -> (Duration, OutboundOutcome) {
+        state.withLock {
+            $0.parser = InvalidationParser()
+            $0.isDisabled = false
+            $0.lastBytesAt = .now
+        }
+        let request = await request()
+        let outcome = await withTaskGroup(of: OutboundOutcome?.self) { group in
+            group.addTask { await self.access.engine.stream(request) { self.received($0, $1) } }
+            group.addTask { await self.watchSilence() }
+            var ended: OutboundOutcome?
+            for await outcome in group {
+                ended = ended ?? outcome
+                group.cancelAll()
+            }
+            return ended ?? OutboundOutcome(result: .failed(OutboundFailure(.cancelled)))
+        }
+        let opened = state.withLock(\.openedAt)
+        return (opened.map { ContinuousClock.now - $0 } ?? .zero, outcome)
+    }
+
+    private func request() async -> OutboundRequest {
+        var headers = access.headers + settings.headers
+        if let token = await settings.installation?.token() {
+            headers.append(OutboundHeader(trusted: "X-Goog-Firebase-Installations-Auth", token))
+        }
+        let known = state.withLock(\.newest)
+        var limits = access.limits
+        limits.timeout = .zero
+        return OutboundRequest(
+            method: "POST", url: settings.url, headers: headers, body: settings.body(known: known), limits: limits,
+            policy: access.policy, tls: access.tls, keptHeaders: ["retry-after", "date"])
+    }
+
+    /// Ends with nil when nothing has come for too long.
+    private func watchSilence() async -> OutboundOutcome? {
+        while !Task.isCancelled {
+            let left = Self.silence - (ContinuousClock.now - state.withLock(\.lastBytesAt))
+            if left <= .zero { return OutboundOutcome(result: .failed(OutboundFailure(.responseTimeout))) }
+            try? await Task.sleep(for: left)  // cancelled: the loop ends
+        }
+        return nil
+    }
+
+    /// On the engine's thread.
+    private func received(_ status: Int, _ bytes: [UInt8]) -> Bool {
+        guard status == 200 else { return true }
+        let heard = state.withLock { state -> [VersionNumber?]? in
+            state.lastBytesAt = .now
+            var heard: [VersionNumber?] = []
+            if state.openedAt == nil {
+                state.openedAt = .now
+                state.problem = nil
+                state.connections += 1
+                heard.append(nil)
+            }
+            do throws(InvalidationError) {
+                for message in try state.parser.receive(bytes) { heard += state.take(message) }
+            } catch {
+                state.problem = error.description
+                return nil
+            }
+            return state.isDisabled ? nil : heard
+        }
+        guard let heard else { return false }
+        for version in heard { onVersion(version) }
+        return true
+    }
+
+    /// Notes the end of a connection.
+    ///
+    /// - Returns: how long the server asked to stay away.
+    private func close(_ outcome: OutboundOutcome) -> Duration? {
+        state.withLock { state in
+            state.openedAt = nil
+            var pause = state.pause
+            state.pause = nil
+            switch outcome.result {
+            case .answered(200, _, _, _): break
+            case .answered(let status, let headers, _, _):
+                state.problem = "the real-time stream answers \(status)"
+                pause = RetryAfter.delay(headers["retry-after"], date: headers["date"], now: .now()) ?? pause
+            case .failed(let failure): state.problem = state.problem ?? "the real-time stream: \(failure.description)"
+            }
+            return pause
+        }
+    }
+}

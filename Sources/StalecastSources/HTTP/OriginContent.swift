@@ -1,0 +1,106 @@
+package import StalecastTemplate
+package import StalecastWire
+
+/// What an origin's document says: a template, and its version where the origin has one.
+package struct OriginContent: Sendable, Hashable {
+    package let template: Template
+    /// nil when the origin has no versions that count.
+    package let version: VersionNumber?
+
+    package init(template: Template, version: VersionNumber?) {
+        self.template = template
+        self.version = version
+    }
+}
+
+/// How to read an origin's document.
+package struct ContentReading: Sendable, Hashable {
+    /// Default ``Format/auto``.
+    package var format = Format.auto
+    /// Where the template is. Default: the whole document.
+    package var content = JSONPointer.whole
+    /// Where the version is, an integer as number or text; nil when there is none.
+    package var version: JSONPointer?
+    /// Default ``Shape/template``.
+    package var shape = Shape.template
+
+    package init() {}
+
+    /// Raw values are those of the configuration.
+    package enum Format: String, Sendable, Hashable, CaseIterable {
+        /// By `Content-Type`, else by the first character.
+        case auto, json, yaml
+    }
+
+    /// Raw values are those of the configuration.
+    package enum Shape: String, Sendable, Hashable, CaseIterable {
+        /// A remote config template: `parameters`, `conditions`, `parameterGroups`.
+        case template
+        /// A plain map of values, or a list of maps of which earlier ones win (Spring's property sources).
+        case values
+    }
+
+    /// - Parameters:
+    ///   - body: JSON or YAML, gzip inflated already.
+    ///   - contentType: as the origin sent it.
+    /// - Throws: ``OriginProblem`` of reason `invalid_content`.
+    package func read(
+        _ body: [UInt8], contentType: String?, kind: TemplateKind
+    ) throws(OriginProblem) -> OriginContent {
+        let document = try document(body, contentType)
+        guard let content = content.value(in: document) else {
+            throw invalid("there is nothing at \(self.content) in the document")
+        }
+        return OriginContent(template: try template(content, kind), version: try version(in: document))
+    }
+
+    private func document(_ body: [UInt8], _ contentType: String?) throws(OriginProblem) -> JSONValue {
+        if isJSON(body, contentType) {
+            do { return try JSONValue.parse(body) } catch {
+                throw invalid("the document is not JSON: \(error.description)")
+            }
+        }
+        do { return try YAMLContent.parse(body) } catch {
+            throw invalid("the document is not YAML: \(error.description)")
+        }
+    }
+
+    private func isJSON(_ body: [UInt8], _ contentType: String?) -> Bool {
+        switch format {
+        case .json: return true
+        case .yaml: return false
+        case .auto:
+            let type = EventReader.mediaType(contentType)
+            if EventReader.isJSON(type) { return true }
+            if type.contains("yaml") { return false }
+            let first = body.drop { $0 <= 0x20 || [0xEF, 0xBB, 0xBF].contains($0) }.first
+            return first == UInt8(ascii: "{") || first == UInt8(ascii: "[")
+        }
+    }
+
+    private func template(_ content: JSONValue, _ kind: TemplateKind) throws(OriginProblem) -> Template {
+        do {
+            let document = shape == .values ? try ValueMap.template(from: content) : content
+            return try Template(validating: document, kind: kind)
+        } catch let error as InvalidValueMap {
+            throw invalid(error.description)
+        } catch let error as TemplateProblems {
+            throw invalid("the template is not valid: \(error.message)")
+        } catch {
+            throw invalid("\(error)")
+        }
+    }
+
+    private func version(in document: JSONValue) throws(OriginProblem) -> VersionNumber? {
+        guard let version else { return nil }
+        guard let value = version.value(in: document) else { throw invalid("there is no version at \(version)") }
+        guard let number = value.int64, number > 0 else {
+            throw invalid(
+                "the version at \(version) is \(value.kind) that is no positive integer; leave versionPointer out "
+                    + "to have versions counted here")
+        }
+        return number
+    }
+
+    private func invalid(_ sentence: String) -> OriginProblem { OriginProblem(.invalidContent, sentence) }
+}

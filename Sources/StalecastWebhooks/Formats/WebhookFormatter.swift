@@ -1,0 +1,196 @@
+package import StalecastOutbound
+package import StalecastWire
+
+/// Makes the requests of all formats. What is the same for many webhooks is made once; what differs is signed last.
+package final class WebhookFormatter: AttemptFormatter {
+    private let registry: WebhookRegistry
+    private let epoch: Epoch
+    private let identity: SenderIdentity
+    private let tokens: FCMTokens
+    private let cache = RenderCache()
+
+    /// - Parameters:
+    ///   - epoch: the store's; part of every `webhook-id`.
+    ///   - engine: fetches tokens for `fcm`.
+    package init(registry: WebhookRegistry, epoch: Epoch, identity: SenderIdentity, engine: OutboundEngine) {
+        self.registry = registry
+        self.epoch = epoch
+        self.identity = identity
+        tokens = FCMTokens(engine: engine)
+    }
+
+    package func request(
+        for delivery: Delivery, webhook: Webhook, at now: Timestamp
+    ) throws(AttemptProblem) -> AttemptPlan {
+        let message = try rendered(delivery.content, webhook, at: now)
+        var headers = message.headers
+        headers.append(identity.userAgent)
+        headers.append(contentsOf: webhook.headers)
+        if webhook.verification.method == .cloudevents { headers.append(identity.requestOrigin) }
+        if webhook.format.isSigned {
+            headers.append(contentsOf: try signature(of: message, webhook.id, at: now))
+        } else {
+            switch try tokens.authorization(of: webhook, registry.policy(of: webhook.profile)) {
+            case .header(let header): headers.append(header)
+            case .needed(let fetch): return .needsToken(fetch)
+            }
+        }
+        return .ready(request(webhook, headers, message.body), messageID: message.id)
+    }
+
+    package func answered(status: Int, webhook: Webhook) {
+        if webhook.format == .fcm, status == 401 || status == 403 { tokens.forget(webhook) }
+    }
+
+    private func request(_ webhook: Webhook, _ headers: [OutboundHeader], _ body: [UInt8]) -> OutboundRequest {
+        OutboundRequest(
+            method: "POST", url: webhook.url, headers: headers, body: body,
+            limits: OutboundLimits(timeout: webhook.limits.timeout),
+            policy: registry.policy(of: webhook.profile), tls: webhook.tls, keptHeaders: Self.keptHeaders)
+    }
+
+    /// CloudEvents' question whether requests from us are wanted.
+    func consentRequest(_ webhook: Webhook, timeout: Duration) -> OutboundRequest {
+        var headers = [identity.userAgent, identity.requestOrigin] + webhook.headers
+        if let rate = webhook.limits.maxPerSecond {
+            headers.append(OutboundHeader(trusted: "webhook-request-rate", String(Int((rate * 60).rounded(.up)))))
+        }
+        return OutboundRequest(
+            method: "OPTIONS", url: webhook.url, headers: headers, body: nil, limits: OutboundLimits(timeout: timeout),
+            policy: registry.policy(of: webhook.profile), tls: webhook.tls,
+            keptHeaders: ["webhook-allowed-origin", "webhook-allowed-rate"])
+    }
+
+    var origin: String { identity.origin }
+
+    /// What an answer's headers can say about delivery.
+    private static let keptHeaders: Set<String> = ["retry-after", "location", "webhook-delivery"]
+
+    private func signature(
+        of message: RenderedMessage, _ id: WebhookID, at now: Timestamp
+    ) throws(AttemptProblem) -> [OutboundHeader] {
+        let seconds = now.microseconds / 1_000_000
+        let signatures = registry.signer(of: id)?.signatures(
+            messageID: message.id, timestamp: seconds, body: message.body, at: now)
+        guard let signatures, !signatures.isEmpty else {
+            throw AttemptProblem(.noKey, "the webhook has no valid signing key; rotate its secret")
+        }
+        return [
+            OutboundHeader(trusted: "webhook-timestamp", String(seconds)),
+            OutboundHeader(trusted: "webhook-signature", signatures),
+        ]
+    }
+
+    // MARK: Rendering
+
+    private func rendered(
+        _ content: Delivery.Content, _ webhook: Webhook, at now: Timestamp
+    ) throws(AttemptProblem) -> RenderedMessage {
+        let format = webhook.format
+        switch content {
+        case .stale(let content):
+            return cache.message(RenderKey(content, format)) { stale(content, format) }
+        case .test(let nonce, let topic, let project, let current):
+            let id = MessageID.of("test", nonce: nonce)
+            switch format {
+            case .fcm: return message(id, FCMMessage.contentType, FCMMessage.test(topic))
+            case .standard:
+                let body = StandardMessage.test(topic: topic, project: project, current: current, at: now)
+                return message(id, StandardMessage.contentType, body)
+            case .cloudEventsBinary, .cloudEventsStructured:
+                return event(CloudEvent(test: id, topic: topic, project: project, current: current, at: now), format)
+            }
+        case .operational(let event):
+            return try operational(event, format)
+        case .challenge(let text):
+            return try challenge(text, webhook, at: now)
+        }
+    }
+
+    private func stale(_ content: StaleContent, _ format: WebhookFormat) -> RenderedMessage {
+        let id = MessageID.of(content.change, epoch: epoch)
+        return switch format {
+        case .standard:
+            message(id, StandardMessage.contentType, StandardMessage.stale(content, epoch: epoch))
+        case .cloudEventsBinary, .cloudEventsStructured: event(CloudEvent(content, id: id), format)
+        case .fcm: message(id, FCMMessage.contentType, FCMMessage.stale(content.topic))
+        }
+    }
+
+    private func operational(
+        _ event: OperationalEvent, _ format: WebhookFormat
+    ) throws(AttemptProblem) -> RenderedMessage {
+        let id = MessageID.of("operational/\(event.type)", nonce: event.nonce)
+        switch format {
+        case .standard: return message(id, StandardMessage.contentType, StandardMessage.operational(event))
+        case .cloudEventsBinary, .cloudEventsStructured: return self.event(CloudEvent(event, id: id), format)
+        case .fcm: throw AttemptProblem(.unsupported, "messages about webhooks cannot be sent to FCM")
+        }
+    }
+
+    private func challenge(
+        _ text: String, _ webhook: Webhook, at now: Timestamp
+    ) throws(AttemptProblem) -> RenderedMessage {
+        let id = MessageID.of("challenge", nonce: text)
+        switch webhook.format {
+        case .standard:
+            return message(id, StandardMessage.contentType, StandardMessage.challenge(text, at: now))
+        case .cloudEventsBinary, .cloudEventsStructured:
+            let question = CloudEvent(challenge: text, id: id, project: webhook.project, at: now)
+            return event(question, webhook.format)
+        case .fcm: throw AttemptProblem(.unsupported, "FCM cannot be asked for consent")
+        }
+    }
+
+    private func event(_ event: CloudEvent, _ format: WebhookFormat) -> RenderedMessage {
+        if format == .cloudEventsStructured {
+            return message(event.id, CloudEvent.structuredContentType, event.structuredBody)
+        }
+        let attributes = event.headers.map { OutboundHeader(trusted: $0.name, CloudEvent.escaped($0.value)) }
+        return message(event.id, CloudEvent.dataContentType, event.binaryBody, attributes)
+    }
+
+    private func message(
+        _ id: String, _ contentType: String, _ body: [UInt8], _ attributes: [OutboundHeader] = []
+    ) -> RenderedMessage {
+        let headers = [
+            OutboundHeader(trusted: "content-type", contentType), OutboundHeader(trusted: "webhook-id", id),
+        ]
+        return RenderedMessage(id: id, body: body, headers: headers + attributes)
+    }
+}
+
+/// How the daemon names itself to receivers.
+package struct SenderIdentity: Sendable {
+    let userAgent: OutboundHeader
+    let requestOrigin: OutboundHeader
+    /// The DNS name in `WebHook-Request-Origin`.
+    package let origin: String
+
+    /// - Parameters:
+    ///   - version: of the daemon.
+    ///   - origin: a DNS name, letters, digits, dots and hyphens only.
+    package init(version: String, origin: String) {
+        self.origin = origin
+        userAgent = OutboundHeader(trusted: "user-agent", "stalecast/\(version)")
+        requestOrigin = OutboundHeader(trusted: "webhook-request-origin", origin)
+    }
+}
+
+extension CloudEvent {
+    /// An attribute's value in a header: blanks, quotes, percent signs and what is not ASCII percent-encoded
+    /// (CloudEvents' HTTP binding, §3.1.3.2).
+    static func escaped(_ value: String) -> String {
+        let isPlain = value.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != 0x22 && $0 != 0x25 }
+        if isPlain { return value }
+        var text = ""
+        for byte in value.utf8 {
+            if (0x21...0x7E).contains(byte), byte != 0x22, byte != 0x25 {
+                text.unicodeScalars.append(UnicodeScalar(byte))
+            } else {
+                text += "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
+            }
+        }
+        return text
+    }
+}

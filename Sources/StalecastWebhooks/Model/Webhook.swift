@@ -1,0 +1,105 @@
+package import StalecastOutbound
+package import StalecastWire
+
+/// A registered URL: who is told, about what, how. Secrets are not part of it.
+package struct Webhook: Sendable, Equatable {
+    package let id: WebhookID
+    /// It hears of the scopes of this project only, whatever else its topics are bound to.
+    package let project: ProjectID
+    /// The name of an entry of the configuration file; nil for those made through the API.
+    package let name: String?
+    /// Where requests go, complete.
+    package var url: OutboundURL
+    /// At least one, without repetition. ``TopicName/webhookOperations`` is delivery's own.
+    package var topics: [TopicName]
+    package var format: WebhookFormat
+    package var mode: DeliveryMode
+    /// Sent with every request besides the format's own; none of ``ReservedHeaders``.
+    package var headers: [OutboundHeader]
+    package var limits: WebhookLimits
+    /// Private CA, client certificate; nil for the system's trust and no certificate.
+    package var tls: OutboundTLS?
+    /// Which addresses the name may lead to, besides those the configuration allows.
+    package var profile: AddressProfile
+    /// Settings of ``WebhookFormat/fcm``; nil for every other format.
+    package var fcm: FCMSettings?
+    package var verification: Verification
+    /// For people; at most 256 characters.
+    package var description: String
+    /// Stopped by the operator.
+    package var isPaused: Bool
+    package let origin: Origin
+    package let createdAt: Timestamp
+    package var updatedAt: Timestamp
+    /// Counts up with every change, from 1; the source of the resource's etag.
+    package var generation: Int
+
+    /// Who may change it.
+    package enum Origin: String, Sendable, Hashable {
+        case api
+        /// From the configuration file, changed only there; it can be paused and resumed.
+        case configuration
+    }
+
+    package init(
+        id: WebhookID, project: ProjectID, name: String? = nil, url: OutboundURL, topics: [TopicName] = [.pushRC],
+        format: WebhookFormat = .standard, mode: DeliveryMode = .latest, headers: [OutboundHeader] = [],
+        limits: WebhookLimits = WebhookLimits(), tls: OutboundTLS? = nil, profile: AddressProfile = .publicOnly,
+        fcm: FCMSettings? = nil, verification: Verification = Verification(), description: String = "",
+        isPaused: Bool = false, origin: Origin = .api, createdAt: Timestamp, updatedAt: Timestamp? = nil,
+        generation: Int = 1
+    ) {
+        self.id = id
+        self.project = project
+        self.name = name
+        self.url = url
+        self.topics = topics
+        self.format = format
+        self.mode = mode
+        self.headers = headers
+        self.limits = limits
+        self.tls = tls
+        self.profile = profile
+        self.fcm = fcm
+        self.verification = verification
+        self.description = description
+        self.isPaused = isPaused
+        self.origin = origin
+        self.createdAt = createdAt
+        self.updatedAt = updatedAt ?? createdAt
+        self.generation = generation
+    }
+
+    /// Whether deliveries may be sent as far as the registry is concerned; delivery may still have disabled it.
+    package var isDeliverable: Bool { !isPaused && verification.isSatisfied }
+
+    /// The lower of the operator's and the receiver's rate; nil is no limit.
+    package var ratePerSecond: Double? {
+        let granted = verification.allowedPerMinute.map { Double($0) / 60 }
+        return [limits.maxPerSecond, granted].compactMap { $0 }.min()
+    }
+
+    /// Whether a change of `scope` concerns it, its topics aside.
+    package func covers(_ scope: Scope) -> Bool { scope.project == project }
+}
+
+/// Which addresses a webhook's name may lead to, before the configuration's allow list.
+package enum AddressProfile: String, Sendable, Hashable, CaseIterable {
+    /// The public Internet only. The default.
+    case publicOnly = "public"
+    /// Private networks (RFC 1918, unique local) as well; loopback, link-local and metadata addresses stay refused.
+    case internalNetwork = "internal"
+}
+
+/// What ``WebhookFormat/fcm`` needs besides the URL.
+package struct FCMSettings: Sendable, Hashable {
+    /// Path of the service account's key file (JSON).
+    package var serviceAccountFile: String
+    /// Where tokens are fetched; nil is the key file's `token_uri`.
+    package var tokenURL: OutboundURL?
+
+    package init(serviceAccountFile: String, tokenURL: OutboundURL? = nil) {
+        self.serviceAccountFile = serviceAccountFile
+        self.tokenURL = tokenURL
+    }
+}

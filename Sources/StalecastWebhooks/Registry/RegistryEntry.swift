@@ -1,0 +1,127 @@
+package import StalecastWire
+
+/// A webhook with its keys: what one row of the registry's database holds.
+package struct RegistryEntry: Sendable {
+    package var webhook: Webhook
+    /// The current one first; empty for formats that do not sign.
+    package var keys: [SecretKey] { didSet { signer = Signer(keys) } }
+    /// The keys, prepared.
+    package private(set) var signer: Signer
+
+    /// Old keys of one webhook at most, the current one aside.
+    package static let maxOldKeys = 10
+
+    init(webhook: Webhook, keys: [SecretKey]) {
+        self.webhook = webhook
+        self.keys = keys
+        signer = Signer(keys)
+    }
+
+    /// What the API shows: the document, without secrets, with what is known of the keys.
+    package func document(at now: Timestamp) -> JSONObject {
+        var object = webhook.document(hidesCredentials: true)
+        object["signing"] = signingDocument(at: now)
+        return object
+    }
+
+    /// The same with the current secret, which is shown this once.
+    package func documentWithSecret(at now: Timestamp) -> JSONObject {
+        var object = document(at: now)
+        guard let secret = keys.first, var signing = object["signing"]?.object else { return object }
+        signing["secret"] = .string(secret.key.secretText)
+        object["signing"] = .object(signing)
+        return object
+    }
+
+    private func signingDocument(at now: Timestamp) -> JSONValue? {
+        guard let current = keys.first else { return nil }
+        var object: JSONObject = ["algorithm": .string(current.key.algorithm.rawValue)]
+        if let text = current.key.publicText { object["publicKey"] = .string(text) }
+        let valid = keys.filter { $0.expiresAt.map { now < $0 } ?? true }
+        object["keys"] = .array(
+            valid.map { key in
+                var entry: JSONObject = [
+                    "algorithm": .string(key.key.algorithm.rawValue), "createTime": .string(key.createdAt.description),
+                ]
+                if let text = key.key.publicText { entry["publicKey"] = .string(text) }
+                if let time = key.expiresAt { entry["expireTime"] = .string(time.description) }
+                return .object(entry)
+            })
+        return .object(object)
+    }
+}
+
+extension RegistryEntry {
+    /// The row's plain text, before it is sealed.
+    var record: JSONValue {
+        var object = webhook.document(hidesCredentials: false)
+        object["project"] = .string(webhook.project.description)
+        object["generation"] = .int(webhook.generation)
+        let secrets = webhook.origin == .api ? keys : []
+        object["keys"] = .array(
+            secrets.map { key in
+                var entry: JSONObject = [
+                    "secret": .string(key.key.secretText), "createTime": .string(key.createdAt.description),
+                ]
+                if let time = key.expiresAt { entry["expireTime"] = .string(time.description) }
+                return .object(entry)
+            })
+        return .object(object)
+    }
+
+    /// - Throws: ``RegistryProblem/storage(cause:)`` for a text that ``record`` did not write.
+    init(record: JSONValue) throws(RegistryProblem) {
+        let webhook = try Webhook(record: record)
+        var keys: [SecretKey] = []
+        for entry in record["keys"]?.array ?? [] { keys.append(try SecretKey(record: entry)) }
+        self.init(webhook: webhook, keys: keys)
+    }
+}
+
+extension SecretKey {
+    fileprivate init(record: JSONValue) throws(RegistryProblem) {
+        guard let text = record["secret"]?.string, let created = record["createTime"]?.string.flatMap(Timestamp.init)
+        else { throw .storage(cause: "a key's record lacks secret or createTime") }
+        do {
+            self.init(
+                try SigningKey(text), createdAt: created,
+                expiresAt: record["expireTime"]?.string.flatMap(Timestamp.init))
+        } catch {
+            throw .storage(cause: "a key's record: \(error)")
+        }
+    }
+}
+
+extension Webhook {
+    fileprivate init(record: JSONValue) throws(RegistryProblem) {
+        var draft = WebhookDraft()
+        do {
+            var settings = record.object ?? JSONObject()
+            for name in ["project", "generation", "keys"] { settings[name] = nil }
+            try draft.take(.object(settings), files: .paths)
+        } catch {
+            throw .storage(cause: "a webhook's record: \(error)")
+        }
+        guard let id = record["id"]?.string.flatMap({ WebhookID($0) }), let url = draft.url,
+            let created = record["createTime"]?.string.flatMap(Timestamp.init),
+            let updated = record["updateTime"]?.string.flatMap(Timestamp.init),
+            let generation = record["generation"]?.int64,
+            let origin = record["origin"]?.string.flatMap(Origin.init),
+            let project = try? ProjectID(record["project"]?.string ?? "")  // nil is refused like the rest
+        else { throw .storage(cause: "a webhook's record lacks one of its members") }
+        self.init(
+            id: id, project: project, name: record["configuredAs"]?.string, url: url, origin: origin,
+            createdAt: created, updatedAt: updated, generation: Int(generation))
+        self = restoring(draft)
+        verification = Verification(
+            method: draft.verification,
+            verifiedAt: record["verification"]?["verifyTime"]?.string.flatMap(Timestamp.init),
+            allowedPerMinute: record["verification"]?["allowedPerMinute"]?.int64.map { Int($0) })
+    }
+
+    private func restoring(_ draft: WebhookDraft) -> Webhook {
+        var webhook = applying(draft, at: updatedAt)
+        webhook.generation = generation
+        return webhook
+    }
+}

@@ -1,0 +1,28 @@
+/// Why the registry refused or failed; the sentence is for whoever asked.
+package enum RegistryProblem: Error, Hashable, CustomStringConvertible {
+    /// A field of the request is wrong; `field` is its path, for example `limits.timeout`.
+    case invalid(field: String, String)
+    case notFound(String)
+    /// Somebody changed it since the etag was read.
+    case changedMeanwhile
+    /// It comes from the configuration file and is changed there.
+    case configured(name: String)
+    /// The operation makes no sense in its present state or format.
+    case notNow(String)
+    case tooMany(limit: Int)
+    /// The database failed; `cause` is for the log.
+    case storage(cause: String)
+
+    package var description: String {
+        switch self {
+        case .invalid(let field, let sentence): "\(field): \(sentence)"
+        case .notFound(let id): "there is no webhook \(id) in this project"
+        case .changedMeanwhile: "the webhook was changed since this etag was read; read it again"
+        case .configured(let name):
+            "webhook \(name) comes from the configuration file; change it there and send SIGHUP to the daemon"
+        case .notNow(let sentence): sentence
+        case .tooMany(let limit): "the project has \(limit) webhooks, which is the limit (webhooks.maxPerProject)"
+        case .storage: "the webhook database could not be read or written; the daemon's log says why"
+        }
+    }
+}

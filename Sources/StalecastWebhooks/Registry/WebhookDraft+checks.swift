@@ -1,0 +1,97 @@
+import Foundation
+import StalecastOutbound
+import StalecastWire
+
+extension WebhookDraft {
+    /// Google's, unless the draft names another.
+    private static let fcmBase = "https://fcm.googleapis.com"
+
+    /// Completes the draft and checks what takes more than one field or the operator's rules. Reads the files it names.
+    ///
+    /// - Throws: ``RegistryProblem/invalid(field:_:)``, for the first field that is wrong.
+    mutating func finish(in project: ProjectID, _ rules: WebhookRules) throws(RegistryProblem) {
+        if format == .fcm { try finishFCM() }
+        guard let url else { throw .invalid(field: "url", "is missing; name where requests are sent") }
+        try Self.check(url, "url", rules, profile)
+        for (position, topic) in topics.enumerated() where !rules.isKnownTopic(project, topic) {
+            let known = rules.topics(project).map(\.description).joined(separator: ", ")
+            throw .invalid(
+                field: "topics[\(position)]",
+                "no scope of project \(project) is bound to topic \(topic); there are \(known), and "
+                    + "\(TopicName.webhookOperations) for messages about webhooks")
+        }
+        try checkTLS(url)
+        if format != .fcm, serviceAccountFile != nil || tokenURL != nil {
+            throw .invalid(field: "fcm", "belongs to format fcm only")
+        }
+    }
+
+    /// An address in the URL itself can be judged at once; names are judged when a connection is made.
+    private static func check(
+        _ url: OutboundURL, _ field: String, _ rules: WebhookRules, _ profile: AddressProfile
+    ) throws(RegistryProblem) {
+        if rules.httpsOnly, url.scheme != "https" {
+            throw .invalid(field: field, "must begin with https:// (webhooks.httpsOnly)")
+        }
+        guard let address = url.addressLiteral, !rules.policy(of: profile).allows(address, port: url.port) else {
+            return
+        }
+        throw .invalid(
+            field: field,
+            "the address \(url.host) (port \(url.port)) is not allowed for webhooks; the operator can allow it with "
+                + "webhooks.allowedAddresses, private networks also with addressProfile \"internal\"")
+    }
+
+    private func checkTLS(_ url: OutboundURL) throws(RegistryProblem) {
+        guard let tls else { return }
+        if url.scheme != "https" { throw .invalid(field: "tls", "is of use with https:// only") }
+        if (tls.certificateFile == nil) != (tls.keyFile == nil) {
+            throw .invalid(field: "tls", "certificateFile and keyFile belong together")
+        }
+        let files = [
+            ("tls.caFile", tls.caFile), ("tls.certificateFile", tls.certificateFile), ("tls.keyFile", tls.keyFile),
+        ]
+        for (field, path) in files {
+            guard let path, !FileManager.default.isReadableFile(atPath: path) else { continue }
+            throw .invalid(field: field, "the daemon cannot read \(path)")
+        }
+    }
+
+    private mutating func finishFCM() throws(RegistryProblem) {
+        guard let serviceAccountFile else {
+            throw .invalid(
+                field: "fcm.serviceAccountFile", "is missing; format fcm sends with a service account's token")
+        }
+        if verification != .none { throw .invalid(field: "verification.method", "is none for format fcm") }
+        if topics.contains(.webhookOperations) {
+            throw .invalid(field: "topics", "\(TopicName.webhookOperations) cannot be sent to FCM")
+        }
+        if headers.contains(where: { $0.name.lowercased() == "authorization" }) {
+            throw .invalid(field: "headers[Authorization]", "is set by the daemon for format fcm")
+        }
+        let account: ServiceAccount
+        do {
+            account = try ServiceAccount(contentsOf: serviceAccountFile)
+        } catch {
+            throw .invalid(field: "fcm.serviceAccountFile", "\(error)")
+        }
+        url = try Self.messagesURL(base: url, account)
+    }
+
+    /// `<base>/v1/projects/<project id>/messages:send`; a URL that has a path already stays as it is.
+    private static func messagesURL(
+        base: OutboundURL?, _ account: ServiceAccount
+    ) throws(RegistryProblem) -> OutboundURL {
+        if let base, base.path.count > 1 { return base }
+        guard let project = account.projectID else {
+            throw .invalid(field: "url", "must be complete, because the service account's key names no project_id")
+        }
+        var text = base?.text ?? fcmBase
+        while text.last == "/" { text.removeLast() }
+        do {
+            return try OutboundURL("\(text)/v1/projects/\(project)/messages:send")
+        } catch {
+            throw .invalid(field: "url", "\(error)")
+        }
+    }
+}

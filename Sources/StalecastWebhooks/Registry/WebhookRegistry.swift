@@ -1,0 +1,173 @@
+import Foundation
+import GRDB
+package import StalecastOutbound
+package import StalecastWire
+import Synchronization
+
+/// Every registered webhook with its keys: those made through the API, kept in `webhooks.sqlite`, and those of the
+/// configuration file. Reads come from memory; changes are durable before they count, and are told in their order.
+package final class WebhookRegistry: Sendable {
+    let database: RegistryDatabase
+    let clock: @Sendable () -> Timestamp
+    private let state = Mutex(RegistryState())
+
+    /// What became of a webhook.
+    package enum Change: Sendable {
+        case installed(Webhook)
+        case removed(WebhookID)
+    }
+
+    /// Opens the registry in `directory`; blocks.
+    ///
+    /// - Parameters:
+    ///   - keyFile: the key of the secrets; nil is `webhooks.key` in `directory`, made at first start.
+    ///   - rules: what may be registered.
+    ///   - maxPerProject: webhooks of one project.
+    /// - Throws: ``VaultProblem`` about the key, `DatabaseError`, ``RegistryProblem``.
+    package init(
+        directory: String, keyFile: String? = nil, rules: WebhookRules, maxPerProject: Int = 10_000,
+        clock: @escaping @Sendable () -> Timestamp = Timestamp.now
+    ) throws {
+        database = try RegistryDatabase.open(
+            at: "\(directory)/\(Self.fileName)", keyFile: keyFile ?? "\(directory)/\(Self.keyFileName)")
+        self.clock = clock
+        let entries = try database.load()
+        state.withLock { state in
+            state.rules = rules
+            state.maxPerProject = maxPerProject
+            for entry in entries {
+                if entry.webhook.origin == .api {
+                    state.entries[entry.webhook.id] = entry
+                } else {
+                    state.remembered[entry.webhook.id] = entry
+                }
+            }
+        }
+    }
+
+    package static let fileName = "webhooks.sqlite"
+    package static let keyFileName = "webhooks.key"
+
+    /// Hears of every change from now on, in order, on the registry's own thread: it must be quick.
+    package func observe(_ observer: @escaping @Sendable (Change) -> Void) {
+        state.withLock { $0.observer = observer }
+    }
+
+    /// What may be registered from now on, and where requests may go; webhooks that exist are not looked at again.
+    package func setRules(_ rules: WebhookRules, maxPerProject: Int) {
+        state.withLock { state in
+            state.rules = rules
+            state.maxPerProject = maxPerProject
+        }
+    }
+
+    package var rules: WebhookRules { state.withLock { $0.rules } }
+
+    // MARK: Reading
+
+    /// All webhooks, in no order.
+    package var webhooks: [Webhook] { state.withLock { $0.entries.values.map(\.webhook) } }
+
+    /// The webhooks of a project, oldest first.
+    package func entries(of project: ProjectID) -> [RegistryEntry] {
+        state.withLock { state in state.entries.values.filter { $0.webhook.project == project } }
+            .sorted { ($0.webhook.createdAt, $0.webhook.id) < ($1.webhook.createdAt, $1.webhook.id) }
+    }
+
+    /// - Throws: ``RegistryProblem/notFound(_:)``.
+    package func entry(_ id: WebhookID, in project: ProjectID) throws(RegistryProblem) -> RegistryEntry {
+        guard let entry = state.withLock({ $0.entries[id] }), entry.webhook.project == project else {
+            throw .notFound(id.description)
+        }
+        return entry
+    }
+
+    /// The webhook's prepared keys; nil for a webhook that is gone.
+    package func signer(of id: WebhookID) -> Signer? { state.withLock { $0.entries[id]?.signer } }
+
+    /// Where a webhook's requests may go.
+    package func policy(of profile: AddressProfile) -> AddressPolicy {
+        state.withLock { profile == .publicOnly ? $0.publicPolicy : $0.internalPolicy }
+    }
+
+    package func webhook(_ id: WebhookID) -> Webhook? { state.withLock { $0.entries[id]?.webhook } }
+
+    /// A configured webhook as it is, or as it was when the configuration named it last.
+    func known(_ id: WebhookID) -> (entry: RegistryEntry, isInstalled: Bool)? {
+        state.withLock { state in
+            if let entry = state.entries[id] { return (entry, true) }
+            return state.remembered[id].map { ($0, false) }
+        }
+    }
+
+    /// Rows of the configured webhooks of the last run.
+    var rememberedIDs: Set<WebhookID> { state.withLock { Set($0.remembered.keys) } }
+
+    // MARK: Changing
+
+    /// - Throws: ``RegistryProblem/tooMany(limit:)`` when the project has as many as it may have.
+    func checkRoom(in project: ProjectID) throws(RegistryProblem) {
+        let (count, limit) = state.withLock { state in
+            let ours = state.entries.values.count { $0.webhook.project == project && $0.webhook.origin == .api }
+            return (ours, state.maxPerProject)
+        }
+        if count >= limit { throw .tooMany(limit: limit) }
+    }
+
+    /// Runs `body` alone, on the registry's thread, where it may block.
+    func serially<Value: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Value
+    ) async throws(RegistryProblem) -> Value {
+        do {
+            return try await database.queue.writeWithoutTransaction(body)
+        } catch let problem as RegistryProblem {
+            throw problem
+        } catch {
+            throw .storage(cause: "\(error)")
+        }
+    }
+
+    /// Writes `entry`, then lets everybody know. Only within ``serially(_:)``.
+    func install(_ entry: RegistryEntry, _ db: Database) throws {
+        try database.store(entry, db)
+        let observer = state.withLock { state in
+            state.entries[entry.webhook.id] = entry
+            return state.observer
+        }
+        observer?(.installed(entry.webhook))
+    }
+
+    /// Removes it, then lets everybody know. Only within ``serially(_:)``.
+    func uninstall(_ id: WebhookID, _ db: Database) throws {
+        try database.remove(id, db)
+        let observer = state.withLock { state in
+            state.entries[id] = nil
+            state.remembered[id] = nil
+            return state.observer
+        }
+        observer?(.removed(id))
+    }
+
+    /// Ends the database; nothing can be changed afterwards.
+    package func close() {
+        // A database that cannot be closed now is closed by the end of the process.
+        try? database.queue.close()
+    }
+}
+
+/// What the registry holds in memory.
+struct RegistryState: Sendable {
+    var entries: [WebhookID: RegistryEntry] = [:]
+    /// Rows of configured webhooks that the configuration has not named (yet).
+    var remembered: [WebhookID: RegistryEntry] = [:]
+    var rules = WebhookRules(topics: { _ in [] }) {
+        didSet {
+            publicPolicy = rules.policy(of: .publicOnly)
+            internalPolicy = rules.policy(of: .internalNetwork)
+        }
+    }
+    private(set) var publicPolicy = AddressPolicy(profile: .public, allow: [])
+    private(set) var internalPolicy = AddressPolicy(profile: .internal, allow: [])
+    var maxPerProject = 0
+    var observer: (@Sendable (WebhookRegistry.Change) -> Void)?
+}

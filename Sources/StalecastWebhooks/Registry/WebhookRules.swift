@@ -1,0 +1,34 @@
+package import StalecastOutbound
+package import StalecastWire
+
+/// What of a webhook the operator's configuration permits; asked when one is made or changed.
+package struct WebhookRules: Sendable {
+    /// Whether webhooks of a project can subscribe to a topic.
+    package var isKnownTopic: @Sendable (ProjectID, TopicName) -> Bool
+    /// The topics a project's webhooks can name, for the sentence of a refusal; sorted.
+    package var topics: @Sendable (ProjectID) -> [TopicName]
+    /// Addresses allowed besides those of the webhook's profile.
+    package var allowed: [CIDR]
+    /// Where files named through the API lie; nil refuses such names.
+    package var filesDirectory: String?
+    /// Refuses `http:` URLs. Default false.
+    package var httpsOnly: Bool
+    /// Of webhooks that name none. Default ``AddressProfile/publicOnly``.
+    package var defaultProfile = AddressProfile.publicOnly
+
+    package init(
+        topics: @escaping @Sendable (ProjectID) -> [TopicName], allowed: [CIDR] = [], filesDirectory: String? = nil,
+        httpsOnly: Bool = false
+    ) {
+        self.topics = topics
+        isKnownTopic = { project, topic in topic == .webhookOperations || topics(project).contains(topic) }
+        self.allowed = allowed
+        self.filesDirectory = filesDirectory
+        self.httpsOnly = httpsOnly
+    }
+
+    /// The policy under which requests of a webhook are sent.
+    package func policy(of profile: AddressProfile) -> AddressPolicy {
+        AddressPolicy(profile: profile == .publicOnly ? .public : .internal, allow: allowed)
+    }
+}

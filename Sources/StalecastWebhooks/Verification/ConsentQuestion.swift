@@ -1,0 +1,84 @@
+import StalecastOutbound
+import StalecastWire
+
+/// Asks a receiver whether it wants the requests of a webhook, and understands its answer.
+struct ConsentQuestion: Sendable {
+    let webhook: Webhook
+    let formatter: WebhookFormatter
+    let engine: OutboundEngine
+
+    /// What the receiver granted.
+    struct Consent: Sendable, Equatable {
+        /// Requests per minute; nil is no limit.
+        let allowedPerMinute: Int?
+    }
+
+    /// One question; at most 10 s.
+    ///
+    /// - Throws: ``RegistryProblem/notNow(_:)`` with a sentence for the owner, which says nothing about ports.
+    func ask(at now: Timestamp) async throws(RegistryProblem) -> Consent {
+        switch webhook.verification.method {
+        case .none: return Consent(allowedPerMinute: nil)
+        case .challenge: return try await challenge(at: now)
+        case .cloudevents: return try await handshake()
+        }
+    }
+
+    private static let timeout = Duration.seconds(10)
+    private static let maxAnswerBytes = 4096
+
+    private func challenge(at now: Timestamp) async throws(RegistryProblem) -> Consent {
+        let text = DeliveryNonce.random()
+        let plan: AttemptPlan
+        do {
+            let delivery = Delivery(webhook: webhook.id, content: .challenge(text))
+            plan = try formatter.request(for: delivery, webhook: webhook, at: now)
+        } catch {
+            throw .notNow(error.description)
+        }
+        guard case .ready(var request, _) = plan else { throw .notNow("this format cannot be verified") }
+        request.limits.timeout = Self.timeout
+        request.limits.maxBodyBytes = Self.maxAnswerBytes
+        let (status, _, body) = try await answer(to: request)
+        guard (200..<300).contains(status) else {
+            throw .notNow("the receiver answered the challenge with status \(status), not 2xx")
+        }
+        guard String(decoding: body, as: UTF8.self).contains(text) else {
+            throw .notNow("the receiver's answer does not contain the challenge it was sent (data.challenge)")
+        }
+        return Consent(allowedPerMinute: nil)
+    }
+
+    /// CloudEvents' HTTP webhook specification, §4: the status is of no importance, the headers are.
+    private func handshake() async throws(RegistryProblem) -> Consent {
+        let request = formatter.consentRequest(webhook, timeout: Self.timeout)
+        let (_, headers, _) = try await answer(to: request)
+        return try Self.consent(headers, origin: formatter.origin)
+    }
+
+    /// - Parameter headers: by lower-case name.
+    static func consent(_ headers: [String: String], origin: String) throws(RegistryProblem) -> Consent {
+        guard let allowed = headers["webhook-allowed-origin"]?.trimmingWhitespace() else {
+            throw .notNow("the receiver's answer to OPTIONS has no WebHook-Allowed-Origin")
+        }
+        guard allowed == "*" || allowed.lowercased() == origin.lowercased() else {
+            throw .notNow("the receiver allows another origin than \(origin)")
+        }
+        guard let rate = headers["webhook-allowed-rate"]?.trimmingWhitespace(), rate != "*" else {
+            return Consent(allowedPerMinute: nil)
+        }
+        guard let perMinute = Int(rate), perMinute > 0 else {
+            throw .notNow("the receiver's WebHook-Allowed-Rate is neither a number of requests per minute nor *")
+        }
+        return Consent(allowedPerMinute: perMinute)
+    }
+
+    private func answer(
+        to request: OutboundRequest
+    ) async throws(RegistryProblem) -> (status: Int, headers: [String: String], body: [UInt8]) {
+        switch await engine.send(request).result {
+        case .answered(let status, let headers, let body, _): return (status, headers, body)
+        case .failed(let failure): throw .notNow("the receiver could not be asked: \(failure.ownerText)")
+        }
+    }
+}

@@ -1,0 +1,48 @@
+import Foundation
+import StalecastWire
+
+/// A webhook's secret in a file of its own, readable by its owner only.
+enum SecretFile {
+    /// A larger file is no secret.
+    private static let maxBytes = 4096
+
+    /// The text of the file without blanks around it; `-` is standard input.
+    static func read(_ path: String) throws(CommandFailure) -> String {
+        do {
+            let data =
+                try path == "-"
+                ? FileHandle.standardInput.readToEnd() ?? Data() : Data(contentsOf: URL(fileURLWithPath: path))
+            guard data.count <= maxBytes else { throw CommandFailure(.refused, "\(path) is too large for a secret") }
+            return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+        } catch let failure as CommandFailure {
+            throw failure
+        } catch {
+            throw CommandFailure(.refused, "\(path) cannot be read (\(error.reason))")
+        }
+    }
+
+    /// Makes the empty file before the secret exists, so that no secret is lost to a path that cannot be written.
+    /// - Throws: ``CommandFailure`` when it exists already or cannot be made.
+    static func claim(_ path: String) throws(CommandFailure) {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw CommandFailure(.refused, "\(path) cannot be made: \(String(cString: strerror(errno)))")
+        }
+        close(descriptor)
+    }
+
+    /// Fills a file of ``claim(_:)``.
+    static func fill(_ path: String, _ secret: String) throws(CommandFailure) {
+        do {
+            let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+            try file.write(contentsOf: Data((secret + "\n").utf8))
+            try file.synchronize()
+            try file.close()
+        } catch {
+            throw CommandFailure(.refused, "the secret could not be written to \(path) (\(error.reason)): \(secret)")
+        }
+    }
+
+    /// Removes a file of ``claim(_:)`` that was never filled.
+    static func release(_ path: String) { unlink(path) }
+}

@@ -1,0 +1,65 @@
+import ArgumentParser
+import StalecastWire
+
+/// An attempt as Control lists it, in words.
+struct WebhookAttemptText {
+    private let attempt: JSONValue
+
+    /// Names of `phases`, in the order of a request.
+    private static let phases = ["queue", "dns", "connect", "tls", "server"]
+
+    init(_ attempt: JSONValue) { self.attempt = attempt }
+
+    var isSuccess: Bool { attempt["outcome"]?.string == "delivered" }
+
+    /// `delivered, 204`, or `failed, 503`, or `failed: the connection was refused`.
+    var outcome: String {
+        var text = attempt["outcome"]?.string ?? "?"
+        if let status = attempt["status"]?.int64 { text += ", \(status)" }
+        if let error = attempt["error"]?.string { text += ": \(error)" }
+        return text
+    }
+
+    var version: String {
+        guard let version = attempt["versionNumber"]?.string else { return "" }
+        return "\(attempt["namespace"]?.string ?? "?")/\(version)"
+    }
+
+    /// All phases together.
+    var milliseconds: String { phase("total").map(Self.short) ?? "" }
+
+    /// Several lines for one attempt.
+    var page: [String] {
+        let phases = Self.phases.compactMap { name in phase(name).map { "\(name) \(Self.short($0)) ms" } }
+        var lines = ["outcome     \(outcome.printable)"]
+        if !phases.isEmpty { lines.append("time        \(milliseconds) ms: \(phases.joined(separator: ", "))") }
+        if let id = attempt["messageId"]?.string { lines.append("webhook-id  \(id.printable)") }
+        if let body = attempt["response"]?.string, !body.isEmpty { lines.append("answer      \(body.printable)") }
+        return lines
+    }
+
+    private func phase(_ name: String) -> Double? {
+        guard case .number(let text)? = attempt["phases"]?[name] else { return nil }
+        return Double(text)
+    }
+
+    private static func short(_ milliseconds: Double) -> String {
+        Figure.fixed(milliseconds, milliseconds < 10 ? 2 : 0)
+    }
+}
+
+/// A time in the past, spelled as one or as how long ago.
+struct PastTime: ExpressibleByArgument, Sendable {
+    let time: Timestamp
+
+    init?(argument: String) {
+        if let time = Timestamp(argument) {
+            self.time = time
+        } else if let ago = SpelledDuration(argument: argument)?.duration {
+            let micros = Int64(ago / .microseconds(1))
+            time = Timestamp(microseconds: Timestamp.now().microseconds - micros)
+        } else {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,132 @@
+import StalecastWire
+
+/// A webhook as Control shows it, as a page for people or as JSON. The secret, when there is one to show, comes last.
+struct WebhookReport {
+    private let webhook: JSONValue
+    private let secretPath: String?
+
+    /// - Parameter savedTo: a file of ``SecretFile`` that the secret goes into, instead of onto the screen.
+    init(_ webhook: JSONValue, savedTo secretPath: String? = nil) {
+        self.webhook = webhook
+        self.secretPath = secretPath
+    }
+
+    /// - Parameter act: what happened, `registered`; nil shows the webhook only.
+    func write(_ act: String? = nil, _ output: Output) throws(CommandFailure) {
+        if let secretPath, let secret { try SecretFile.fill(secretPath, secret) }
+        if output.isJSON { return try output.json(shown) }
+        if let act { try output.line("\(act) \(output.palette.green(text("id")))") }
+        for line in lines(output.palette) { try output.line(line) }
+        if let secretPath {
+            output.remark("the secret is in \(secretPath)")
+        } else if let secret {
+            try output.line(field("secret", output.palette.yellow(secret)))
+            output.remark("the secret is not shown again; `stalecast webhooks rotate-secret` makes another")
+        }
+    }
+
+    private var secret: String? { webhook["signing"]?["secret"]?.string }
+
+    /// Without the secret when it went into a file.
+    private var shown: JSONValue {
+        guard secretPath != nil, var object = webhook.object, var signing = object["signing"]?.object else {
+            return webhook
+        }
+        signing["secret"] = nil
+        object["signing"] = .object(signing)
+        return .object(object)
+    }
+
+    func lines(_ palette: Palette) -> [String] {
+        var lines = [field("id", text("id")), field("url", text("url")), field("state", stateText(palette))]
+        if let name = webhook["configuredAs"]?.string { lines.append(field("configured", "as \(name)")) }
+        lines.append(field("topics", texts("topics").joined(separator: ", ")))
+        lines.append(field("format", "\(text("format")), mode \(text("mode"))"))
+        lines += optional("limits", limits) + optional("headers", headers) + optional("tls", members("tls"))
+        lines += optional("fcm", members("fcm")) + optional("consent", consent) + optional("signing", signing)
+        lines += optional("about", webhook["description"]?.string)
+        lines.append(field("changed", clockTime(text("updateTime")) + " UTC"))
+        return lines + scopes(palette)
+    }
+
+    private func stateText(_ palette: Palette) -> String { WebhookStateText(webhook["state"]).text(palette) }
+
+    private var limits: String? {
+        var parts: [String] = []
+        if case .number(let rate)? = webhook["limits"]?["maxPerSecond"] { parts.append("\(rate) per second") }
+        if let timeout = webhook["limits"]?["timeout"]?.string { parts.append("timeout \(timeout)") }
+        if let pause = webhook["limits"]?["minInterval"]?.string, pause != "0s" {
+            parts.append("every \(pause) at most")
+        }
+        return parts.isEmpty ? nil : parts.joined(separator: ", ")
+    }
+
+    private var headers: String? {
+        webhook["headers"]?.object?.members.map { "\($0.key): \($0.value.string ?? "")" }.joined(separator: ", ")
+    }
+
+    private func members(_ name: String) -> String? {
+        webhook[name]?.object?.members.map { "\($0.key) \($0.value.string ?? $0.value.text())" }
+            .joined(separator: ", ")
+    }
+
+    private var consent: String? {
+        guard let method = webhook["verification"]?["method"]?.string, method != "none" else { return nil }
+        let time = webhook["verification"]?["verifyTime"]?.string
+        return "\(method), \(time.map { "given \(clockTime($0)) UTC" } ?? "not given yet")"
+    }
+
+    private var signing: String? {
+        guard let signing = webhook["signing"] else { return nil }
+        let keys = signing["keys"]?.array ?? []
+        let old = keys.compactMap { $0["expireTime"]?.string }.map { "an older key until \(clockTime($0)) UTC" }
+        let publicKey = signing["publicKey"]?.string.map { ["public key \($0)"] } ?? []
+        return ([signing["algorithm"]?.string ?? "?"] + publicKey + old).joined(separator: ", ")
+    }
+
+    private func scopes(_ palette: Palette) -> [String] {
+        let scopes = webhook["delivery"]?["scopes"]?.array ?? []
+        if scopes.isEmpty { return [] }
+        var table = TextTable(
+            .left("NAMESPACE"), .right("CURRENT"), .right("ACKNOWLEDGED"), .right("ATTEMPTS"), .left("NEXT TRY (UTC)"))
+        for scope in scopes {
+            table.add(
+                scope["namespace"]?.string ?? "?", scope["currentVersion"]?.string ?? "none",
+                scope["acknowledgedVersion"]?.string ?? "none", String(scope["attempts"]?.int64 ?? 0),
+                clockTime(scope["nextAttemptTime"]?.string ?? ""))
+        }
+        return [""] + table.lines(palette)
+    }
+
+    private func text(_ member: String) -> String { webhook[member]?.string ?? "?" }
+    private func texts(_ member: String) -> [String] { (webhook[member]?.array ?? []).compactMap(\.string) }
+    private func optional(_ name: String, _ text: String?) -> [String] { text.map { [field(name, $0)] } ?? [] }
+
+    private func field(_ name: String, _ text: String) -> String {
+        name + String(repeating: " ", count: 12 - name.count) + (text.contains("\u{1B}") ? text : text.printable)
+    }
+}
+
+/// `{"name","since","reason"}` in words and colour.
+struct WebhookStateText {
+    private let state: JSONValue?
+
+    init(_ state: JSONValue?) { self.state = state }
+
+    func text(_ palette: Palette) -> String {
+        let text = plain.printable
+        return switch state?["name"]?.string {
+        case "active": palette.green(text)
+        case "failing", "disabled": palette.red(text)
+        default: palette.yellow(text)
+        }
+    }
+
+    /// `disabled (gone) since 2026-11-21 10:00:00`.
+    var plain: String {
+        var text = state?["name"]?.string ?? "?"
+        if let reason = state?["reason"]?.string { text += " (\(reason))" }
+        if let since = state?["since"]?.string { text += " since \(clockTime(since))" }
+        return text
+    }
+}

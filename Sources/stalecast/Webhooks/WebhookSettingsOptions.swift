@@ -1,0 +1,133 @@
+import ArgumentParser
+import Foundation
+import StalecastDaemon
+import StalecastWebhooks
+import StalecastWire
+
+/// What an owner decides about a webhook, in `add` and `update`. Values are judged by the daemon, which names the field.
+struct WebhookSettingsOptions: ParsableArguments {
+    @Option(
+        name: .customLong("topic"),
+        help: ArgumentHelp(
+            "Topic it hears of, repeatable (default: PUSH_RC); stalecast.webhooks brings messages about webhooks.",
+            valueName: "name"))
+    var topics: [String] = []
+
+    @Option(help: "standard (default), cloudevents-binary, cloudevents-structured or fcm.")
+    var format: String?
+
+    @Option(help: "latest (default), all, fifo or fifo-advance.")
+    var mode: String?
+
+    @Option(
+        name: .customLong("header"),
+        help: ArgumentHelp("Header sent with every request, repeatable.", valueName: "name: value"))
+    var headers: [String] = []
+
+    @Option(help: ArgumentHelp("Attempts per second at most, 0.001 to 1000.", valueName: "rate"))
+    var maxPerSecond: Double?
+
+    @Option(help: ArgumentHelp("For one attempt, 1s to 60s (default: 15s).", valueName: "time"))
+    var timeout: SpelledDuration?
+
+    @Option(help: ArgumentHelp("Between two deliveries of one scope, 0s (default) to 1d.", valueName: "time"))
+    var minInterval: SpelledDuration?
+
+    @Option(help: ArgumentHelp("Private authority (PEM), a file in webhooks.filesDirectory.", valueName: "name"))
+    var caFile: String?
+
+    @Option(help: ArgumentHelp("Client certificate (PEM), a file there.", valueName: "name"))
+    var certificateFile: String?
+
+    @Option(help: ArgumentHelp("The client certificate's key (PEM), a file there.", valueName: "name"))
+    var keyFile: String?
+
+    @Option(help: "public or internal: whether private networks may be called.")
+    var addressProfile: String?
+
+    @Option(help: ArgumentHelp("For fcm: the service account's key (JSON), a file there.", valueName: "name"))
+    var serviceAccountFile: String?
+
+    @Option(help: ArgumentHelp("For fcm: where tokens are fetched, if not at the key's token_uri.", valueName: "url"))
+    var tokenUrl: String?
+
+    @Option(help: "none (default), challenge or cloudevents: whether the receiver is asked for its consent first.")
+    var verification: String?
+
+    @Option(help: "For people, at most 256 characters.")
+    var description: String?
+
+    func validate() throws {
+        for header in headers where header.prefix(while: { $0 != ":" }).count == header.count || header.hasPrefix(":") {
+            throw ValidationError("--header \"\(header)\" is not NAME: VALUE")
+        }
+    }
+
+    /// The settings that were given, and their paths.
+    var given: WebhookSettings {
+        var settings = WebhookSettings()
+        if !topics.isEmpty { settings.set("topics", .array(topics.map(JSONValue.string))) }
+        if !headers.isEmpty { settings.set("headers", .object(headerObject)) }
+        settings.set("format", format)
+        settings.set("mode", mode)
+        settings.set("limits.maxPerSecond", maxPerSecond.map(JSONValue.double))
+        settings.set("limits.timeout", timeout?.duration.wireText)
+        settings.set("limits.minInterval", minInterval?.duration.wireText)
+        settings.set("tls.caFile", caFile)
+        settings.set("tls.certificateFile", certificateFile)
+        settings.set("tls.keyFile", keyFile)
+        settings.set("addressProfile", addressProfile)
+        settings.set("fcm.serviceAccountFile", serviceAccountFile)
+        settings.set("fcm.tokenUrl", tokenUrl)
+        settings.set("verification.method", verification)
+        settings.set("description", description)
+        return settings
+    }
+
+    private var headerObject: JSONObject {
+        var object = JSONObject()
+        for header in headers {
+            let parts = header.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            object[String(parts[0])] = .string(parts[1].trimmingCharacters(in: .whitespaces))
+        }
+        return object
+    }
+}
+
+/// Settings as the API's document, with the paths that are in it.
+struct WebhookSettings {
+    private(set) var paths: [String] = []
+    private var members = JSONObject()
+
+    var json: JSONValue { .object(members) }
+
+    /// - Parameter path: `url`, or with one dot `limits.timeout`.
+    mutating func set(_ path: String, _ value: JSONValue?) {
+        guard let value else { return }
+        paths.append(path)
+        let names = path.split(separator: ".").map(String.init)
+        guard names.count == 2 else { return members[path] = value }
+        var inner = members[names[0]]?.object ?? JSONObject()
+        inner[names[1]] = value
+        members[names[0]] = .object(inner)
+    }
+
+    mutating func set(_ path: String, _ text: String?) { set(path, text.map(JSONValue.string)) }
+
+    /// Names a path that the document lacks: it goes back to its default.
+    mutating func reset(_ path: String) { paths.append(path) }
+}
+
+/// A duration as the configuration spells it: `500ms`, `25s`, `10m`, `2h`, `7d`.
+struct SpelledDuration: ExpressibleByArgument, Sendable {
+    let duration: Duration
+
+    init(_ duration: Duration) { self.duration = duration }
+
+    init?(argument: String) {
+        guard let duration = try? Duration(spelled: argument) else { return nil }  // the parser makes the sentence
+        self.duration = duration
+    }
+
+    var defaultValueDescription: String { duration.spelled }
+}

@@ -1,0 +1,132 @@
+import StalecastOutbound
+import StalecastSources
+import StalecastTemplate
+import StalecastWire
+import Synchronization
+import StalecastTestServers
+import Testing
+
+@Suite struct FenceTests {
+    private static func verdict(
+        _ proof: FenceSettings.Proof, wait: Duration = .seconds(20), version: VersionNumber? = 7, etag: String? = nil,
+        value: String = "v", _ answer: @escaping @Sendable (_ probe: Int, OriginServer.Request) -> OriginServer.Reply
+    ) async throws -> (FenceVerdict, probes: Int) {
+        let probes = Mutex(0)
+        return try await OriginFixture.with { fixture in
+            try await OriginServer.serving({ request in
+                answer(
+                    probes.withLock {
+                        $0 += 1
+                        return $0
+                    }, request)
+            }) { server in
+                var settings = FenceSettings(url: try OutboundURL(server.url + "/public"), proof: proof)
+                settings.wait = wait
+                settings.interval = .milliseconds(5)
+                let fence = Fence(settings, access: try fixture.access(), kind: .client)
+                let template = Template(parameters: ["greeting": TemplateParameter(defaultValue: .value(value))])
+                let verdict = await fence.wait(
+                    for: FenceGoal(
+                        version: version, etag: etag, content: OriginContent(template: template, version: version)))
+                return (verdict, probes.withLock { $0 })
+            }
+        }
+    }
+
+    private static func hasPassed(_ verdict: FenceVerdict) -> Bool {
+        if case .passed = verdict { true } else { false }
+    }
+
+    private static func problem(_ verdict: FenceVerdict) -> String? {
+        if case .timeout(let problem) = verdict { problem } else { nil }
+    }
+
+    @Test func passesWhenThePublicAnswerShowsTheVersion() async throws {
+        let (verdict, probes) = try await Self.verdict(.pointer(try JSONPointer("/version"))) { probe, _ in
+            .json(#"{"version":"\#(probe < 4 ? 6 : 7)"}"#)
+        }
+        #expect(Self.hasPassed(verdict))
+        #expect(probes == 4)
+    }
+
+    @Test func aNewerVersionPassesToo() async throws {
+        let (verdict, probes) = try await Self.verdict(.pointer(try JSONPointer("/version"))) { _, _ in
+            .json(#"{"version":12}"#)
+        }
+        #expect(Self.hasPassed(verdict))
+        #expect(probes == 1)
+    }
+
+    @Test func theWaitIsBoundedAndSaysWhatWasSeen() async throws {
+        let (verdict, probes) = try await Self.verdict(.pointer(try JSONPointer("/version")), wait: .milliseconds(150))
+        {
+            _, _ in .json(#"{"version":6}"#)
+        }
+        #expect(Self.problem(verdict) == "the public answer shows version 6")
+        #expect(probes > 1)
+    }
+
+    @Test(arguments: [
+        OriginServer.Reply.status(500), .json("{"), .json("{}"), .raw(""),
+        OriginServer.Reply(bytes: [], hangs: true), .status(302, ["Location: /elsewhere"]),
+    ])
+    func aProbeThatFailsIsTriedAgainAndDoesNotHoldForEver(reply: OriginServer.Reply) async throws {
+        let proof = FenceSettings.Proof.pointer(try JSONPointer("/version"))
+        let (verdict, _) = try await Self.verdict(proof, wait: .milliseconds(200)) { _, _ in reply }
+        #expect(Self.problem(verdict)?.isEmpty == false)
+        guard !reply.hangs else { return }
+        let (other, _) = try await Self.verdict(proof) { probe, _ in probe < 3 ? reply : .json(#"{"version":7}"#) }
+        #expect(Self.hasPassed(other))
+    }
+
+    @Test(arguments: ["etag-123456789012-7", "\"etag-123456789012-7\"", "W/\"8\"", "v9"])
+    func anETagShowsTheVersionItEndsWith(etag: String) async throws {
+        let (verdict, _) = try await Self.verdict(.etag) { probe, _ in
+            .json("{}", ["ETag: \(probe == 1 ? "etag-123456789012-6" : etag)"])
+        }
+        #expect(Self.hasPassed(verdict))
+    }
+
+    @Test func withoutNumbersTheETagMustBeTheOneTheSourceSaw() async throws {
+        let (verdict, probes) = try await Self.verdict(.etag, version: nil, etag: "\"abc\"") { probe, _ in
+            .json("{}", ["ETag: \(probe < 3 ? "\"old\"" : "W/\"abc\"")"])
+        }
+        #expect(Self.hasPassed(verdict))
+        #expect(probes == 3)
+    }
+
+    @Test func aFirebaseFetchShowsItsTemplateVersion() async throws {
+        let (verdict, probes) = try await Self.verdict(.fetch(apiKey: "key-1", appID: "1:2:web:3")) { probe, request in
+            guard request.method == "POST", request.headers["x-goog-api-key"] == "key-1",
+                request.body.contains("appInstanceId")
+            else { return .status(400) }
+            return probe == 1
+                ? .json(#"{"state":"NO_TEMPLATE"}"#)
+                : .json(#"{"state":"UPDATE","entries":{},"templateVersion":"\#(probe + 4)"}"#)
+        }
+        #expect(Self.hasPassed(verdict))
+        #expect(probes == 3)
+    }
+
+    @Test func theSameContentPassesWhereThereAreNoNumbers() async throws {
+        let (verdict, probes) = try await Self.verdict(.content(ContentReading()), version: nil, value: "new") {
+            probe, _ in
+            .json(OriginFixture.template(probe < 3 ? "old" : "new"))
+        }
+        #expect(Self.hasPassed(verdict))
+        #expect(probes == 3)
+    }
+
+    @Test func cancellingEndsTheWait() async throws {
+        try await OriginFixture.with { fixture in
+            try await OriginServer.serving({ _ in OriginServer.Reply(bytes: [], hangs: true) }) { server in
+                let settings = FenceSettings(url: try OutboundURL(server.url), proof: .etag)
+                let fence = Fence(settings, access: try fixture.access(), kind: .client)
+                let goal = FenceGoal(version: 1, etag: nil, content: OriginContent(template: .empty, version: 1))
+                let waiting = Task { await fence.wait(for: goal) }
+                waiting.cancel()
+                #expect(!Self.hasPassed(await waiting.value))
+            }
+        }
+    }
+}

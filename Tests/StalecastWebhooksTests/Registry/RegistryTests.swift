@@ -1,0 +1,188 @@
+import Foundation
+import StalecastOutbound
+import StalecastWebhooks
+import StalecastWire
+import Testing
+
+@Suite struct RegistryTests {
+    @Test func whatIsRegisteredIsThereAfterARestart() async throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open()
+        let document: JSONValue = [
+            "url": "https://example.com/hook?a=1", "topics": ["news", "PUSH_RC"], "mode": "fifo-advance",
+            "headers": ["X-Team": "blue", "Authorization": "Bearer abc"],
+            "limits": ["maxPerSecond": .double(2.5), "timeout": "7.25s", "minInterval": "60s"],
+            "addressProfile": "internal", "description": "for é", "paused": true,
+            "verification": ["method": "challenge"],
+        ]
+        let made = try await registry.create(document, in: .demo)
+        registry.close()
+        let again = try fixture.open()
+        let entry = try again.entry(made.webhook.id, in: .demo)
+        #expect(entry.webhook == made.webhook)
+        #expect(entry.keys == made.keys && entry.keys.count == 1)
+        #expect(again.entries(of: .demo).map(\.webhook.id) == [made.webhook.id])
+        let settings = entry.webhook.document(hidesCredentials: false)
+        for (name, value) in document.object!.members { #expect(settings[name] == value, "\(name)") }
+    }
+
+    @Test func aSecretIsShownOnceAndHeadersThatLookLikeOneNever() async throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open()
+        let entry = try await registry.create(
+            ["url": "https://example.com", "headers": ["X-Api-Key": "k", "X-Team": "blue"]], in: .demo)
+        let first = JSONValue.object(entry.documentWithSecret(at: fixture.now))
+        let secret = try #require(first["signing"]?["secret"]?.string)
+        #expect(secret.hasPrefix("whsec_"))
+        let later = JSONValue.object(try registry.entry(entry.webhook.id, in: .demo).document(at: fixture.now))
+        #expect(!later.text().contains(secret.dropFirst(6)))
+        #expect(later["headers"] == ["X-Api-Key": "(hidden)", "X-Team": "blue"])
+        #expect(later["signing"]?["algorithm"] == "hmac-sha256")
+        // What an answer showed can be sent back.
+        let updated = try await registry.update(
+            entry.webhook.id, in: .demo, ["headers": ["X-Api-Key": "(hidden)", "X-New": "1"]], mask: nil, etag: nil)
+        #expect(updated.webhook.headers.map(\.value) == ["k", "1"])
+    }
+
+    @Test func nothingSecretIsReadableInTheDatabase() async throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open()
+        let entry = try await registry.create(
+            ["url": "https://example.com/s3cr3tpath", "headers": ["X-Team": "s3cr3tvalue"]], in: .demo)
+        let secret = String(entry.keys[0].key.secretText.dropFirst(6))
+        registry.close()
+        var bytes = Data()
+        for name in try FileManager.default.contentsOfDirectory(atPath: fixture.directory) where name.contains("sqlite") {
+            bytes += try Data(contentsOf: URL(fileURLWithPath: "\(fixture.directory)/\(name)"))
+        }
+        #expect(bytes.count > 4096)
+        for text in ["s3cr3tpath", "s3cr3tvalue", secret] { #expect(bytes.range(of: Data(text.utf8)) == nil) }
+        #expect(bytes.range(of: Data(entry.webhook.id.description.utf8)) != nil)
+        let key = try FileManager.default.attributesOfItem(atPath: "\(fixture.directory)/webhooks.key")
+        #expect(key[.posixPermissions] as? Int == 0o600)
+    }
+
+    @Test func withAnotherKeyOrNoneItDoesNotStart() async throws {
+        let fixture = try RegistryFixture()
+        try fixture.open().close()
+        let path = "\(fixture.directory)/webhooks.key"
+        let right = try String(contentsOfFile: path, encoding: .utf8)
+        _ = try fixture.write(Base64.encode([UInt8](repeating: 7, count: 32)), to: "webhooks.key")
+        #expect(throws: VaultProblem.wrongKey(path)) { try fixture.open() }
+        _ = try fixture.write("not a key", to: "webhooks.key")
+        #expect(throws: VaultProblem.notAKey(path)) { try fixture.open() }
+        try FileManager.default.removeItem(atPath: path)
+        #expect(throws: VaultProblem.missing(path)) { try fixture.open() }
+        #expect(!FileManager.default.fileExists(atPath: path))
+        let elsewhere = try fixture.write(right, to: "credential")
+        try fixture.open(keyFile: elsewhere).close()
+        let hexadecimal = Base64.decode(right.filter { $0 != "\n" })!.map { String(format: "%02x", $0) }.joined()
+        try fixture.open(keyFile: try fixture.write(hexadecimal, to: "hexadecimal")).close()
+    }
+
+    @Test func anUpdateSetsWhatItsMaskNames() async throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open()
+        let made = try await registry.create(
+            ["url": "https://example.com/a", "limits": ["timeout": "7s", "minInterval": "60s"], "description": "x"],
+            in: .demo)
+        let id = made.webhook.id
+        fixture.advance(by: 5)
+        let one = try await registry.update(id, in: .demo, ["limits": ["timeout": "9s"]], mask: nil, etag: nil)
+        #expect(one.webhook.limits.timeout == .seconds(9) && one.webhook.limits.minInterval == .seconds(60))
+        #expect(one.webhook.generation == 2 && one.webhook.updatedAt == fixture.now)
+        let two = try await registry.update(id, in: .demo, ["mode": "all"], mask: ["limits", "description"], etag: nil)
+        #expect(two.webhook.limits == WebhookLimits() && two.webhook.description == "" && two.webhook.mode == .latest)
+        let same = try await registry.update(id, in: .demo, two.webhook.documentValue, mask: nil, etag: nil)
+        #expect(same.webhook.generation == 3)
+        await #expect(throws: RegistryProblem.self) {
+            try await registry.update(id, in: .demo, ["url": "https://b.example"], mask: ["uri"], etag: nil)
+        }
+    }
+
+    @Test func ofManyUpdatesWithOneETagOneSucceeds() async throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open()
+        let made = try await registry.create(["url": "https://example.com/a"], in: .demo)
+        let results = await withTaskGroup(of: RegistryProblem?.self) { group in
+            for number in 0..<20 {
+                group.addTask {
+                    do throws(RegistryProblem) {
+                        _ = try await registry.update(
+                            made.webhook.id, in: .demo, ["description": .string("\(number)")], mask: nil,
+                            etag: made.webhook.etag)
+                        return nil
+                    } catch {
+                        return error
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(results.count { $0 == nil } == 1)
+        #expect(results.count { $0 == .changedMeanwhile } == 19)
+        await #expect(throws: RegistryProblem.changedMeanwhile) {
+            try await registry.delete(made.webhook.id, in: .demo, etag: made.webhook.etag)
+        }
+    }
+
+    @Test func changesAreToldInOrderAndOnlyWhenSomethingChanged() async throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open()
+        let heard = Heard()
+        registry.observe(heard.hear)
+        let made = try await registry.create(["url": "https://example.com/a"], in: .demo)
+        let id = made.webhook.id
+        _ = try await registry.setPaused(true, id, in: .demo)
+        _ = try await registry.setPaused(true, id, in: .demo)
+        _ = try await registry.setPaused(false, id, in: .demo)
+        _ = try await registry.rotateSecret(of: id, in: .demo, [:])
+        try await registry.delete(id, in: .demo, etag: nil)
+        #expect(heard.all == ["1", "2", "3", "4", "removed"])
+        await #expect(throws: RegistryProblem.notFound(id.description)) {
+            try await registry.setPaused(true, id, in: .demo)
+        }
+        #expect(registry.signer(of: id) == nil)
+    }
+
+    @Test func anotherProjectsWebhookIsNotThere() async throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open()
+        let made = try await registry.create(["url": "https://example.com/a"], in: .demo)
+        let other = try ProjectID("other")
+        #expect(throws: RegistryProblem.notFound(made.webhook.id.description)) {
+            try registry.entry(made.webhook.id, in: other)
+        }
+        #expect(registry.entries(of: other).isEmpty)
+    }
+
+    @Test func aProjectHasItsLimit() async throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open(maxPerProject: 2)
+        for _ in 0..<2 { _ = try await registry.create(["url": "https://example.com/a"], in: .demo) }
+        await #expect(throws: RegistryProblem.tooMany(limit: 2)) {
+            try await registry.create(["url": "https://example.com/a"], in: .demo)
+        }
+        _ = try await registry.create(["url": "https://example.com/a"], in: ProjectID("other"))
+    }
+
+    @Test func consentCountsForTheURLItWasGivenTo() async throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open()
+        let made = try await registry.create(
+            ["url": "https://example.com/a", "verification": ["method": "cloudevents"]], in: .demo)
+        #expect(!made.webhook.isDeliverable)
+        let agreed = try await registry.recordConsent(made.webhook, allowedPerMinute: 120)
+        #expect(agreed.webhook.isDeliverable && agreed.webhook.ratePerSecond == 2)
+        let moved = try await registry.update(
+            made.webhook.id, in: .demo, ["url": "https://example.com/b"], mask: nil, etag: nil)
+        #expect(!moved.webhook.isDeliverable && moved.webhook.ratePerSecond == nil)
+        await #expect(throws: RegistryProblem.self) {
+            try await registry.recordConsent(made.webhook, allowedPerMinute: nil)
+        }
+    }
+}
+
+extension Webhook {
+    fileprivate var documentValue: JSONValue { .object(document(hidesCredentials: true)) }
+}

@@ -1,0 +1,143 @@
+"""Everybody fetches after a publish: what they get, what it costs, and how it compares with nginx serving a file.
+
+Sizes are small unless STALECAST_LONG=1; the figures are recorded, none of them is asserted as a speed."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import time
+
+import pytest
+
+from harness import configs
+from harness.cli import stalecast
+from harness.daemon import LONG
+from harness.figures import record
+from harness.http1 import fetch
+from harness.templates import template
+
+CLIENTS = 10_000 if LONG else 1_000
+WINDOW = "5s" if LONG else "1s"
+MB = 1 << 20
+PATH = "/v1/projects/demo/namespaces/firebase:fetch"
+INSTANCE = b'{"appId":"1:1:web:a","appInstanceId":"a","appInstanceIdToken":"b"}'
+
+
+def load(daemon, *arguments):
+    return json.loads(stalecast("load", "fetch", "--data", daemon.data, "--json", *arguments))
+
+
+@pytest.mark.limit(120)
+def test_a_storm_gets_the_acknowledged_version_and_memory_stays_flat(launch, half):
+    daemon = launch(configs.many_connections(half), half=half)
+    report = load(daemon, "--clients", CLIENTS, "--window", WINDOW, "--rounds", 3)
+    storms = report["storms"]
+    assert len(storms) == 3 and report["connected"] == CLIENTS
+    for storm in storms:
+        assert storm["fetched"] == storm["expected"] == CLIENTS
+        assert storm["stale"] == storm["different"] == storm["failed"] == storm["missing"] == 0
+        assert 90_000 < storm["bytesEach"] < 110_000
+    # 20 answers of 100 kB, old and new, and what the sockets hold at once; not one answer for each client
+    assert storms[2]["peakBytes"] - storms[1]["peakBytes"] < 16 * MB
+    assert storms[2]["peakBytes"] - storms[0]["residentBytesBefore"] < 64 * MB
+    record(f"fetch_storm_{half}", clients=CLIENTS, window=WINDOW, **report["median"],
+           residentMB=storms[0]["residentBytesBefore"] / MB, peakMB=max(s["peakBytes"] for s in storms) / MB)
+
+
+def test_the_template_is_put_back(daemon):
+    before = stalecast("get", "--data", daemon.data)
+    load(daemon, "--clients", 10, "--window", "0")
+    after = stalecast("get", "--data", daemon.data)
+    assert json.loads(before)["parameters"] == json.loads(after)["parameters"]
+
+
+async def test_what_was_there_stays_in_the_published_template(daemon):
+    await daemon.publish(template({"mine": "1"}))
+    load(daemon, "--clients", 4, "--window", "0", "--no-restore")
+    answer = await daemon.client().get()
+    assert answer.json()["parameters"]["mine"]["defaultValue"]["value"] == "1"
+
+
+# beside nginx
+
+NGINX = """
+{user}worker_processes auto; daemon off; pid {dir}/nginx.pid; error_log {dir}/error.log;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000000; default_type application/json;
+    client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
+    uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
+    server {{ listen 127.0.0.1:{port}; root {dir}; }}
+}}
+"""
+# Workers of a root's nginx are nobody, who may not read the test's directory.
+WORKERS = "user root;\n" if os.geteuid() == 0 else ""
+# Both get requests a script has made beforehand, so that wrk costs the same.
+STATIC = """
+local requests = {}
+function init() requests[0] = wrk.format("GET", "/answer.json", {["Content-Type"] = "application/json"}) end
+function request() return requests[0] end
+"""
+FETCH = """
+local requests, count = {}, 0
+function init()
+  for context = 0, 19 do
+    local body = '{"app_id":"1:123456789012:web:57a1eca57","app_instance_id":"stalecast-load-' .. context ..
+      '","app_instance_id_token":"stalecast-load","sdk_version":"11.0.0","language_code":"en-GB",' ..
+      '"custom_signals":{"stalecast_load":"' .. context .. '"}}'
+    requests[context] = wrk.format("POST", "/v1/projects/demo/namespaces/firebase:fetch",
+      {["Content-Type"] = "application/json", ["If-None-Match"] = "*"}, body)
+  end
+end
+function request() count = count + 1; return requests[count % 20] end
+"""
+
+
+def wrk(program, script, port, seconds, connections=64):
+    """Requests per second; every answer must be a 200."""
+    done = subprocess.run([program, "-t1", f"-c{connections}", f"-d{seconds}s", "-s", script,
+                           f"http://127.0.0.1:{port}/"], capture_output=True, text=True, check=True)
+    assert "Non-2xx" not in done.stdout and "Socket errors" not in done.stdout, done.stdout
+    return float(re.search(r"Requests/sec:\s+([\d.]+)", done.stdout).group(1))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.limit(300)
+@pytest.mark.skipif(not LONG, reason="figures beside nginx: STALECAST_LONG=1")
+async def test_throughput_beside_a_static_file_of_nginx(launch, half, tool, tmp_path):
+    nginx, driver, port = tool("nginx"), tool("wrk"), free_port()
+    daemon = launch(half=half)
+    load(daemon, "--clients", 20, "--window", "0", "--no-restore")
+    body = (await fetch(daemon.edge, PATH, "POST", (), INSTANCE)).body
+    (tmp_path / "answer.json").write_bytes(body)
+    (tmp_path / "nginx.conf").write_text(NGINX.format(dir=tmp_path, port=port, user=WORKERS))
+    (tmp_path / "static.lua").write_text(STATIC)
+    (tmp_path / "fetch.lua").write_text(FETCH)
+    server = subprocess.Popen([nginx, "-c", tmp_path / "nginx.conf", "-p", tmp_path])
+    try:
+        wait_for(port)
+        rounds = [(wrk(driver, tmp_path / "static.lua", port, 5), wrk(driver, tmp_path / "fetch.lua", daemon.edge, 5))
+                  for _ in range(5)]
+    finally:
+        server.terminate()
+        server.wait()
+    ratios = sorted(ours / theirs for theirs, ours in rounds)
+    record(f"fetch_beside_nginx_{half}", bytes=len(body), ratio=ratios[2], lowest=ratios[0], highest=ratios[-1],
+           nginxPerSecond=sorted(theirs for theirs, _ in rounds)[2],
+           fetchPerSecond=sorted(ours for _, ours in rounds)[2])
+
+
+def wait_for(port):
+    for _ in range(500):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.01)
+    raise AssertionError(f"nobody listens on {port}")
