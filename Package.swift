@@ -23,6 +23,7 @@ let package = Package(
     products: [
         .executable(name: "stalecast", targets: ["stalecast"]),
         .executable(name: "stalecast-benchmarks", targets: ["StalecastBenchmarks"]),
+        .library(name: "StalecastClient", targets: ["StalecastClient"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
@@ -78,6 +79,7 @@ let package = Package(
                 .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: strict),
+        .target(name: "StalecastClient", dependencies: ["StalecastWire"], swiftSettings: strict),
         .target(
             name: "StalecastEdge",
             dependencies: [
@@ -118,6 +120,9 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict + testable),
+        .executableTarget(
+            name: "stalecast-contract-service", dependencies: ["StalecastClient", "StalecastWire"],
+            path: "Sources/StalecastContractService", swiftSettings: strict),
         .executableTarget(
             name: "StalecastBenchmarks",
             dependencies: [
@@ -169,6 +174,7 @@ let package = Package(
             dependencies: [
                 "StalecastWebhooks", "StalecastOutbound", "StalecastTestServers", "StalecastWire",
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -181,10 +187,14 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict),
+        .testTarget(
+            name: "StalecastClientTests", dependencies: ["StalecastClient", "StalecastWire"], swiftSettings: strict),
         .testTarget(name: "StalecastLoadTests", dependencies: ["stalecast"], swiftSettings: strict),
         .testTarget(
             name: "StalecastDaemonTests",
-            dependencies: ["StalecastDaemon", "StalecastWire", .product(name: "Yams", package: "Yams")],
+            dependencies: [
+                "StalecastDaemon", "StalecastOutbound", "StalecastWire", .product(name: "Yams", package: "Yams"),
+            ],
             swiftSettings: strict),
     ]
 )

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -115,6 +116,29 @@ void stalecast_drain(int fd) {
   uint64_t count;
   while (read(fd, &count, sizeof count) < 0 && errno == EINTR) {
   }
+}
+
+int stalecast_inotify(void) { return inotify_init1(IN_NONBLOCK | IN_CLOEXEC); }
+
+int stalecast_inotify_watch(int fd, const char *directory) {
+  return inotify_add_watch(fd, directory,
+                           IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE |
+                               IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
+}
+
+void stalecast_inotify_unwatch(int fd, int watch) { inotify_rm_watch(fd, watch); }
+
+size_t stalecast_inotify_event(const void *buffer, size_t count, size_t offset, struct stalecast_file_event *event) {
+  struct inotify_event header;
+  if (count < offset + sizeof header) return 0;
+  const char *start = (const char *)buffer + offset;
+  memcpy(&header, start, sizeof header);
+  if (count < offset + sizeof header + header.len) return 0;
+  event->watch = header.mask & IN_Q_OVERFLOW ? -1 : header.wd;
+  event->is_gone = (header.mask & (IN_IGNORED | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) != 0;
+  event->is_unfinished = (header.mask & IN_MODIFY) != 0;
+  event->name = header.len > 0 ? start + sizeof header : "";
+  return offset + sizeof header + header.len;
 }
 
 uint64_t stalecast_raise_descriptor_limit(void) {

@@ -26,6 +26,8 @@ package struct ControlDependencies: Sendable {
     }
     /// Where inbound events go. Default: there is nothing to trigger.
     package var triggers = TriggerDependencies.none
+    /// Names the source a scope is fed by, and cannot be published to for; nil where versions come through the API.
+    package var feed: @Sendable (Scope) -> String? = { _ in nil }
     /// Hears how each request ended, for metrics.
     package var observe: @Sendable (_ route: String, _ status: Int) -> Void
 

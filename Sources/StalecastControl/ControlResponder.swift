@@ -69,6 +69,9 @@ package struct ControlResponder: Sendable {
         _ scope: Scope, _ action: Route.TemplateAction, _ request: ControlRequest, _ body: [UInt8]
     ) async throws(GoogleError) -> Answer {
         let resource = TemplateResource(scope: scope, store: dependencies.store, configuration: configuration)
+        if action == .publish || action == .rollback, let feed = dependencies.feed(scope) {
+            throw .fed(scope, by: feed)
+        }
         return switch action {
         case .get: try await resource.get(request.query)
         case .publish: try await resource.publish(request, body: body)

@@ -40,16 +40,19 @@ struct ControlService: Service {
         let room = Int(stalecast_raise_descriptor_limit() / 4)
         settings.connections.maxConnections = min(configuration.control.maxConnections, room)
         server = ControlServer(
-            Self.dependencies(parts, configuration, token), configuration: settings,
+            Self.dependencies(parts, configuration, token, logger), configuration: settings,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: logger,
             onBound: { _, port in started.controlListens(on: port) })
     }
 
     private static func dependencies(
-        _ parts: DaemonParts, _ configuration: Configuration, _ token: TokenFile
+        _ parts: DaemonParts, _ configuration: Configuration, _ token: TokenFile, _ logger: Logger
     ) -> ControlDependencies {
         let namespaces = Dictionary(uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })
-        return ControlDependencies(
+        let webhooks = WebhookCommands(
+            registry: parts.webhooks.registry, verifier: parts.webhooks.verifier,
+            delivery: DeliveryAccess(parts.webhooks.delivery), logger: logger)
+        var dependencies = ControlDependencies(
             store: parts.store, token: StalecastControl.ControlToken(sha256: token.digest),
             namespaces: { namespaces[$0] ?? [] },
             topics: { summaries(parts.hub.board) },
@@ -62,6 +65,10 @@ struct ControlService: Service {
             metrics: { await metrics(parts) },
             status: { await StatusReport(daemon: parts).json() },
             readiness: { parts.readiness.reasons() })
+        dependencies.webhooks = webhooks.answer
+        dependencies.triggers = TriggerDependencies(parts.sources.desk)
+        dependencies.feed = { parts.sources.feed(of: $0) }
+        return dependencies
     }
 
     private static func summaries(_ board: TopicBoard) -> [TopicSummary] {
@@ -75,6 +82,8 @@ struct ControlService: Service {
         var text = MetricsText()
         text.edge(parts.edge.tally, connections: parts.edge.connections, presence: await parts.edge.presence())
         text.fetches(parts.edge.tally.fetches, renderings: parts.served.renderings)
+        await text.webhooks(parts.webhooks)
+        text.sources(parts.sources)
         text.store(parts.store)
         text.process(startedAt: parts.startedAt, version: DaemonVersion.text)
         return text.text

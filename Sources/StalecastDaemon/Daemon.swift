@@ -6,6 +6,7 @@ import StalecastControl
 import StalecastEdge
 import StalecastHub
 import StalecastStore
+import StalecastWebhooks
 import StalecastWire
 import Synchronization
 import UnixSignals
@@ -23,6 +24,8 @@ struct DaemonParts: Sendable {
     let hub: Hub
     let served: ServedTemplates
     let edge: EdgeServer
+    let webhooks: WebhookParts
+    let sources: SourceParts
     let readiness: Readiness
 }
 
@@ -53,26 +56,38 @@ package struct Daemon: Sendable {
         defer { store.close() }
         let hub = try Self.makeHub(store, configuration)
         let served = Self.makeServed(store, configuration)
+        let webhooks = try WebhookParts(configuration, store, logger)
+        let delivery = webhooks.delivery
+        let sources = try SourceParts(configuration, store: store, logger)
         store.setCommitHandler { stored in
             // Whoever hears of a version can fetch it.
             served.install(stored.template, stored.change)
-            hub.announce(stored.change, at: stalecast_monotonic_ns())
+            hub.announce(
+                stored.change, fetchWindowMs: sources.herd.window(for: stored.change), at: stalecast_monotonic_ns())
+            delivery.announce(stored.change)
         }
+        webhooks.begin(try Self.storedChanges(store, configuration))
         let edge = try EdgeServer(
             options: configuration.edgeOptions(), settings: configuration.edgeSettings, hub: hub, served: served,
             logger: logger)
         let parts = DaemonParts(
             startedAt: .now(), scopes: configuration.scopes, store: store, hub: hub, served: served, edge: edge,
-            readiness: Readiness(store: store, edge: edge))
+            webhooks: webhooks,
+            sources: sources,
+            readiness: Readiness(store: store, edge: edge, sources: sources))
         let started = Startup(configuration: configuration, logger: logger)
         let token = try TokenFile.load(directory: configuration.data, file: configuration.control.tokenFile)
         let control = try ControlService(parts, configuration, token, started, logger)
         // Ended in reverse: Control finishes its publishes before Edge ends the streams that hear of them.
+        let webhookEnding = WebhookEnding()
         let services: [any Service] = [
             StoreWatch(store: store, logger: logger),
             StoreUpkeep(store: store),
             ReloadService(parts: parts, running: configuration, reload: reload, logger: logger),
+            WebhookService(webhooks: webhooks, ending: webhookEnding),
             EdgeService(edge: edge, drain: configuration.shutdown.drain, started: started),
+            webhookEnding,
+            SourceService(sources: sources, edge: edge, hub: hub),
             control,
             ReadinessSwitch(readiness: parts.readiness, started: started),
         ]
@@ -98,17 +113,24 @@ package struct Daemon: Sendable {
     }
 
     private static func makeHub(_ store: TemplateStore, _ configuration: Configuration) throws -> Hub {
-        let changes = try configuration.scopes.flatMap { try store.recentChanges(of: $0, limit: 300) }
+        let changes = try storedChanges(store, configuration)
         let board = TopicBoard(
             epoch: store.epoch, head: store.head(), bindings: configuration.topicBindings, changes: changes)
         return Hub(board: board)
+    }
+
+    private static func storedChanges(
+        _ store: TemplateStore, _ configuration: Configuration
+    ) throws -> [TemplateChange] {
+        try configuration.scopes.flatMap { try store.recentChanges(of: $0, limit: 300) }
     }
 
     private static func makeServed(_ store: TemplateStore, _ configuration: Configuration) -> ServedTemplates {
         let projects = configuration.projects.map {
             ServedTemplates.Project(id: $0.id, number: UInt64($0.number), namespaces: $0.namespaces)
         }
-        let served = ServedTemplates(projects, version: DaemonVersion.text)
+        let served = ServedTemplates(
+            projects, elsewhere: configuration.servedElsewhere, version: DaemonVersion.text)
         for scope in configuration.scopes {
             if let current = store.currentTemplates[scope] { served.install(current.template, current.change) }
         }

@@ -6,10 +6,12 @@ import Synchronization
 /// Writes log lines to standard error: text for people, one JSON object per line for collectors.
 package struct DaemonLog: LogHandler {
     package var metadata: Logger.Metadata = [:]
+    /// Never below the process's; setting it makes this logger quieter and no other.
     package var logLevel: Logger.Level {
-        get { Self.level.withLock { $0 } }
-        set { Self.level.withLock { $0 = newValue } }
+        get { max(Self.level.withLock { $0 }, floor) }
+        set { floor = newValue }
     }
+    private var floor = Logger.Level.trace
     private let label: String
     private let format: Configuration.LogFormat
 

@@ -10,19 +10,19 @@ struct DeliveryAccess: Sendable {
         let figures: JSONValue?
     }
 
-    var view: @Sendable (Webhook) -> View
+    var view: @Sendable (Webhook) async -> View
     /// A test message now; `{"attempt":{…}}`.
     var test: @Sendable (WebhookID) async throws(RegistryProblem) -> JSONValue
-    var enable: @Sendable (WebhookID) throws(RegistryProblem) -> Void
+    var enable: @Sendable (WebhookID) async throws(RegistryProblem) -> Void
     /// `{"deliveries":n}`, here and below.
     var redeliver: @Sendable (Webhook, RedeliverRequest) async throws(RegistryProblem) -> JSONValue
     var recover: @Sendable (Webhook, _ since: Timestamp) async throws(RegistryProblem) -> JSONValue
     /// - id: one dead letter; nil is all.
     var redrive: @Sendable (WebhookID, _ id: String?) async throws(RegistryProblem) -> JSONValue
-    /// `{"attempts":[…],"nextPageToken":…}`.
-    var attempts: @Sendable (WebhookID, _ size: Int, _ token: String?) throws(RegistryProblem) -> JSONValue
-    /// `{"deadLetters":[…],"nextPageToken":…}`.
-    var deadLetters: @Sendable (WebhookID, _ size: Int, _ token: String?) throws(RegistryProblem) -> JSONValue
+    /// `{"attempts":[…],"nextPageToken":…}`, newest first.
+    var attempts: @Sendable (WebhookID, _ size: Int, _ token: String?) async throws(RegistryProblem) -> JSONValue
+    /// `{"deadLetters":[…],"nextPageToken":…}`, oldest first.
+    var deadLetters: @Sendable (WebhookID, _ size: Int, _ token: String?) async throws(RegistryProblem) -> JSONValue
 }
 
 /// Which version is to be sent once more.

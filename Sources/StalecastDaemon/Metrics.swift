@@ -69,6 +69,8 @@ extension MetricsText {
             Transport.allCases.map { ([("transport", $0.rawValue)], Double(tally.deliveries[$0] ?? 0)) })
         single("stalecast_coalesced_total", .counter, "Messages a newer one replaced.", Double(tally.coalesced))
         single("stalecast_heartbeats_total", .counter, "Comments sent on silent streams.", Double(tally.heartbeats))
+        single(
+            "stalecast_echoes_total", .counter, "Firebase messages said again after a burst.", Double(tally.echoes))
         single("stalecast_handed_over_total", .counter, "Connections left to the Front.", Double(tally.handedOver))
         histogram(
             "stalecast_publish_to_written_seconds", "From a commit's announcement to a subscriber's socket.",

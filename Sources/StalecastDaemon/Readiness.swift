@@ -6,9 +6,11 @@ import Synchronization
 final class Readiness: Sendable {
     private let store: TemplateStore
     private let edge: EdgeServer
+    private let sources: SourceParts
     private let isStopping = Mutex(false)
 
-    init(store: TemplateStore, edge: EdgeServer) {
+    init(store: TemplateStore, edge: EdgeServer, sources: SourceParts) {
+        self.sources = sources
         self.store = store
         self.edge = edge
     }
@@ -27,6 +29,6 @@ final class Readiness: Sendable {
         case .failed: reasons.append("the store cannot commit: it has failed and the daemon will exit")
         }
         for loop in edge.stuckLoops() { reasons.append("the loop \(loop) has stopped turning") }
-        return reasons
+        return reasons + sources.unready()
     }
 }

@@ -4,6 +4,7 @@ import ServiceLifecycle
 import StalecastEdge
 import StalecastHub
 import StalecastStore
+import StalecastWebhooks
 import UnixSignals
 
 /// Edge as a service: serves until told to end, then drains.
@@ -121,7 +122,12 @@ struct ReloadService: Service {
     }
 
     private func apply(_ next: Configuration, over running: Configuration) throws {
-        if next.topicBindings != running.topicBindings { try rebind(next) }
+        // First what can be refused.
+        try parts.webhooks.apply(next)
+        if next.topicBindings != running.topicBindings {
+            try rebind(next)
+            parts.webhooks.delivery.rebind(next.topicRoutes)
+        }
         parts.edge.apply(next.edgeSettings)
         parts.store.setRetention(maxVersions: next.store.maxVersions, maxAge: next.store.maxVersionAge)
         DaemonLog.setLevel(next.log.level)

@@ -26,6 +26,8 @@ struct StatusReport {
                 "drops": drops(tally.drops), "refused": drops(tally.refused),
             ],
             "fetch": fetches(tally.fetches),
+            "webhooks": await webhooks(),
+            "sources": .array(sources()),
             "store": [
                 "health": .string("\(daemon.store.health)"), "sequence": .string(String(daemon.store.head())),
                 "published": .int(daemon.store.figures.published),

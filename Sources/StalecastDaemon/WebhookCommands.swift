@@ -26,13 +26,13 @@ struct WebhookCommands: Sendable {
         _ command: WebhookCommand, in project: ProjectID
     ) async throws(RegistryProblem) -> JSONValue {
         switch command {
-        case .list(let page): return try list(page, project)
+        case .list(let page): return try await list(page, project)
         case .create(let document):
             let entry = try await registry.create(document, in: project)
-            return show(entry, entry.documentWithSecret(at: .now()))
-        case .get(let id): return show(try entry(id, project))
+            return await show(entry, entry.documentWithSecret(at: .now()))
+        case .get(let id): return await show(try entry(id, project))
         case .update(let id, let document, let mask, let etag):
-            return show(
+            return await show(
                 try await registry.update(try self.id(id), in: project, document, mask: mask, etag: etag))
         case .delete(let id, let etag):
             try await registry.delete(try self.id(id), in: project, etag: etag)
@@ -40,9 +40,9 @@ struct WebhookCommands: Sendable {
         case .act(let id, let action, let request):
             return try await act(action, try entry(id, project), request)
         case .attempts(let id, let page):
-            return try delivery.attempts(try entry(id, project).webhook.id, page.size, page.token)
+            return try await delivery.attempts(try entry(id, project).webhook.id, page.size, page.token)
         case .deadLetters(let id, let page):
-            return try delivery.deadLetters(try entry(id, project).webhook.id, page.size, page.token)
+            return try await delivery.deadLetters(try entry(id, project).webhook.id, page.size, page.token)
         }
     }
 
@@ -51,20 +51,24 @@ struct WebhookCommands: Sendable {
     ) async throws(RegistryProblem) -> JSONValue {
         let webhook = entry.webhook
         switch action {
-        case .pause: return show(try await registry.setPaused(true, webhook.id, in: webhook.project))
-        case .resume: return show(try await registry.setPaused(false, webhook.id, in: webhook.project))
+        case .pause: return await show(try await registry.setPaused(true, webhook.id, in: webhook.project))
+        case .resume: return await show(try await registry.setPaused(false, webhook.id, in: webhook.project))
         case .enable:
-            try delivery.enable(webhook.id)
-            return show(entry)
+            try await delivery.enable(webhook.id)
+            return await show(entry)
         case .verify:
             if webhook.verification.method == .none {
                 throw .notNow("the webhook asks for no consent (verification.method is none)")
             }
-            return show(try await verifier.verify(webhook))
-        case .test: return try await delivery.test(webhook.id)
+            return await show(try await verifier.verify(webhook))
+        case .test:
+            if !webhook.verification.isSatisfied {
+                throw .notNow("the receiver has not given its consent yet; verify it first")
+            }
+            return try await delivery.test(webhook.id)
         case .rotateSecret:
             let next = try await registry.rotateSecret(of: webhook.id, in: webhook.project, request)
-            return show(next, next.documentWithSecret(at: .now()))
+            return await show(next, next.documentWithSecret(at: .now()))
         case .redeliver: return try await delivery.redeliver(webhook, try RedeliverRequest(request, webhook))
         case .recover: return try await delivery.recover(webhook, try Self.since(request))
         case .redrive: return try await delivery.redrive(webhook.id, try Self.deadLetter(request))
@@ -82,15 +86,17 @@ struct WebhookCommands: Sendable {
         return id
     }
 
-    private func show(_ entry: RegistryEntry, _ document: JSONObject? = nil) -> JSONValue {
+    private func show(_ entry: RegistryEntry, _ document: JSONObject? = nil) async -> JSONValue {
         var object = document ?? entry.document(at: .now())
-        let view = delivery.view(entry.webhook)
+        let view = await delivery.view(entry.webhook)
         object["state"] = view.state.json
         object["delivery"] = view.figures
         return .object(object)
     }
 
-    private func list(_ page: WebhookCommand.Page, _ project: ProjectID) throws(RegistryProblem) -> JSONValue {
+    private func list(
+        _ page: WebhookCommand.Page, _ project: ProjectID
+    ) async throws(RegistryProblem) -> JSONValue {
         var entries = registry.entries(of: project)
         if let token = page.token {
             guard let last = PageToken(token) else {
@@ -99,7 +105,9 @@ struct WebhookCommands: Sendable {
             entries = Array(entries.drop { PageToken($0.webhook) <= last })
         }
         let shown = entries.prefix(page.size)
-        var object: JSONObject = ["webhooks": .array(shown.map { show($0) })]
+        var documents: [JSONValue] = []
+        for entry in shown { documents.append(await show(entry)) }
+        var object: JSONObject = ["webhooks": .array(documents)]
         if shown.count < entries.count, let last = shown.last {
             object["nextPageToken"] = .string(PageToken(last.webhook).text)
         }

@@ -1,4 +1,5 @@
 import Logging
+import StalecastHub
 import StalecastOutbound
 import StalecastStore
 import StalecastWebhooks
@@ -8,13 +9,13 @@ import StalecastWire
 struct WebhookParts: Sendable {
     let registry: WebhookRegistry
     let engine: OutboundEngine
-    let formatter: WebhookFormatter
+    let delivery: WebhookDelivery
     let verifier: WebhookVerifier
 
-    /// Opens the registry and starts the engine's thread; blocks on files.
+    /// Opens both databases and starts the engine's thread; blocks on files.
     ///
     /// - Throws: ``StartError`` with what to do about it.
-    init(_ configuration: Configuration, epoch: Epoch, _ logger: Logger) throws {
+    init(_ configuration: Configuration, _ store: TemplateStore, _ logger: Logger) throws {
         do {
             registry = try WebhookRegistry(
                 directory: configuration.data, keyFile: configuration.webhooks.keyFile,
@@ -25,10 +26,36 @@ struct WebhookParts: Sendable {
             throw StartError("\(configuration.data)/\(WebhookRegistry.fileName) cannot be opened: \(error)")
         }
         engine = try OutboundEngine(configuration.outboundConfiguration, logger: logger)
-        formatter = WebhookFormatter(
-            registry: registry, epoch: epoch, identity: configuration.senderIdentity, engine: engine)
+        let formatter = WebhookFormatter(
+            registry: registry, epoch: store.epoch, identity: configuration.senderIdentity, engine: engine)
         verifier = WebhookVerifier(registry: registry, formatter: formatter, engine: engine)
+        do {
+            delivery = try WebhookDelivery(
+                configuration.deliveryConfiguration, epoch: store.epoch, engine: engine, formatter: formatter,
+                routes: configuration.topicRoutes, history: { store.changes(of: $0, after: $1, limit: $2, logger) },
+                logger: logger)
+        } catch {
+            throw StartError("\(configuration.data)/\(WebhookDelivery.fileName) cannot be opened: \(error)")
+        }
         try apply(configuration)
+    }
+
+    /// Begins to deliver what is owed, and lets delivery and verifier hear of every change of a webhook.
+    ///
+    /// - Parameter changes: the stored versions, oldest first within a scope.
+    func begin(_ changes: [TemplateChange]) {
+        let (delivery, verifier) = (delivery, verifier)
+        registry.observe { change in
+            switch change {
+            case .installed(let webhook):
+                delivery.install(webhook)
+                verifier.consider(webhook)
+            case .removed(let id): delivery.remove(id)
+            }
+        }
+        let webhooks = registry.webhooks
+        delivery.start(webhooks: webhooks, changes: changes)
+        for webhook in webhooks { verifier.consider(webhook) }
     }
 
     /// Takes over what a reload can change: rules, allowed addresses, the webhooks of the file with their secrets.
@@ -36,12 +63,12 @@ struct WebhookParts: Sendable {
     /// - Throws: ``StartError``; then the webhooks stay as they were.
     func apply(_ configuration: Configuration) throws(StartError) {
         let configured = try configuration.configuredWebhooks()
-        let before = registry.rules
+        let before = (rules: registry.rules, maxPerProject: registry.maxPerProject)
         registry.setRules(configuration.webhookRules, maxPerProject: configuration.webhooks.maxPerProject)
         do {
             try registry.setConfigured(configured)
         } catch {
-            registry.setRules(before, maxPerProject: configuration.webhooks.maxPerProject)
+            registry.setRules(before.rules, maxPerProject: before.maxPerProject)
             throw StartError("webhooks: \(error)")
         }
     }
@@ -49,6 +76,39 @@ struct WebhookParts: Sendable {
 
 extension Configuration {
     fileprivate var outboundConfiguration: OutboundConfiguration {
-        OutboundConfiguration(maxInFlight: webhooks.maxInFlight, threadName: "webhooks")
+        // Attempts that take long do not count as in flight for delivery, but need a place here.
+        OutboundConfiguration(maxInFlight: 6 * webhooks.maxInFlight, maxLookups: 256, threadName: "webhooks")
+    }
+
+    fileprivate var deliveryConfiguration: DeliveryConfiguration {
+        DeliveryConfiguration(
+            path: "\(data)/\(WebhookDelivery.fileName)", maxInFlight: webhooks.maxInFlight,
+            disableAfter: webhooks.disableAfter, attemptRetention: webhooks.attemptRetention,
+            deadLetterRetention: webhooks.deadLetterRetention)
+    }
+
+    /// The topics as deliveries see them.
+    var topicRoutes: [TopicRoute] {
+        effectiveTopics.map { topic in
+            let binding = TopicBinding(name: topic.name, scopes: topic.scopes, keys: topic.keys)
+            return TopicRoute(name: topic.name, scopes: topic.scopes, hears: binding.hears)
+        }
+    }
+}
+
+extension TemplateStore {
+    /// More versions of a scope than are ever kept.
+    private static let all = 1_000_000
+
+    /// A scope's stored changes after a sequence, oldest first, at most `limit`. Blocks; what cannot be read is left out.
+    fileprivate func changes(
+        of scope: Scope, after sequence: CommitSequence, limit: Int, _ logger: Logger
+    ) -> [TemplateChange] {
+        do {
+            return Array(try recentChanges(of: scope, limit: Self.all).drop { $0.sequence <= sequence }.prefix(limit))
+        } catch {
+            logger.error("versions for webhooks cannot be read", metadata: ["error": "\(error)", "scope": "\(scope)"])
+            return []
+        }
     }
 }

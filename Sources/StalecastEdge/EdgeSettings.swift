@@ -5,6 +5,11 @@ package struct EdgeSettings: Sendable, Equatable {
     package var heartbeat: Duration = .seconds(25)
     /// Age at which a stream ends and the client reconnects; moved by ± 20 %. Default 30 min.
     package var streamLifetime: Duration = .seconds(1800)
+    /// Age at which a Firebase stream ends, or up to a fifth earlier. Default 300 s: the iOS SDK gives up at 330 s.
+    package var invalidationLifetime: Duration = .seconds(300)
+    /// After a burst on a Firebase stream its newest message is said again so much later; see ``BurstEcho``. Default
+    /// 5 s: an SDK waits up to 3 s before it fetches.
+    package var burstEcho: Duration = .seconds(5)
     /// A client that takes nothing for so long with data pending is closed. Default 10 s.
     package var writeStallLimit: Duration = .seconds(10)
     /// A connection must send a complete request head within this time. Default 10 s.

@@ -13,6 +13,8 @@ package struct EdgeTally: Sendable {
     /// Connections the engine left to the Front.
     package var handedOver = 0
     package var heartbeats = 0
+    /// Messages of Firebase's streams said a second time after a burst.
+    package var echoes = 0
     /// Gauges: streams, held polls, and subscribers with a backlog.
     package var streams = 0
     package var polls = 0
@@ -30,6 +32,7 @@ package struct EdgeTally: Sendable {
         refused.merge(other.refused, uniquingKeysWith: +)
         handedOver += other.handedOver
         heartbeats += other.heartbeats
+        echoes += other.echoes
         streams += other.streams
         polls += other.polls
         stalled += other.stalled

@@ -57,7 +57,10 @@ extension TopicBoard {
         let topic = self[debt.topic]
         guard let change = topic.lines[debt.line].latest else { preconditionFailure("a debt outlived its board") }
         let keys = debt.since.flatMap { histories[change.scope]?.changedKeys(since: $0, through: change.version) }
-        return StaleMessage(topic: topic.name, change: change, since: debt.since, changedKeys: keys)
+        // The herd window was set for everybody who has to fetch this version.
+        let window = topic.lines[debt.line].notice?.message.fetchWindowMs ?? 0
+        return StaleMessage(
+            topic: topic.name, change: change, since: debt.since, changedKeys: keys, fetchWindowMs: window)
     }
 }
 

@@ -28,7 +28,10 @@ struct ScopeHistory: Sendable {
     /// The union of changed keys over the versions in `(since, latest]`; nil when one of them is unknown.
     func changedKeys(since: VersionNumber, through latest: VersionNumber) -> [String]? {
         let span = changes.filter { $0.version > since && $0.version <= latest }
-        guard Int64(span.count) == latest - since else { return nil }
+        // An origin's versions may skip numbers; what follows a known version is known.
+        guard Int64(span.count) == latest - since || changes.contains(where: { $0.version == since }) else {
+            return nil
+        }
         var union: Set<String> = []
         for change in span {
             guard let keys = change.changedKeys else { return nil }
@@ -42,6 +45,7 @@ extension TemplateChange {
     /// The same change without a list of keys too long to be sent.
     fileprivate var withSmallKeys: TemplateChange {
         guard let changedKeys, changedKeys.count > StaleMessage.maxChangedKeys else { return self }
-        return TemplateChange(scope: scope, sequence: sequence, metadata: metadata, etag: etag, changedKeys: nil)
+        return TemplateChange(
+            scope: scope, sequence: sequence, metadata: metadata, etag: etag, changedKeys: nil, notes: notes)
     }
 }

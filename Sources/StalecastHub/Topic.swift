@@ -33,7 +33,8 @@ package struct TopicBinding: Sendable, Hashable {
         isInvalidation = true
     }
 
-    func hears(_ change: TemplateChange) -> Bool {
+    /// Whether a change of one of its scopes is announced by it.
+    package func hears(_ change: TemplateChange) -> Bool {
         guard !keys.isEmpty, let changed = change.changedKeys else { return true }
         return changed.contains { key in keys.contains { $0.matches(key) } }
     }

@@ -6,6 +6,7 @@ import StalecastWire
 enum Proposal: Sendable {
     /// `content` is the template's JSON, encoded before the writer is asked for.
     case publish(Publish, content: [UInt8])
+    case adopt(Adoption, content: [UInt8])
     case rollback(Rollback)
 
     /// A request for an old version's content to become the next version.
@@ -21,6 +22,7 @@ enum Proposal: Sendable {
     var scope: Scope {
         switch self {
         case .publish(let publish, _): publish.scope
+        case .adopt(let adoption, _): adoption.scope
         case .rollback(let rollback): rollback.scope
         }
     }
@@ -48,7 +50,10 @@ struct NextVersion {
                 number: currentNumber + 1, updateTime: now, updateUser: publish.user,
                 description: publish.description, updateOrigin: publish.origin,
                 updateType: publish.updateType ?? publish.precondition.updateType)
-            return version(metadata, publish.template, content)
+            return version(metadata, publish.template, content, ChangeNotes(isUrgent: publish.isUrgent))
+        case .adopt(let adoption, let content):
+            let metadata = try adoption.metadata(after: currentNumber, now: now)
+            return version(metadata, adoption.template, content, adoption.notes)
         case .rollback(let rollback):
             let target = try self.target(of: rollback, db)
             let metadata = VersionMetadata(
@@ -81,11 +86,13 @@ struct NextVersion {
         return target
     }
 
-    private func version(_ metadata: VersionMetadata, _ template: Template, _ content: [UInt8]) -> StoredVersion {
+    private func version(
+        _ metadata: VersionMetadata, _ template: Template, _ content: [UInt8], _ notes: ChangeNotes = ChangeNotes()
+    ) -> StoredVersion {
         let keys = TemplateDifference.changedKeys(from: current?.template ?? .empty, to: template)
         let change = TemplateChange(
             scope: scope, sequence: head + 1, metadata: metadata,
-            etag: TemplateETag.of(project: projectNumber, version: metadata.number), changedKeys: keys)
+            etag: TemplateETag.of(project: projectNumber, version: metadata.number), changedKeys: keys, notes: notes)
         return StoredVersion(change: change, template: template, content: content)
     }
 }

@@ -12,10 +12,13 @@ package struct Publish: Sendable {
     package var origin: UpdateOrigin
     /// nil, the default, takes what the precondition implies: an ETag is incremental, `*` is forced.
     package var updateType: UpdateType?
+    /// Clients are to fetch at once. Default false.
+    package var isUrgent: Bool
 
     package init(
         scope: Scope, template: Template, precondition: Precondition, description: String = "",
-        user: UpdateUser = UpdateUser(), origin: UpdateOrigin = .restAPI, updateType: UpdateType? = nil
+        user: UpdateUser = UpdateUser(), origin: UpdateOrigin = .restAPI, updateType: UpdateType? = nil,
+        isUrgent: Bool = false
     ) {
         self.scope = scope
         self.template = template
@@ -24,6 +27,7 @@ package struct Publish: Sendable {
         self.user = user
         self.origin = origin
         self.updateType = updateType
+        self.isUrgent = isUrgent
     }
 
     /// What must hold of the current version: the meaning of `If-Match`.

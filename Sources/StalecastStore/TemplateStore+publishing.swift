@@ -15,6 +15,17 @@ extension TemplateStore {
         try await commit(.publish(publish, content: publish.template.json.encoded(JSONStyle(asciiOnly: false))))
     }
 
+    /// Commits what was seen at an origin, unless it is current here already; as ``publish(_:)`` otherwise.
+    ///
+    /// - Returns: nil when there was nothing to commit.
+    /// - Throws: as ``publish(_:)``; ``StoreError/versionMismatch(expected:found:)`` when the origin's number is not
+    ///   higher than the current one.
+    package func adopt(_ adoption: Adoption) async throws(StoreError) -> StoredVersion? {
+        if adoption.relation(to: currentTemplates[adoption.scope]) == .isCurrent { return nil }
+        return try await commit(
+            .adopt(adoption, content: adoption.template.json.encoded(JSONStyle(asciiOnly: false))))
+    }
+
     /// Makes the content of `target` the scope's next version.
     ///
     /// - Parameter description: empty, the default, becomes `Rollback to version <target>`.

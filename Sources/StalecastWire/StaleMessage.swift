@@ -46,6 +46,7 @@ package struct StaleMessage: Sendable, Hashable {
         if let source = change.metadata.rollbackSource { object["rollbackSource"] = .string(String(source)) }
         if let changedKeys { object["changedKeys"] = .array(changedKeys.map(JSONValue.string)) }
         object["fetchWindowMs"] = .int(fetchWindowMs)
+        if change.notes.hasFenceTimedOut { object["fence"] = "timeout" }
         return .object(object)
     }
 }

@@ -91,16 +91,36 @@ package struct TemplateChange: Sendable, Hashable {
     package let etag: String
     /// Names of the parameters whose outcome may differ from the version before, sorted; nil when unknown.
     package let changedKeys: [String]?
+    /// How it is announced. Not stored: after a restart it has none.
+    package let notes: ChangeNotes
 
     package init(
-        scope: Scope, sequence: CommitSequence, metadata: VersionMetadata, etag: String, changedKeys: [String]?
+        scope: Scope, sequence: CommitSequence, metadata: VersionMetadata, etag: String, changedKeys: [String]?,
+        notes: ChangeNotes = ChangeNotes()
     ) {
         self.scope = scope
         self.sequence = sequence
         self.metadata = metadata
         self.etag = etag
         self.changedKeys = changedKeys
+        self.notes = notes
     }
 
     package var version: VersionNumber { metadata.number }
+}
+
+/// What is said about a version when it is announced, beyond the version itself.
+package struct ChangeNotes: Sendable, Hashable {
+    /// Clients are to fetch at once, whatever the herd window of the scope.
+    package var isUrgent: Bool
+    /// The origin's public answer did not show the version in time: a fetch from it may bring an older one.
+    package var hasFenceTimedOut: Bool
+
+    package init(isUrgent: Bool = false, hasFenceTimedOut: Bool = false) {
+        self.isUrgent = isUrgent
+        self.hasFenceTimedOut = hasFenceTimedOut
+    }
+
+    /// In a description this makes a publish urgent, for those who can set nothing else.
+    package static let urgentMarker = "[urgent]"
 }

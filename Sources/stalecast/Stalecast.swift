@@ -24,8 +24,8 @@ struct Stalecast: AsyncParsableCommand {
         version: DaemonVersion.text,
         subcommands: [
             Serve.self, Publish.self, Rollback.self, Versions.self, Get.self, Diff.self, Evaluate.self, Watch.self,
-            Send.self, Topics.self, Webhooks.self, Status.self, Load.self, Backup.self, Restore.self, CheckConfig.self,
-            Version.self,
+            Send.self, Topics.self, Webhooks.self, Sources.self, Status.self, Load.self, Backup.self, Restore.self,
+            CheckConfig.self, Version.self,
         ])
 
     /// Parses, runs, and ends the process with one of ``ExitStatus``.

@@ -35,6 +35,10 @@ import Testing
           maxConnections: 1
           allowPlaintextBind: true
         store: {maxVersions: 1, maxVersionAge: 1s, minFreeSpace: 0B}
+        sources:
+          scopes: [{scope: prod/firebase, kind: file, path: t.json}]
+          allowedAddresses: [127.0.0.0/8]
+          addressProfile: internal
         webhooks:
           receivers: [{name: w, project: prod, topics: [A], url: "https://w.example", secretFiles: [s]}]
           allowedAddresses: [127.0.0.0/8]

@@ -13,7 +13,8 @@ import Testing
                 let path = operation.path.filled(names)
                 let client = RawClient(port: live.port)
                 client.send(
-                    "\(operation.method) \(path)?topic=PUSH_RC&wait=0 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}")
+                    "\(operation.method) \(path)?topic=PUSH_RC&wait=0 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
+                )
                 let line = try client.read(untilText: "\r\n").prefix { $0 != "\r\n" }
                 #expect(!line.contains(" 404 ") && !line.contains(" 405 "), "\(operation.id): \(line)")
             }

@@ -57,6 +57,46 @@ import Testing
         }
     }
 
+    @Test(arguments: [true, false])
+    func theNewestOfABurstIsSaidOnceMoreAndALoneMessageIsNot(engine: Bool) async throws {
+        let change = { (settings: inout EdgeSettings) in
+            settings.burstEcho = .milliseconds(800)
+            settings.heartbeat = .milliseconds(400)
+        }
+        try await LiveEdge.with(engine: engine, change) { live in
+            let client = try live.invalidations(known: "0")
+            live.publish()
+            try client.read(untilText: "\"1\"}\n")
+            live.publish()
+            try client.read { $0.text.components(of: "\"2\"}\n") == 2 }
+            #expect(client.text.components(of: "\"1\"}\n") == 1, "only the newest comes again")
+            try await live.wait { $0.echoes == 1 }
+            live.publish()
+            try client.read(untilText: "\"3\"}\n")
+            let beats = client.text.components(of: "1\r\n\n\r\n")
+            try client.read { $0.text.components(of: "1\r\n\n\r\n") >= beats + 4 }
+            #expect(client.text.components(of: "\"3\"}\n") == 1 && live.edge.tally.echoes == 1)
+        }
+    }
+
+    /// The iOS SDK gives up at 330 s, so streams end before; the body's end is no error to any SDK.
+    @Test(arguments: [true, false])
+    func aStreamEndsGracefullyAtTheEndOfItsLife(engine: Bool) async throws {
+        #expect(EdgeSettings().invalidationLifetime == .seconds(300))
+        try await LiveEdge.with(engine: engine, { $0.invalidationLifetime = .seconds(1) }) { live in
+            let events = try live.stream()
+            live.publish()
+            let began = Clock.now()
+            let client = try live.invalidations(known: "0")
+            let text = try client.readToEnd()
+            #expect(text.hasSuffix("{\"latestTemplateVersionNumber\":\"1\"}\n\r\n0\r\n\r\n"))
+            #expect(Clock.now() - began >= 0.7, "a life is cut by a fifth at most")
+            try await live.wait { $0.drops[.lifetime] == 1 && $0.streams == 1 }
+            live.publish()
+            try events.read(untilVersion: 2)
+        }
+    }
+
     @Test func aPromotedStreamIsTheEngines() async throws {
         try await LiveEdge.with(engine: true) { live in
             let client = try live.invalidations(known: "0")

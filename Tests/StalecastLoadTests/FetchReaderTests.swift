@@ -5,7 +5,8 @@ import Testing
 @testable import stalecast
 
 @Suite struct FetchReaderTests {
-    private let body = #"{"entries":{"a":"Version V 1"},"state":"UPDATE","templateVersion":"17","personalizationMetadata":{}}"#
+    private let body =
+        #"{"entries":{"a":"Version V 1"},"state":"UPDATE","templateVersion":"17","personalizationMetadata":{}}"#
 
     private var answer: String {
         "HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\nETag: x\r\n\r\n\(body)"

@@ -1,4 +1,3 @@
-import Glibc
 import StalecastOutbound
 import StalecastTestServers
 import Testing
@@ -71,20 +70,6 @@ import Testing
                 #expect(outcome.failure == .blocked)
                 #expect(server.requests.count == 1)
             }
-        }
-    }
-
-    @Test func proxiesFromTheEnvironmentAreIgnored() async throws {
-        try await OriginServer.serving({ _ in .status(418) }) { proxy in
-            for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] { setenv(name, proxy.url, 1) }
-            defer { for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] { unsetenv(name) } }
-            try await OriginServer.serving({ _ in .status(204) }) { server in
-                try await EngineFixture.running { fixture in
-                    let outcome = try await fixture.send(server.url)
-                    #expect(outcome.status == 204)
-                }
-            }
-            #expect(proxy.connections == 0)
         }
     }
 

@@ -153,6 +153,24 @@ import Testing
         }
     }
 
+    @Test(arguments: ["1e999", "-1e999", "-1", "100.5", "\"50\"", "[50]", "true"])
+    func aShareThatIsNoPercentageIsRefused(percent: String) throws {
+        let values = [
+            #"{"rolloutValue":{"rolloutId":"r","value":"on","percent":\#(percent)}}"#,
+            #"{"experimentValue":{"experimentId":"e","variantValue":[],"exposurePercent":\#(percent)}}"#,
+        ]
+        for value in values {
+            let found = try problems(Self.withCondition + #"{"a":{"conditionalValues":{"c":\#(value)}}}}"#)
+            #expect(found.problems.count == 1 && found.problems[0].path.hasSuffix("ercent"), "\(found)")
+        }
+    }
+
+    @Test(arguments: ["0", "100", "1e2", "0.000001", "25.10", "null"])
+    func aShareOfNothingToAllIsTaken(percent: String) throws {
+        let value = #"{"rolloutValue":{"rolloutId":"r","value":"on","percent":\#(percent)}}"#
+        _ = try Template.make(Self.withCondition + #"{"a":{"conditionalValues":{"c":\#(value)}}}}"#)
+    }
+
     @Test func rolloutValuesAreCheckedForTheirTypeToo() throws {
         let found = try problems(
             Self.withCondition + #"{"a":{"valueType":"BOOLEAN","conditionalValues":"#

@@ -82,7 +82,7 @@ def test_the_samples_are_published_compared_and_rolled_back(cli):
     assert first["version"]["versionNumber"] == "1" and first["version"]["description"] == "first"
     assert "max_items" in first["changedKeys"] and "pay_by_invoice" in first["changedKeys"]
     winter = cli.json("publish", str(SAMPLES / "demo-winter.json"))
-    assert winter["changedKeys"] == ["banner", "dark_mode", "pay_timeout_s", "welcome_text"]
+    assert winter["changedKeys"] == ["banner", "dark_mode", "pay_timeout_s", "screens", "update_version", "welcome_text"]
     changed = cli.json("diff", "1", "2")
     assert [entry["name"] for entry in changed["parameters"]] == winter["changedKeys"]
     back = cli.json("rollback", "1")

@@ -47,7 +47,7 @@ async def cursors_of_three_versions(daemon):
     await stream.synced()
     for number in range(3):
         await daemon.publish(marked(str(number)))
-    await stream.version_at_least(3)
+        await stream.version_at_least(number + 1)
     stream.close()
     return [frame.id for frame in stream.messages]
 

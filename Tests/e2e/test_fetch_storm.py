@@ -8,6 +8,9 @@ import re
 import socket
 import subprocess
 import time
+from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
 
 import pytest
 
@@ -111,10 +114,11 @@ def free_port():
 
 @pytest.mark.limit(300)
 @pytest.mark.skipif(not LONG, reason="figures beside nginx: STALECAST_LONG=1")
-async def test_throughput_beside_a_static_file_of_nginx(launch, half, tool, tmp_path):
+@pytest.mark.parametrize("size", [4, 100])
+async def test_throughput_beside_a_static_file_of_nginx(launch, half, tool, tmp_path, size):
     nginx, driver, port = tool("nginx"), tool("wrk"), free_port()
     daemon = launch(half=half)
-    load(daemon, "--clients", 20, "--window", "0", "--no-restore")
+    load(daemon, "--clients", 20, "--window", "0", "--size", size, "--no-restore")
     body = (await fetch(daemon.edge, PATH, "POST", (), INSTANCE)).body
     (tmp_path / "answer.json").write_bytes(body)
     (tmp_path / "nginx.conf").write_text(NGINX.format(dir=tmp_path, port=port, user=WORKERS))
@@ -123,15 +127,33 @@ async def test_throughput_beside_a_static_file_of_nginx(launch, half, tool, tmp_
     server = subprocess.Popen([nginx, "-c", tmp_path / "nginx.conf", "-p", tmp_path])
     try:
         wait_for(port)
-        rounds = [(wrk(driver, tmp_path / "static.lua", port, 5), wrk(driver, tmp_path / "fetch.lua", daemon.edge, 5))
-                  for _ in range(5)]
+        static, ours = (server.pid, tmp_path / "static.lua", port), (daemon.pid, tmp_path / "fetch.lua", daemon.edge)
+        rounds = [(measured(driver, *static), measured(driver, *ours)) for _ in range(5)]
     finally:
         server.terminate()
         server.wait()
-    ratios = sorted(ours / theirs for theirs, ours in rounds)
-    record(f"fetch_beside_nginx_{half}", bytes=len(body), ratio=ratios[2], lowest=ratios[0], highest=ratios[-1],
-           nginxPerSecond=sorted(theirs for theirs, _ in rounds)[2],
-           fetchPerSecond=sorted(ours for _, ours in rounds)[2])
+    ratios = sorted(ours.rate / theirs.rate for theirs, ours in rounds)
+    record(f"fetch_beside_nginx_{half}_{size}kB", bytes=len(body), ratio=ratios[2], lowest=ratios[0], highest=ratios[-1],
+           nginxPerSecond=median(theirs.rate for theirs, _ in rounds),
+           fetchPerSecond=median(ours.rate for _, ours in rounds),
+           nginxMicrosecondsEach=median(theirs.microseconds for theirs, _ in rounds),
+           fetchMicrosecondsEach=median(ours.microseconds for _, ours in rounds))
+
+
+def measured(driver, process, script, port, seconds=5):
+    """Requests per second and the CPU time a server and its children spend on each."""
+    before = cpu_seconds(process)
+    rate = wrk(driver, script, port, seconds)
+    return SimpleNamespace(rate=rate, microseconds=(cpu_seconds(process) - before) / (rate * seconds) * 1e6)
+
+
+def cpu_seconds(process):
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    ticks = 0
+    for each in [process, *children]:
+        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def wait_for(port):

@@ -183,6 +183,79 @@ async def test_an_app_that_activated_nothing_newer_hears_it_once_per_connection(
     assert app.fetches == 2, "the first and one for the update"
 
 
+def managed(rollout, percent, variant=None, note=""):
+    """Values that stay the same whatever the rollout and the experiment are."""
+    parameters = {"rolled": {"defaultValue": {"value": "same"}, "conditionalValues": {"all": {"rolloutValue": {
+        "rolloutId": rollout, "value": "same", "percent": percent}}}}, "plain": "1"}
+    if variant:
+        parameters["tried"] = {"defaultValue": {"value": "same"}, "conditionalValues": {"all": {"experimentValue": {
+            "experimentId": "e1", "exposurePercent": 100, "variantValue": [{"variantId": variant, "noChange": True}]}}}}
+    else:
+        parameters["tried"] = "same"
+    return template(parameters, conditions=[{"name": "all", "expression": "true"}], description=note)
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_updated_keys_tell_of_rollouts_and_experiments(daemon, sdk):
+    """No value changes; what the metadata of each step changes is told."""
+    await daemon.publish(managed("r1", 0))
+    app = SDKS[sdk](daemon, seed=7)
+    running = asyncio.create_task(app.run())
+    while not app.streams:
+        await asyncio.sleep(0.01)
+    steps = [(managed("r1", 100), {"rolled"}), (managed("r2", 100), {"rolled"}),
+             (managed("r2", 100, "a"), {"tried"}), (managed("r2", 100, "a", note="nothing else"), None),
+             (managed("r2", 100, "b"), {"tried"}), (managed("r3", 0), {"rolled", "tried"})]
+    for body, keys in steps:
+        version, count = await daemon.publish(body), len(app.updates)
+        while app.fetched.version < version or app.tasks or (keys and len(app.updates) == count):
+            assert not running.done()
+            await asyncio.sleep(0.01)
+        assert [update.keys for update in app.updates[count:]] == ([keys] if keys else [])
+        assert app.fetched.entries == {"rolled": "same", "plain": "1", "tried": "same"}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert not app.faults and not app.failures
+
+
+class Busy(JavaScript):
+    """One publish is heard while it waits to fetch, another right after it has fetched: one read returns both, the
+    first of them brings nothing new, and the SDK drops the second."""
+
+    async def fetch(self, kind):
+        isolated = kind.startswith("REALTIME") and not self.updates
+        if isolated:
+            await self.meanwhile()
+        done = await super().fetch(kind)
+        if isolated:
+            await self.meanwhile()
+        return done
+
+    async def meanwhile(self):
+        heard = max(self.fetched.version, await self.daemon.publish(marked(f"meanwhile {time.monotonic()}")))
+        await asyncio.sleep(0.3)  # beyond the distance of messages: this one is in the socket
+        assert heard > self.fetched.version
+
+
+async def test_what_the_javascript_sdk_drops_of_a_burst_is_said_again(daemon):
+    """No reconnect helps for minutes, only the repetition some seconds after the burst."""
+    await daemon.publish(marked("first"))
+    app = Busy(daemon, seed=8, merged=True)
+    running = asyncio.create_task(app.run())
+    while not app.streams:
+        await asyncio.sleep(0.01)
+    last = await daemon.publish(marked("second")) + 2
+    begin = time.monotonic()
+    while app.active.version < last:
+        assert time.monotonic() - begin < 30 and not running.done(), f"stays at {app.active.version} of {last}"
+        await asyncio.sleep(0.02)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert app.streams == 1 and not app.faults
+    assert [update.after for update in app.updates] == [last - 1, last], "the last one came by itself"
+    assert await daemon.metric("stalecast_echoes_total") >= 1
+
+
 @pytest.mark.skipif(not LONG, reason="takes five minutes: STALECAST_LONG=1")
 @pytest.mark.limit(400)
 async def test_streams_end_gracefully_before_ios_gives_up(daemon):

@@ -43,6 +43,26 @@ int stalecast_eventfd(void);
 void stalecast_ring(int fd);
 void stalecast_drain(int fd);
 
+// A non-blocking inotify instance; -1 where there is none to be had.
+int stalecast_inotify(void);
+
+// Watches a directory for everything that can change what its names show. Returns the watch, the same one for a
+// directory that is watched already.
+int stalecast_inotify_watch(int fd, const char *directory);
+
+void stalecast_inotify_unwatch(int fd, int watch);
+
+// One event of a buffer that was read from an inotify instance.
+struct stalecast_file_event {
+  int watch;         // -1: events were lost
+  bool is_gone;      // the watch is over: the directory went away
+  bool is_unfinished;  // a file was written to and is still open
+  const char *name;  // inside the directory; empty for the directory itself
+};
+
+// Reads the event at offset; returns the offset of the next, 0 at the end.
+size_t stalecast_inotify_event(const void *buffer, size_t count, size_t offset, struct stalecast_file_event *event);
+
 // Raises the soft descriptor limit to the hard one; returns the limit in force.
 uint64_t stalecast_raise_descriptor_limit(void);
 

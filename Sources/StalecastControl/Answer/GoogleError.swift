@@ -67,6 +67,14 @@ extension GoogleError {
 
     package static func notFound(_ message: String) -> GoogleError { .init(404, "NOT_FOUND", message) }
 
+    /// The scope's versions come from a source, which a publish here would contradict.
+    package static func fed(_ scope: Scope, by source: String) -> GoogleError {
+        GoogleError(
+            400, "FAILED_PRECONDITION",
+            "The versions of \(scope) come from \(source), and cannot be published or rolled back here: publish there, "
+                + "or remove the scope from sources in the configuration.")
+    }
+
     /// Missing or wrong bearer token. The sentence is the same for both, and for every path.
     package static let unauthenticated = GoogleError(
         401, "UNAUTHENTICATED",

@@ -44,6 +44,9 @@ extension ControlOperation {
             parameters: [
                 APIParameter(
                     .header, "If-Match", "The ETag the template was read with, or `*` for any.", isRequired: true),
+                APIParameter(
+                    .header, "X-Stalecast-Urgent", "Clients are asked to fetch at once, whatever the herd window.",
+                    schema: ["type": "boolean"]),
                 APIParameter(.query, "validateOnly", "Check, do not publish.", schema: ["type": "boolean"]), pretty,
             ], body: APIBody(.schema("Template")), answers: [templateAnswer], errors: [400, 404, 409, 413, 500])
     }

@@ -13,15 +13,21 @@ extension ControlOperation {
             ["webhooks": .listSchema(.schema("Webhook")), "nextPageToken": text], required: ["webhooks"]),
         "WebhookAttempt": .objectSchema(
             [
-                "id": text, "messageId": text, "kind": text, "attempt": ["type": "integer"], "startTime": time,
-                "outcome": text, "status": ["type": "integer"], "error": text,
-                "phases": ["type": "object", "additionalProperties": ["type": "number"]], "response": text,
-                "nextAttemptTime": time,
-            ], required: ["outcome", "startTime"]),
+                "kind": text, "messageId": text, "namespace": text, "versionNumber": text,
+                "attempt": ["type": "integer", "minimum": 1], "startTime": time, "outcome": text,
+                "status": ["type": "integer"], "problem": text, "response": text,
+                "phasesMs": ["type": "object", "additionalProperties": ["type": "number"]], "nextAttemptTime": time,
+            ], required: ["kind", "attempt", "startTime", "outcome", "phasesMs"]),
         "WebhookAttempts": .objectSchema(
             ["attempts": .listSchema(.schema("WebhookAttempt")), "nextPageToken": text], required: ["attempts"]),
+        "WebhookDeadLetter": .objectSchema(
+            [
+                "id": text, "namespace": text, "versionNumber": text, "reason": text,
+                "attempts": ["type": "integer"], "lastStatus": ["type": "integer"], "moveTime": time,
+            ], required: ["id", "namespace", "versionNumber", "reason", "attempts", "moveTime"]),
         "WebhookDeadLetters": .objectSchema(
-            ["deadLetters": .listSchema(["type": "object"]), "nextPageToken": text], required: ["deadLetters"]),
+            ["deadLetters": .listSchema(.schema("WebhookDeadLetter")), "nextPageToken": text],
+            required: ["deadLetters"]),
     ]
 
     private static let text: JSONValue = ["type": "string"]

@@ -60,7 +60,7 @@ extension ControlOperation {
         operation(
             APIOperation(
                 "listDeadLetters", "GET", one("/deadLetters"), tag: "Webhooks",
-                summary: "What was given up, newest first", parameters: paging,
+                summary: "What was given up, oldest first", parameters: paging,
                 answers: [.json("The dead letters", .schema("WebhookDeadLetters"))])
         ) { .deadLetters($0["webhook"]) },
     ]

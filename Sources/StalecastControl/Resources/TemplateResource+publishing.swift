@@ -11,7 +11,8 @@ extension TemplateResource {
         let template = try await Self.template(body, TemplateKind(namespace: scope.namespace))
         let publish = Publish(
             scope: scope, template: template, precondition: precondition,
-            description: template.requestedDescription, origin: request.updateOrigin)
+            description: template.requestedDescription, origin: request.updateOrigin,
+            isUrgent: try request.isUrgent(template.requestedDescription))
         if validateOnly { return try await validated(publish, pretty: request.query.wantsPretty) }
         let version = try await store(commits: true) { () async throws(StoreError) in try await store.publish(publish) }
         return answer(version, pretty: request.query.wantsPretty)

@@ -12,6 +12,7 @@ package struct Configuration: Sendable, Equatable {
     package var projects = [Project.demo]
     /// The topics as configured; see `effectiveTopics` for those that exist.
     package var topics: [Topic] = []
+    package var sources = Sources()
     package var webhooks = Webhooks()
     package var log = Log()
     package var shutdown = Shutdown()

@@ -1,7 +1,7 @@
 extension ConfigurationOption {
     /// Every option, in the order of the reference text.
     package static let all: [ConfigurationOption] =
-        [data] + edge + poll + control + store + [projects, topics] + webhooks + log + shutdown
+        [data] + edge + poll + control + store + [projects, topics] + sources + webhooks + log + shutdown
 
     private static let data = ConfigurationOption(
         "data", \.data, .directory, .restart, flag: "--data",

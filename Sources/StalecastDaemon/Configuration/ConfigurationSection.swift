@@ -17,6 +17,7 @@ package struct ConfigurationSection: Sendable {
         ConfigurationSection(path: "edge.poll", meaning: "How long a long-poll is held."),
         ConfigurationSection(path: "control", meaning: "The private listener: template API, status, metrics."),
         ConfigurationSection(path: "store", meaning: "What the store keeps."),
+        ConfigurationSection(path: "sources", meaning: "Where scopes get their versions from, and what that may cost."),
         ConfigurationSection(path: "webhooks", meaning: "Registered URLs and how they are sent to."),
         ConfigurationSection(path: "log", meaning: "What is logged, and how."),
         ConfigurationSection(path: "shutdown", meaning: "How the daemon ends."),

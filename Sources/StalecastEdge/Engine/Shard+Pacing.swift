@@ -11,7 +11,7 @@ extension Shard {
     func holdBack(_ topic: TopicIndex, _ announcement: Announcement) -> Bool {
         guard board[topic].binding.isInvalidation else { return false }
         guard let until = pacedUntil[topic], until > wheel.now else {
-            pacedUntil[topic] = wheel.now + Self.distance
+            said(topic)
             return false
         }
         if heldBack.updateValue(announcement, forKey: topic) != nil {
@@ -20,15 +20,44 @@ extension Shard {
         return true
     }
 
+    private func said(_ topic: TopicIndex) {
+        pacedUntil[topic] = wheel.now + Self.distance
+        echoes[topic, default: BurstEcho()].said(at: nowMs, delayMs: UInt64(settings.burstEcho.milliseconds))
+    }
+
+    private var nowMs: UInt64 { UInt64(wheel.now) * (TimerWheel.tickNanoseconds / 1_000_000) }
+
     /// Sends what waits for a topic now.
     func flushPaced(_ topic: TopicIndex) {
         guard let announcement = heldBack.removeValue(forKey: topic) else { return }
-        pacedUntil[topic] = wheel.now + Self.distance
+        said(topic)
         deliver(announcement, on: topic)
     }
 
     /// Sends what has waited long enough.
     func flushPaced() {
         for topic in heldBack.keys where (pacedUntil[topic] ?? 0) <= wheel.now { flushPaced(topic) }
+    }
+
+    // MARK: Echoes
+
+    /// Says the newest message of each burst that is over once more; see ``BurstEcho``.
+    func echoBursts() {
+        for topic in echoes.keys where echoes[topic]?.takeDue(at: nowMs) == true {
+            echo(topic)
+        }
+        releaseDoomed()
+    }
+
+    /// A stream with a backlog reads too slowly to be helped; the end of its life tells it.
+    private func echo(_ topic: TopicIndex) {
+        let notices = board.newest(of: CollectionOfOne(topic)).map { cache.notice(for: $0, on: board) }
+        for index in members[Int(topic.rawValue)] where !slots[index].pointee.hasBacklog {
+            guard slots[index].pointee.phase == .direct || slots[index].pointee.phase == .stream else { continue }
+            out.removeAll(keepingCapacity: true)
+            slots[index].pointee.dialect.append(notices, to: &out)
+            tally.echoes += 1
+            write(out, to: index, through: board.headSequence)
+        }
     }
 }

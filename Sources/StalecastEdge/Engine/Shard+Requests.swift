@@ -156,7 +156,7 @@ extension Shard {
 
     private func scheduleStream(_ index: Int32) {
         let slot = slots[index]
-        let life = slot.pointee.dialect.lifetimeMs(times.life, random: &random)
+        let life = slot.pointee.dialect.lifetimeMs(settings, random: &random)
         slot.pointee.heartbeat = nextHeartbeat()
         slot.pointee.deadline = wheel.now + TimerWheel.ticks(life)
         wheel.insert(index, due: min(slot.pointee.heartbeat, slot.pointee.deadline), in: slots)

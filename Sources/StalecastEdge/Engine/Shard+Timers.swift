@@ -50,6 +50,8 @@ extension Shard {
     }
 
     private func beat(_ index: Int32) {
+        // Whoever has a heartbeat as its backlog counts as told of everything, also of what is being held back.
+        if slots[index].pointee.isInvalidation, !heldBack.isEmpty { return }
         tally.heartbeats += 1
         write(slots[index].pointee.dialect.heartbeat, to: index, through: board.headSequence)
     }

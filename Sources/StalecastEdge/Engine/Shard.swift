@@ -19,13 +19,11 @@ enum Postponed {
 /// Settings needed for each new stream, in whole milliseconds.
 struct Times {
     let heartbeat: Int
-    let life: Int
     let header: Int
     let retry: Int
 
     init(_ settings: EdgeSettings) {
         heartbeat = settings.heartbeat.milliseconds
-        life = settings.streamLifetime.milliseconds
         header = settings.headerTimeout.milliseconds
         retry = settings.retry.milliseconds
     }
@@ -83,6 +81,7 @@ final class Shard: @unchecked Sendable {
     /// When a hidden topic may have its next message, and what waits for that.
     var pacedUntil: [TopicIndex: Tick] = [:]
     var heldBack: [TopicIndex: Announcement] = [:]
+    var echoes: [TopicIndex: BurstEcho] = [:]
     var syncedCache: (sequence: CommitSequence, chunk: [UInt8]) = (.max, [])
     private var fired: [Int32] = []
     private var startedAt: UInt64 = 0
@@ -181,6 +180,7 @@ final class Shard: @unchecked Sendable {
             wheel.advance(in: slots, fired: &fired)
             for index in fired { timerFired(index) }
             if !heldBack.isEmpty { flushPaced() }
+            if !echoes.isEmpty { echoBursts() }
         }
         if !isListening, listener >= 0, draining == nil, hasRoom { setListening(true) }
         finishDrainIfDone()

@@ -18,8 +18,11 @@ package final class FetchScope: Sendable {
     private let cache: Cache
     private let current = Mutex<Version?>(nil)
     private let withoutTemplate: FetchRendering
+    /// A sentence that says who serves the scope's clients instead; nil where this daemon does.
+    private let elsewhere: String?
 
-    init(_ scope: Scope, projectNumber: UInt64, cache: Cache) {
+    init(_ scope: Scope, projectNumber: UInt64, cache: Cache, elsewhere: String? = nil) {
+        self.elsewhere = elsewhere
         self.scope = scope
         self.projectNumber = projectNumber
         self.cache = cache
@@ -49,8 +52,9 @@ package final class FetchScope: Sendable {
 
     /// What answers a body: the changed config, or "no change" when `ifNoneMatch` names what would be sent.
     ///
-    /// - Throws: 400 and 413 for a body that cannot be understood.
+    /// - Throws: 400 and 413 for a body that cannot be understood; 400 when the scope's clients are served elsewhere.
     package func answer(_ body: [UInt8], ifNoneMatch: String?, maxBodyBytes: Int) throws(Refusal) -> FetchAnswer {
+        if let elsewhere { throw Refusal(status: 400, sentence: elsewhere) }
         let context = try FetchRequest.context(try RequestBody.object(body, cap: maxBodyBytes), at: .now())
         let (rendering, seconds) = rendering(for: context)
         return FetchAnswer(

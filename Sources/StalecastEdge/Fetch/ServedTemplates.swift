@@ -28,8 +28,9 @@ package final class ServedTemplates: Sendable {
     /// - Parameters:
     ///   - projects: all there are; a scope outside them is unknown. Server templates are left out: they are for
     ///     servers, which read them from the private listener.
+    ///   - elsewhere: scopes whose clients are served by somebody else, with a sentence that says by whom.
     ///   - version: the daemon's, for `/openapi.json`.
-    package init(_ projects: [Project] = [], version: String = "0") {
+    package init(_ projects: [Project] = [], elsewhere: [Scope: String] = [:], version: String = "0") {
         document = EdgeOperation.document(version: version).encoded(.pretty) + [0x0A]
         cache = FetchScope.Cache()
         var scopes: [Scope: FetchScope] = [:]
@@ -37,7 +38,8 @@ package final class ServedTemplates: Sendable {
         for project in projects {
             for namespace in project.namespaces where TemplateKind(namespace: namespace) == .client {
                 let scope = Scope(project: project.id, namespace: namespace)
-                let served = FetchScope(scope, projectNumber: project.number, cache: cache)
+                let served = FetchScope(
+                    scope, projectNumber: project.number, cache: cache, elsewhere: elsewhere[scope])
                 scopes[scope] = served
                 for spelling in [project.id.description, String(project.number)] {
                     paths["/v1/projects/\(spelling)/namespaces/\(namespace):fetch"] = served

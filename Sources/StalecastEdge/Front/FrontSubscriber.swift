@@ -1,3 +1,4 @@
+import CEpoll
 import NIOCore
 import StalecastHub
 import StalecastWire
@@ -17,6 +18,8 @@ final class FrontSubscriber {
     /// A message to a Firebase stream went out a moment ago; the next one waits.
     private var isHeldBack = false
     private var distance: Scheduled<Void>?
+    private var echo = BurstEcho()
+    private var echoTimer: Scheduled<Void>?
     private var deferred = 0
     private var data: DataMessage?
     /// End of a stream's life or of a poll's wait.
@@ -59,7 +62,7 @@ final class FrontSubscriber {
     }
 
     private func scheduleStream() {
-        let life = dialect.lifetimeMs(shard.settings.streamLifetime.milliseconds, random: &shard.random)
+        let life = dialect.lifetimeMs(shard.settings, random: &shard.random)
         deadline = schedule(life) { $0.end(.lifetime) }
         scheduleHeartbeat()
     }
@@ -106,10 +109,31 @@ final class FrontSubscriber {
 
     private func keepDistance() {
         isHeldBack = true
+        scheduleEcho()
         distance = schedule(Self.distanceMs) { subscriber in
             subscriber.isHeldBack = false
             if !subscriber.isBehind { subscriber.catchUp() }
         }
+    }
+
+    private func scheduleEcho() {
+        let delay = shard.settings.burstEcho.milliseconds
+        let before = echo.due
+        echo.said(at: Self.nowMs, delayMs: UInt64(delay))
+        guard echo.due != before else { return }
+        echoTimer?.cancel()
+        echoTimer = schedule(delay) { $0.sayEcho() }
+    }
+
+    private static var nowMs: UInt64 { stalecast_monotonic_ns() / 1_000_000 }
+
+    /// Says the newest of a burst once more; one that is behind reads too slowly to be helped.
+    private func sayEcho() {
+        guard echo.takeDue(at: .max), !isBehind else { return }
+        var out: [UInt8] = []
+        dialect.append(shard.board.newest(of: topics).map { shard.cache.notice(for: $0, on: shard.board) }, to: &out)
+        shard.tally.echoes += 1
+        write(out, through: shard.board.headSequence)
     }
 
     func offer(_ message: DataMessage) {
@@ -226,6 +250,7 @@ final class FrontSubscriber {
         deadline?.cancel()
         heartbeat?.cancel()
         distance?.cancel()
+        echoTimer?.cancel()
         if isBehind { caughtUp() }
         shard.leave(self, reason)
     }

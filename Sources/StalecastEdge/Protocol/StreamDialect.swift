@@ -86,10 +86,10 @@ struct StreamDialect {
         if isHTTP11 { bytes.append(contentsOf: ChunkEncoder.last) }
     }
 
-    /// How long a stream lives, in milliseconds: the configured life ± 20 %. Firebase's end after 240 to 300 s, since
-    /// its iOS client gives up at 330 s.
-    func lifetimeMs(_ life: Int, random: inout some RandomNumberGenerator) -> Int {
-        if isInvalidation { return Int.random(in: 240_000...300_000, using: &random) }
-        return Int.random(in: life - life / 5...life + life / 5, using: &random)
+    /// How long a stream lives, in milliseconds: the configured life ± 20 %, a Firebase stream never longer than its
+    /// own.
+    func lifetimeMs(_ settings: EdgeSettings, random: inout some RandomNumberGenerator) -> Int {
+        let life = (isInvalidation ? settings.invalidationLifetime : settings.streamLifetime).milliseconds
+        return Int.random(in: life - life / 5...(isInvalidation ? life : life + life / 5), using: &random)
     }
 }

@@ -18,6 +18,9 @@ package final class OutboundEngine: Sendable {
         LoopThread.run(name: configuration.threadName) { loop.run() }
     }
 
+    /// The monotonic clock of ``at(_:_:)``, in nanoseconds.
+    package static func now() -> UInt64 { stalecast_monotonic_ns() }
+
     /// Sends a request; any thread.
     ///
     /// - Parameter completion: called once, on the engine's thread; must be quick. Requests that it submits start

@@ -61,6 +61,8 @@ final class OutboundLoop: @unchecked Sendable {
             let begin = stalecast_monotonic_ns()
             turn(begin)
             report(begin)
+            // Told to end with nothing under way: there is nothing to wait for.
+            if isOver { break }
             wait(&events)
         }
         end()

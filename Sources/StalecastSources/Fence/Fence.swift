@@ -68,14 +68,17 @@ package struct Fence: Sendable {
     private func fetchLag(
         _ apiKey: String, _ appID: String, _ goal: FenceGoal, _ access: OriginAccess
     ) async throws(OriginProblem) -> String? {
+        // A server that asks for no token of an installation still asks for the member.
+        let token = await settings.installation?.token() ?? "none"
         let body: JSONValue = [
-            "appId": .string(appID), "appInstanceId": .string(Self.instanceID), "languageCode": "en",
-            "sdkVersion": "1.0.0",
+            "appId": .string(appID), "appInstanceId": .string(settings.installation?.id ?? Self.instanceID),
+            "appInstanceIdToken": .string(token), "languageCode": "en", "sdkVersion": "1.0.0",
         ]
-        let headers = [
+        var headers = [
             OutboundHeader(trusted: "Content-Type", "application/json"),
-            OutboundHeader(trusted: "X-Goog-Api-Key", apiKey), OutboundHeader(trusted: "If-None-Match", "*"),
+            OutboundHeader(trusted: "If-None-Match", "*"),
         ]
+        if !apiKey.isEmpty { headers.append(OutboundHeader(trusted: "X-Goog-Api-Key", apiKey)) }
         let json = try Self.json(
             try await access.answer("POST", settings.url, headers: headers, body: body.encoded()))
         // A project without a template says so and has no version.
@@ -101,7 +104,7 @@ package struct Fence: Sendable {
         guard let shown = trailingNumber(bare(etag)) else {
             throw OriginProblem(.invalidContent, "the probe's ETag does not end with a version number")
         }
-        return lag(of: shown, goal.version ?? version)
+        return lag(of: shown, version)
     }
 
     private static func lag(of shown: VersionNumber, _ goal: FenceGoal) -> String? { lag(of: shown, goal.version ?? 0) }

@@ -6,6 +6,8 @@ package struct FenceSettings: Sendable {
     /// A URL that answers as clients are answered: behind the same cache, from the same replicas.
     package var url: OutboundURL
     package var proof: Proof
+    /// As whom ``Proof/fetch(apiKey:appID:)`` asks, for an origin that serves only installations; nil for others.
+    package var installation: FirebaseInstallation?
     /// How long the origin may take to catch up. Default 2 s; then the version is announced all the same.
     package var wait: Duration = .seconds(2)
     /// Between two probes. Default 50 ms; doubles up to 250 ms.
@@ -22,7 +24,8 @@ package struct FenceSettings: Sendable {
         case pointer(JSONPointer)
         /// A GET; its `ETag`: the number it ends with, or where the origin has no numbers, the ETag the source saw.
         case etag
-        /// A Firebase client's `:fetch`: `templateVersion` of the answer. The key goes into `X-Goog-Api-Key`.
+        /// A Firebase client's `:fetch`: `templateVersion` of the answer. The key goes into `X-Goog-Api-Key`
+        /// unless it is empty.
         case fetch(apiKey: String, appID: String)
         /// A GET; the same content as the source saw, read in the same way. For origins without numbers.
         case content(ContentReading)

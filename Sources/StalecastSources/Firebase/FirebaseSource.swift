@@ -5,12 +5,17 @@ import Synchronization
 
 /// A scope of Firebase Remote Config, or of anything that speaks its REST API, another Stalecast's Control included.
 /// Polls the list of versions, which is short, and reads the template only when there is a new one.
-package final class FirebaseSource: Sendable {
+package final class FirebaseSource: TemplateSource {
+    package var kind: SourceKind { .firebase }
+    package var place: String { template.withoutQuery }
+
     private let access: OriginAccess
     private let list: OutboundURL
     private let template: OutboundURL
-    private let kind: TemplateKind
+    private let templateKind: TemplateKind
+    private let stream: (settings: InvalidationStreamSettings, access: OriginAccess)?
     private let state = Mutex(State())
+    private let open = Mutex<InvalidationStream?>(nil)
 
     private struct State {
         /// The version that was read last; 0 before the first, and after ``FirebaseSource/forget()``.
@@ -30,16 +35,32 @@ package final class FirebaseSource: Sendable {
     ///   - base: scheme, host and port, perhaps a path; without a final slash.
     ///   - project: the origin's id or number.
     ///   - namespace: the origin's; `firebase` is asked for by the paths that are documented.
+    ///   - stream: how to listen to the origin's real-time stream, and how it is reached; nil only looks.
     /// - Throws: ``OutboundURLError`` for a base that is no URL.
     package init(
-        base: String, project: String, namespace: Namespace, access: OriginAccess
+        base: String, project: String, namespace: Namespace, access: OriginAccess,
+        stream: (settings: InvalidationStreamSettings, access: OriginAccess)? = nil
     ) throws(OutboundURLError) {
         let scope = namespace == .firebase ? "" : "/namespaces/\(namespace)"
         let prefix = "\(base)/v1/projects/\(project)\(scope)/remoteConfig"
         list = try OutboundURL("\(prefix):listVersions?pageSize=1")
         template = try OutboundURL(prefix)
-        kind = TemplateKind(namespace: namespace)
+        templateKind = TemplateKind(namespace: namespace)
         self.access = access
+        self.stream = stream
+    }
+
+    package var listening: SourceListening? {
+        guard stream != nil else { return nil }
+        return open.withLock { SourceListening(isOpen: $0?.isOpen ?? false, problem: $0?.problem) }
+    }
+
+    package func listen(onChange: @escaping @Sendable (VersionNumber?) -> Void) async {
+        guard let stream else { return }
+        let listener = InvalidationStream(stream.settings, access: stream.access, onVersion: onChange)
+        open.withLock { $0 = listener }
+        await listener.run()
+        open.withLock { $0 = nil }
     }
 
     /// One or two requests, seldom three. Not to be called again before it returned. A version that cannot be used is
@@ -105,7 +126,7 @@ package final class FirebaseSource: Sendable {
     private func keep(_ document: Document) throws(OriginProblem) -> OriginSight {
         guard let metadata = document.metadata else { throw Self.invalid("the template has no version") }
         do {
-            let template = try Template(validating: document.json, kind: kind)
+            let template = try Template(validating: document.json, kind: templateKind)
             state.withLock { $0 = State(version: metadata.number) }
             return OriginSight(
                 content: OriginContent(template: template, version: metadata.number), metadata: metadata,

@@ -5,11 +5,14 @@ import StalecastWire
 import Synchronization
 
 /// A template behind a URL: any server that answers a GET, conditional where the server supports it.
-package final class HTTPSource: Sendable {
+package final class HTTPSource: TemplateSource {
+    package var kind: SourceKind { .http }
+    package var place: String { url.withoutQuery }
+
     private let access: OriginAccess
     private let url: OutboundURL
     private let reading: ContentReading
-    private let kind: TemplateKind
+    private let templateKind: TemplateKind
     private let state = Mutex(State())
 
     private struct State {
@@ -25,7 +28,7 @@ package final class HTTPSource: Sendable {
         self.url = url
         self.access = access
         self.reading = reading
-        self.kind = kind
+        templateKind = kind
     }
 
     /// One GET. Not to be called again before it returned. A document that cannot be used is reported by every look,
@@ -60,7 +63,7 @@ package final class HTTPSource: Sendable {
             return try repeatLast()
         }
         do {
-            let content = try reading.read(answer.body, contentType: answer.headers["content-type"], kind: kind)
+            let content = try reading.read(answer.body, contentType: answer.headers["content-type"], kind: templateKind)
             state.withLock { $0 = State(validators: validators, digest: digest) }
             return .seen(OriginSight(content: content, etag: answer.headers["etag"]))
         } catch {

@@ -48,13 +48,19 @@ package struct ContentReading: Sendable, Hashable {
         _ body: [UInt8], contentType: String?, kind: TemplateKind
     ) throws(OriginProblem) -> OriginContent {
         let document = try document(body, contentType)
+        let template = try template(try part(of: document), kind)
+        return OriginContent(template: template, version: try version(in: document))
+    }
+
+    /// What is at ``content``.
+    func part(of document: JSONValue) throws(OriginProblem) -> JSONValue {
         guard let content = content.value(in: document) else {
             throw invalid("there is nothing at \(self.content) in the document")
         }
-        return OriginContent(template: try template(content, kind), version: try version(in: document))
+        return content
     }
 
-    private func document(_ body: [UInt8], _ contentType: String?) throws(OriginProblem) -> JSONValue {
+    func document(_ body: [UInt8], _ contentType: String?) throws(OriginProblem) -> JSONValue {
         if isJSON(body, contentType) {
             do { return try JSONValue.parse(body) } catch {
                 throw invalid("the document is not JSON: \(error.description)")
@@ -78,7 +84,7 @@ package struct ContentReading: Sendable, Hashable {
         }
     }
 
-    private func template(_ content: JSONValue, _ kind: TemplateKind) throws(OriginProblem) -> Template {
+    func template(_ content: JSONValue, _ kind: TemplateKind) throws(OriginProblem) -> Template {
         do {
             let document = shape == .values ? try ValueMap.template(from: content) : content
             return try Template(validating: document, kind: kind)

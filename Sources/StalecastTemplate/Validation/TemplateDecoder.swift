@@ -142,11 +142,26 @@ extension TemplateDecoder {
     ) -> ParameterValue? {
         guard object(content, at: path) != nil else { return nil }
         let content = content.withCamelCaseMembers
-        return switch kind {
-        case "personalizationValue": .personalization(content)
-        case "rolloutValue": .rollout(content)
-        default: .experiment(content)
+        switch kind {
+        case "personalizationValue": return .personalization(content)
+        case "rolloutValue":
+            checkPercent(content, "percent", in: path)
+            return .rollout(content)
+        default:
+            checkPercent(content, "exposurePercent", in: path)
+            return .experiment(content)
         }
+    }
+
+    /// A share of instances, if it is given, must be one: JSON's numbers reach further than any share.
+    private mutating func checkPercent(_ content: JSONValue, _ name: String, in parent: TemplatePath) {
+        guard let json = content[name], !json.isNull else { return }
+        guard case .number(let text) = json else {
+            return typeProblem(json, "TYPE_DOUBLE", at: .member(parent, name))
+        }
+        if let percent = Double(text), (0...100).contains(percent) { return }
+        let path = TemplatePath.member(parent, name).text
+        problems.add(.validationError, at: path, "\(path): a percentage is a number of 0 to 100")
     }
 }
 

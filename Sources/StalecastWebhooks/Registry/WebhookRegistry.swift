@@ -62,6 +62,7 @@ package final class WebhookRegistry: Sendable {
     }
 
     package var rules: WebhookRules { state.withLock { $0.rules } }
+    package var maxPerProject: Int { state.withLock { $0.maxPerProject } }
 
     // MARK: Reading
 

@@ -33,6 +33,9 @@ struct Publish: AsyncParsableCommand {
     @Option(help: "What the new version is about, at most 1024 characters.")
     var description: String?
 
+    @Flag(help: "Ask clients to fetch at once, whatever the herd window of the scope.")
+    var urgent = false
+
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
@@ -46,7 +49,7 @@ struct Publish: AsyncParsableCommand {
         let request = file.request(description: description)
         let etag = ifMatch ?? before.etag
         var after = try await api.put(request, ifMatch: etag, validateOnly: true)
-        if !validateOnly { after = try await api.put(request, ifMatch: etag, validateOnly: false) }
+        if !validateOnly { after = try await api.put(request, ifMatch: etag, validateOnly: false, isUrgent: urgent) }
         let changedKeys = TemplateDifference.changedKeys(from: try before.template(), to: template)
         try PublishReport(scope: scope, before: before, after: after, changedKeys: changedKeys, isCheck: validateOnly)
             .write(to: outputOptions.output)

@@ -11,22 +11,25 @@ struct ControlClient: Sendable {
     let token: ControlToken
 
     /// Seconds without any byte of an answer before giving up; a publish on a slow disk takes a while.
-    private static let idleLimitSeconds = 30.0
+    static let idleLimitSeconds = 30.0
 
     /// Sends a request and returns the answer of status 200.
     ///
     /// - Parameters:
     ///   - path: begins with `/`; made of names that need no escaping.
     ///   - changes: true when repeating it blindly would matter, which decides how a broken connection is reported.
+    ///   - patience: seconds without any byte of an answer before giving up.
     /// - Throws: ``CommandFailure`` for anything but an answer of status 200.
     func send(
-        _ method: String, _ path: String, query: [URLQueryItem] = [], ifMatch: String? = nil, body: JSONValue? = nil,
-        changes: Bool = false
+        _ method: String, _ path: String, query: [URLQueryItem] = [], ifMatch: String? = nil,
+        headers: [String: String] = [:], body: JSONValue? = nil,
+        changes: Bool = false, patience: Double = idleLimitSeconds
     ) async throws(CommandFailure) -> HTTPAnswer {
         var request = try request(path, query)
         request.httpMethod = method
-        request.timeoutInterval = Self.idleLimitSeconds
+        request.timeoutInterval = patience
         request.setValue("Bearer \(token.secret)", forHTTPHeaderField: "Authorization")
+        for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
         if let ifMatch { request.setValue(ifMatch, forHTTPHeaderField: "If-Match") }
         if let body {
             request.httpBody = Data(body.encoded())

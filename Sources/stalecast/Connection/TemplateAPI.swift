@@ -43,12 +43,14 @@ struct TemplateAPI: Sendable {
     }
 
     /// Publishes, or with `validateOnly` lets the server check and changes nothing.
-    func put(_ template: JSONValue, ifMatch: String, validateOnly: Bool) async throws(CommandFailure) -> ServedTemplate
-    {
+    func put(
+        _ template: JSONValue, ifMatch: String, validateOnly: Bool, isUrgent: Bool = false
+    ) async throws(CommandFailure) -> ServedTemplate {
         let query = validateOnly ? [URLQueryItem(name: "validateOnly", value: "true")] : []
         return try ServedTemplate(
             try await client.send(
-                "PUT", path, query: query, ifMatch: ifMatch, body: template, changes: !validateOnly))
+                "PUT", path, query: query, ifMatch: ifMatch,
+                headers: isUrgent ? ["X-Stalecast-Urgent": "true"] : [:], body: template, changes: !validateOnly))
     }
 
     /// Publishes the content of `version` anew.

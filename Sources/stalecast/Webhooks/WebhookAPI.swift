@@ -34,6 +34,8 @@ struct WebhookAPI: Sendable {
     let client: ControlClient
     let project: ProjectID
 
+    /// The daemon may wait for a receiver, whose time limit is at most a minute. In seconds.
+    private static let patience = 90.0
     /// What a list is asked for at once.
     private static let maxPageSize = 1000
 
@@ -59,7 +61,9 @@ struct WebhookAPI: Sendable {
 
     /// `POST …/<id>:<verb>`.
     func act(_ id: String, _ verb: String, _ request: JSONValue = [:]) async throws(CommandFailure) -> JSONValue {
-        try await client.send("POST", "\(collection)/\(id):\(verb)", body: request, changes: true).json()
+        try await client.send(
+            "POST", "\(collection)/\(id):\(verb)", body: request, changes: true, patience: Self.patience
+        ).json()
     }
 
     /// Every webhook, oldest first.

@@ -5,19 +5,17 @@ import StalecastWire
 struct WebhookAttemptText {
     private let attempt: JSONValue
 
-    /// Names of `phases`, in the order of a request.
+    /// Names of `phasesMs`, in the order of a request.
     private static let phases = ["queue", "dns", "connect", "tls", "server"]
 
     init(_ attempt: JSONValue) { self.attempt = attempt }
 
-    var isSuccess: Bool { attempt["outcome"]?.string == "delivered" }
+    var isSuccess: Bool { attempt["outcome"]?.string == "2xx" }
 
-    /// `delivered, 204`, or `failed, 503`, or `failed: the connection was refused`.
+    /// `204`, or `503: …`, or `refused: the connection was refused`.
     var outcome: String {
-        var text = attempt["outcome"]?.string ?? "?"
-        if let status = attempt["status"]?.int64 { text += ", \(status)" }
-        if let error = attempt["error"]?.string { text += ": \(error)" }
-        return text
+        let text = attempt["status"]?.int64.map { String($0) } ?? attempt["outcome"]?.string ?? "?"
+        return attempt["problem"]?.string.map { "\(text): \($0)" } ?? text
     }
 
     var version: String {
@@ -39,7 +37,7 @@ struct WebhookAttemptText {
     }
 
     private func phase(_ name: String) -> Double? {
-        guard case .number(let text)? = attempt["phases"]?[name] else { return nil }
+        guard case .number(let text)? = attempt["phasesMs"]?[name] else { return nil }
         return Double(text)
     }
 

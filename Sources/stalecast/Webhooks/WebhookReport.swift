@@ -45,6 +45,7 @@ struct WebhookReport {
         lines += optional("limits", limits) + optional("headers", headers) + optional("tls", members("tls"))
         lines += optional("fcm", members("fcm")) + optional("consent", consent) + optional("signing", signing)
         lines += optional("about", webhook["description"]?.string)
+        lines += optional("next try", nextTry)
         lines.append(field("changed", clockTime(text("updateTime")) + " UTC"))
         return lines + scopes(palette)
     }
@@ -70,6 +71,12 @@ struct WebhookReport {
             .joined(separator: ", ")
     }
 
+    private var nextTry: String? {
+        guard let delivery = webhook["delivery"], let time = delivery["nextAttemptTime"]?.string else { return nil }
+        let failures = delivery["consecutiveFailures"]?.int64 ?? 0
+        return "\(clockTime(time)) UTC, after \(failures) failures in a row"
+    }
+
     private var consent: String? {
         guard let method = webhook["verification"]?["method"]?.string, method != "none" else { return nil }
         let time = webhook["verification"]?["verifyTime"]?.string
@@ -87,15 +94,18 @@ struct WebhookReport {
     private func scopes(_ palette: Palette) -> [String] {
         let scopes = webhook["delivery"]?["scopes"]?.array ?? []
         if scopes.isEmpty { return [] }
-        var table = TextTable(
-            .left("NAMESPACE"), .right("CURRENT"), .right("ACKNOWLEDGED"), .right("ATTEMPTS"), .left("NEXT TRY (UTC)"))
+        var table = TextTable(.left("NAMESPACE"), .right("CURRENT"), .right("ACKNOWLEDGED"), .right("LAG"))
         for scope in scopes {
             table.add(
-                scope["namespace"]?.string ?? "?", scope["currentVersion"]?.string ?? "none",
-                scope["acknowledgedVersion"]?.string ?? "none", String(scope["attempts"]?.int64 ?? 0),
-                clockTime(scope["nextAttemptTime"]?.string ?? ""))
+                scope["namespace"]?.string ?? "?", version(scope["currentVersion"]),
+                version(scope["acknowledgedVersion"]), String(scope["lag"]?.int64 ?? 0))
         }
         return [""] + table.lines(palette)
+    }
+
+    private func version(_ value: JSONValue?) -> String {
+        guard let text = value?.string, text != "0" else { return "none" }
+        return text
     }
 
     private func text(_ member: String) -> String { webhook[member]?.string ?? "?" }

@@ -22,6 +22,6 @@ struct Webhooks: AsyncParsableCommand {
             WebhooksPause.self, WebhooksResume.self, WebhooksEnable.self, WebhooksVerify.self, WebhooksTest.self,
             WebhooksRotateSecret.self, WebhooksAttempts.self, WebhooksRedeliver.self, WebhooksRecover.self,
             WebhooksDeadLetters.self, WebhooksRedrive.self, WebhooksNewSecret.self, WebhooksSign.self,
-            WebhooksCheckSignature.self,
+            WebhooksCheckSignature.self, WebhooksListen.self,
         ])
 }

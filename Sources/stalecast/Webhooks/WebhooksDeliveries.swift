@@ -11,7 +11,7 @@ struct WebhooksTest: AsyncParsableCommand {
 
             Examples:
               stalecast webhooks test wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks test wh_4n3xqv7pqk2yb6l5m7ta --json | jq .attempt.phases
+              stalecast webhooks test wh_4n3xqv7pqk2yb6l5m7ta --json | jq .attempt.phasesMs
             """)
 
     @OptionGroup var target: WebhookTarget
@@ -140,7 +140,7 @@ struct WebhooksRecover: AsyncParsableCommand {
 struct WebhooksDeadLetters: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dead-letters",
-        abstract: "List the messages that were given up, newest first.",
+        abstract: "List the messages that were given up, oldest first.",
         discussion: """
             Only modes all, fifo and fifo-advance give messages up; latest keeps trying the newest version.
 
@@ -175,7 +175,7 @@ struct WebhooksDeadLetters: AsyncParsableCommand {
             .left("REASON"))
         for letter in letters {
             table.add(
-                letter["id"]?.string ?? "?", clockTime(letter["time"]?.string ?? ""),
+                letter["id"]?.string ?? "?", clockTime(letter["moveTime"]?.string ?? ""),
                 letter["namespace"]?.string ?? "", letter["versionNumber"]?.string ?? "",
                 letter["attempts"]?.int64.map { String($0) } ?? "", letter["reason"]?.string ?? "")
         }

@@ -30,6 +30,7 @@ struct ControlFixture: Sendable {
         _ adjust: (inout ControlConfiguration) -> Void = { _ in },
         storing: (inout StoreConfiguration) -> Void = { _ in },
         readiness: @escaping @Sendable () -> [String] = { [] },
+        webhooks: (@Sendable (ProjectID, WebhookCommand) throws(WebhookRefusal) -> JSONValue)? = nil,
         _ body: (ControlFixture) async throws -> Value
     ) async throws -> Value {
         let directory = FileManager.default.temporaryDirectory.appending(path: "stalecast-control-\(UUID().uuidString)")
@@ -42,8 +43,12 @@ struct ControlFixture: Sendable {
         var configuration = ControlConfiguration()
         adjust(&configuration)
         let (ports, bound) = AsyncStream.makeStream(of: Int.self)
+        var dependencies = try dependencies(store, sent, readiness)
+        if let webhooks {
+            dependencies.webhooks = { project, command async throws(WebhookRefusal) in try webhooks(project, command) }
+        }
         let server = ControlServer(
-            try dependencies(store, sent, readiness), configuration: configuration,
+            dependencies, configuration: configuration,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: quiet
         ) { _, port in bound.yield(port) }
         let group = ServiceGroup(services: [server], logger: quiet)

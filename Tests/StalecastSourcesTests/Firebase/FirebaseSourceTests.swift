@@ -81,10 +81,11 @@ import Testing
             }
             #expect(sight.content.version == 7)
             #expect(sight.etag == "etag-1-7")
+            let time = try #require(Timestamp("2026-08-20T14:05:09.543720Z"))
             #expect(
                 sight.metadata
                     == VersionMetadata(
-                        number: 7, updateTime: try #require(Timestamp("2026-08-20T14:05:09.543720Z")),
+                        number: 7, updateTime: time,
                         updateUser: UpdateUser(email: "ann@example.test"), updateOrigin: .console,
                         updateType: .rollback,
                         rollbackSource: 1))

@@ -41,7 +41,8 @@ import Testing
         ("fcm", ["fcm": ["tokenUrl": "https://example.com"]]),
         ("verification.method", ["verification": ["method": "email"]]), ("verification", ["verification": "none"]),
         ("description", ["description": .string(String(repeating: "x", count: 257))]),
-        ("paused", ["paused": "yes"]), ("colour", ["colour": "red"]), ("signing.algorithm", ["signing": ["algorithm": "rsa"]]),
+        ("paused", ["paused": "yes"]), ("colour", ["colour": "red"]),
+        ("signing.algorithm", ["signing": ["algorithm": "rsa"]]),
         ("signing.secret", ["signing": ["secret": "whsec_short"]]), ("signing.secret", ["signing": ["secret": 1]]),
         ("signing", ["signing": "x"]),
     ]

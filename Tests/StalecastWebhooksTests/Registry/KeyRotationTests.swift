@@ -48,9 +48,11 @@ import Testing
         #expect(try fixture.open().entry(id, in: .demo).keys.count == 11)
     }
 
-    @Test(arguments: [
-        ["gracePeriod": "604801s"], ["gracePeriod": "-1s"], ["gracePeriod": 5], ["algorithm": "rsa"], ["secret": "x"],
-    ] as [JSONValue])
+    @Test(
+        arguments: [
+            ["gracePeriod": "604801s"], ["gracePeriod": "-1s"], ["gracePeriod": 5], ["algorithm": "rsa"],
+            ["secret": "x"],
+        ] as [JSONValue])
     func aWrongRequestChangesNothing(request: JSONValue) async throws {
         let registry = try RegistryFixture().open()
         let made = try await registry.create(["url": "https://example.com"], in: .demo)

@@ -52,7 +52,8 @@ import Testing
         let secret = String(entry.keys[0].key.secretText.dropFirst(6))
         registry.close()
         var bytes = Data()
-        for name in try FileManager.default.contentsOfDirectory(atPath: fixture.directory) where name.contains("sqlite") {
+        for name in try FileManager.default.contentsOfDirectory(atPath: fixture.directory) where name.contains("sqlite")
+        {
             bytes += try Data(contentsOf: URL(fileURLWithPath: "\(fixture.directory)/\(name)"))
         }
         #expect(bytes.count > 4096)

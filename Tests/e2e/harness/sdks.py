@@ -24,6 +24,7 @@ class Config:
     version: int = 0
     entries: dict = field(default_factory=dict)
     etag: str | None = None
+    metadata: dict = field(default_factory=dict)  # key to what else is known of it: rollouts, experiments
 
 
 @dataclass
@@ -52,6 +53,7 @@ class Sdk:
     in_a_row: int = 0
     shortest: float = float("inf")
     updates: list = field(default_factory=list)
+    before: Config = field(default_factory=Config)  # fetched before `fetched`
     faults: list = field(default_factory=list)
 
     project, retries, life_limit, parser = "demo", 8, None, None
@@ -68,6 +70,11 @@ class Sdk:
     @property
     def baseline(self):
         return self.fetched.version
+
+    @property
+    def metadata_baseline(self):
+        """What rollouts and experiments are compared with to find the updated keys."""
+        return self.active
 
     async def run(self):
         assert await self.fetch("BASE/1"), "the first fetch"
@@ -150,8 +157,8 @@ class Sdk:
 
     def tell(self):
         """The listener gets the updated keys, if any, and activates."""
-        new, old = self.fetched.entries, self.active.entries
-        keys = {key for key in new if key not in old or new[key] != old[key]} | {key for key in old if key not in new}
+        keys = changed(self.active.entries, self.fetched.entries)
+        keys |= changed(self.metadata_baseline.metadata, self.fetched.metadata)
         if keys:
             self.updates.append(Update(self.active.version, self.fetched.version, keys))
             self.active = self.fetched
@@ -180,7 +187,8 @@ class Sdk:
         if version < heard:
             self.faults.append(f"heard of {heard}, then fetched {version}")
         if content["state"] != "NO_CHANGE":
-            self.fetched = Config(version, content.get("entries", {}), answer.header("etag"))
+            self.before = self.fetched
+            self.fetched = Config(version, content.get("entries", {}), answer.header("etag"), metadata(content))
         elif version != self.fetched.version:
             self.faults.append(f"NO_CHANGE of {version}, but {self.fetched.version} is held")
 
@@ -198,6 +206,10 @@ class JavaScript(Sdk):
     @property
     def baseline(self):
         return self.active.version or float("inf")  # without an active config messages are ignored
+
+    @property
+    def metadata_baseline(self):
+        return self.before
 
     def headers(self, etag):
         return [("Content-Type", "application/json"), ("Content-Encoding", "gzip"), ("If-None-Match", etag or "*")]
@@ -280,6 +292,26 @@ class Android(Sdk):
         body = {"project": NUMBER, "namespace": "firebase", "lastKnownVersionNumber": str(self.fetched.version),
                 "appId": self.app, "sdkVersion": "23.0.0", "appInstanceId": self.fid}
         return encoded(body), self.headers() + [("X-Accept-Response-Streaming", "true")]
+
+
+def changed(old, new):
+    """Keys added, removed or with another value."""
+    return {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+
+
+EXPERIMENT = ("experimentId", "variantId", "timeToLiveMillis", "triggerTimeoutMillis")
+
+
+def metadata(content):
+    """By parameter: which rollouts and experiments it is part of, as the SDKs compare it."""
+    known = {}
+    for rollout in content.get("rolloutMetadata", ()):
+        for key in rollout["affectedParameterKeys"]:
+            known.setdefault(key, {})[rollout["rolloutId"]] = rollout["variantId"]
+    for experiment in content.get("experimentDescriptions", ()):
+        for key in experiment.get("affectedParameterKeys", ()):
+            known.setdefault(key, {})["experiment"] = [experiment[name] for name in EXPERIMENT]
+    return known
 
 
 def encoded(body):

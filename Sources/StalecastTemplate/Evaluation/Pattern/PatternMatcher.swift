@@ -4,7 +4,7 @@ struct EvaluationBudget: Sendable {
     private(set) var stepsLeft: Int
 
     /// Keeps an evaluation below 10 ms on slow machines.
-    static let defaultSteps = 400_000
+    static let defaultSteps = 250_000
 
     init(steps: Int = Self.defaultSteps) { stepsLeft = steps }
 

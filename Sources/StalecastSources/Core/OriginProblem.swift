@@ -1,6 +1,6 @@
 import StalecastOutbound
 
-/// Why a look at an origin over HTTP gave nothing.
+/// Why a look at an origin gave nothing.
 package struct OriginProblem: Error, Sendable, Hashable, CustomStringConvertible {
     /// Spelled as in metrics and `/status`.
     package enum Reason: String, Sendable, Hashable, CaseIterable {
@@ -23,6 +23,14 @@ package struct OriginProblem: Error, Sendable, Hashable, CustomStringConvertible
         case unexpectedStatus = "unexpected_status"
         /// An answer came, and its content cannot be used.
         case invalidContent = "invalid_content"
+        /// The origin shows an older version than was adopted before.
+        case older = "older_version"
+        /// The origin has other content under the number of a version that was adopted before.
+        case sameVersion = "same_version"
+        /// A file or directory that cannot be read.
+        case unreadable
+        /// What was seen could not be committed here.
+        case store
     }
 
     package let reason: Reason
@@ -45,8 +53,8 @@ package struct OriginProblem: Error, Sendable, Hashable, CustomStringConvertible
             case .tlsTimeout, .tlsVerify, .tls: .tls
             case .blocked: .blocked
             case .tooLarge: .tooLarge
-            case .badAnswer: .brokenAnswer
-            case .dns, .refused, .reset, .unreachable, .cancelled, .other: .unreachable
+            case .badAnswer, .reset: .brokenAnswer
+            case .dns, .refused, .unreachable, .cancelled, .other: .unreachable
             }
         self.init(reason, Self.sentence(failure, reason, host))
     }
@@ -54,7 +62,8 @@ package struct OriginProblem: Error, Sendable, Hashable, CustomStringConvertible
     private static func sentence(_ failure: OutboundFailure, _ reason: Reason, _ host: String) -> String {
         switch reason {
         case .blocked:
-            "the address of \(host) is not allowed for sources; if it is yours, add its network to sources.allow"
+            "the address of \(host) is not allowed for sources; if it is yours, add its network to "
+                + "sources.allowedAddresses"
         case .tooLarge: "the answer of \(host) is larger than the limit; raise the source's maxBytes if that is right"
         default: "\(host): \(failure.description)"
         }

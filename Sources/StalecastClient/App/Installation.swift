@@ -1,0 +1,37 @@
+import Foundation
+
+/// One app on one device, from its first start to the loss of its cache directory.
+struct Installation: Sendable, Equatable, Codable {
+    /// A Firebase installation id: 22 characters, `^[cdef][A-Za-z0-9_-]{21}$` (`reference/firebase-wire.md` §3.10).
+    var id: String
+    /// The first start, to the second.
+    var firstOpenTime: Date
+    /// What Analytics would know of the user; sent with every fetch.
+    var userProperties: [String: String] = [:]
+    /// Topics subscribed to with ``PushMessaging``.
+    var topics: [String] = []
+    /// Firebase's proof of the installation; nil where none is needed or none was made yet.
+    var token: InstallationToken?
+
+    /// A new installation; `id` nil draws one.
+    init(id: String?, at now: Date) {
+        self.id = id ?? Self.newID()
+        firstOpenTime = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
+    }
+
+    /// 17 random bytes whose first four bits are 0111, in base64url, cut to 22 characters.
+    static func newID() -> String {
+        var bytes = (0..<17).map { _ in UInt8.random(in: 0...255) }
+        bytes[0] = bytes[0] & 0x0F | 0x70
+        let text = Data(bytes).base64EncodedString()
+        return String(
+            text.replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_").prefix(22))
+    }
+}
+
+/// A token of Firebase Installations and what renews it.
+struct InstallationToken: Sendable, Equatable, Codable {
+    var text: String
+    var refreshToken: String
+    var expires: Date
+}

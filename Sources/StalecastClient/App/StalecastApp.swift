@@ -1,0 +1,166 @@
+public import Foundation
+
+/// A configured app: one installation, one connection, one cache directory, a configuration per namespace.
+public final class StalecastApp: Sendable {
+    private struct State: Sendable {
+        var keepers: [String: ConfigKeeper] = [:]
+        var configs: [String: RemoteConfig] = [:]
+        var messaging: PushMessaging?
+        var isDeleted = false
+    }
+
+    /// As given to ``Stalecast/configure(name:options:)``.
+    public let name: String
+    /// What it was configured with.
+    public let options: StalecastOptions
+
+    let environment: ClientEnvironment
+    let installation: InstallationKeeper
+    let callbacks: CallbackQueue
+    private let directory: URL
+    private let state = Locked(State())
+    private let realtime: RealtimeLink
+
+    package init(name: String, options: StalecastOptions, environment: ClientEnvironment) {
+        self.name = name
+        self.options = options
+        self.environment = environment
+        directory = options.cacheDirectory ?? CacheDirectory.standard()
+        installation = InstallationKeeper(
+            options: options, cache: Self.file(name, "installation", in: directory), environment: environment)
+        callbacks = CallbackQueue(options.callbackQueue)
+        realtime = RealtimeLink(options: options, installation: installation)
+    }
+
+    /// The installation's id: 22 characters, the same for as long as the cache directory is kept.
+    public var appInstanceID: String { installation.current.id }
+
+    /// The time of the app's first start with this cache directory.
+    public var firstOpenTime: Date { installation.current.firstOpenTime }
+
+    /// Sets what Analytics would report of the user, for conditions on user properties; nil removes it. Kept until
+    /// changed; takes effect with the next fetch.
+    public func setUserProperty(_ value: String?, forName name: String) {
+        installation.change { $0.userProperties[name] = value }
+    }
+
+    /// Ends the app's connection and timers and forgets the app, so that its name can be configured anew. Its cache
+    /// stays; objects made from it answer from memory.
+    public func delete() {
+        let keepers = state.withLock { state in
+            state.isDeleted = true
+            // They hold the app in turn.
+            (state.configs, state.messaging) = ([:], nil)
+            return Array(state.keepers.values)
+        }
+        realtime.close()
+        for keeper in keepers { keeper.close() }
+        Stalecast.forget(self)
+    }
+
+    // MARK: Lifecycle hooks
+
+    /// The network changed, for example from Wi-Fi to mobile: a connection that waits tries again at once.
+    public func networkChanged() { realtime.forEachConnection { $0.networkChanged() } }
+
+    /// The app goes to the background: the connection is closed.
+    public func enterBackground() { realtime.forEachConnection { $0.enterBackground() } }
+
+    /// The app is back: the connection is opened, and what was announced meanwhile is fetched.
+    public func enterForeground() { realtime.forEachConnection { $0.enterForeground() } }
+
+    // MARK: Parts
+
+    /// The configuration of a namespace; nil is ``StalecastOptions/namespace``. One object per namespace.
+    func remoteConfig(namespace: String?) -> RemoteConfig {
+        let keeper = keeper(namespace: namespace ?? options.namespace)
+        return state.withLock { state in
+            if let config = state.configs[keeper.namespace] { return config }
+            let config = RemoteConfig(app: self, keeper: keeper)
+            state.configs[keeper.namespace] = config
+            return config
+        }
+    }
+
+    func messaging() -> PushMessaging {
+        state.withLock { state in
+            if let messaging = state.messaging { return messaging }
+            let messaging = PushMessaging(app: self)
+            state.messaging = messaging
+            return messaging
+        }
+    }
+
+    func keeper(namespace: String) -> ConfigKeeper {
+        state.withLock { state in
+            if let keeper = state.keepers[namespace] { return keeper }
+            let keeper = ConfigKeeper(
+                options: options, namespace: namespace, cache: Self.file(name, namespace, in: directory),
+                installation: installation, environment: environment)
+            state.keepers[namespace] = keeper
+            return keeper
+        }
+    }
+
+    var keepers: [ConfigKeeper] { state.withLock { Array($0.keepers.values) } }
+
+    // MARK: Real time
+
+    /// Says which topics `owner` wants to hear of on behalf of `keeper`'s namespace; empty ends that.
+    func listen(to topics: Set<String>, owner: UUID, namespace: String) {
+        if state.withLock({ $0.isDeleted }) { return }
+        realtime.want(topics, owner: owner, namespace: namespace, keepers: keepers) { [weak self] namespace, event in
+            self?.received(event, on: namespace)
+        }
+    }
+
+    /// An event of the connection.
+    ///
+    /// - Parameter namespace: the only one the event is about; nil for a connection that serves all.
+    package func received(_ event: ConnectionEvent, on namespace: String? = nil) {
+        let (keepers, messaging) = state.withLock { ($0.keepers.values, $0.messaging) }
+        let concerned = keepers.filter { namespace == nil || $0.namespace == namespace }
+        switch event {
+        case .stale(let notice):
+            if notice.isStale {
+                for keeper in concerned where keeper.isMeant(by: notice) { keeper.received(notice) }
+            }
+            messaging?.received(notice)
+            realtime.holds(keepers)
+        case .synced(let cursor): for keeper in concerned { keeper.synced(cursor: cursor) }
+        case .reset: for keeper in concerned { keeper.reset() }
+        case .unavailable: for keeper in concerned { keeper.report(RemoteConfigUpdateError(.unavailable)) }
+        case .invalidMessage: for keeper in concerned { keeper.report(RemoteConfigUpdateError(.messageInvalid)) }
+        case .state(let state): received(state, concerned)
+        }
+    }
+
+    /// How many failures in a row are reported to listeners, once: the retry budget of Firebase's SDKs. The connection
+    /// goes on trying.
+    private static let reportedFailures = 8
+
+    private func received(_ state: ConnectionState, _ concerned: some Sequence<ConfigKeeper>) {
+        guard case .waiting(Self.reportedFailures, _) = state else { return }
+        for keeper in concerned { keeper.report(RemoteConfigUpdateError(.streamError)) }
+    }
+
+    private static func file(_ name: String, _ part: String, in directory: URL) -> URL {
+        let file = "\(CacheDirectory.fileName(name))@\(CacheDirectory.fileName(part))"
+        return directory.appendingPathComponent(file)
+    }
+}
+
+extension ConfigKeeper {
+    /// Whether a message is about this keeper's scope. A project given by number is not told from others, because
+    /// messages name projects by id.
+    fileprivate func isMeant(by notice: StaleNotice) -> Bool {
+        if let namespace = notice.namespace, namespace != self.namespace { return false }
+        guard let project = notice.project, Int64(options.project) == nil else { return true }
+        return project == options.project
+    }
+}
+
+extension StaleNotice {
+    /// Whether this says that a configuration is out of date; any other data message may come over a topic too.
+    var isStale: Bool { data["CONFIG_STATE"] == "STALE" || (topic.isEmpty && version > 0) }
+}

@@ -1,0 +1,141 @@
+public import Foundation
+
+/// Where an app's configuration comes from and who asks for it.
+///
+/// ```swift
+/// Stalecast.configure(options: StalecastOptions(endpoint: URL(string: "https://config.example.com")!, project: "shop"))
+/// ```
+public struct StalecastOptions: Sendable {
+    /// Base URL of Stalecast's public listener. Default `http://127.0.0.1:8080`.
+    public var endpoint: URL
+    /// The project's id or number. Default `demo`.
+    public var project: String
+    /// The namespace read when none is named. Default `firebase`, the client template.
+    public var namespace: String
+    /// Sent as `X-Goog-Api-Key`; nil sends none. Needed where the server lists `edge.apiKeys`, and by Google.
+    public var apiKey: String?
+    /// The app's id, Firebase's shape `1:<project number>:<ios|android|web>:<hex>`; conditions on the platform and on
+    /// `app.id` look at it. Default ``defaultAppID``.
+    public var appID: String
+    /// The installation's id, which percentages are drawn by; nil (default) makes one at first use and keeps it.
+    public var appInstanceID: String?
+    /// Topics listened to while there is an update listener. Default `["PUSH_RC"]`, which every scope is bound to.
+    public var topics: [String]
+    /// Further headers of every request, for example `["Authorization": "Bearer …"]`. Default none.
+    public var headers: [String: String]
+    /// Directory of the cache; nil (default) is the user's, see ``CacheDirectory``. Apps with one directory need
+    /// different names.
+    public var cacheDirectory: URL?
+    /// How requests travel. Default ``URLSessionTransport/shared``.
+    public var transport: any HTTPTransport
+    /// Whose protocol the server speaks. Default ``Server/stalecast``.
+    public var server: Server
+    /// Where completion handlers and listeners run; nil (default) is the main queue on Apple's systems and a serial
+    /// queue of the SDK's own elsewhere, because a Linux program need not drain its main queue.
+    public var callbackQueue: DispatchQueue?
+    /// Hears of what the SDK survives but somebody should know: a damaged or unwritable cache. Default nil.
+    public var onProblem: (@Sendable (StalecastProblem) -> Void)?
+
+    /// Whose protocol a server speaks.
+    public enum Server: Sendable, Hashable {
+        /// Stalecast: topics over SSE or long-poll; no installation needs to be registered.
+        case stalecast
+        /// Google's Firebase, or something that imitates it: its hosts, installations, and real-time stream.
+        case firebase(FirebaseHosts)
+    }
+
+    /// The given settings; see the members for their defaults.
+    public init(
+        endpoint: URL = Self.defaultEndpoint, project: String = "demo", namespace: String = "firebase",
+        apiKey: String? = nil, appID: String = Self.defaultAppID, appInstanceID: String? = nil
+    ) {
+        self.endpoint = endpoint
+        self.project = project
+        self.namespace = namespace
+        self.apiKey = apiKey
+        self.appID = appID
+        self.appInstanceID = appInstanceID
+        topics = ["PUSH_RC"]
+        headers = [:]
+        cacheDirectory = nil
+        transport = URLSessionTransport.shared
+        server = .stalecast
+        callbackQueue = nil
+        onProblem = nil
+    }
+
+    /// Options for Google's Firebase itself.
+    ///
+    /// - Parameters:
+    ///   - appID: as in `GoogleService-Info.plist`, `GOOGLE_APP_ID`.
+    ///   - apiKey: `API_KEY` there.
+    ///   - project: `PROJECT_ID` there.
+    public static func firebase(appID: String, apiKey: String, project: String) -> StalecastOptions {
+        var options = StalecastOptions(
+            endpoint: FirebaseHosts.google.config, project: project, apiKey: apiKey, appID: appID)
+        options.server = .firebase(.google)
+        return options
+    }
+
+    /// `http://127.0.0.1:8080`: where `stalecast serve` listens unless told otherwise.
+    public static let defaultEndpoint = URL(staticString: "http://127.0.0.1:8080")
+
+    /// An app id with the default project's number: of platform `ios` on Apple's systems, and elsewhere of platform
+    /// `linux`, which makes conditions on Firebase's platforms false.
+    public static let defaultAppID: String = {
+        #if canImport(Darwin)
+            "1:123456789012:ios:57a1eca57"
+        #else
+            "1:123456789012:linux:57a1eca57"
+        #endif
+    }()
+}
+
+/// The three hosts of Firebase that Remote Config needs (`reference/firebase-wire.md` §0.3).
+public struct FirebaseHosts: Sendable, Hashable {
+    /// `:fetch`.
+    public var config: URL
+    /// `:streamFetchInvalidations`.
+    public var realtime: URL
+    /// Registration of installations.
+    public var installations: URL
+
+    /// The given settings; see the members for their defaults.
+    public init(config: URL, realtime: URL, installations: URL) {
+        self.config = config
+        self.realtime = realtime
+        self.installations = installations
+    }
+
+    /// Google's.
+    public static let google = FirebaseHosts(
+        config: URL(staticString: "https://firebaseremoteconfig.googleapis.com"),
+        realtime: URL(staticString: "https://firebaseremoteconfigrealtime.googleapis.com"),
+        installations: URL(staticString: "https://firebaseinstallations.googleapis.com"))
+}
+
+/// What the SDK survived on its own; `description` is a sentence for the developer.
+public enum StalecastProblem: Error, Sendable, Hashable, CustomStringConvertible {
+    /// A cache file could not be understood and is not used; the app runs on its defaults until the next fetch.
+    case cacheDamaged(file: String, reason: String)
+    /// A cache file could not be written: values last until the process ends.
+    case cacheNotWritten(file: String, reason: String)
+
+    /// A sentence for the developer.
+    public var description: String {
+        switch self {
+        case .cacheDamaged(let file, let reason):
+            "the cache file \(file) is damaged (\(reason)); it is ignored and replaced after the next fetch"
+        case .cacheNotWritten(let file, let reason):
+            "the cache file \(file) could not be written (\(reason)); check the directory's permissions and free space"
+        }
+    }
+}
+
+extension URL {
+    /// A URL written in the source, which is known to be one.
+    init(staticString text: StaticString) {
+        guard let url = URL(string: "\(text)") else { preconditionFailure("\(text) is not a URL") }
+        self = url
+    }
+}

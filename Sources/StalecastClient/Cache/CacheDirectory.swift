@@ -1,0 +1,34 @@
+public import Foundation
+
+/// Where caches live unless ``StalecastOptions/cacheDirectory`` says otherwise: `Application Support/Stalecast/<bundle
+/// id>` on Apple's systems; elsewhere `$XDG_CACHE_HOME/stalecast/<program>`, by default below `~/.cache`.
+public enum CacheDirectory {
+    /// The default directory; it need not exist yet.
+    public static func standard() -> URL {
+        root().appendingPathComponent(program(), isDirectory: true)
+    }
+
+    private static func root() -> URL {
+        #if canImport(Darwin)
+            let places = FileManager.default.urls(for: .applicationSupportDirectory, in: .userDomainMask)
+            return (places.first ?? FileManager.default.temporaryDirectory).appendingPathComponent("Stalecast")
+        #else
+            let named = ProcessInfo.processInfo.environment["XDG_CACHE_HOME"] ?? ""
+            let home = FileManager.default.homeDirectoryForCurrentUser.appendingPathComponent(".cache")
+            let base = named.hasPrefix("/") ? URL(fileURLWithPath: named) : home
+            return base.appendingPathComponent("stalecast")
+        #endif
+    }
+
+    private static func program() -> String {
+        Bundle.main.bundleIdentifier.flatMap { $0.isEmpty ? nil : $0 } ?? ProcessInfo.processInfo.processName
+    }
+
+    /// A name of any characters as a file's name: all but letters, digits, `-`, `_` and `.` are spelled as `%XX`, which
+    /// keeps different names different.
+    static func fileName(_ name: String) -> String {
+        let plain = CharacterSet(charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
+        let spelled = name.addingPercentEncoding(withAllowedCharacters: plain) ?? "unnamed"
+        return spelled.hasPrefix(".") ? "%2E" + spelled.dropFirst() : spelled
+    }
+}

@@ -1,0 +1,65 @@
+public import Foundation
+
+/// How a ``StaleConnection`` reaches its server.
+public struct ConnectionOptions: Sendable {
+    /// Which protocol is spoken. Default ``Dialect/stalecast``.
+    public var dialect: Dialect = .stalecast
+    /// Further request headers, for example `Authorization`. Default none.
+    public var headers: [String: String] = [:]
+    /// Without an answer, and without its first byte, for so many seconds an attempt is given up. Default 15.
+    public var openingLimit: TimeInterval = 15
+    /// Without a byte for so many seconds an open stream is given up. Default 75: three of the server's heartbeats.
+    /// Firebase's stream, whose heartbeats are not promised, has 330 at least.
+    public var heartbeatLimit: TimeInterval = 75
+    /// How long the server may hold a long-poll, in seconds. Default 55.
+    public var pollWait: TimeInterval = 55
+    /// The first reconnect delay is random and at most this, in seconds, unless the server names one; each further one
+    /// in a row may be twice as long. Default 1.
+    public var reconnectDelay: TimeInterval = 1
+    /// No reconnect delay of ours is longer, in seconds; after refusals such as 403 or 404 ten times that. Default 60.
+    public var longestReconnectDelay: TimeInterval = 60
+    /// While long-poll is used, a stream is tried after so many seconds; each vain try doubles that, up to 15 minutes.
+    /// Default 60.
+    public var streamRetryInterval: TimeInterval = 60
+    /// Whether plain http goes over Foundation's `URLSession`, as https does: with the system's proxies, but on Linux
+    /// for most of a core per process. Default false; without effect on Apple's systems, where all does.
+    public var prefersURLSession = false
+
+    /// A protocol over HTTP.
+    public enum Dialect: Sendable {
+        /// Server-sent events, with long-poll when those do not get through.
+        case stalecast
+        /// Firebase's `:streamFetchInvalidations`, for Google or for Stalecast.
+        case firebase(FirebaseStreamRequest)
+    }
+
+    /// The defaults.
+    public init() {}
+}
+
+/// Whom Firebase's invalidation stream is opened for.
+public struct FirebaseStreamRequest: Sendable {
+    /// The project's id or number.
+    public var project: String
+    /// `firebase` for client templates.
+    public var namespace: String
+    /// Sent as `key` and as `X-Goog-Api-Key`; empty sends no header.
+    public var apiKey: String
+    /// The app's id, Firebase's shape `1:<project number>:<platform>:<hex>`.
+    public var appID: String
+    /// Asked before each connection: the installation's id and a token that is good for a while. Throws while the
+    /// installation service cannot be reached, which counts as a failed attempt to connect.
+    public var credentials: @Sendable () async throws -> (appInstanceID: String, token: String)
+
+    /// A stream's owner; see the properties.
+    public init(
+        project: String, namespace: String, apiKey: String, appID: String,
+        credentials: @escaping @Sendable () async throws -> (appInstanceID: String, token: String)
+    ) {
+        self.project = project
+        self.namespace = namespace
+        self.apiKey = apiKey
+        self.appID = appID
+        self.credentials = credentials
+    }
+}

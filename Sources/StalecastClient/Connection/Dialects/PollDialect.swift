@@ -1,0 +1,90 @@
+import Foundation
+import StalecastWire
+
+/// Long-poll, for networks that let no stream through: `GET /v1/poll`, again and again.
+struct PollDialect: LinkDialect {
+    typealias Output = ConnectionEvent
+
+    /// The longest answer that is read, in bytes.
+    private static let maxAnswerBytes = 4 << 20
+
+    /// Without cursor and wait.
+    var base: StreamRequest
+    private(set) var cursor: String?
+    private let topic: String
+    private let wait: TimeInterval
+    /// The first, also after a failure, is answered at once, which tells that polls get through.
+    private var isFirst = true
+    private var answer: [UInt8] = []
+
+    /// - Parameters:
+    ///   - topic: what messages came over that do not say.
+    ///   - wait: how long the server may hold a poll, in seconds.
+    init(_ base: StreamRequest, cursor: String?, topic: String, wait: TimeInterval) {
+        self.base = base
+        self.cursor = cursor
+        self.topic = topic
+        self.wait = wait
+    }
+
+    var opening: LinkOpening { .completeAnswer }
+
+    /// The server may hold a poll a sixteenth longer than it was asked to.
+    var hold: TimeInterval { isFirst ? 0 : wait * 17 / 16 }
+
+    func request() -> PlannedRequest {
+        var request = base
+        var items = [URLQueryItem(name: "wait", value: isFirst ? "0" : "\(Int(wait * 1000))ms")]
+        if let cursor { items.append(URLQueryItem(name: "cursor", value: cursor)) }
+        request.url = request.url.adding(items)
+        request.set("Accept", "application/json")
+        request.set("Cache-Control", "no-cache")
+        return .ready(request)
+    }
+
+    mutating func begin(_ head: ResponseHead) throws(LinkLoss) {
+        answer = []
+        guard head.status == 200, head.mediaType == "application/json" else {
+            throw LinkLoss(.foreign, "the answer is \(head.status) \(head.mediaType), not that of a long-poll")
+        }
+    }
+
+    mutating func receive(_ bytes: [UInt8]) throws(LinkLoss) -> [DialectStep<Output>] {
+        answer += bytes
+        guard answer.count <= Self.maxAnswerBytes else { throw LinkLoss(.foreign, "the answer is too long") }
+        return []
+    }
+
+    mutating func end() throws(LinkLoss) -> DialectEnd<Output> {
+        let object: JSONObject?
+        do throws(JSONError) { object = try JSONValue.parse(answer).object } catch {
+            throw LinkLoss(.foreign, "the answer is not JSON: \(error)")
+        }
+        guard let object, let cursor = object["cursor"]?.string, !cursor.isEmpty,
+            let messages = object["messages"]?.array
+        else { throw LinkLoss(.foreign, "the answer has no cursor or no messages") }
+        var events: [ConnectionEvent] = []
+        if let reset = object["reset"] { events.append(.reset(reason: reset["reason"]?.string ?? "")) }
+        for message in messages {
+            let notice = message.object.map { ConnectionEvent.stale(NoticeReader.notice($0, topic: topic)) }
+            events.append(notice ?? .invalidMessage("a message is not a JSON object"))
+        }
+        let isNews = isFirst || !messages.isEmpty && cursor != self.cursor
+        if isFirst || cursor != self.cursor { events.append(.synced(cursor: cursor)) }
+        (self.cursor, isFirst) = (cursor, false)
+        return .answered(events.map(DialectStep.output), isNews: isNews)
+    }
+
+    mutating func lost() { isFirst = true }
+}
+
+extension URL {
+    /// The URL with more in its query.
+    func adding(_ items: [URLQueryItem]) -> URL {
+        guard var parts = URLComponents(url: self, resolvingAgainstBaseURL: true) else { return self }
+        parts.queryItems = (parts.queryItems ?? []) + items
+        // A plus sign is a blank to most servers, and URLComponents leaves it alone.
+        parts.percentEncodedQuery = parts.percentEncodedQuery?.replacingOccurrences(of: "+", with: "%2B")
+        return parts.url ?? self
+    }
+}

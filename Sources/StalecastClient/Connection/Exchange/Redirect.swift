@@ -1,0 +1,50 @@
+import Foundation
+
+/// Where an answer sends a request on to (RFC 9110 §15.4, and Fetch's rules about method and credentials).
+package enum Redirect {
+    /// How many in a row are followed.
+    package static let longestChain = 20
+
+    /// Why one is not followed; `description` is for the developer.
+    package struct Refused: Error, CustomStringConvertible { package let description: String }
+
+    package static func isRedirect(_ status: Int) -> Bool { [301, 302, 303, 307, 308].contains(status) }
+
+    /// The request that follows from a redirecting answer.
+    ///
+    /// `Authorization`, `Cookie` and API keys stay with their origin, a body with its method; encryption is not left.
+    package static func next(_ request: StreamRequest, _ head: ResponseHead) throws(Refused) -> StreamRequest {
+        guard let location = head.headers["location"], !location.isEmpty else {
+            throw Refused(description: "the server redirects (\(head.status)) but does not say where to")
+        }
+        guard let url = URL(string: location, relativeTo: request.url)?.absoluteURL, let host = url.host, !host.isEmpty,
+            let scheme = url.scheme?.lowercased(), scheme == "http" || scheme == "https"
+        else { throw Refused(description: "the server redirects to \(location), which is not an http or https URL") }
+        guard scheme == "https" || request.url.scheme?.lowercased() != "https" else {
+            throw Refused(description: "the server redirects from https to \(location), which is not encrypted")
+        }
+        var next = request
+        next.url = url
+        if head.status == 303 && request.method != "HEAD" || head.status < 303 && request.method == "POST" {
+            next.method = "GET"
+            next.body = nil
+            for name in ["Content-Type", "Content-Encoding", "Content-Length"] { next.set(name, nil) }
+        }
+        if !isSameOrigin(url, request.url) {
+            for name in next.headers.keys where isSecret(name) { next.set(name, nil) }
+        }
+        return next
+    }
+
+    private static func isSecret(_ name: String) -> Bool {
+        let name = name.lowercased()
+        return ["authorization", "cookie", "proxy-authorization"].contains(name) || name.hasPrefix("x-goog-")
+    }
+
+    private static func isSameOrigin(_ left: URL, _ right: URL) -> Bool {
+        left.scheme?.lowercased() == right.scheme?.lowercased() && left.host?.lowercased() == right.host?.lowercased()
+            && port(left) == port(right)
+    }
+
+    private static func port(_ url: URL) -> Int { url.port ?? (url.scheme?.lowercased() == "https" ? 443 : 80) }
+}

@@ -1,0 +1,96 @@
+package import Foundation
+
+/// One HTTP request whose answer is read while it comes.
+package struct StreamRequest: Sendable, Hashable {
+    package var method: String
+    package var url: URL
+    /// Names are compared without case; a later one of the same name replaces the former.
+    package var headers: [String: String]
+    /// nil sends no body.
+    package var body: [UInt8]?
+    /// Whether plain http goes over Foundation's `URLSession` as well. Default false.
+    package var prefersURLSession = false
+
+    package init(method: String = "GET", url: URL, headers: [String: String] = [:], body: [UInt8]? = nil) {
+        self.method = method
+        self.url = url
+        self.headers = headers
+        self.body = body
+    }
+
+    /// Sets a header, whatever the case of a former one's name.
+    package mutating func set(_ name: String, _ value: String?) {
+        for former in headers.keys where former.lowercased() == name.lowercased() { headers[former] = nil }
+        headers[name] = value
+    }
+}
+
+/// Status and headers of an answer.
+package struct ResponseHead: Sendable, Hashable {
+    package var status: Int
+    /// By lower-case name; repeated ones are joined with `, `.
+    package var headers: [String: String]
+
+    package init(status: Int, headers: [String: String] = [:]) {
+        self.status = status
+        self.headers = headers
+    }
+
+    /// The media type in lower case without parameters; empty when there is none.
+    package var mediaType: String {
+        let type = (headers["content-type"] ?? "").prefix { $0 != ";" }
+        return type.trimmingCharacters(in: .whitespaces).lowercased()
+    }
+
+    /// What `Retry-After` says, as seconds from now; nil when it is missing or cannot be understood. At most an hour.
+    package func retryAfter(now: Date) -> TimeInterval? {
+        guard let text = headers["retry-after"]?.trimmingCharacters(in: .whitespaces), !text.isEmpty else { return nil }
+        if text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return min(TimeInterval(text) ?? 3600, 3600) }
+        let base = headers["date"].flatMap(Self.date) ?? now
+        return Self.date(text).map { min(max(0, $0.timeIntervalSince(base)), 3600) }
+    }
+
+    private static func date(_ text: String) -> Date? {
+        let format = DateFormatter()
+        format.locale = Locale(identifier: "en_US_POSIX")
+        format.timeZone = TimeZone(secondsFromGMT: 0)
+        format.dateFormat = "EEE, dd MMM yyyy HH:mm:ss zzz"
+        return format.date(from: text)
+    }
+}
+
+/// What happens to an exchange, in order: at most one head, then bytes, then one end or failure.
+package enum StreamEvent: Sendable, Hashable {
+    case head(ResponseHead)
+    case bytes([UInt8])
+    /// The body is complete.
+    case end
+    /// There will be no more; the text is for the developer.
+    case failed(String)
+}
+
+/// An exchange that was started; it lives on the ``LinkLoop``, and so do all calls.
+protocol StreamExchange: AnyObject, Sendable {
+    /// Ends it without a further event.
+    func cancel()
+    /// Reads no more until ``resume()``, so that the server notices.
+    func pause()
+    func resume()
+}
+
+/// Starts exchanges over the transport that is fit for a URL.
+enum StreamExchanges {
+    typealias Handler = @Sendable (StreamEvent) -> Void
+
+    /// On the loop only. `handler` is called there, but not before this returned.
+    static func start(_ request: StreamRequest, on loop: LinkLoop, _ handler: @escaping Handler) -> any StreamExchange {
+        #if canImport(Darwin)
+            return URLSessionExchange(request, on: loop, handler)
+        #else
+            // Foundation's URLSession on Linux spends most of a core on one open stream, and 4 s to open 1,000.
+            let isPlain = request.url.scheme?.lowercased() == "http"
+            if isPlain, !request.prefersURLSession { return SocketExchange(request, on: loop, handler) }
+            return URLSessionExchange(request, on: loop, handler)
+        #endif
+    }
+}

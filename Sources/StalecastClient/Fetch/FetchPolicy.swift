@@ -1,0 +1,36 @@
+package import Foundation
+
+/// Whether a fetch goes to the server (`reference/firebase-wire.md` §3.7, §3.8).
+package struct FetchPolicy: Sendable {
+    package enum Demand: Sendable, Equatable {
+        /// The app asked. Interval in seconds; nil takes the settings'.
+        case app(interval: TimeInterval?)
+        /// A message said so; the interval is 0. `attempt` from 1.
+        case announced(attempt: Int)
+    }
+
+    package enum Decision: Sendable, Equatable {
+        /// What was fetched is fresh enough.
+        case cached
+        /// Not before then.
+        case throttled(until: Date)
+        case fetch
+    }
+
+    /// Precedence of the interval: 0 when a message said that the configuration is stale; what the caller gave; the
+    /// settings'. Freshness is looked at before throttling. Another device context (app version, system, locale, app
+    /// id) overrides both. Throttling needs one former success, as in the iOS SDK: a first start is never told to wait.
+    package static func decide(
+        _ demand: Demand, settings interval: TimeInterval, stored: StoredConfig, context: String, now: Date
+    ) -> Decision {
+        guard let last = stored.lastFetchTime else { return .fetch }
+        if let known = stored.deviceContext, known != context { return .fetch }
+        if case .app(let explicit) = demand, !stored.isStale {
+            let age = now.timeIntervalSince(last)
+            // A negative age is that of a clock that was set back: nobody knows how old the configuration is.
+            if age >= 0 && age < (explicit ?? interval) { return .cached }
+        }
+        if let end = stored.throttle.end(after: now) { return .throttled(until: end) }
+        return .fetch
+    }
+}

@@ -1,0 +1,74 @@
+import Foundation
+import StalecastWire
+
+/// One `:fetch`, with the Android SDK's field names (`reference/firebase-wire.md` §3.1–3.3).
+struct FetchRequest: Sendable {
+    var options: StalecastOptions
+    var namespace: String
+    var facts: DeviceFacts
+    var installation: Installation
+    /// The installation's auth token; Stalecast takes any.
+    var token: String
+    /// ETag of the content held; nil when none is.
+    var etag: String?
+    var customSignals: [String: String]
+    /// `BASE/1`, or `REALTIME/n` for the n-th attempt after a message.
+    var fetchType: String
+    /// Seconds.
+    var timeout: TimeInterval
+
+    var transportRequest: TransportRequest {
+        TransportRequest(
+            method: "POST", url: url, headers: headers, body: Data(JSONValue.object(body).encoded()),
+            timeout: timeout)
+    }
+
+    private var url: URL {
+        let path = "v1/projects/\(options.project)/namespaces/\(namespace):fetch"
+        return options.endpoint.appendingPathComponent(path)
+    }
+
+    private var headers: [String: String] {
+        var headers = [
+            "Content-Type": "application/json", "Accept": "application/json",
+            "X-Firebase-RC-Fetch-Type": fetchType, "X-Goog-Firebase-Installations-Auth": token,
+        ]
+        headers["If-None-Match"] = etag
+        headers["X-Goog-Api-Key"] = options.apiKey
+        #if canImport(Darwin)
+            headers["X-Ios-Bundle-Identifier"] = facts.packageName
+        #endif
+        return headers.merging(options.headers) { _, own in own }
+    }
+
+    private var body: JSONObject {
+        var body: JSONObject = [
+            "appInstanceId": .string(installation.id), "appInstanceIdToken": .string(token),
+            "appId": .string(options.appID), "sdkVersion": .string(SDKVersion.text),
+            "languageCode": .string(facts.language), "platformVersion": .string(facts.platformVersion),
+            "timeZone": .string(facts.timeZone),
+            "firstOpenTime": .string(
+                Timestamp(microseconds: Int64(installation.firstOpenTime.timeIntervalSince1970 * 1e6)).description),
+        ]
+        body["countryCode"] = facts.country.map(JSONValue.string)
+        body["appVersion"] = facts.appVersion.map(JSONValue.string)
+        body["appBuild"] = facts.appBuild.map(JSONValue.string)
+        body["packageName"] = facts.packageName.map(JSONValue.string)
+        if !customSignals.isEmpty { body["customSignals"] = Self.object(customSignals) }
+        if !installation.userProperties.isEmpty {
+            body["analyticsUserProperties"] = Self.object(installation.userProperties)
+        }
+        return body
+    }
+
+    private static func object(_ texts: [String: String]) -> JSONValue {
+        var object = JSONObject()
+        for (name, text) in texts.sorted(by: { $0.key < $1.key }) { object[name] = .string(text) }
+        return .object(object)
+    }
+}
+
+/// The version of this SDK, sent with every fetch.
+enum SDKVersion {
+    static let text = "1.0.0"
+}

@@ -1,0 +1,53 @@
+public import Foundation
+
+/// One HTTP request as the SDK sends it.
+public struct TransportRequest: Sendable {
+    /// `GET`, `POST` …
+    public var method: String
+    /// Where it goes.
+    public var url: URL
+    /// Names and values.
+    public var headers: [String: String]
+    /// nil sends no body.
+    public var body: Data?
+    /// The longest the whole exchange may take, in seconds.
+    public var timeout: TimeInterval
+
+    /// All parts as given.
+    public init(
+        method: String = "POST", url: URL, headers: [String: String] = [:], body: Data? = nil,
+        timeout: TimeInterval = 60
+    ) {
+        self.method = method
+        self.url = url
+        self.headers = headers
+        self.body = body
+        self.timeout = timeout
+    }
+}
+
+/// A complete HTTP answer of any status.
+public struct TransportResponse: Sendable {
+    /// The HTTP status.
+    public var status: Int
+    /// Names in lower case; of a repeated header any one.
+    public var headers: [String: String]
+    /// All of it, decoded.
+    public var body: Data
+
+    /// All parts as given.
+    public init(status: Int, headers: [String: String] = [:], body: Data = Data()) {
+        self.status = status
+        self.headers = Dictionary(headers.map { ($0.key.lowercased(), $0.value) }) { first, _ in first }
+        self.body = body
+    }
+}
+
+/// How requests of the SDK other than streams travel. ``URLSessionTransport`` goes over the network,
+/// ``LocalConfigServer`` answers in the process.
+public protocol HTTPTransport: Sendable {
+    /// Sends a request and returns the complete answer, whatever its status.
+    ///
+    /// - Throws: when there is no answer: no connection, timeout, cancellation.
+    func send(_ request: TransportRequest) async throws -> TransportResponse
+}

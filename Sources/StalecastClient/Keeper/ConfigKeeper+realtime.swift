@@ -1,0 +1,105 @@
+import Foundation
+
+extension ConfigKeeper {
+    /// The longest a connection that came back waits before it makes up for a fetch that is owed, in seconds: many
+    /// clients come back at once.
+    private static let catchUpWindow: TimeInterval = 2
+
+    /// A message for this namespace. Sets the flag that the configuration is stale, durably; fetches if that is wanted.
+    func received(_ notice: StaleNotice) {
+        let window = notice.isUrgent ? 0 : Double(max(0, notice.fetchWindowMs)) / 1000
+        let delay = window * environment.random()
+        let now = environment.now()
+        let action = change { state -> AnnouncedFetch.Action in
+            guard state.stored.isVoid || notice.version == 0 || notice.version > state.fetchedVersion else {
+                return .none
+            }
+            state.stored.isStale = true
+            if notice.version > 0 {
+                state.stored.staleVersion = max(notice.version, state.stored.staleVersion ?? 0)
+            }
+            guard state.isLive else { return .none }
+            return state.announced.announced(state.stored.staleVersion, delay: delay, at: now)
+        }
+        perform(action)
+    }
+
+    /// The connection delivered all it owed: what it said is in the state, so its place may be remembered.
+    func synced(cursor: String?) {
+        change { $0.stored.cursor = cursor }
+        catchUp()
+    }
+
+    /// The server disowned the cursor: its store was replaced, and version numbers may have started over.
+    func reset() {
+        change { state in
+            (state.stored.isVoid, state.stored.isStale, state.stored.staleVersion) = (true, true, nil)
+            state.stored.cursor = nil
+            state.announced.cancel()
+        }
+    }
+
+    /// Makes up for a fetch that is owed since before the connection came back, or since before anybody wanted it.
+    func catchUp() {
+        let delay = Self.catchUpWindow * environment.random()
+        let now = environment.now()
+        let action = change { state -> AnnouncedFetch.Action in
+            guard state.isLive, state.stored.isStale, state.announced.phase == .idle else { return .none }
+            return state.announced.announced(state.stored.staleVersion, delay: delay, at: now)
+        }
+        perform(action)
+    }
+
+    /// Tells all listeners of a problem.
+    func report(_ error: RemoteConfigUpdateError) {
+        for listener in state.withLock({ Array($0.updateListeners.values) }) { listener(.failure(error)) }
+    }
+
+    func perform(_ action: AnnouncedFetch.Action) {
+        switch action {
+        case .none: break
+        case .wait(let seconds, let turn): startTimer(seconds, turn)
+        case .fetch(let attempt): Task { await self.attempt(attempt) }
+        case .settled: notify()
+        case .gaveUp: report(RemoteConfigUpdateError(.notFetched))
+        }
+    }
+
+    /// Ends with its sleep or with ``close()``; a newer timer makes it void.
+    private func startTimer(_ seconds: TimeInterval, _ turn: Int) {
+        let timer = Task {
+            do { try await environment.sleep(seconds) } catch { return }
+            perform(change { $0.announced.timerFired(turn: turn) })
+        }
+        let former = state.withLock { state in
+            defer { state.timer = state.isClosed ? nil : timer }
+            return state.timer
+        }
+        former?.cancel()
+    }
+
+    private func attempt(_ attempt: Int) async {
+        let report = await fetch(.announced(attempt: attempt))
+        let now = environment.now()
+        let random = environment.random()
+        perform(
+            change { state in
+                switch report {
+                case .cached: state.announced.answered(state.fetchedVersion, at: now, random: random)
+                case .answered(let version): state.announced.answered(version, at: now, random: random)
+                case .throttled(let end): state.announced.throttled(until: end, at: now, random: random)
+                case .failed: state.announced.failed(at: now, random: random)
+                }
+            })
+    }
+
+    /// Tells listeners which parameters an activation would change; nothing when there are none.
+    private func notify() {
+        let (keys, listeners) = state.withLock { state in
+            let active = state.stored.active ?? ConfigContent()
+            return ((state.stored.fetched ?? ConfigContent()).keysDiffering(from: active), state.updateListeners.values)
+        }
+        guard !keys.isEmpty else { return }
+        for listener in listeners { listener(.success(keys)) }
+    }
+}

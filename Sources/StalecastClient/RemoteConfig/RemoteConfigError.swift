@@ -1,0 +1,91 @@
+public import Foundation
+
+/// Key of the user info of a ``RemoteConfigError`` with the code `throttled`: when fetching is possible again, in
+/// seconds since 1970 as a `TimeInterval`.
+public let RemoteConfigThrottledEndTimeInSecondsKey = "error_throttled_end_time_seconds"
+
+/// Why a fetch failed. As `NSError` it has Firebase's domain and codes.
+public struct RemoteConfigError: Error, Sendable, Hashable, LocalizedError, CustomNSError {
+    /// Firebase's codes.
+    public enum Code: Int, Sendable, Hashable {
+        case unknown = 8001
+        /// Not asked: the server said "not now". See ``RemoteConfigError/throttledEndTime``.
+        case throttled = 8002
+        /// No answer, an error, or an answer that was not understood.
+        case internalError = 8003
+    }
+
+    /// Which of them it is.
+    public let code: Code
+    /// A sentence for the developer.
+    public let message: String
+    /// When fetching is possible again; only with ``Code/throttled``.
+    public let throttledEndTime: Date?
+    /// The HTTP status; nil when there was no answer.
+    public let httpStatus: Int?
+
+    init(_ code: Code, _ message: String, throttledEndTime: Date? = nil, httpStatus: Int? = nil) {
+        self.code = code
+        self.message = message
+        self.throttledEndTime = throttledEndTime
+        self.httpStatus = httpStatus
+    }
+
+    init(throttledUntil end: Date) {
+        self.init(
+            .throttled, "the server asked for a pause; fetch again after \(end)", throttledEndTime: end)
+    }
+
+    init(_ failure: FetchFailure) {
+        self.init(.internalError, failure.reason, httpStatus: failure.status)
+    }
+
+    /// The domain's name in Firebase's SDK.
+    public static let errorDomain = "com.google.remoteconfig.ErrorDomain"
+    /// The code's number in Firebase's SDK.
+    public var errorCode: Int { code.rawValue }
+    /// A sentence for the developer.
+    public var errorDescription: String? { message }
+    /// The sentence and, when throttled, the end under `RemoteConfigThrottledEndTimeInSecondsKey`.
+    public var errorUserInfo: [String: Any] {
+        var info: [String: Any] = [NSLocalizedDescriptionKey: message]
+        info[RemoteConfigThrottledEndTimeInSecondsKey] = throttledEndTime?.timeIntervalSince1970
+        return info
+    }
+}
+
+/// Why an update listener was called without an update. As `NSError` it has Firebase's domain and codes.
+public struct RemoteConfigUpdateError: Error, Sendable, Hashable, LocalizedError, CustomNSError {
+    /// Firebase's codes.
+    public enum Code: Int, Sendable, Hashable {
+        /// The connection failed eight times in a row; it goes on trying.
+        case streamError = 8001
+        /// A version was announced, and the server did not answer it in three attempts.
+        case notFetched = 8002
+        /// A message could not be understood and was skipped.
+        case messageInvalid = 8003
+        /// The server switched real-time updates off for this client.
+        case unavailable = 8004
+    }
+
+    /// Which of them it is.
+    public let code: Code
+
+    init(_ code: Code) { self.code = code }
+
+    /// The domain's name in Firebase's SDK.
+    public static let errorDomain = "com.google.remoteconfig.update.ErrorDomain"
+    /// The code's number in Firebase's SDK.
+    public var errorCode: Int { code.rawValue }
+    /// The sentence and, when throttled, the end under `RemoteConfigThrottledEndTimeInSecondsKey`.
+    public var errorUserInfo: [String: Any] { [NSLocalizedDescriptionKey: errorDescription ?? ""] }
+    /// A sentence for the developer.
+    public var errorDescription: String? {
+        switch code {
+        case .streamError: "the connection for updates keeps failing; it goes on trying"
+        case .notFetched: "a new version was announced, but the server still answers an older one"
+        case .messageInvalid: "a message about an update could not be understood"
+        case .unavailable: "the server has switched real-time updates off"
+        }
+    }
+}

@@ -1,0 +1,108 @@
+public import Foundation
+
+/// Which of an app's configurations a ``RemoteConfigClient`` asks for; sent as the custom signal `environment`.
+public enum RemoteConfigEnvironment: String, Sendable, Hashable, CaseIterable {
+    case alpha, beta, release
+}
+
+/// When a ``RemoteConfigClient`` asks its server, and who sees the answer.
+public enum RemoteConfigUpdateBehaviour: Sendable, Hashable {
+    /// Refreshes in the background, every `timeInterval` seconds. Values are read from the cache, and all objects
+    /// obtained before see what a refresh brought. The very first request waits for the server.
+    case `default`(timeInterval: TimeInterval)
+    /// Refreshes in the background too, but the values stay those of the client's first request: what a refresh brought
+    /// is seen by a new client, in this process or the next.
+    case snapshot(timeInterval: TimeInterval)
+    /// Each request asks the server.
+    case actual
+
+    /// Seconds between background refreshes; nil for none.
+    var timeInterval: TimeInterval? {
+        switch self {
+        case .default(let interval), .snapshot(let interval): max(1, interval)
+        case .actual: nil
+        }
+    }
+}
+
+/// What is sent along with a request for conditions to look at.
+public struct RemoteConfigRequestParameters: Sendable, Hashable {
+    /// The user's account; sent as the custom signal `account`. nil sends none.
+    public var account: String?
+    /// Further custom signals, within ``CustomSignalLimits``. Default none.
+    public var signals: [String: String]
+
+    /// The given settings; see the members for their defaults.
+    public init(account: String? = nil, signals: [String: String] = [:]) {
+        self.account = account
+        self.signals = signals
+    }
+}
+
+/// Gives the parameters of a request at the time it is made.
+public protocol RemoteConfigRequestParametersProvider: Sendable {
+    /// The user's account; nil for none.
+    var account: String? { get }
+    /// All parameters. Default: the account alone.
+    var parameters: RemoteConfigRequestParameters { get }
+}
+
+extension RemoteConfigRequestParametersProvider {
+    /// What is sent with the next request.
+    public var parameters: RemoteConfigRequestParameters { RemoteConfigRequestParameters(account: account) }
+}
+
+extension RemoteConfigRequestParameters: RemoteConfigRequestParametersProvider {
+    /// What is sent with the next request.
+    public var parameters: RemoteConfigRequestParameters { self }
+}
+
+/// How a ``RemoteConfigClient`` behaves.
+public struct RemoteConfigConfiguration: Sendable {
+    /// Default ``RemoteConfigEnvironment/release``.
+    public var environment: RemoteConfigEnvironment
+    /// Default: refreshed in the background every 15 minutes.
+    public var updateBehaviour: RemoteConfigUpdateBehaviour
+    /// Asked before each request; nil (default) sends nothing.
+    public var requestParametersProvider: (any RemoteConfigRequestParametersProvider)?
+
+    /// 15 minutes, in seconds.
+    public static let defaultTimeInterval: TimeInterval = 900
+
+    /// The given settings; see the members for their defaults.
+    public init(
+        environment: RemoteConfigEnvironment = .release,
+        updateBehaviour: RemoteConfigUpdateBehaviour = .default(timeInterval: Self.defaultTimeInterval),
+        requestParametersProvider: (any RemoteConfigRequestParametersProvider)? = nil
+    ) {
+        self.environment = environment
+        self.updateBehaviour = updateBehaviour
+        self.requestParametersProvider = requestParametersProvider
+    }
+
+    /// A configuration whose parameters a closure gives.
+    public init(
+        environment: RemoteConfigEnvironment = .release,
+        updateBehaviour: RemoteConfigUpdateBehaviour = .default(timeInterval: Self.defaultTimeInterval),
+        requestParametersProvider: @escaping @Sendable () -> RemoteConfigRequestParameters
+    ) {
+        self.init(
+            environment: environment, updateBehaviour: updateBehaviour,
+            requestParametersProvider: ParametersClosure(give: requestParametersProvider))
+    }
+
+    /// The custom signals of a request made now.
+    var signals: [String: String] {
+        let parameters = requestParametersProvider?.parameters ?? RemoteConfigRequestParameters()
+        var signals = parameters.signals
+        signals["environment"] = environment.rawValue
+        signals["account"] = parameters.account
+        return signals
+    }
+
+    private struct ParametersClosure: RemoteConfigRequestParametersProvider {
+        let give: @Sendable () -> RemoteConfigRequestParameters
+        var account: String? { give().account }
+        var parameters: RemoteConfigRequestParameters { give() }
+    }
+}

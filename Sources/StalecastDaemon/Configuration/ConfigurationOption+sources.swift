@@ -1,0 +1,29 @@
+import StalecastSources
+import StalecastWire
+import Yams
+
+extension ConfigurationOption {
+    /// The rows of `sources`.
+    static let sources = [
+        feeds,
+        ConfigurationOption(
+            list: "sources.allowedAddresses", \.sources.allowedAddresses, .addressRange, .restart,
+            "Addresses that sources may ask although they are not public, for example 127.0.0.0/8."),
+        ConfigurationOption(
+            "sources.addressProfile", \.sources.addressProfile, .choice, .restart,
+            "public refuses private networks, internal allows them; neither allows loopback."),
+    ]
+
+    private static let feeds = ConfigurationOption(
+        entries: "sources.scopes", \.sources.scopes,
+        [
+            EntryField(name: "scope", form: "PROJECT/NAMESPACE; unique", meaning: "The scope that is fed."),
+            EntryField(
+                name: "kind", form: "store, file, http or firebase",
+                meaning: "Where its versions come from; store is our own API, and has only a herd window."),
+        ] + SourceField.all.map(\.entry),
+        .restart,
+        "Scopes whose versions come from outside. They cannot be published to here.",
+        spell: { "{scope: \($0.scope), kind: \($0.kind.rawValue)}" },
+        read: { $1.readFeeds($0) })
+}

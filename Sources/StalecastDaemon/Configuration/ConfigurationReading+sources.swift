@@ -1,0 +1,119 @@
+import StalecastOutbound
+import StalecastSources
+import StalecastWire
+import Yams
+
+extension ConfigurationReading {
+    /// Reads the list under `sources.scopes`; every problem is noted, entries with problems are left out. Whether the
+    /// scopes exist is checked when the projects are known.
+    mutating func readFeeds(_ node: Node) {
+        var feeds: [Configuration.Feed] = []
+        for (path, entry) in entries(of: node, at: "sources.scopes") {
+            guard let feed = feed(entry, at: path) else { continue }
+            if let first = feeds.firstIndex(where: { $0.scope == feed.scope }) {
+                note("\(path).scope: \(feed.scope) is already sources.scopes[\(first)]", at: "\(path).scope")
+                continue
+            }
+            mentionedScopes.append(("\(path).scope", feed.scope))
+            feeds.append(feed)
+        }
+        configuration.sources.scopes = feeds
+    }
+
+    private mutating func feed(_ entry: Node, at path: String) -> Configuration.Feed? {
+        let names = SourceField.all.map(\.name)
+        guard let fields = fields(of: entry, at: path, required: ["scope", "kind"], optional: names) else { return nil }
+        let scope = value(fields["scope"], at: "\(path).scope", parse: scope)
+        let kind = value(fields["kind"], at: "\(path).kind", parse: OptionKind<SourceKind>.choice.parse)
+        guard let scope, let kind else { return nil }
+        var feed = Configuration.Feed(scope: scope, kind: kind)
+        var isSound = true
+        for (name, node) in fields.sorted(by: { $0.key < $1.key }) where name != "scope" && name != "kind" {
+            place("\(path).\(name)", at: origin(of: node))
+            isSound = read(name, node, at: "\(path).\(name)", into: &feed) && isSound
+        }
+        guard isSound else { return nil }
+        check(feed, at: path)
+        return feed
+    }
+
+    /// - Returns: false, with a note, for a value that is refused.
+    private mutating func read(
+        _ name: String, _ node: Node, at path: String, into feed: inout Configuration.Feed
+    ) -> Bool {
+        guard let field = SourceField.all.first(where: { $0.name == name && $0.kinds.contains(feed.kind) }) else {
+            note("\(path) means nothing for kind \(feed.kind.rawValue); remove it", at: path)
+            return false
+        }
+        switch field.read {
+        case .scalar(let read):
+            guard let text = text(of: node, at: path, expected: "one value") else { return false }
+            do { try read(text, &feed) } catch {
+                note("\(path): \(error)", at: path)
+                return false
+            }
+        case .list(let read):
+            guard let texts = uniqueValues(node, at: path, parse: { $0 }) else { return false }
+            read(texts, &feed)
+        case .headers:
+            guard let headers = sourceHeaders(node, at: path) else { return false }
+            feed.headers = headers
+        }
+        return true
+    }
+
+    private mutating func sourceHeaders(_ node: Node, at path: String) -> [OutboundHeader]? {
+        guard let mapping = node.mapping else {
+            note("\(path) must be a mapping of names and values, not \(node.shape)", at: path)
+            return nil
+        }
+        var headers: [OutboundHeader] = []
+        for (key, value) in mapping {
+            guard let name = keyName(key) else { continue }
+            guard let text = text(of: value, at: "\(path).\(name)", expected: "one value") else { return nil }
+            do { headers.append(try OutboundHeader(name, text)) } catch {
+                note("\(path): \(error)", at: path)
+                return nil
+            }
+        }
+        return headers
+    }
+
+    /// What takes more than one key of an entry.
+    private mutating func check(_ feed: Configuration.Feed, at path: String) {
+        if feed.kind == .file, feed.path == nil { note("\(path) has no path; name the file or directory", at: path) }
+        if feed.kind == .http, feed.url == nil { note("\(path) has no url; name the document", at: path) }
+        if feed.tokenFile != nil, feed.serviceAccountFile != nil {
+            note("\(path): tokenFile and serviceAccountFile exclude each other", at: path)
+        }
+        if (feed.certificateFile == nil) != (feed.keyFile == nil) {
+            note("\(path): certificateFile and keyFile go together", at: path)
+        }
+        checkFence(feed, at: path)
+    }
+
+    private mutating func checkFence(_ feed: Configuration.Feed, at path: String) {
+        let isProofNamed = feed.fencePointer != nil || feed.fenceProof != .etag
+        if feed.fenceURL == nil, isProofNamed { note("\(path) has no fenceUrl; name it or remove the fence", at: path) }
+        if (feed.fenceProof == .pointer) != (feed.fencePointer != nil) {
+            note("\(path): fenceProof pointer and fencePointer go together", at: path)
+        }
+        let hasNumbers = feed.kind == .firebase && feed.versions == .origin || feed.versionPointer != nil
+        if !hasNumbers, feed.fenceProof == .pointer || feed.fenceProof == .fetch {
+            note(
+                "\(path).fenceProof: \(feed.fenceProof.rawValue) compares version numbers, and this source has none "
+                    + "of the origin's; use content or etag", at: path)
+        }
+        if feed.kind == .file, feed.fenceURL != nil, feed.fenceProof == .etag, !hasNumbers {
+            note("\(path).fenceProof: a file has no ETag; use content", at: path)
+        }
+    }
+}
+
+private func scope(_ text: String) throws -> Scope {
+    let parts = text.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+    guard parts.count == 2 else {
+        throw InvalidValue("\"\(text)\" is no scope; write PROJECT/NAMESPACE, such as demo/firebase")
+    }
+    return Scope(project: try ProjectID(parts[0]), namespace: try Namespace(parts[1]))
+}

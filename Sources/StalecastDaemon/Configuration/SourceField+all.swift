@@ -1,0 +1,124 @@
+import StalecastSources
+
+extension SourceField {
+    /// Every key besides `scope` and `kind`, in the order of the reference text.
+    static let all: [SourceField] = common + document + remoteAccess + firebase + fence + triggers
+
+    private static let common = [
+        SourceField(
+            "serve", \.serve, .choice, for: fed, form: "full (default) or notify",
+            "full answers fetches from the copy; notify leaves them to the origin and only tells of changes."),
+        SourceField(
+            optional: "interval", \.interval, .duration(.milliseconds(100)...(.seconds(86_400))), for: fed,
+            form: "duration, 100ms to 1d; may be left out: 30s, for file 5s", "Between two looks, + or - 10 %."),
+        SourceField(
+            "maxAge", \.maxAge, .duration(.zero...(.seconds(30 * 86_400))), for: fed,
+            form: "duration; may be left out: 0s, never",
+            "Age of the last successful look from which the daemon says that it is not ready."),
+        SourceField(
+            "herdBudget", \.herdBudget, .count(0...10_000_000, of: "requests per second"),
+            for: Set(SourceKind.allCases), form: "requests per second; may be left out: 0, no window",
+            "What fetches may cost the origin: messages ask clients to spread them over subscribers / budget."),
+        SourceField(
+            "herdLongest", \.herdLongest, .duration(.seconds(1)...(.seconds(3600))), for: Set(SourceKind.allCases),
+            form: "duration, 1s to 1h; may be left out: 5m", "The longest herd window."),
+    ]
+
+    private static let document = [
+        SourceField(
+            optional: "path", \.path, .text("file or directory"), for: [.file],
+            "The template, or a directory of *.json, *.yaml and *.yml that make one together."),
+        SourceField(
+            optional: "url", \.url, .baseURL, for: [.firebase],
+            form: "http or https URL; may be left out: Google's", "For firebase, where the REST API is."),
+        SourceField(
+            optional: "url", \.url, .sourceURL, for: [.http], "For http, the document."),
+        SourceField(
+            "format", \.format, .choice, for: documents, form: "auto (default), json or yaml",
+            "auto goes by the name of a file, the Content-Type, the first character."),
+        SourceField(
+            "shape", \.shape, .choice, for: documents, form: "template (default) or values",
+            "values is a plain map of names and values, or a list of such maps of which the first wins."),
+        SourceField(
+            "contentPointer", \.contentPointer, .pointer, for: documents,
+            form: "JSON pointer; may be left out: the whole document", "Where in the document the template is."),
+        SourceField(
+            optional: "versionPointer", \.versionPointer, .pointer, for: documents,
+            form: "JSON pointer; may be left out: versions are counted here",
+            "Where in the document its version is, a number that grows."),
+        SourceField(
+            "versions", \.versions, .choice, for: [.firebase], form: "origin (default) or counted",
+            "counted numbers versions here, for an origin that starts again at 1."),
+        SourceField(
+            "maxBytes", \.maxBytes, .size(1024...(256 << 20)), for: fed, form: "size; may be left out: 8MiB",
+            "The largest document that is read."),
+    ]
+
+    private static let remoteAccess = [
+        SourceField(
+            "timeout", \.timeout, .duration(.milliseconds(100)...(.seconds(300))), for: remote,
+            form: "duration, 100ms to 5m; may be left out: 15s", "For one request."),
+        SourceField(headers: "headers", for: remote, "Sent with every request."),
+        SourceField(
+            optional: "tokenFile", \.tokenFile, .text("file"), for: remote,
+            "Holds a bearer token for the origin; read again whenever it changes."),
+        SourceField(
+            optional: "caFile", \.caFile, .text("PEM file"), for: remote, "A private authority."),
+        SourceField(
+            optional: "certificateFile", \.certificateFile, .text("PEM file"), for: remote,
+            "A client certificate, together with keyFile."),
+        SourceField(optional: "keyFile", \.keyFile, .text("PEM file"), for: remote, "Its key."),
+    ]
+
+    private static let firebase = [
+        SourceField(
+            optional: "originProject", \.originProject, .originProject, for: [.firebase],
+            form: "id or number; may be left out: as here", "The project's name at the origin."),
+        SourceField(
+            optional: "originNamespace", \.originNamespace, .namespace, for: [.firebase],
+            form: "namespace; may be left out: as here", "The namespace's name at the origin."),
+        SourceField(
+            optional: "serviceAccountFile", \.serviceAccountFile, .text("JSON file"), for: [.firebase],
+            "Key of the service account whose tokens the origin wants."),
+        SourceField(
+            optional: "tokenUrl", \.tokenURL, .sourceURL, for: [.firebase],
+            form: "http or https URL; may be left out: the key file's token_uri", "Where its tokens are fetched."),
+        SourceField(
+            optional: "apiKey", \.apiKey, .text("key"), for: [.firebase],
+            "With the key of an app the origin's real-time stream is listened to; looks are then only a safety net."),
+        SourceField(
+            optional: "appId", \.appID, .text("id"), for: [.firebase], form: "id; needed with apiKey at Google",
+            "The app the key belongs to."),
+        SourceField(
+            optional: "realtimeUrl", \.realtimeURL, .baseURL, for: [.firebase],
+            form: "http or https URL; may be left out: Google's, with url set that one", "Where the stream is."),
+        SourceField(
+            optional: "installationsUrl", \.installationsURL, .baseURL, for: [.firebase],
+            form: "http or https URL; may be left out: Google's, with url set none",
+            "Where the stream's installation is registered."),
+    ]
+
+    private static let fence = [
+        SourceField(
+            optional: "fenceUrl", \.fenceURL, .sourceURL, for: fed,
+            "A URL that answers as the origin's clients are answered; versions are announced when they show there."),
+        SourceField(
+            "fenceProof", \.fenceProof, .choice, for: fed, form: "etag (default), pointer, fetch or content",
+            "What shows the version: the ETag, the number at fencePointer, a client's fetch, the same content."),
+        SourceField(
+            optional: "fencePointer", \.fencePointer, .pointer, for: fed, "Where fenceProof pointer finds the version."),
+        SourceField(
+            "fenceWait", \.fenceWait, .duration(.zero...(.seconds(300))), for: fed,
+            form: "duration; may be left out: 2s",
+            "How long to wait for that; then the version is announced with \"fence\":\"timeout\"."),
+    ]
+
+    private static let triggers = [
+        SourceField(
+            list: "triggerTokenFiles", \.triggerTokenFiles, for: fed, form: "list of files",
+            "Tokens that may post to the project's triggers to make this scope look now, and nothing else."),
+        SourceField(
+            list: "triggerSecretFiles", \.triggerSecretFiles, for: fed, form: "list of files",
+            "Secrets (whsec_… or whpk_…) of senders that sign such posts by Standard Webhooks."),
+    ]
+}

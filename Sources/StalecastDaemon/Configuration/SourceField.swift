@@ -1,0 +1,131 @@
+import StalecastOutbound
+import StalecastSources
+import StalecastWire
+
+/// One key of an entry of `sources.scopes`: which kinds have it, how it is read, and the words for it.
+struct SourceField: Sendable {
+    let name: String
+    let kinds: Set<SourceKind>
+    let form: String
+    let meaning: String
+    let read: Reader
+
+    /// How the value of a key is read.
+    enum Reader: Sendable {
+        case scalar(@Sendable (String, inout Configuration.Feed) throws(InvalidValue) -> Void)
+        case list(@Sendable ([String], inout Configuration.Feed) -> Void)
+        /// A mapping of names and values.
+        case headers
+    }
+
+    /// Kinds that are asked over HTTP.
+    static let remote: Set<SourceKind> = [.http, .firebase]
+    /// Kinds that bring versions from outside.
+    static let fed: Set<SourceKind> = [.file, .http, .firebase]
+    /// Kinds whose documents may have any shape.
+    static let documents: Set<SourceKind> = [.file, .http]
+
+    var entry: EntryField { EntryField(name: name, form: form, meaning: meaning) }
+
+    /// A row whose value is one scalar.
+    ///
+    /// - Parameter form: nil takes the kind's.
+    init<Value>(
+        _ name: String, _ key: any WritableKeyPath<Configuration.Feed, Value> & Sendable, _ kind: OptionKind<Value>,
+        for kinds: Set<SourceKind>, form: String? = nil, _ meaning: String
+    ) {
+        self.name = name
+        self.kinds = kinds
+        self.form = form ?? kind.form
+        self.meaning = meaning
+        read = .scalar { text, feed throws(InvalidValue) in feed[keyPath: key] = try kind.parse(text) }
+    }
+
+    /// A row whose value may be left out.
+    init<Value>(
+        optional name: String, _ key: any WritableKeyPath<Configuration.Feed, Value?> & Sendable,
+        _ kind: OptionKind<Value>, for kinds: Set<SourceKind>, form: String? = nil, _ meaning: String
+    ) {
+        self.name = name
+        self.kinds = kinds
+        self.form = form ?? kind.form
+        self.meaning = meaning
+        read = .scalar { text, feed throws(InvalidValue) in feed[keyPath: key] = try kind.parse(text) }
+    }
+
+    /// A row whose value is a list of texts.
+    init(
+        list name: String, _ key: any WritableKeyPath<Configuration.Feed, [String]> & Sendable,
+        for kinds: Set<SourceKind>, form: String, _ meaning: String
+    ) {
+        self.name = name
+        self.kinds = kinds
+        self.form = form
+        self.meaning = meaning
+        read = .list { texts, feed in feed[keyPath: key] = texts }
+    }
+
+    /// The row of `headers`.
+    init(headers name: String, for kinds: Set<SourceKind>, _ meaning: String) {
+        self.name = name
+        self.kinds = kinds
+        form = "mapping of names and values"
+        self.meaning = meaning
+        read = .headers
+    }
+}
+
+extension OptionKind<String> {
+    /// A path or another text that must not be empty.
+    static func text(_ form: String) -> OptionKind {
+        OptionKind(form: form) { text throws(InvalidValue) in
+            if text.isEmpty { throw InvalidValue("it is empty; give it a value or remove the key") }
+            if text.utf8.contains(0) { throw InvalidValue("a NUL character is not allowed") }
+            return text
+        } spell: {
+            $0
+        }
+    }
+
+    static let sourceURL = OptionKind(form: "http or https URL") { text throws(InvalidValue) in
+        do { return try OutboundURL(text).text } catch { throw InvalidValue("the URL \(error)") }
+    } spell: {
+        $0
+    }
+
+    /// Scheme, host, port and perhaps a path, to which more is appended.
+    static let baseURL = OptionKind(form: "http or https URL") { text throws(InvalidValue) in
+        _ = try sourceURL.parse(text)
+        if text.contains("?") { throw InvalidValue("\"\(text)\" has a query; give only the beginning of the URL") }
+        return text.hasSuffix("/") ? String(text.dropLast()) : text
+    } spell: {
+        $0
+    }
+
+    /// An id or number that becomes part of a path.
+    static let originProject = OptionKind(form: "id or number") { text throws(InvalidValue) in
+        let isLegal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_.:".utf8.contains($0) }
+        guard isLegal, (1...128).contains(text.utf8.count) else {
+            throw InvalidValue("\"\(text)\" is no project id or number")
+        }
+        return text
+    } spell: {
+        $0
+    }
+}
+
+extension OptionKind<JSONPointer> {
+    static let pointer = OptionKind(form: "JSON pointer, such as /data/version") { text throws(InvalidValue) in
+        do { return try JSONPointer(text) } catch { throw InvalidValue("\(error)") }
+    } spell: {
+        "\($0)"
+    }
+}
+
+extension OptionKind<Namespace> {
+    static let namespace = OptionKind(form: "namespace") { text throws(InvalidValue) in
+        do { return try Namespace(text) } catch { throw InvalidValue("\(error)") }
+    } spell: {
+        "\($0)"
+    }
+}

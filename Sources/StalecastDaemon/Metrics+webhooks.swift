@@ -1,0 +1,104 @@
+import StalecastOutbound
+import StalecastWebhooks
+
+extension MetricsText {
+    /// What deliveries to webhooks, and the engine that sends them, have done.
+    mutating func webhooks(_ webhooks: WebhookParts) async {
+        let tally = await webhooks.delivery.tally()
+        outcomes(tally)
+        times(tally)
+        backlog(tally)
+        acknowledgements(webhooks.delivery)
+        engine(webhooks.engine.figures, tally)
+    }
+
+    private mutating func outcomes(_ tally: DeliveryTally) {
+        family(
+            "stalecast_webhook_attempts_total", .counter, "Attempts by class of outcome.",
+            labelled("class", tally.attempts))
+        family(
+            "stalecast_webhook_deliveries_total", .counter, "Attempts that delivered, and that did not.",
+            [([("result", "delivered")], Double(tally.delivered)), ([("result", "failed")], Double(tally.failed))])
+        single(
+            "stalecast_webhook_coalesced_total", .counter, "Versions folded into a newer one.", Double(tally.coalesced))
+        single(
+            "stalecast_webhook_dead_letters_total", .counter, "Messages that were given up.", Double(tally.deadLetters))
+    }
+
+    private mutating func times(_ tally: DeliveryTally) {
+        histogram(
+            "stalecast_webhook_publish_to_delivered_seconds",
+            "From a version's commit to the 2xx, of webhooks that had answered the time before.",
+            bounds: DeliveryHistogram.bounds, counts: tally.latencyOfHealthy.counts, sum: tally.latencyOfHealthy.sum)
+        histogram(
+            "stalecast_webhook_publish_to_delivered_all_seconds",
+            "From a version's commit to the 2xx, of all webhooks.",
+            bounds: DeliveryHistogram.bounds, counts: tally.latency.counts, sum: tally.latency.sum)
+        let phases = tally.phases
+        let parts = [
+            ("queue", phases.queue), ("dns", phases.dns), ("connect", phases.connect), ("tls", phases.tls),
+            ("server", phases.server),
+        ]
+        family(
+            "stalecast_webhook_attempt_phase_seconds_total", .counter, "Time that attempts spent in each phase.",
+            parts.map { ([("phase", $0.0)], Double($0.1) / 1e6) })
+    }
+
+    private mutating func backlog(_ tally: DeliveryTally) {
+        family("stalecast_webhooks", .gauge, "Webhooks by state.", labelled("state", tally.targets))
+        family(
+            "stalecast_webhook_in_flight", .gauge, "Attempts under way, by the kind of place they take.",
+            labelled("lane", tally.underWay))
+        single("stalecast_webhook_ready", .gauge, "Webhooks that wait for a place.", Double(tally.waiting))
+        single("stalecast_webhook_failing", .gauge, "Webhooks whose last attempt failed.", Double(tally.failing))
+        single(
+            "stalecast_webhook_longest_lag_versions", .gauge, "The most versions one webhook is behind.",
+            Double(tally.longestLag))
+        single(
+            "stalecast_webhook_oldest_pending_seconds", .gauge, "Age of the oldest version that is owed.",
+            tally.oldestPending)
+    }
+
+    private mutating func acknowledgements(_ delivery: WebhookDelivery) {
+        single(
+            "stalecast_webhook_database_writable", .gauge, "0 while acknowledgements are kept in memory only.",
+            delivery.failure == nil ? 1 : 0)
+        single(
+            "stalecast_webhook_flushes_total", .counter, "Transactions of the delivery database.",
+            Double(delivery.flushes.count))
+        single(
+            "stalecast_webhook_longest_flush_seconds", .gauge, "The longest of them so far.", delivery.flushes.longest)
+        single(
+            "stalecast_webhook_unlogged_attempts_total", .counter, "Attempts not listed for want of room.",
+            Double(delivery.droppedAttempts))
+    }
+
+    private mutating func engine(_ figures: OutboundFigures, _ tally: DeliveryTally) {
+        family(
+            "stalecast_webhook_connections_total", .counter, "Connections that requests went over.",
+            [
+                ([("kind", "new")], Double(figures.newConnections)),
+                ([("kind", "reused")], Double(figures.reusedConnections)),
+            ])
+        family(
+            "stalecast_webhook_handshakes_total", .counter, "TLS handshakes.",
+            [
+                ([("kind", "full")], Double(figures.handshakes - min(figures.handshakes, figures.resumedHandshakes))),
+                ([("kind", "resumed")], Double(figures.resumedHandshakes)),
+            ])
+        single("stalecast_webhook_open_connections", .gauge, "Connections held now.", Double(figures.connections))
+        single(
+            "stalecast_webhook_blocked_total", .counter, "Connections the address guard refused.",
+            Double(figures.blocked))
+        single(
+            "stalecast_webhook_loop_cpu_seconds_total", .counter, "CPU time of the sending thread.",
+            Double(figures.cpu) / 1e9)
+        single(
+            "stalecast_webhook_loop_longest_turn_seconds", .gauge, "The longest turn of the sending thread so far.",
+            Double(figures.longestTurn) / 1e9)
+    }
+
+    private func labelled(_ label: String, _ counts: [String: Int]) -> [(labels: [(String, String)], value: Double)] {
+        counts.sorted { $0.key < $1.key }.map { ([(label, $0.key)], Double($0.value)) }
+    }
+}

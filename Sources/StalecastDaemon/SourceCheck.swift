@@ -1,0 +1,120 @@
+package import Logging
+import StalecastOutbound
+import StalecastSources
+import StalecastTemplate
+package import StalecastWire
+
+/// Tries the configured sources once, each by itself, without a daemon and without a store: what an operator wants to
+/// know before the daemon is started.
+package struct SourceCheck: Sendable {
+    private let feeds: [Configuration.Feed]
+    private let factory: SourceFactory
+
+    /// What became of one source.
+    package struct Finding: Sendable {
+        package let scope: Scope
+        package let kind: String
+        package let place: String
+        /// False: the daemon would have nothing to serve from it.
+        package let isUsable: Bool
+        /// Whole sentences without a full stop; the first says how it went.
+        package let sentences: [String]
+        /// The same for scripts.
+        package let json: JSONValue
+    }
+
+    /// - Throws: ``StartError`` when there is nothing to try things with.
+    package init(_ configuration: Configuration, logger: Logger) throws(StartError) {
+        feeds = configuration.sources.scopes.filter(\.isFed)
+        factory = try SourceFactory(configuration, logger: logger)
+    }
+
+    /// Scopes that are fed.
+    package var scopes: [Scope] { feeds.map(\.scope) }
+
+    /// All at a time, in the order configured. Takes as long as the slowest.
+    package func run() async -> [Finding] {
+        let findings = await withTaskGroup(of: (Int, Finding).self) { group in
+            for (index, feed) in feeds.enumerated() { group.addTask { (index, await self.finding(feed)) } }
+            var findings: [Int: Finding] = [:]
+            for await (index, finding) in group { findings[index] = finding }
+            return findings
+        }
+        await factory.engine?.shutdown(grace: .zero)
+        return feeds.indices.compactMap { findings[$0] }
+    }
+
+    private func finding(_ feed: Configuration.Feed) async -> Finding {
+        let made: SourceFactory.Made
+        do { made = try factory.make(feed) } catch {
+            return Self.finding(feed, place: feed.path ?? feed.url ?? "", problem: ("misconfigured", error.description))
+        }
+        let began = ContinuousClock.now
+        let look = await made.source.look()
+        let took = ContinuousClock.now - began
+        switch look {
+        case .unchanged:
+            // The first look of a source says this only when there is nothing to see.
+            return Self.finding(
+                feed, place: made.source.place, problem: ("nothing", "the origin answers, and has no version yet"))
+        case .failed(let problem):
+            return Self.finding(
+                feed, place: made.source.place, problem: (problem.reason.rawValue, problem.description))
+        case .seen(let sight): return await finding(made, sight, took)
+        }
+    }
+
+    private static func finding(
+        _ feed: Configuration.Feed, place: String, problem: (reason: String, sentence: String)
+    ) -> Finding {
+        Finding(
+            scope: feed.scope, kind: feed.kind.rawValue, place: place, isUsable: false, sentences: [problem.sentence],
+            json: [
+                "scope": .string(feed.scope.description), "kind": .string(feed.kind.rawValue), "place": .string(place),
+                "ok": false, "error": ["reason": .string(problem.reason), "message": .string(problem.sentence)],
+            ])
+    }
+
+    private func finding(_ made: SourceFactory.Made, _ sight: OriginSight, _ took: Duration) async -> Finding {
+        let template = sight.content.template
+        let version = made.feed.hasOriginNumbers ? sight.content.version : nil
+        var object: JSONObject = [
+            "scope": .string(made.feed.scope.description), "kind": .string(made.feed.kind.rawValue),
+            "place": .string(made.source.place), "ok": true, "seconds": .double(took / .seconds(1)),
+            "parameters": .int(template.allParameters.count), "conditions": .int(template.conditions.count),
+        ]
+        object["versionNumber"] = version.map { .string(String($0)) }
+        object["etag"] = sight.etag.map(JSONValue.string)
+        var sentences = [
+            "a template with \(template.allParameters.count) parameters and \(template.conditions.count) conditions, "
+                + "read in \(Int((took / .milliseconds(1)).rounded())) ms"
+        ]
+        sentences.append(
+            version.map { "version \($0) by the origin's count" }
+                ?? "the origin's versions have no numbers that are used; they are counted here")
+        if let fence = made.fence {
+            let (sentence, json) = await Self.check(fence, sight)
+            sentences.append(sentence)
+            object["fence"] = json
+        }
+        if made.feed.kind != .file, sight.etag == nil, made.feed.kind == .http {
+            sentences.append("the origin sends no ETag: every look reads the whole document")
+        }
+        return Finding(
+            scope: made.feed.scope, kind: made.feed.kind.rawValue, place: made.source.place, isUsable: true,
+            sentences: sentences, json: .object(object))
+    }
+
+    private static func check(_ fence: Fence, _ sight: OriginSight) async -> (String, JSONValue) {
+        let goal = FenceGoal(version: sight.content.version, etag: sight.etag, content: sight.content)
+        switch await fence.wait(for: goal) {
+        case .passed(let wait):
+            return (
+                "the fence sees it after \(Int((wait / .milliseconds(1)).rounded())) ms",
+                ["passed": true, "seconds": .double(wait / .seconds(1))]
+            )
+        case .timeout(let problem):
+            return ("the fence does not see it in time: \(problem)", ["passed": false, "message": .string(problem)])
+        }
+    }
+}

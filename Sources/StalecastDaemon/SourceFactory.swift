@@ -1,0 +1,161 @@
+import Foundation
+package import Logging
+package import StalecastOutbound
+package import StalecastSources
+import StalecastTemplate
+import StalecastWire
+
+/// Makes sources and fences of what the configuration says about them.
+package struct SourceFactory: Sendable {
+    /// A scope's source with its fence.
+    package struct Made: Sendable {
+        package let feed: Configuration.Feed
+        package let source: any TemplateSource
+        package let fence: Fence?
+        package let schedule: LookSchedule
+    }
+
+    /// nil while no source needs it.
+    package let engine: OutboundEngine?
+    private let policy: AddressPolicy
+    private let watch: FileWatch?
+
+    /// Starts a thread when a source is asked over HTTP.
+    ///
+    /// - Throws: ``StartError``.
+    package init(_ configuration: Configuration, logger: Logger) throws(StartError) {
+        let feeds = configuration.sources.scopes
+        policy = AddressPolicy(
+            profile: configuration.sources.addressProfile == .internal ? .internal : .public,
+            allow: configuration.sources.allowedAddresses)
+        watch = feeds.contains { $0.kind == .file } ? FileWatch() : nil
+        guard feeds.contains(where: { $0.needsEngine }) else {
+            engine = nil
+            return
+        }
+        do {
+            engine = try OutboundEngine(OutboundConfiguration(maxInFlight: 256, threadName: "sources"), logger: logger)
+        } catch {
+            throw StartError("sources: \(error)")
+        }
+    }
+
+    /// - Throws: ``StartError`` that names the scope and what is wrong with its entry.
+    package func make(_ feed: Configuration.Feed) throws(StartError) -> Made {
+        do {
+            return Made(
+                feed: feed, source: try source(feed), fence: try fence(feed),
+                schedule: LookSchedule(interval: feed.effectiveInterval))
+        } catch {
+            throw StartError("source of \(feed.scope): \(error)")
+        }
+    }
+
+    private func source(_ feed: Configuration.Feed) throws -> any TemplateSource {
+        let kind = TemplateKind(namespace: feed.scope.namespace)
+        switch feed.kind {
+        case .store: throw StartError("kind store is no source")
+        case .file:
+            return FileSource(
+                path: feed.path ?? "", reading: feed.reading, kind: kind, watch: watch, maxBytes: feed.maxBytes)
+        case .http:
+            return HTTPSource(
+                url: try OutboundURL(feed.url ?? ""), access: try access(feed), reading: feed.reading, kind: kind)
+        case .firebase: return try firebase(feed)
+        }
+    }
+
+    private func firebase(_ feed: Configuration.Feed) throws -> FirebaseSource {
+        let project = feed.originProject ?? feed.scope.project.description
+        let namespace = feed.originNamespace ?? feed.scope.namespace
+        return try FirebaseSource(
+            base: feed.url ?? FirebaseSource.defaultBase, project: project, namespace: namespace,
+            access: try access(feed), stream: try stream(feed, project, namespace))
+    }
+
+    /// Nobody but the origin's REST API gets credentials.
+    private func stream(
+        _ feed: Configuration.Feed, _ project: String, _ namespace: Namespace
+    ) throws -> (settings: InvalidationStreamSettings, access: OriginAccess)? {
+        guard let key = feed.apiKey else { return nil }
+        let access = try plainAccess(feed)
+        let appID = feed.appID ?? "1:0:web:0"
+        var settings = try InvalidationStreamSettings(
+            base: feed.realtimeURL ?? feed.url ?? InvalidationStreamSettings.defaultBase, project: project,
+            namespace: namespace, apiKey: key, appID: appID)
+        settings.installation = try installation(feed, forGoogle: feed.url == nil && feed.realtimeURL == nil)
+        return (settings, access)
+    }
+
+    /// - Parameter forGoogle: whether it is shown to Google, which serves nobody without.
+    private func installation(_ feed: Configuration.Feed, forGoogle: Bool) throws -> FirebaseInstallation? {
+        guard let base = feed.installationsURL ?? (forGoogle ? FirebaseInstallation.defaultBase : nil),
+            let key = feed.apiKey
+        else { return nil }
+        return try FirebaseInstallation(
+            base: base, project: feed.originProject ?? feed.scope.project.description, apiKey: key,
+            appID: feed.appID ?? "1:0:web:0", access: try plainAccess(feed))
+    }
+
+    private func fence(_ feed: Configuration.Feed) throws -> Fence? {
+        guard let url = feed.fenceURL else { return nil }
+        let proof: FenceSettings.Proof =
+            switch feed.fenceProof {
+            case .etag: .etag
+            case .pointer: .pointer(feed.fencePointer ?? .whole)
+            case .content: .content(feed.reading)
+            case .fetch: .fetch(apiKey: feed.apiKey ?? "", appID: feed.appID ?? "1:0:web:0")
+            }
+        var settings = FenceSettings(url: try OutboundURL(url), proof: proof)
+        settings.wait = feed.fenceWait
+        if feed.fenceProof == .fetch {
+            settings.installation = try installation(feed, forGoogle: settings.url.host.hasSuffix(".googleapis.com"))
+        }
+        return Fence(
+            settings, access: try plainAccess(feed), kind: TemplateKind(namespace: feed.scope.namespace))
+    }
+
+    // MARK: Access
+
+    /// As clients have it: without credentials.
+    private func plainAccess(_ feed: Configuration.Feed) throws -> OriginAccess {
+        guard let engine else { throw StartError("no engine was started for it") }
+        return OriginAccess(
+            engine: engine, policy: policy, tls: feed.tls, timeout: feed.timeout, maxBodyBytes: feed.maxBytes)
+    }
+
+    private func access(_ feed: Configuration.Feed) throws -> OriginAccess {
+        var access = try plainAccess(feed)
+        access.headers = feed.headers
+        if let file = feed.tokenFile {
+            access.credential = .file(BearerFile(path: file))
+        } else if let file = feed.serviceAccountFile {
+            let tokens = AccessTokens(
+                account: try ServiceAccount(contentsOf: file), scope: FirebaseSource.oauthScope,
+                tokenURL: try feed.tokenURL.map { try OutboundURL($0) }, engine: access.engine, policy: policy)
+            access.credential = .account(token: { try await tokens.token() }, refused: { tokens.invalidate() })
+        }
+        return access
+    }
+}
+
+extension Configuration.Feed {
+    fileprivate var needsEngine: Bool { kind == .http || kind == .firebase || fenceURL != nil }
+
+    fileprivate var reading: ContentReading {
+        var reading = ContentReading()
+        reading.format = format
+        reading.shape = shape
+        reading.content = contentPointer
+        reading.version = versionPointer
+        return reading
+    }
+
+    fileprivate var tls: OutboundTLS? {
+        guard caFile != nil || certificateFile != nil else { return nil }
+        return OutboundTLS(caFile: caFile, certificateFile: certificateFile, keyFile: keyFile)
+    }
+
+    /// Whether the origin's own numbers are used here.
+    var hasOriginNumbers: Bool { versionPointer != nil || kind == .firebase && versions == .origin }
+}

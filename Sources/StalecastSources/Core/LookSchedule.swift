@@ -1,0 +1,42 @@
+/// When a source is looked at again.
+package struct LookSchedule: Sendable, Hashable {
+    /// Between two looks while all is well. Default 30 s.
+    package var interval: Duration
+    /// Of the interval, added or taken away at random so that many scopes do not look in step. Default 0.1.
+    package var jitter: Double
+    /// The longest pause between two looks that fail. Default 5 min; never shorter than the interval.
+    package var longestPause: Duration
+
+    /// Two looks are at least this far apart, whatever triggers them.
+    static let shortestPause = Duration.milliseconds(20)
+    /// No origin can ask to be left alone for longer.
+    static let longestRetryAfter = Duration.seconds(3600)
+    /// How often a version that was promised is looked for soon, before the interval takes over: 10 s in all.
+    static let promisedLooks = 8
+
+    package init(interval: Duration = .seconds(30), jitter: Double = 0.1, longestPause: Duration = .seconds(300)) {
+        self.interval = interval
+        self.jitter = jitter
+        self.longestPause = max(longestPause, interval)
+    }
+
+    /// - Parameters:
+    ///   - hears: changes are heard of otherwise, and looks are only a safety net: they are ten times as seldom.
+    ///   - random: 0 to 1.
+    package func pause(hears: Bool, random: Double) -> Duration {
+        interval * (hears ? 10 : 1) * (1 - jitter + 2 * jitter * random)
+    }
+
+    /// After so many failed looks in a row: the interval, but at least half a second, doubled each time, of that half
+    /// to the whole.
+    package func pause(failures: Int, retryAfter: Duration?, random: Double) -> Duration {
+        let base = max(interval, .milliseconds(500))
+        let whole = min(base * (1 << min(max(failures - 1, 0), 20)), max(longestPause, base))
+        return max(whole * (0.5 + 0.5 * random), min(retryAfter ?? .zero, Self.longestRetryAfter))
+    }
+
+    /// Before a promised version is looked for once more: 50 ms, doubled up to 2.5 s; nil when that is given up.
+    package func pause(promisedLooks looks: Int) -> Duration? {
+        looks < Self.promisedLooks ? min(.milliseconds(50 << looks), .milliseconds(2500)) : nil
+    }
+}

@@ -1,0 +1,64 @@
+package import StalecastWire
+
+/// How a scope's source is doing, for `/status`, `/metrics`, `/readyz` and the CLI.
+package struct SourceStatus: Sendable, Hashable {
+    package let scope: Scope
+    package let kind: SourceKind
+    package let place: String
+    /// Since when it is watched; monotonic, like the ages made of it.
+    package let began: ContinuousClock.Instant
+
+    /// When the last look ended, whatever it saw; nil before the first.
+    package var lastLook: Timestamp?
+    package var lastLookAt: ContinuousClock.Instant?
+    /// When a look last showed what the origin has.
+    package var lastSuccess: Timestamp?
+    package var lastSuccessAt: ContinuousClock.Instant?
+    /// When a version was adopted last, and which, as this run of the daemon saw it.
+    package var lastChange: Timestamp?
+    package var version: VersionNumber?
+    /// The newest number of the origin's own that was seen; nil where it has none.
+    package var originVersion: VersionNumber?
+
+    /// What is wrong; nil while all is well.
+    package var problem: OriginProblem?
+    package var problemSince: Timestamp?
+    /// Failed looks since the last good one.
+    package var failures = 0
+    /// When the next look is due, unless something triggers it before.
+    package var nextLookAt: ContinuousClock.Instant?
+    package var isLooking = false
+    /// How changes are heard of besides looking; nil where they are not.
+    package var listening: SourceListening?
+
+    package var counts = SourceCounts()
+
+    package init(scope: Scope, kind: SourceKind, place: String, began: ContinuousClock.Instant = .now) {
+        self.scope = scope
+        self.kind = kind
+        self.place = place
+        self.began = began
+    }
+
+    /// How old our knowledge of the origin is; since the start while no look succeeded.
+    package func age(at now: ContinuousClock.Instant) -> Duration { now - (lastSuccessAt ?? began) }
+}
+
+/// What happened at a source since the start.
+package struct SourceCounts: Sendable, Hashable {
+    package var looks = 0
+    /// Looks that gave nothing, by reason.
+    package var failed: [OriginProblem.Reason: Int] = [:]
+    package var adopted = 0
+    /// Requests to look now.
+    package var triggers = 0
+    /// Versions announced although the fence never saw them.
+    package var fenceTimeouts = 0
+    /// Versions that had to wait at the fence, and for how long together.
+    package var fenced = 0
+    package var fenceWait = Duration.zero
+    /// Different problems met: a broken document counts once, however often it is looked at.
+    package var problems = 0
+
+    package init() {}
+}

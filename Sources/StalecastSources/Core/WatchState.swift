@@ -1,0 +1,141 @@
+import StalecastWire
+
+/// How one look ended, adopting included.
+enum LookOutcome: Sendable, Hashable {
+    case unchanged
+    /// What was seen is current here already; with the origin's number of it.
+    case current(VersionNumber?)
+    case adopted(VersionNumber, origin: VersionNumber?, FenceVerdict?)
+    case failed(OriginProblem)
+    /// The daemon is ending.
+    case interrupted
+}
+
+/// What a watcher knows: what happened, and when it has to look next.
+struct WatchState: Sendable {
+    private(set) var status: SourceStatus
+    /// Somebody asked for a look that has not begun.
+    private var isTriggered = false
+    /// As the origin asked; triggers wait for it too.
+    private var notBefore: ContinuousClock.Instant?
+    /// A version that was promised and not seen so far.
+    private var promised: VersionNumber?
+    private var promisedLooks = 0
+
+    init(_ status: SourceStatus) { self.status = status }
+
+    /// When to look next; in the past when it is time.
+    var nextLook: ContinuousClock.Instant {
+        guard let due = status.nextLookAt, let last = status.lastLookAt else { return .now }
+        guard isTriggered else { return due }
+        return max(last + LookSchedule.shortestPause, notBefore ?? last)
+    }
+
+    mutating func triggered(expecting version: VersionNumber?) {
+        isTriggered = true
+        status.counts.triggers += 1
+        if let version, version > status.originVersion ?? 0, version > promised ?? 0 {
+            promised = version
+            promisedLooks = 0
+        }
+    }
+
+    mutating func began() {
+        isTriggered = false
+        status.isLooking = true
+        status.counts.looks += 1
+    }
+
+    /// - Returns: what is worth telling.
+    mutating func ended(_ outcome: LookOutcome, _ schedule: LookSchedule, hears: Bool, random: Double) -> [SourceReport]
+    {
+        let now = ContinuousClock.now
+        status.isLooking = false
+        status.lastLook = .now()
+        status.lastLookAt = now
+        notBefore = nil
+        switch outcome {
+        case .interrupted: return []
+        case .failed(let problem): return failed(problem, schedule, now, random)
+        case .unchanged: break
+        case .current(let origin): status.originVersion = origin ?? status.originVersion
+        case .adopted(let version, let origin, let verdict):
+            status.originVersion = origin ?? status.originVersion
+            adopted(version, verdict)
+        }
+        var reports = succeeded(schedule, now, hears, random)
+        if case .adopted(let version, _, let verdict) = outcome {
+            reports.append(.adopted(version, hasFenceTimedOut: verdict.isTimeout))
+        }
+        return reports
+    }
+
+    private mutating func adopted(_ version: VersionNumber, _ verdict: FenceVerdict?) {
+        status.version = version
+        status.lastChange = status.lastLook
+        status.counts.adopted += 1
+        switch verdict {
+        case nil: break
+        case .timeout: status.counts.fenceTimeouts += 1
+        case .passed(let wait):
+            status.counts.fenced += 1
+            status.counts.fenceWait += wait
+        }
+    }
+
+    private mutating func succeeded(
+        _ schedule: LookSchedule, _ now: ContinuousClock.Instant, _ hears: Bool, _ random: Double
+    ) -> [SourceReport] {
+        status.lastSuccess = status.lastLook
+        status.lastSuccessAt = now
+        let failures = status.failures
+        status.failures = 0
+        status.problem = nil
+        status.problemSince = nil
+        status.nextLookAt = now + (pauseForPromise(schedule) ?? schedule.pause(hears: hears, random: random))
+        return failures > 0 ? [.recovered(failures: failures)] : []
+    }
+
+    /// nil when nothing is promised, or it is given up.
+    private mutating func pauseForPromise(_ schedule: LookSchedule) -> Duration? {
+        guard let version = promised else { return nil }
+        if version > status.originVersion ?? 0, let pause = schedule.pause(promisedLooks: promisedLooks) {
+            promisedLooks += 1
+            return min(pause, schedule.interval)
+        }
+        promised = nil
+        promisedLooks = 0
+        return nil
+    }
+
+    private mutating func failed(
+        _ problem: OriginProblem, _ schedule: LookSchedule, _ now: ContinuousClock.Instant, _ random: Double
+    ) -> [SourceReport] {
+        let isOther = status.problem.map { !$0.isSame(as: problem) } ?? true
+        status.problem = problem
+        if isOther { status.problemSince = status.lastLook }
+        status.failures += 1
+        status.counts.failed[problem.reason, default: 0] += 1
+        if isOther { status.counts.problems += 1 }
+        notBefore = problem.retryAfter.map { now + min($0, LookSchedule.longestRetryAfter) }
+        status.nextLookAt =
+            now
+            + schedule.pause(
+                failures: problem.isContent ? 1 : status.failures, retryAfter: problem.retryAfter, random: random)
+        return isOther ? [.problem(problem)] : []
+    }
+}
+
+extension Optional<FenceVerdict> {
+    fileprivate var isTimeout: Bool { if case .timeout = self { true } else { false } }
+}
+
+extension OriginProblem {
+    /// The origin answers, and what it has cannot be used: looking less often would only find the repair later.
+    fileprivate var isContent: Bool { reason == .invalidContent || reason == .older || reason == .sameVersion }
+
+    /// Whether a log has said so already. How long to wait differs from answer to answer.
+    fileprivate func isSame(as other: OriginProblem) -> Bool {
+        reason == other.reason && description == other.description
+    }
+}

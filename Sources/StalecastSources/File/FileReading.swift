@@ -1,0 +1,150 @@
+import Dispatch
+import Glibc
+import StalecastTemplate
+import StalecastWire
+
+/// Finds and reads the file, or the files of the directory, at a path.
+struct FileReading: Sendable {
+    let path: String
+    let reading: ContentReading
+    let kind: TemplateKind
+    /// Of all files together.
+    let maxBytes: Int
+
+    private static let extensions = ["json", "yaml", "yml"]
+
+    /// What is there now.
+    struct Inventory: Sendable, Hashable {
+        /// By name; one for a path that is a file.
+        let stamps: [FileStamp]
+        let isDirectory: Bool
+
+        /// When any of it changed last, in nanoseconds since 1970.
+        var changed: Int64 { stamps.map(\.changed).max() ?? 0 }
+    }
+
+    /// Nanoseconds since 1970, by the clock that file systems use.
+    static func wallClock() -> Int64 {
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+    }
+
+    /// Where to watch, whatever is there.
+    func places() -> WatchedPlaces {
+        let walk = PathWalk(path)
+        guard let target = walk.target, Self.isDirectory(target) else { return walk.places }
+        var places = walk.places
+        places[target] = .all
+        for name in Self.names(in: target) ?? [] {
+            for (directory, names) in PathWalk("\(target)/\(name)").places where directory != target {
+                places[directory] = Self.union(places[directory], names)
+            }
+        }
+        return places
+    }
+
+    /// - Throws: ``OriginProblem`` when nothing is there.
+    func inventory() throws(OriginProblem) -> Inventory {
+        guard Self.isDirectory(path) else {
+            return Inventory(stamps: [try FileStamp(of: path, name: path)], isDirectory: false)
+        }
+        guard let names = Self.names(in: path) else {
+            throw OriginProblem(.unreadable, "\(path) cannot be listed: \(String(cString: strerror(errno)))")
+        }
+        guard !names.isEmpty else {
+            throw OriginProblem(.notFound, "\(path) holds no file that ends with .json, .yaml or .yml")
+        }
+        var stamps: [FileStamp] = []
+        for name in names { stamps.append(try FileStamp(of: "\(path)/\(name)", name: name)) }
+        return Inventory(stamps: stamps, isDirectory: true)
+    }
+
+    /// - Throws: ``OriginProblem``.
+    func read(_ inventory: Inventory) throws(OriginProblem) -> OriginContent {
+        guard inventory.stamps.reduce(0, { $0 + $1.bytes }) <= maxBytes else {
+            throw OriginProblem(.tooLarge, "\(path) has more than \(maxBytes) bytes; raise the source's maxBytes")
+        }
+        guard inventory.isDirectory else {
+            return try reading.read(try bytes(of: path), contentType: Self.type(of: path), kind: kind)
+        }
+        var merge = TemplateMerge()
+        for stamp in inventory.stamps {
+            do throws(OriginProblem) {
+                let body = try bytes(of: "\(path)/\(stamp.name)")
+                let document = try reading.document(body, Self.type(of: stamp.name))
+                try merge.add(try reading.part(of: document), from: stamp.name)
+            } catch {
+                throw OriginProblem(error.reason, "\(stamp.name): \(error.description)")
+            }
+        }
+        return OriginContent(template: try reading.template(merge.document, kind), version: nil)
+    }
+
+    // MARK: Files
+
+    private func bytes(of path: String) throws(OriginProblem) -> [UInt8] {
+        // What opens slowly, as a pipe does, is no regular file.
+        let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard file >= 0 else {
+            throw OriginProblem(
+                errno == ENOENT ? .notFound : .unreadable, "\(path) cannot be read: \(String(cString: strerror(errno)))"
+            )
+        }
+        defer { close(file) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 256 * 1024)
+        while true {
+            let count = Glibc.read(file, &buffer, buffer.count)
+            if count < 0 && errno == EINTR { continue }
+            guard count >= 0 else {
+                throw OriginProblem(.unreadable, "\(path) cannot be read: \(String(cString: strerror(errno)))")
+            }
+            if count == 0 { return bytes }
+            bytes += buffer[..<count]
+            guard bytes.count <= maxBytes else {
+                throw OriginProblem(.tooLarge, "\(path) has more than \(maxBytes) bytes; raise the source's maxBytes")
+            }
+        }
+    }
+
+    private static func type(of name: String) -> String? {
+        if name.hasSuffix(".yaml") || name.hasSuffix(".yml") { return "application/yaml" }
+        return name.hasSuffix(".json") ? "application/json" : nil
+    }
+
+    private static func isDirectory(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    }
+
+    /// By its name; hidden files and those of editors are not.
+    private static func isTemplate(_ name: String) -> Bool {
+        extensions.contains { name.hasSuffix(".\($0)") } && !name.hasPrefix(".") && !name.hasPrefix("#")
+    }
+
+    /// Whether a file of this name has a part in the template.
+    func isRead(_ name: String) -> Bool { Self.isTemplate(name) || path.hasSuffix("/\(name)") || path == name }
+
+    /// Sorted. nil when it cannot be listed.
+    private static func names(in directory: String) -> [String]? {
+        guard let listing = opendir(directory) else { return nil }
+        defer { closedir(listing) }
+        var names: [String] = []
+        while let entry = readdir(listing) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if isTemplate(name) { names.append(name) }
+        }
+        return names.sorted()
+    }
+
+    private static func union(_ a: WatchedNames?, _ b: WatchedNames) -> WatchedNames {
+        switch (a, b) {
+        case (nil, _): b
+        case (.these(let some), .these(let others)): .these(some.union(others))
+        default: .all
+        }
+    }
+}

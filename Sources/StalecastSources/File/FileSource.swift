@@ -1,0 +1,153 @@
+import Dispatch
+import Foundation
+package import StalecastTemplate
+package import StalecastWire
+import Synchronization
+
+/// A template in a file, or in the files of a directory, JSON or YAML. Waits until a writer is done, so that half a
+/// file is never published; a file that goes away publishes nothing.
+package final class FileSource: TemplateSource {
+    package let place: String
+    private let files: FileReading
+    private let watch: FileWatch?
+    private let queue = DispatchQueue(label: "stalecast.files")
+    private let state = Mutex(State())
+
+    private struct State {
+        /// What was read last, when it is sure that a change would show in it.
+        var inventory: FileReading.Inventory?
+        var content: OriginContent?
+        /// What was wrong with it.
+        var problem: OriginProblem?
+        var writers = OpenWriters()
+        /// Nil while nobody listens.
+        var listener: Int?
+    }
+
+    /// What is not there or not valid is reported when it stays so for this long: somebody may be in the middle of it.
+    private static let grace = Duration.seconds(1)
+    /// A file that is written to all the time is read all the same after this.
+    private static let longestWrite = Duration.seconds(5)
+    /// Between two tries within one look.
+    private static let pause = Duration.milliseconds(20)
+    /// Times of files count in steps of the kernel's clock tick, 10 ms at most: what changed just before it was read
+    /// may change again and look the same.
+    private static let tick: Int64 = 50_000_000
+
+    /// - Parameters:
+    ///   - watch: nil makes looks the only way to see a change.
+    ///   - maxBytes: of all files together. Default 8 MB.
+    package init(
+        path: String, reading: ContentReading = ContentReading(), kind: TemplateKind, watch: FileWatch?,
+        maxBytes: Int = 8 << 20
+    ) {
+        place = path
+        files = FileReading(path: path, reading: reading, kind: kind, maxBytes: maxBytes)
+        self.watch = watch
+    }
+
+    package var kind: SourceKind { .file }
+
+    package func forget() {
+        state.withLock { state in
+            state.inventory = nil
+            state.content = nil
+        }
+    }
+
+    // MARK: Looking
+
+    package func look() async -> OriginLook {
+        let began = ContinuousClock.now
+        var settling = Settling()
+        while true {
+            let (look, settled) = await tryOnce(settling, waited: .now - began)
+            if let look { return look }
+            settling = settled
+            do { try await Task.sleep(for: Self.pause) } catch { return .unchanged }
+        }
+    }
+
+    /// Files may be slow: not on a thread that others need.
+    private func tryOnce(_ settling: Settling, waited: Duration) async -> (OriginLook?, Settling) {
+        await withCheckedContinuation { continuation in
+            queue.async {
+                var settling = settling
+                let look = self.tryNow(&settling, waited)
+                continuation.resume(returning: (look, settling))
+            }
+        }
+    }
+
+    /// - Returns: nil to try again soon.
+    private func tryNow(_ settling: inout Settling, _ waited: Duration) -> OriginLook? {
+        // Before anything is read, so that what changes meanwhile is heard.
+        let hearsWriters = follow()
+        do throws(OriginProblem) {
+            let inventory = try files.inventory()
+            if state.withLock({ $0.inventory == inventory }) { return repeatLast() }
+            // Who began to write before the inventory is known after this; who began later shows in the next inventory.
+            if hearsWriters { watch?.catchUp() }
+            let hasWriters = hearsWriters ? state.withLock { $0.writers.areOpen } : nil
+            guard settling.isQuiet(inventory, hasWriters: hasWriters) || waited > Self.longestWrite else { return nil }
+            let content = try files.read(inventory)
+            // What came in between must not be mixed into this.
+            guard try files.inventory() == inventory else { return nil }
+            return keep(content, inventory)
+        } catch {
+            return report(error, waited)
+        }
+    }
+
+    private func repeatLast() -> OriginLook {
+        state.withLock { $0.problem = nil }
+        return .unchanged
+    }
+
+    private func keep(_ content: OriginContent, _ inventory: FileReading.Inventory) -> OriginLook {
+        let isOld = FileReading.wallClock() - inventory.changed > Self.tick
+        return state.withLock { state in
+            state.problem = nil
+            state.inventory = isOld ? inventory : nil
+            if state.content == content { return .unchanged }
+            state.content = content
+            return .seen(OriginSight(content: content))
+        }
+    }
+
+    private func report(_ problem: OriginProblem, _ waited: Duration) -> OriginLook? {
+        state.withLock { state in
+            guard state.problem == problem || waited > Self.grace else { return nil }
+            state.problem = problem
+            state.inventory = nil
+            return .failed(problem)
+        }
+    }
+
+    // MARK: Listening
+
+    package func listen(onChange: @escaping @Sendable (VersionNumber?) -> Void) async {
+        guard let watch else { return }
+        let listener = watch.add { self.hear($0, onChange) }
+        state.withLock { $0.listener = listener }
+        onChange(nil)
+        // Until the task is cancelled: that is what throws.
+        while (try? await Task.sleep(for: .seconds(86_400))) != nil {}
+        state.withLock { $0.listener = nil }
+        watch.remove(listener)
+    }
+
+    /// Watches the directories the path leads through now.
+    ///
+    /// - Returns: whether writers are heard.
+    private func follow() -> Bool {
+        guard let watch, let listener = state.withLock(\.listener) else { return false }
+        return watch.set(files.places(), of: listener)
+    }
+
+    private func hear(_ event: FileEvent, _ onChange: @escaping @Sendable (VersionNumber?) -> Void) {
+        let isFirst = state.withLock { $0.writers.hear(event, isRead: files.isRead(event.name)) }
+        guard event.isUnfinished, files.isRead(event.name) else { return onChange(nil) }
+        if isFirst { queue.asyncAfter(deadline: .now() + OpenWriters.patience) { onChange(nil) } }
+    }
+}

@@ -1,0 +1,137 @@
+import CEpoll
+import Dispatch
+import Glibc
+import Synchronization
+
+/// One inotify instance for all sources that are files. Where there is none to be had, or a file system tells nothing,
+/// nobody hears anything, and the looks that go on anyway must do.
+package final class FileWatch: Sendable {
+    private let descriptor: Int32
+    private let queue = DispatchQueue(label: "stalecast.files.events")
+    /// Made, started and ended in one place each; Dispatch does not say that its sources are Sendable.
+    nonisolated(unsafe) private let input: any DispatchSourceRead
+    private let state = Mutex(State())
+
+    private struct State {
+        var nextListener = 0
+        var listeners: [Int: Listener] = [:]
+        var directories: [Int32: String] = [:]
+        var watches: [String: Int32] = [:]
+    }
+
+    private struct Listener {
+        var places: WatchedPlaces = [:]
+        let hear: @Sendable (FileEvent) -> Void
+
+        func concerns(_ event: FileEvent) -> Bool {
+            guard let names = places[event.directory] else { return false }
+            return event.name.isEmpty || names.contains(event.name)
+        }
+    }
+
+    /// nil where there is no inotify, or too many instances of it.
+    package init?() {
+        descriptor = stalecast_inotify()
+        guard descriptor >= 0 else { return nil }
+        input = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
+        let descriptor = descriptor
+        input.setCancelHandler { close(descriptor) }
+        input.setEventHandler { [weak self] in self?.read() }
+        input.activate()
+    }
+
+    deinit { input.cancel() }
+
+    /// - Parameter hear: on a queue of the watch's own; must be quick.
+    /// - Returns: what the other functions know the listener by.
+    func add(_ hear: @escaping @Sendable (FileEvent) -> Void) -> Int {
+        state.withLock { state in
+            state.nextListener += 1
+            state.listeners[state.nextListener] = Listener(hear: hear)
+            return state.nextListener
+        }
+    }
+
+    /// Watches these directories for the listener and no others.
+    ///
+    /// - Returns: false when one of them cannot be watched.
+    func set(_ places: WatchedPlaces, of listener: Int) -> Bool {
+        state.withLock { state in
+            guard state.listeners[listener] != nil else { return false }
+            let before = state.listeners[listener]?.places ?? [:]
+            state.listeners[listener]?.places = places
+            let isWatched = places.keys.map { watch($0, &state) }.allSatisfy(\.self)
+            for directory in before.keys where places[directory] == nil { unwatchIfUnused(directory, &state) }
+            return isWatched
+        }
+    }
+
+    /// Returns when everything that happened so far was told to the listeners.
+    func catchUp() { queue.sync { read() } }
+
+    func remove(_ listener: Int) {
+        state.withLock { state in
+            let places = state.listeners.removeValue(forKey: listener)?.places ?? [:]
+            for directory in places.keys { unwatchIfUnused(directory, &state) }
+        }
+    }
+
+    /// Adding a directory that is watched already gives its watch, or another one when its name shows another now.
+    private func watch(_ directory: String, _ state: inout State) -> Bool {
+        let watch = stalecast_inotify_watch(descriptor, directory)
+        guard watch >= 0 else { return false }
+        if let old = state.watches.updateValue(watch, forKey: directory), old != watch {
+            state.directories[old] = nil
+            stalecast_inotify_unwatch(descriptor, old)
+        }
+        state.directories[watch] = directory
+        return true
+    }
+
+    private func unwatchIfUnused(_ directory: String, _ state: inout State) {
+        guard !state.listeners.values.contains(where: { $0.places[directory] != nil }),
+            let watch = state.watches.removeValue(forKey: directory)
+        else { return }
+        state.directories[watch] = nil
+        stalecast_inotify_unwatch(descriptor, watch)
+    }
+
+    // MARK: Events
+
+    private func read() {
+        var buffer = [UInt8](repeating: 0, count: 64 * 1024)
+        while true {
+            let count = Glibc.read(descriptor, &buffer, buffer.count)
+            guard count > 0 else { return }
+            buffer.withUnsafeBytes { bytes in
+                var offset = 0
+                var event = stalecast_file_event()
+                while true {
+                    let next = stalecast_inotify_event(bytes.baseAddress, count, offset, &event)
+                    guard next > 0 else { return }
+                    tell(event)
+                    offset = next
+                }
+            }
+        }
+    }
+
+    private func tell(_ event: stalecast_file_event) {
+        let hearers = state.withLock { state -> [(@Sendable (FileEvent) -> Void, FileEvent)] in
+            guard event.watch >= 0 else {
+                return state.listeners.values.map {
+                    ($0.hear, FileEvent(directory: "", name: "", isUnfinished: false))
+                }
+            }
+            guard let directory = state.directories[event.watch] else { return [] }
+            if event.is_gone, state.watches[directory] == event.watch {
+                state.watches[directory] = nil
+                state.directories[event.watch] = nil
+            }
+            let told = FileEvent(
+                directory: directory, name: String(cString: event.name), isUnfinished: event.is_unfinished)
+            return state.listeners.values.filter { $0.concerns(told) }.map { ($0.hear, told) }
+        }
+        for (hear, event) in hearers { hear(event) }
+    }
+}

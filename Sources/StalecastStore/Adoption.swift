@@ -1,0 +1,58 @@
+package import StalecastTemplate
+package import StalecastWire
+
+/// A template that was seen at an origin and wants to become its scope's next version here.
+package struct Adoption: Sendable {
+    package var scope: Scope
+    package var template: Template
+    /// The origin's own number; nil where it has none, and then the next one here is taken.
+    package var number: VersionNumber?
+    /// Who published it there, when and why; its number says nothing. nil where the origin says nothing.
+    package var metadata: VersionMetadata?
+    package var notes: ChangeNotes
+
+    package init(
+        scope: Scope, template: Template, number: VersionNumber? = nil, metadata: VersionMetadata? = nil,
+        notes: ChangeNotes = ChangeNotes()
+    ) {
+        self.scope = scope
+        self.template = template
+        self.number = number
+        self.metadata = metadata
+        self.notes = notes
+    }
+
+    /// How a scope's current version relates to what was seen.
+    package enum Relation: Sendable, Hashable {
+        case isNew
+        /// It is what was seen.
+        case isCurrent
+        /// The origin's number is lower than the current one's.
+        case isOlder(than: VersionNumber)
+        /// The origin's number is the current one's, and the content is not.
+        case contradicts
+    }
+
+    /// - Parameter current: nil while the scope has no version.
+    package func relation(to current: StoredVersion?) -> Relation {
+        guard let current else { return .isNew }
+        let isSame = current.template.json == template.json
+        guard let number else { return isSame ? .isCurrent : .isNew }
+        if number < current.version { return .isOlder(than: current.version) }
+        if number > current.version { return .isNew }
+        return isSame ? .isCurrent : .contradicts
+    }
+
+    /// - Throws: ``StoreError/versionMismatch(expected:found:)`` for a number that is not higher than the current one.
+    func metadata(after current: VersionNumber, now: Timestamp) throws(StoreError) -> VersionMetadata {
+        let number = self.number ?? current + 1
+        guard number > current else { throw .versionMismatch(expected: number, found: current) }
+        var metadata =
+            metadata
+            ?? VersionMetadata(
+                number: number, updateTime: now, description: template.requestedDescription,
+                updateOrigin: .unspecified, updateType: .unspecified)
+        metadata.number = number
+        return metadata
+    }
+}

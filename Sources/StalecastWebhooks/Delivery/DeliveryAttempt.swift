@@ -1,0 +1,80 @@
+package import StalecastOutbound
+package import StalecastWire
+
+/// One request that was sent, or could not be, and what came of it.
+package struct DeliveryAttempt: Sendable, Hashable {
+    package let webhook: WebhookID
+    /// Nil for messages that are about no scope.
+    package let scope: Scope?
+    package let version: VersionNumber?
+    /// `stale`, `test`, or an operational event's type.
+    package let kind: String
+    /// Empty when no message could be made.
+    package let messageID: String
+    /// From 1, per message.
+    package let number: Int
+    package let startedAt: Timestamp
+    /// Nil without an answer.
+    package let status: Int?
+    /// `2xx`…`5xx`, or why there was no answer.
+    package let outcome: String
+    /// For the owner: what went wrong; nil for success.
+    package let problem: String?
+    /// The start of the answer's body, at most ``maxResponseBytes``.
+    package let response: String
+    package let phases: OutboundPhases
+    /// When it is tried again; nil for never, or at once.
+    package let nextAt: Timestamp?
+
+    package static let maxResponseBytes = 1024
+
+    /// As the API shows it; durations in milliseconds.
+    package var json: JSONValue {
+        var object: JSONObject = ["kind": .string(kind), "startTime": .string(startedAt.description)]
+        if !messageID.isEmpty { object["messageId"] = .string(messageID) }
+        if let scope { object["namespace"] = .string(scope.namespace.description) }
+        if let version { object["versionNumber"] = .string(String(version)) }
+        object["attempt"] = .int(number)
+        object["outcome"] = .string(outcome)
+        if let status { object["status"] = .int(status) }
+        if let problem { object["problem"] = .string(problem) }
+        if !response.isEmpty { object["response"] = .string(response) }
+        object["phasesMs"] = phases.json
+        if let nextAt { object["nextAttemptTime"] = .string(nextAt.description) }
+        return .object(object)
+    }
+}
+
+extension OutboundPhases {
+    fileprivate var json: JSONValue {
+        let parts = [
+            ("queue", queue), ("dns", dns), ("connect", connect), ("tls", tls), ("server", server), ("total", total),
+        ]
+        var object = JSONObject()
+        for (name, microseconds) in parts { object[name] = .double(Double(microseconds) / 1000) }
+        return .object(object)
+    }
+}
+
+/// A version that could not be delivered within its time, or that the receiver will never take.
+package struct DeadLetter: Sendable, Hashable {
+    package let id: Int64
+    package let scope: Scope
+    package let version: VersionNumber
+    package let sequence: CommitSequence
+    /// `exhausted` or `rejected`.
+    package let reason: String
+    package let attempts: Int
+    package let lastStatus: Int?
+    package let movedAt: Timestamp
+
+    package var json: JSONValue {
+        var object: JSONObject = [
+            "id": .string(String(id)), "namespace": .string(scope.namespace.description),
+            "versionNumber": .string(String(version)), "reason": .string(reason), "attempts": .int(attempts),
+        ]
+        if let lastStatus { object["lastStatus"] = .int(lastStatus) }
+        object["moveTime"] = .string(movedAt.description)
+        return .object(object)
+    }
+}

@@ -1,0 +1,71 @@
+import Foundation
+import GRDB
+import StalecastWire
+
+extension DeliveryDatabase {
+    /// A webhook's attempts, newest first.
+    ///
+    /// - Parameter before: the id the former page ended with.
+    func attempts(
+        of id: WebhookID, limit: Int, before: Int64?
+    ) throws -> [(id: Int64, attempt: DeliveryAttempt)] {
+        try queue.read { db in
+            try Row.fetchAll(
+                db, sql: "SELECT * FROM attempt WHERE webhook = ? AND id < ? ORDER BY id DESC LIMIT ?",
+                arguments: [id.description, before ?? .max, limit]
+            ).compactMap { row in
+                let startedAt = Timestamp(microseconds: row["startedAt"])
+                let attempt = AttemptRecord.attempt(Array(row["record"] as Data), of: id, startedAt: startedAt)
+                return attempt.map { (row["id"], $0) }
+            }
+        }
+    }
+
+    /// A webhook's dead letters, oldest first.
+    func deadLetters(of id: WebhookID, limit: Int, after: Int64?) throws -> [DeadLetter] {
+        try queue.read { db in
+            try Row.fetchAll(
+                db, sql: "SELECT * FROM dead WHERE webhook = ? AND id > ? ORDER BY id LIMIT ?",
+                arguments: [id.description, after ?? 0, limit]
+            ).compactMap(Self.letter)
+        }
+    }
+
+    private static func letter(_ row: Row) -> DeadLetter? {
+        guard let scope = Scope(stored: row["scope"]) else { return nil }
+        return DeadLetter(
+            id: row["id"], scope: scope, version: row["version"], sequence: row["sequence"], reason: row["reason"],
+            attempts: row["attempts"], lastStatus: row["lastStatus"],
+            movedAt: Timestamp(microseconds: row["movedAt"]))
+    }
+
+    /// Takes dead letters out, all of the webhook's or one, and notes that their versions are owed again.
+    func revive(of id: WebhookID, letter: Int64?) throws -> [DeadLetter] {
+        try queue.write { db in
+            let choice = letter == nil ? "" : " AND id = ?"
+            var arguments: StatementArguments = [id.description]
+            if let letter { arguments += [letter] }
+            let letters = try Row.fetchAll(
+                db, sql: "SELECT * FROM dead WHERE webhook = ?\(choice) ORDER BY id", arguments: arguments
+            ).compactMap(Self.letter)
+            try db.execute(sql: "DELETE FROM dead WHERE webhook = ?\(choice)", arguments: arguments)
+            for letter in letters {
+                try db.execute(
+                    sql: "INSERT OR IGNORE INTO extra VALUES (?, ?, ?)",
+                    arguments: [id.description, letter.scope.description, Int64(letter.sequence)])
+            }
+            return letters
+        }
+    }
+}
+
+extension Scope {
+    /// From ``description``, as rows have it.
+    init?(stored text: String) {
+        let parts = text.split(separator: "/", maxSplits: 1)
+        guard parts.count == 2, let project = try? ProjectID(String(parts[0])),  // rows hold names that were checked
+            let namespace = try? Namespace(String(parts[1]))
+        else { return nil }
+        self.init(project: project, namespace: namespace)
+    }
+}

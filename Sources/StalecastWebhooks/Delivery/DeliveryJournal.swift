@@ -1,0 +1,140 @@
+import Dispatch
+import Logging
+import StalecastWire
+import Synchronization
+
+/// Brings entries to the database, many in one transaction, on a queue of its own. While the database cannot be
+/// written they are kept in memory and tried again: what is lost with the process is only repeated.
+final class DeliveryJournal: Sendable {
+    private let database: DeliveryDatabase
+    private let configuration: DeliveryConfiguration
+    private let logger: Logger
+    private let queue = DispatchQueue(label: "stalecast.deliveries")
+    private let state = Mutex(State())
+
+    private struct State {
+        var entries: [JournalEntry] = []
+        var isScheduled = false
+        var failure: String?
+        var dropped = 0
+        var longestFlush: UInt64 = 0
+        var flushes = 0
+        var lastPrune: UInt64 = 0
+    }
+
+    /// Entries are gathered for this long.
+    private static let gathering = DispatchTimeInterval.milliseconds(10)
+    private static let retry = DispatchTimeInterval.seconds(1)
+    /// Beyond so many waiting entries, attempts are not logged any more.
+    private static let maxWaiting = 50_000
+
+    init(_ database: DeliveryDatabase, _ configuration: DeliveryConfiguration, _ logger: Logger) {
+        self.database = database
+        self.configuration = configuration
+        self.logger = logger
+    }
+
+    /// Why nothing can be written at the moment; nil when all is well.
+    var failure: String? { state.withLock { $0.failure } }
+    /// Attempts that were not logged for want of room.
+    var dropped: Int { state.withLock { $0.dropped } }
+    /// The longest transaction so far in nanoseconds, and their number.
+    var flushes: (longest: UInt64, count: Int) { state.withLock { ($0.longestFlush, $0.flushes) } }
+
+    func put(_ entry: JournalEntry) {
+        let isFirst = state.withLock { state in
+            if case .attempt = entry, state.entries.count >= Self.maxWaiting {
+                state.dropped += 1
+                return false
+            }
+            state.entries.append(entry)
+            defer { state.isScheduled = true }
+            return !state.isScheduled
+        }
+        if isFirst { schedule(Self.gathering) }
+    }
+
+    /// Writes everything that waits; false when that failed.
+    func flush() -> Bool {
+        queue.sync { state.withLock(\.entries.isEmpty) || write() }
+    }
+
+    private func schedule(_ delay: DispatchTimeInterval) {
+        queue.asyncAfter(deadline: .now() + delay) {
+            if !self.write() { self.schedule(Self.retry) }
+        }
+    }
+
+    private func write() -> Bool {
+        let entries = state.withLock { state in
+            defer { state.entries = [] }
+            return state.entries
+        }
+        let begin = DispatchTime.now().uptimeNanoseconds
+        do {
+            try database.write(entries)
+        } catch {
+            failed(entries, "\(error)")
+            return false
+        }
+        if begin - min(begin, state.withLock { $0.lastPrune }) > 60_000_000_000 { prune(begin) }
+        succeeded(DispatchTime.now().uptimeNanoseconds - begin)
+        return true
+    }
+
+    /// Of several cursors of one webhook and scope the last, and everything else.
+    private static func newest(of entries: [JournalEntry]) -> [JournalEntry] {
+        var seen: Set<DeliveryDatabase.Image.Key> = []
+        var kept: [JournalEntry] = []
+        for entry in entries.reversed() {
+            if case .acknowledged(let id, let scope, _, _) = entry {
+                let key = DeliveryDatabase.Image.Key(webhook: id.description, scope: scope.description)
+                guard seen.insert(key).inserted else { continue }
+            }
+            kept.append(entry)
+        }
+        return kept.reversed()
+    }
+
+    private func succeeded(_ time: UInt64) {
+        let (wasFailing, again) = state.withLock { state in
+            defer { state.failure = nil }
+            state.longestFlush = max(state.longestFlush, time)
+            state.flushes += 1
+            state.isScheduled = !state.entries.isEmpty
+            return (state.failure != nil, state.isScheduled)
+        }
+        if wasFailing { logger.notice("the delivery database can be written again") }
+        if again { schedule(Self.gathering) }
+    }
+
+    private func failed(_ entries: [JournalEntry], _ reason: String) {
+        let isNew = state.withLock { state in
+            // What came meanwhile is newer and stays behind.
+            state.entries = entries + state.entries
+            if state.entries.count > Self.maxWaiting { state.entries = Self.newest(of: state.entries) }
+            state.isScheduled = true
+            defer { state.failure = reason }
+            return state.failure == nil
+        }
+        if isNew {
+            logger.error(
+                "the delivery database cannot be written; deliveries go on from memory and may be repeated after a restart",
+                metadata: ["error": "\(reason)", "path": "\(configuration.path)"])
+        }
+    }
+
+    /// What cannot be removed now is removed with a later write.
+    private func prune(_ now: UInt64) {
+        let attempts = Timestamp(
+            microseconds: Timestamp.now().microseconds - configuration.attemptRetention.microseconds)
+        let dead = Timestamp(
+            microseconds: Timestamp.now().microseconds - configuration.deadLetterRetention.microseconds)
+        do {
+            let hasMore = try database.prune(attemptsBefore: attempts, deadBefore: dead)
+            if !hasMore { state.withLock { $0.lastPrune = now } }
+        } catch {
+            logger.warning("old attempts cannot be removed", metadata: ["error": "\(error)"])
+        }
+    }
+}

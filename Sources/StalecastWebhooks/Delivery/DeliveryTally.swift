@@ -1,0 +1,40 @@
+package import StalecastOutbound
+
+/// What deliveries have come to so far; counters unless said otherwise.
+package struct DeliveryTally: Sendable {
+    /// By class of outcome.
+    package var attempts: [String: Int] = [:]
+    package var delivered = 0
+    package var failed = 0
+    /// Versions that were folded into a newer one.
+    package var coalesced = 0
+    package var deadLetters = 0
+    /// From a commit's announcement to the 2xx; of webhooks that answered last time, and of all.
+    package var latencyOfHealthy = DeliveryHistogram()
+    package var latency = DeliveryHistogram()
+    /// Total time of the parts of attempts, in microseconds.
+    package var phases = OutboundPhases()
+    package var reusedConnections = 0
+    /// Gauges.
+    package var underWay: [String: Int] = [:]
+    package var waiting = 0
+    package var targets: [String: Int] = [:]
+    package var failing = 0
+    package var longestLag: Int64 = 0
+    /// Age of the oldest version that is owed, in seconds.
+    package var oldestPending = 0.0
+
+    package init() {}
+}
+
+/// Counts by upper bound in seconds.
+package struct DeliveryHistogram: Sendable {
+    package static let bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600]
+    package private(set) var counts = [Int](repeating: 0, count: bounds.count + 1)
+    package private(set) var sum = 0.0
+
+    mutating func add(_ seconds: Double) {
+        counts[Self.bounds.firstIndex { seconds <= $0 } ?? Self.bounds.count] += 1
+        sum += seconds
+    }
+}

@@ -1,0 +1,137 @@
+import ArgumentParser
+import StalecastWire
+
+/// `stalecast load webhooks`: how fast a publish reaches registered URLs.
+struct LoadWebhooks: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "webhooks",
+        abstract: "Publish to many webhooks, received in this process, and time how they are told.",
+        discussion: """
+            Every receiver is a listener of its own on an address of 127.100.0.0/16 that answers 204; the daemon must \
+            be allowed to call them: STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=127.0.0.0/8 stalecast serve. They are \
+            registered before and removed after the load. The first publish, which makes the connections, is shown \
+            apart. Latency counts from just before the publish is sent until the request lies at the receiver.
+
+            CPU of the daemon is read from /proc when its data directory (--data) is given. Black holes are further \
+            webhooks whose receivers accept connections and never answer: the others must not feel them.
+
+            Examples:
+              stalecast load webhooks
+              stalecast load webhooks --receivers 1000 --publishes 20 --histogram
+              stalecast load webhooks --receivers 1000 --black-holes 100
+              stalecast load webhooks --receivers 10000 --gap 1s --publishes 30 --json
+
+            Exit codes: 0 all told, 1 some not told or not registered; the others as for every command.
+            """)
+
+    @Option(help: ArgumentHelp("How many webhooks that answer.", valueName: "count"))
+    var receivers = 100
+
+    @Option(help: ArgumentHelp("How many more that never answer.", valueName: "count"))
+    var blackHoles = 0
+
+    @Option(help: ArgumentHelp("How many publishes, besides the first.", valueName: "count"))
+    var publishes = 10
+
+    @Option(help: ArgumentHelp("Pause between two publishes.", valueName: "time"))
+    var gap = Span(.milliseconds(300))
+
+    @Option(help: "latest, all or fifo.")
+    var mode = "latest"
+
+    @Option(help: ArgumentHelp("Longest wait for one publish to reach all.", valueName: "time"))
+    var timeout = Span(.seconds(30))
+
+    @Option(help: ArgumentHelp("Threads of the receivers.", valueName: "count"))
+    var threads = 1
+
+    @Flag(inversion: .prefixedNo, help: "Roll back to the version found at the start when done.")
+    var restore = true
+
+    @Flag(help: "Add a histogram of all latencies.")
+    var histogram = false
+
+    @OptionGroup var scopeOptions: ScopeOptions
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func validate() throws {
+        guard (1...20_000).contains(receivers) else { throw ValidationError("--receivers is 1 to 20000") }
+        guard (0...20_000).contains(blackHoles) else { throw ValidationError("--black-holes is 0 to 20000") }
+        guard (1...100_000).contains(publishes) else { throw ValidationError("--publishes is 1 to 100000") }
+        guard (1...16).contains(threads) else { throw ValidationError("--threads is 1 to 16") }
+        guard timeout.duration > .zero else { throw ValidationError("--timeout is more than 0 seconds") }
+    }
+
+    func run() async throws {
+        let scope = try scopeOptions.scope()
+        let client = try connection.controlClient()
+        let publisher = try await LoadPublisher(TemplateAPI(client: client, scope: scope))
+        let plan = WebhookPlan(
+            scope: scope, receivers: receivers, blackHoles: blackHoles, mode: mode, threads: min(threads, receivers))
+        let listeners = try plan.listen()
+        LoadInterrupt.watch()
+        let session = try session()
+        let registrations = WebhookRegistrations(
+            api: WebhookAPI(client: client, project: scope.project), progress: session.progress)
+        var report = WebhookLoadReport(plan: plan, process: session.probe?.process, showsHistogram: histogram)
+        let tally = ReceiverTally()
+        ReceiverLoop.startAll(plan, listeners, session.tally, tally)
+        var latest = publisher.original
+        do {
+            try await registrations.removeLeftovers()
+            report.registeredSeconds = try await registrations.register(listeners, plan)
+            try await measure(session, publisher, &latest, &report)
+        } catch {
+            report.failure = LoadEnding.failure(error)
+        }
+        report.counts = tally.counts
+        report.removal = await registrations.removeAll()
+        await session.stop()
+        report.restoration = await restoration(publisher, latest)
+        session.progress.clear()
+        try report.write(to: outputOptions.output)
+        try LoadEnding.end(report.failure ?? report.shortfall)
+    }
+
+    /// The steps that all loads share; its plan says how long to wait and how many there are to wait for.
+    private func session() throws(CommandFailure) -> LoadSession {
+        let target = try LoadTarget(try connection.edgeAddress())
+        let plan = LoadPlan(
+            target: target, subscribers: receivers, transport: .sse, topic: .pushRC, threads: min(threads, receivers),
+            inFlight: 1, timeout: timeout.duration)
+        return LoadSession(plan: plan, probe: ServerProbe.find(connection, target), progress: LoadProgress())
+    }
+
+    private func measure(
+        _ session: LoadSession, _ publisher: LoadPublisher, _ latest: inout ServedTemplate,
+        _ report: inout WebhookLoadReport
+    ) async throws {
+        for number in 0...publishes where !LoadInterrupt.isAsked {
+            let version = latest.version + 1
+            let publish = try publisher.prepare("webhooks \(number), version \(version)", over: latest)
+            let (result, served) = try await session.round(number, awaiting: version, publish: publish)
+            latest = served
+            if number == 0 { report.first = result } else { report.rounds.append(result) }
+            guard result.isComplete else { return }
+            if number < publishes { try await session.wait(gap.duration) { show(result, session.progress) } }
+        }
+    }
+
+    /// Shows the round that is over; never done, so that a wait with it lasts its whole time.
+    private func show(_ result: RoundResult, _ progress: LoadProgress) -> Bool {
+        let figures = [("p50", result.latencies.p50), ("p99", result.latencies.p99), ("last", result.latencies.last)]
+        let text = figures.map { "\($0.0) \(Figure.milliseconds($0.1))" }.joined(separator: "  ")
+        progress.show("publish \(result.number): told \(result.delivered)/\(result.expected)  \(text) ms")
+        return false
+    }
+
+    private func restoration(_ publisher: LoadPublisher, _ latest: ServedTemplate) async -> LoadRestoration {
+        guard restore else { return .notWanted }
+        do {
+            return try await publisher.restore(after: latest)
+        } catch {
+            return .failed(error)
+        }
+    }
+}

@@ -1,0 +1,126 @@
+import StalecastWire
+
+/// Everything `load webhooks` has measured, as a table or as JSON.
+struct WebhookLoadReport {
+    let plan: WebhookPlan
+    /// The daemon's process; nil when it is not known.
+    let process: Int32?
+    let showsHistogram: Bool
+    var registeredSeconds: Double?
+    /// The publish that made the connections.
+    var first: RoundResult?
+    var rounds: [RoundResult] = []
+    var counts = ReceiverTally.Counts()
+    var restoration = LoadRestoration.notNeeded
+    /// Why webhooks of the load are still registered; nil when none is.
+    var removal: CommandFailure?
+    /// What broke the measurement off.
+    var failure: CommandFailure?
+
+    /// Why not everything was delivered, or not everything put back; nil when all is well.
+    var shortfall: CommandFailure? {
+        if case .failed(let failure) = restoration { return failure }
+        if let removal { return removal }
+        if counts.backwards > 0 {
+            return CommandFailure(.refused, "\(counts.backwards) requests brought an older version after a newer one")
+        }
+        guard let round = (rounds + [first].compactMap { $0 }).first(where: { !$0.isComplete }) else { return nil }
+        return CommandFailure(
+            .refused,
+            "version \(round.version) did not reach \(round.expected - round.delivered) of \(round.expected) webhooks "
+                + "in time",
+            advice: "`stalecast webhooks list` shows their states; --timeout gives a slow daemon longer.")
+    }
+
+    func median(_ figure: (RoundResult) -> Double?) -> Double? { rounds.compactMap(figure).median }
+
+    private var deliveriesPerSecond: Double? {
+        guard let last = median(\.latencies.last), last > 0 else { return nil }
+        return rounds.map { Double($0.delivered) }.median.map { $0 / last * 1000 }
+    }
+
+    private var histogram: LatencyHistogram { LatencyHistogram(rounds.flatMap(\.latencies.values)) }
+
+    func write(to output: Output) throws(CommandFailure) {
+        if output.isJSON { return try output.json(json) }
+        for line in lines(output.palette) { try output.line(line) }
+    }
+
+    // MARK: Text
+
+    private func lines(_ palette: Palette) -> [String] {
+        let holes = plan.blackHoles > 0 ? " and \(plan.blackHoles) black holes" : ""
+        var lines = [
+            "registered   \(plan.receivers) webhooks\(holes), mode \(plan.mode), in "
+                + "\(Figure.fixed(registeredSeconds, 2)) s"
+        ]
+        if let first { lines += ["", palette.bold("with new connections")] + table([first], palette) }
+        if !rounds.isEmpty { lines += ["", palette.bold("afterwards")] + table(rounds, palette) + [""] + summary }
+        if showsHistogram, !rounds.isEmpty {
+            lines += ["", palette.bold("latency, all publishes")] + histogram.lines()
+        }
+        return lines + ["template     \(restoration.sentence)"]
+    }
+
+    private func table(_ rounds: [RoundResult], _ palette: Palette) -> [String] {
+        var table = TextTable(
+            .right("PUBLISH"), .right("VERSION"), .right("TOLD"), .right("FIRST ms"), .right("P50 ms"),
+            .right("P99 ms"), .right("LAST ms"), .right("ACK ms"), .right("SERVER µs"), .right("LOAD µs"))
+        for round in rounds {
+            table.add(
+                String(round.number), String(round.version), "\(round.delivered)/\(round.expected)",
+                Figure.milliseconds(round.latencies.first), Figure.milliseconds(round.latencies.p50),
+                Figure.milliseconds(round.latencies.p99), Figure.milliseconds(round.latencies.last),
+                Figure.milliseconds(LatencySample.milliseconds(round.acknowledgedNs)),
+                Figure.microseconds(round.serverMicroseconds), Figure.microseconds(round.generatorMicroseconds))
+        }
+        guard rounds.count > 1 else { return table.lines(palette) }
+        table.add(
+            "median", "", "", Figure.milliseconds(median(\.latencies.first)),
+            Figure.milliseconds(median(\.latencies.p50)), Figure.milliseconds(median(\.latencies.p99)),
+            Figure.milliseconds(median(\.latencies.last)),
+            Figure.milliseconds(median { LatencySample.milliseconds($0.acknowledgedNs) }),
+            Figure.microseconds(median(\.serverMicroseconds)), Figure.microseconds(median(\.generatorMicroseconds)))
+        return table.lines(palette)
+    }
+
+    private var summary: [String] {
+        let share = CPUShare(server: median(\.serverMicroseconds), load: median(\.generatorMicroseconds))
+        return [
+            "deliveries   \(Figure.perSecond(deliveriesPerSecond))/s (webhooks by the median of the last's time)",
+            "requests     \(counts.requests) over \(counts.connections) connections, \(counts.repeated) repeated, "
+                + "\(counts.backwards) out of order",
+            "CPU          \(share.text("delivery"))",
+            "             on the same machine: the latencies include this load's work",
+        ]
+    }
+
+    // MARK: JSON
+
+    private var json: JSONValue {
+        var object: JSONObject = ["command": "webhooks", "scope": .string(plan.scope.description)]
+        object["mode"] = .string(plan.mode)
+        object["receivers"] = .int(plan.receivers)
+        object["blackHoles"] = .int(plan.blackHoles)
+        object["threads"] = .int(plan.threads)
+        object["interrupted"] = .bool(LoadInterrupt.isAsked)
+        object["registeredSeconds"] = .measured(registeredSeconds)
+        object["first"] = first?.json ?? .null
+        object["publishes"] = .array(rounds.map(\.json))
+        object["median"] = [
+            "p50Ms": .measured(median(\.latencies.p50)), "p99Ms": .measured(median(\.latencies.p99)),
+            "lastMs": .measured(median(\.latencies.last)),
+            "serverCpuMicrosecondsEach": .measured(median(\.serverMicroseconds)),
+            "generatorCpuMicrosecondsEach": .measured(median(\.generatorMicroseconds)),
+        ]
+        object["deliveriesPerSecond"] = .measured(deliveriesPerSecond)
+        object["requests"] = .int(counts.requests)
+        object["connections"] = .int(counts.connections)
+        object["repeated"] = .int(counts.repeated)
+        object["outOfOrder"] = .int(counts.backwards)
+        object["pid"] = process.map { .int($0) } ?? .null
+        object["restoration"] = .string(restoration.sentence)
+        if showsHistogram { object["histogram"] = histogram.json }
+        return .object(object)
+    }
+}

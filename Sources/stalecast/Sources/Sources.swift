@@ -1,0 +1,72 @@
+import ArgumentParser
+import StalecastWire
+
+/// `stalecast sources`: where versions come from, and how that goes.
+struct Sources: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show the sources that scopes are fed from, or try them.",
+        subcommands: [SourcesList.self, SourcesCheck.self], defaultSubcommand: SourcesList.self)
+}
+
+/// `stalecast sources list`: as the running daemon sees them.
+struct SourcesList: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "Show the sources of a running daemon: last look, last change, error.",
+        discussion: """
+            LAST LOOK is when the origin was last seen well; LAST CHANGE when a version was adopted since the start.
+
+            Examples:
+              stalecast sources
+              stalecast sources --json | jq -r '.sources[] | select(.error) | .error.message'
+            """)
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func run() async throws {
+        let status = try await connection.controlClient().send("GET", "/status").json()
+        let sources = status["sources"]?.array ?? []
+        let output = outputOptions.output
+        if output.isJSON { return try output.json(["sources": .array(sources)]) }
+        if sources.isEmpty {
+            return output.remark("no scope is fed from outside; see `sources` in `stalecast check-config --explain`")
+        }
+        for line in table(sources).lines(output.palette) { try output.line(line) }
+        for source in sources {
+            guard let message = source["error"]?["message"]?.string else { continue }
+            try output.line()
+            try output.line("\(output.palette.red(scope(source))): \(message.printable)")
+        }
+    }
+
+    private func table(_ sources: [JSONValue]) -> TextTable {
+        var table = TextTable(
+            .left("SCOPE"), .left("KIND"), .left("SERVE"), .left("LAST LOOK"), .left("LAST CHANGE"), .left("ERROR"),
+            .left("PLACE"))
+        for source in sources {
+            table.add(
+                scope(source), source["kind"]?.string ?? "?", source["serve"]?.string ?? "?", lastLook(source),
+                source["lastChange"]?.string.map(shortTime) ?? "-", source["error"]?["reason"]?.string ?? "-",
+                source["place"]?.string ?? "?")
+        }
+        return table
+    }
+
+    private func scope(_ source: JSONValue) -> String {
+        "\(source["project"]?.string ?? "?")/\(source["namespace"]?.string ?? "?")"
+    }
+
+    private func lastLook(_ source: JSONValue) -> String {
+        guard source["lastSuccess"] != nil, case .number(let text)? = source["ageSeconds"], let age = Double(text)
+        else {
+            return "never"
+        }
+        return age < 10 ? "\((age * 10).rounded() / 10) s ago" : "\(Int(age)) s ago"
+    }
+
+    /// `2026-08-20 14:05:09` of a timestamp.
+    private func shortTime(_ text: String) -> String {
+        String(text.prefix(19)).replacing("T", with: " ")
+    }
+}

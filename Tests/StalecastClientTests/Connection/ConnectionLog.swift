@@ -1,0 +1,68 @@
+import Foundation
+import StalecastClient
+import Synchronization
+
+/// What a connection reported, in order.
+final class ConnectionLog: Sendable {
+    private let log = Mutex<[ConnectionEvent]>([])
+
+    var hear: @Sendable (ConnectionEvent) -> Void { { event in self.log.withLock { $0.append(event) } } }
+
+    var events: [ConnectionEvent] { log.withLock { $0 } }
+
+    /// Versions of the stale notices.
+    var versions: [Int64] {
+        events.compactMap { if case .stale(let notice) = $0 { notice.version } else { nil } }
+    }
+
+    var notices: [StaleNotice] { events.compactMap { if case .stale(let notice) = $0 { notice } else { nil } } }
+
+    var cursors: [String?] { events.compactMap { if case .synced(let cursor) = $0 { cursor } else { nil } } }
+
+    var states: [ConnectionState] { events.compactMap { if case .state(let state) = $0 { state } else { nil } } }
+
+    /// Reasons of waiting, in order.
+    var losses: [String] { states.compactMap { if case .waiting(_, let reason) = $0 { reason } else { nil } } }
+}
+
+extension StaleConnection {
+    /// A connection to a test server, with delays of milliseconds unless `edit` says otherwise.
+    static func test(
+        _ server: StreamServer, _ log: ConnectionLog, topics: [String] = ["PUSH_RC"], have: Int64? = nil,
+        cursor: String? = nil, edit: (inout ConnectionOptions) -> Void = { _ in }
+    ) -> StaleConnection {
+        var options = ConnectionOptions()
+        options.reconnectDelay = 0.02
+        options.longestReconnectDelay = 0.1
+        options.openingLimit = 5
+        options.heartbeatLimit = 5
+        edit(&options)
+        return StaleConnection(
+            endpoint: server.url, topics: topics, have: have, cursor: cursor, options: options, onEvent: log.hear)
+    }
+}
+
+/// A message as the server sends it.
+func staleEvent(_ version: Int, cursor: String? = nil, topic: String = "PUSH_RC") -> String {
+    let id = cursor.map { "id: \($0)\n" } ?? ""
+    return "\(id)data: \(staleJSON(version, topic: topic))\n\n"
+}
+
+func staleJSON(_ version: Int, topic: String = "PUSH_RC") -> String {
+    #"{"CONFIG_STATE":"STALE","type":"refetchEvaluation","topic":"\#(topic)","project":"demo","namespace":"firebase","#
+        + #""latestTemplateVersionNumber":"\#(version)","etag":"etag-\#(version)","updateType":"ROLLBACK","#
+        + #""sinceTemplateVersionNumber":"1","changedKeys":["a","b"],"fetchWindowMs":250}"#
+}
+
+func syncedEvent(_ cursor: String) -> String { "event: synced\nid: \(cursor)\ndata: {\"cursor\":\"\(cursor)\"}\n\n" }
+
+/// Waits until `holds` is true; false when that takes longer than `seconds`. Looks every 2 ms instead of all the time,
+/// because the loop under test needs a core as well.
+func soon(within seconds: TimeInterval = 30, _ holds: () -> Bool) async -> Bool {
+    let deadline = Date().addingTimeInterval(seconds)
+    while !holds() {
+        if Date() > deadline { return false }
+        do { try await Task.sleep(nanoseconds: 2_000_000) } catch { return false }
+    }
+    return true
+}

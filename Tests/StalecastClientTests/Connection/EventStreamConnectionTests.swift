@@ -1,0 +1,333 @@
+import Foundation
+import StalecastClient
+import Testing
+
+/// A connection over server-sent events, against servers that behave and servers that do not.
+@Suite struct EventStreamConnectionTests {
+    private let log = ConnectionLog()
+
+    @Test func messagesAreReportedAsTheyCome() async throws {
+        try await StreamServer.serving { server in
+            let connection = StaleConnection.test(server, log, topics: ["PUSH_RC", "a~b"], have: 3)
+            connection.start()
+            defer { connection.stop() }
+            #expect(await soon { server.peers.count == 1 })
+            let peer = server.peers[0]
+            #expect(peer.line == "GET /v1/events?topic=PUSH_RC&topic=a~b&have=3 HTTP/1.1")
+            #expect(peer.headers["accept"] == "text/event-stream")
+            #expect(peer.headers["cache-control"] == "no-cache")
+            #expect(peer.headers["last-event-id"] == nil)
+            #expect(await soon { log.states == [.connecting] })
+            peer.openStream("retry: 20\n: hello\n\n" + syncedEvent("e.1"))
+            #expect(await soon { log.cursors == ["e.1"] })
+            peer.send(staleEvent(4, cursor: "e.2"))
+            #expect(await soon { log.versions == [4] })
+            let notice = try #require(log.notices.first)
+            #expect(notice.topic == "PUSH_RC" && notice.project == "demo" && notice.namespace == "firebase")
+            #expect(notice.sinceVersion == 1 && notice.changedKeys == ["a", "b"] && notice.etag == "etag-4")
+            #expect(notice.updateType == "ROLLBACK" && notice.fetchWindowMs == 250 && !notice.isUrgent)
+            #expect(notice.data["CONFIG_STATE"] == "STALE" && notice.data["latestTemplateVersionNumber"] == "4")
+            #expect(log.states == [.connecting, .open(transport: "sse")])
+        }
+    }
+
+    @Test func dataMessagesAndUnknownEventsAndNonsenseAreToldApart() async throws {
+        try await StreamServer.serving { peer, _ in
+            peer.openStream(
+                "data: {\"screen\":\"home\",\"count\":3}\n\nevent: later\ndata: {}\n\ndata: nonsense\n\ndata: []\n\n")
+        } _: { server in
+            let connection = StaleConnection.test(server, log)
+            connection.start()
+            defer { connection.stop() }
+            #expect(await soon { log.events.count == 5 })
+            let notice = try #require(log.notices.first)
+            #expect(
+                notice.data == ["screen": "home", "count": "3"] && notice.topic == "PUSH_RC" && notice.version == 0)
+            for event in log.events.suffix(2) {
+                guard case .invalidMessage = event else { Issue.record("\(event)"); return }
+            }
+        }
+    }
+
+    @Test func aBrokenStreamIsResumedWhereItEnded() async throws {
+        try await StreamServer.serving { peer, count in
+            switch count {
+            case 0:
+                peer.openStream("retry: 1\n\n" + syncedEvent("e.1") + staleEvent(2, cursor: "e.2"))
+                // Cut off in the middle: neither the message nor its id counts.
+                peer.send("id: e.3\ndata: {\"latest")
+                peer.close()
+            case 1: peer.reset()
+            default: peer.openStream(staleEvent(3, cursor: "e.3") + syncedEvent("e.3"))
+            }
+        } _: { server in
+            let connection = StaleConnection.test(server, log, cursor: "e.0")
+            connection.start()
+            defer { connection.stop() }
+            #expect(await soon { log.versions == [2, 3] && log.cursors == ["e.1", "e.3"] })
+            let ids = server.peers.map { $0.headers["last-event-id"] }
+            #expect(ids == ["e.0", "e.2", "e.2"])
+            #expect(log.losses.count == 2, "\(log.events)")
+        }
+    }
+
+    @Test func whatWasReportedBeforeIsNotReportedAgain() async throws {
+        try await StreamServer.serving { peer, count in
+            switch count {
+            case 0:
+                peer.openStream("retry: 1\n\n" + staleEvent(2) + staleEvent(3, topic: "other"))
+                peer.close()
+            case 1:
+                peer.openStream(staleEvent(2) + staleEvent(3, topic: "other") + staleEvent(4))
+                peer.close()
+            default:
+                peer.openStream("event: reset\ndata: {\"reason\":\"unknown-epoch\"}\n\n" + staleEvent(1))
+            }
+        } _: { server in
+            let connection = StaleConnection.test(server, log)
+            connection.start()
+            defer { connection.stop() }
+            #expect(await soon { log.versions == [2, 3, 4, 1] })
+            #expect(log.events.contains(.reset(reason: "unknown-epoch")))
+        }
+    }
+
+    @Test func aServerThatIsAwayIsTriedUntilItIsBack() async throws {
+        let server = try StreamServer()
+        let port = server.port
+        let connection = StaleConnection.test(server, log)
+        connection.start()
+        defer { connection.stop() }
+        #expect(await soon { server.peers.count == 1 })
+        server.peers[0].openStream(": up\n\n")
+        #expect(await soon { log.states.last == .open(transport: "sse") })
+        server.stop()
+        #expect(await soon { log.losses.count >= 12 })
+        #expect(log.states.contains { if case .waiting(let failures, _) = $0 { failures >= 10 } else { false } })
+        _ = port
+    }
+
+    @Test func silenceEndsAConnection() async throws {
+        try await StreamServer.serving { peer, count in
+            if count == 0 { peer.openStream(": hb\n\n") } else { peer.openStream(staleEvent(2)) }
+        } _: { server in
+            let connection = StaleConnection.test(server, log) { $0.heartbeatLimit = 0.1 }
+            connection.start()
+            defer { connection.stop() }
+            #expect(await soon { log.versions == [2] })
+            #expect(log.losses.first?.contains("no heartbeat") == true)
+            #expect(await soon { server.peers[0].isAbandoned })
+        }
+    }
+
+    @Test func heartbeatsKeepAConnection() async throws {
+        try await StreamServer.serving { server in
+            let connection = StaleConnection.test(server, log) { $0.heartbeatLimit = 2 }
+            connection.start()
+            defer { connection.stop() }
+            #expect(await soon { server.peers.count == 1 })
+            server.peers[0].openStream()
+            let start = Date()
+            var last = Date.distantPast
+            #expect(
+                await soon {
+                    if last.timeIntervalSinceNow < -0.05 {
+                        server.peers[0].send(":\n")
+                        last = Date()
+                    }
+                    return start.timeIntervalSinceNow < -3
+                })
+            #expect(server.peers.count == 1 && log.losses.isEmpty)
+        }
+    }
+
+    @Test func a204EndsItForEver() async throws {
+        try await StreamServer.serving { peer, _ in
+            peer.send("HTTP/1.1 204 No Content\r\n\r\n")
+        } _: { server in
+            let connection = StaleConnection.test(server, log)
+            connection.start()
+            #expect(await soon { log.states.last == .ended })
+            connection.networkChanged()
+            connection.enterBackground()
+            connection.enterForeground()
+            connection.holds(version: 9)
+            #expect(log.states == [.connecting, .ended])
+            connection.stop()
+            connection.start()
+            #expect(await soon { server.peers.count == 2 })
+            connection.stop()
+        }
+    }
+
+    @Test func anOverloadedServerNamesTheDelay() async throws {
+        try await StreamServer.serving { peer, count in
+            if count == 0 { peer.answer(503, ["Retry-After: 1"]) } else { peer.openStream(": up\n\n") }
+        } _: { server in
+            let connection = StaleConnection.test(server, log)
+            let start = Date()
+            connection.start()
+            defer { connection.stop() }
+            #expect(await soon { server.peers.count == 2 })
+            #expect(Date().timeIntervalSince(start) >= 1)
+            #expect(log.losses == ["the server answered HTTP 503"])
+        }
+    }
+
+    @Test func redirectsAreFollowedAndKeepSecretsHome() async throws {
+        try await StreamServer.serving { peer, _ in
+            peer.openStream(staleEvent(2))
+        } _: { target in
+            let location = "http://localhost:\(target.port)/elsewhere?x=1"
+            try await StreamServer.serving { peer, count in
+                if count == 0 {
+                    peer.answer(307, ["Location: /v1/other"])
+                } else {
+                    peer.answer(301, ["Location: \(location)"])
+                }
+            } _: { server in
+                let connection = StaleConnection.test(server, log) {
+                    $0.headers = ["Authorization": "Bearer x", "X-A": "b"]
+                }
+                connection.start()
+                defer { connection.stop() }
+                #expect(await soon { log.versions == [2] })
+                #expect(server.peers.map(\.path) == ["/v1/events?topic=PUSH_RC", "/v1/other"])
+                #expect(server.peers.allSatisfy { $0.headers["authorization"] == "Bearer x" })
+                #expect(target.peers[0].path == "/elsewhere?x=1")
+                #expect(target.peers[0].headers["authorization"] == nil)
+                #expect(target.peers[0].headers["x-a"] == "b")
+            }
+        }
+    }
+
+    @Test func aRedirectThatLeadsNowhereIsAnErrorAndNoLoop() async throws {
+        for location in [[], ["Location:"], ["Location: ftp://127.0.0.1/"]] {
+            let log = ConnectionLog()
+            try await StreamServer.serving { peer, _ in
+                peer.answer(301, location)
+            } _: { server in
+                let connection = StaleConnection.test(server, log) {
+                    $0.reconnectDelay = 100; $0.longestReconnectDelay = 100
+                }
+                connection.start()
+                defer { connection.stop() }
+                #expect(await soon { log.losses.count == 1 })
+                #expect(server.peers.count == 1)
+            }
+        }
+        try await StreamServer.serving { peer, _ in
+            peer.answer(302, ["Location: /again"])
+        } _: { server in
+            let connection = StaleConnection.test(server, log) {
+                $0.reconnectDelay = 100; $0.longestReconnectDelay = 100
+            }
+            connection.start()
+            defer { connection.stop() }
+            #expect(await soon { log.losses == ["more than 20 redirects in a row"] })
+            #expect(server.peers.count == 21)
+        }
+    }
+
+    @Test func aNewNetworkIsTriedAtOnce() async throws {
+        try await StreamServer.serving { peer, count in
+            if count == 0 { peer.answer(503, ["Retry-After: 3000"]) } else { peer.openStream(staleEvent(count)) }
+        } _: { server in
+            let connection = StaleConnection.test(server, log)
+            connection.start()
+            defer { connection.stop() }
+            #expect(await soon { log.losses.count == 1 })
+            connection.networkChanged()
+            #expect(await soon { log.versions == [1] })
+            connection.networkChanged()
+            #expect(await soon { log.versions == [1, 2] })
+            #expect(await soon { server.peers[1].isAbandoned })
+        }
+    }
+
+    @Test func theBackgroundClosesAndTheForegroundResumes() async throws {
+        try await StreamServer.serving { peer, count in
+            peer.openStream(staleEvent(count + 2, cursor: "e.\(count)") + syncedEvent("e.\(count)"))
+        } _: { server in
+            let connection = StaleConnection.test(server, log)
+            connection.enterBackground()
+            connection.start()
+            connection.enterForeground()
+            defer { connection.stop() }
+            #expect(await soon { log.cursors == ["e.0"] })
+            connection.enterBackground()
+            #expect(await soon { server.peers[0].isAbandoned && log.states.last == .idle })
+            #expect(server.peers.count == 1)
+            connection.networkChanged()
+            connection.enterForeground()
+            #expect(await soon { log.cursors == ["e.0", "e.1"] })
+            #expect(server.peers.count == 2)
+            #expect(server.peers[1].headers["last-event-id"] == "e.0")
+        }
+    }
+
+    @Test func nothingIsReportedOnceStopped() async throws {
+        try await StreamServer.serving { peer, _ in
+            peer.openStream(staleEvent(2))
+        } _: { server in
+            let connection = StaleConnection.test(server, log)
+            connection.start()
+            #expect(await soon { log.versions == [2] })
+            connection.stop()
+            let count = log.events.count
+            server.peers[0].send(staleEvent(3))
+            #expect(await soon { server.peers[0].isAbandoned })
+            #expect(log.events.count == count)
+        }
+    }
+
+    @Test func theVersionHeldIsSentWithTheNextReconnect() async throws {
+        try await StreamServer.serving { server in
+            let connection = StaleConnection.test(server, log, have: 0)
+            connection.start()
+            defer { connection.stop() }
+            #expect(await soon { server.peers.count == 1 })
+            connection.holds(version: 7)
+            connection.networkChanged()
+            #expect(await soon { server.peers.count == 2 })
+            #expect(server.peers.map(\.path) == ["/v1/events?topic=PUSH_RC&have=0", "/v1/events?topic=PUSH_RC&have=7"])
+        }
+    }
+
+    @Test func aSlowOwnerIsNotFloodedAndLosesNothing() async throws {
+        let gate = Gate()
+        let seen = ConnectionLog()
+        let total = 3_000
+        try await StreamServer.serving { server in
+            let connection = StaleConnection(endpoint: server.url, topics: ["PUSH_RC"]) { event in
+                gate.pass()
+                seen.hear(event)
+            }
+            connection.start()
+            defer {
+                gate.open()
+                connection.stop()
+            }
+            #expect(await soon { server.peers.count == 1 })
+            let peer = server.peers[0]
+            peer.openStream()
+            let padding = ":" + String(repeating: "x", count: 4000) + "\n"
+            Thread.detachNewThread { for version in 1...total { peer.send(padding + staleEvent(version)) } }
+            gate.open()
+            #expect(await soon(within: 60) { seen.versions.last == Int64(total) })
+            #expect(seen.versions == (1...Int64(total)).map { $0 })
+        }
+    }
+}
+
+/// Holds whoever comes until it is opened.
+private final class Gate: Sendable {
+    private let semaphore = DispatchSemaphore(value: 0)
+
+    func pass() {
+        semaphore.wait()
+        semaphore.signal()
+    }
+
+    func open() { semaphore.signal() }
+}

@@ -1,0 +1,170 @@
+import Foundation
+import StalecastClient
+import StalecastWire
+import Testing
+
+/// The server's states, and what the client makes of each.
+@Suite struct FetchStateTests {
+    private static let update = #"{"entries":{"a":"1","n":"10"},"state":"UPDATE","templateVersion":"6"}"#
+
+    /// A configuration that got ``update``, activated it, and then gets `second`.
+    private func config(then second: TransportResponse) async throws -> (RemoteConfig, ScriptedTransport) {
+        let server = ScriptedTransport { _, before in before == 0 ? .json(Self.update) : second }
+        let config = StalecastApp.test(server).config
+        try await config.fetchAndActivate()
+        return (config, server)
+    }
+
+    @Test func anUpdateIsActivatedOnce() async throws {
+        let (config, _) = try await config(then: .json(Self.update))
+        #expect(config["a"].stringValue == "1")
+        #expect(config["a"].source == .remote)
+        #expect(config.activeVersion == 6)
+        #expect(try await config.activate() == false)
+    }
+
+    @Test func noChangeKeepsTheContentAndTakesTheVersion() async throws {
+        let (config, server) = try await config(then: .json(#"{"state":"NO_CHANGE","templateVersion":"9"}"#))
+        try await config.fetch(withExpirationDuration: 0)
+        #expect(config.fetchedVersion == 9)
+        #expect(try await config.activate() == false)
+        #expect(config["n"].numberValue == 10)
+        #expect(server.received.last?.headers["If-None-Match"] == "etag-1-firebase-fetch-1")
+        #expect(server.received.first?.headers["If-None-Match"] == nil)
+    }
+
+    @Test func notModifiedIsTakenForNoChange() async throws {
+        let (config, _) = try await config(then: TransportResponse(status: 304))
+        #expect(try await config.fetch(withExpirationDuration: 0) == .success)
+        #expect(config.fetchedVersion == 6)
+    }
+
+    @Test(arguments: ["NO_TEMPLATE", "EMPTY_CONFIG"]) func withoutValuesTheDefaultsCount(state: String) async throws {
+        let body = #"{"state":"\#(state)","templateVersion":"7"}"#
+        let (config, _) = try await config(then: .json(body, etag: "etag-2"))
+        config.setDefaults(["a": "default"])
+        try await config.fetch(withExpirationDuration: 0)
+        #expect(config["a"].stringValue == "1", "not before activation")
+        #expect(try await config.activate())
+        #expect(config["a"].stringValue == "default")
+        #expect(config["a"].source == .default)
+        #expect(config.allKeys(from: .remote).isEmpty)
+    }
+
+    @Test(arguments: [
+        TransportResponse.json(#"{"state":"INSTANCE_STATE_UNSPECIFIED"}"#),
+        .json(#"{"error":{"code":403,"message":"API disabled","status":"PERMISSION_DENIED"}}"#),
+        .json("<html>Please log in to this Wi-Fi</html>"), .json("[]"), .json(""), .json("{}"),
+        .json(#"{"error":{"code":500,"message":"boom"}}"#, status: 500),
+    ])
+    func whatIsNoAnswerFailsAndChangesNothing(answer: TransportResponse) async throws {
+        let (config, _) = try await config(then: answer)
+        let error = await #expect(throws: RemoteConfigError.self) {
+            try await config.fetch(withExpirationDuration: 0)
+        }
+        #expect(error?.code == .internalError)
+        #expect(error?.message.isEmpty == false)
+        #expect(config.lastFetchStatus == .failure)
+        #expect(config.fetchedVersion == 6)
+        #expect(config["a"].stringValue == "1")
+    }
+
+    @Test func aFailedFetchAndActivateActivatesWhatWasFetched() async throws {
+        let server = ScriptedTransport { _, before in
+            before == 0 ? .json(Self.update) : TransportResponse(status: 500)
+        }
+        let config = StalecastApp.test(server).config
+        try await config.fetch()
+        let settings = RemoteConfigSettings()
+        settings.minimumFetchInterval = 0
+        config.configSettings = settings
+        await #expect(throws: RemoteConfigError.self) { try await config.fetchAndActivate() }
+        #expect(config["a"].stringValue == "1")
+    }
+
+    @Test func oneExchangeServesAllWhoAsk() async throws {
+        let gate = AsyncGate()
+        let server = ScriptedTransport { _, _ in
+            await gate.pass()
+            return .json(Self.update)
+        }
+        let config = StalecastApp.test(server).config
+        async let first = config.fetch()
+        #expect(await eventually { server.received.count == 1 })
+        async let second = config.fetch(withExpirationDuration: 0)
+        async let third = config.fetch()
+        for _ in 1...100 { await Task.yield() }
+        gate.open()
+        #expect(try await [first, second, third] == [.success, .success, .success])
+        #expect(server.received.count == 1)
+    }
+
+    @Test func theRequestHasFirebasesShape() async throws {
+        let server = ScriptedTransport { _, _ in .json(Self.update) }
+        let app = StalecastApp.test(server) { options in
+            options.endpoint = URL(string: "https://config.example.com/base")!
+            options.project = "shop"
+            options.apiKey = "key-1"
+            options.appID = "1:123456789012:ios:0a1b2c"
+            options.headers = ["Authorization": "Bearer t"]
+        }
+        app.setUserProperty("pro", forName: "plan")
+        try await app.config.setCustomSignals(["city": "york", "age": 41, "ratio": 0.5])
+        try await app.config.fetch()
+        let request = try #require(server.received.first)
+        #expect(request.method == "POST")
+        #expect(
+            request.url.absoluteString == "https://config.example.com/base/v1/projects/shop/namespaces/firebase:fetch")
+        #expect(request.timeout == 60)
+        #expect(request.headers["X-Firebase-RC-Fetch-Type"] == "BASE/1")
+        #expect(request.headers["X-Goog-Api-Key"] == "key-1")
+        #expect(request.headers["Authorization"] == "Bearer t")
+        #expect(request.headers["Content-Type"] == "application/json")
+        let body = try JSONValue.parse(try #require(request.body))
+        #expect(body["appId"] == "1:123456789012:ios:0a1b2c")
+        #expect(body["appInstanceId"]?.string == app.appInstanceID)
+        #expect(body["appInstanceIdToken"]?.string?.isEmpty == false)
+        #expect(body["customSignals"] == ["age": "41", "city": "york", "ratio": "0.5"])
+        #expect(body["analyticsUserProperties"] == ["plan": "pro"])
+        #expect(body["languageCode"]?.string?.isEmpty == false)
+        #expect(body["timeZone"]?.string?.isEmpty == false)
+        #expect(body["sdkVersion"]?.string?.isEmpty == false)
+        let firstOpen = try #require(Timestamp(body["firstOpenTime"]?.string ?? ""))
+        #expect(Double(firstOpen.microseconds) / 1e6 == app.firstOpenTime.timeIntervalSince1970)
+    }
+
+    @Test func updateAndErrorReachCompletionHandlers() async throws {
+        let (config, _) = try await config(then: TransportResponse(status: 404))
+        let fetched = await withCheckedContinuation { done in
+            config.fetch { status, error in done.resume(returning: (status, error as? RemoteConfigError)) }
+        }
+        #expect(fetched.0 == .success && fetched.1 == nil, "what was fetched is fresh enough")
+        let failed = await withCheckedContinuation { done in
+            config.fetch(withExpirationDuration: 0) { status, error in
+                done.resume(returning: (status, error as? RemoteConfigError))
+            }
+        }
+        #expect(failed.0 == .failure)
+        #expect(failed.1?.httpStatus == 404)
+        let activated = await withCheckedContinuation { done in
+            config.activate { changed, error in done.resume(returning: (changed, error == nil)) }
+        }
+        #expect(activated == (false, true))
+        let both = await withCheckedContinuation { done in
+            config.fetchAndActivate { status, error in done.resume(returning: (status, error == nil)) }
+        }
+        #expect(both == (.successUsingPreFetchedData, true))
+    }
+}
+
+/// Holds whoever comes until it is opened.
+final class AsyncGate: Sendable {
+    private let stream: AsyncStream<Void>
+    private let continuation: AsyncStream<Void>.Continuation
+
+    init() { (stream, continuation) = AsyncStream.makeStream() }
+
+    func pass() async { for await _ in stream {} }
+
+    func open() { continuation.finish() }
+}

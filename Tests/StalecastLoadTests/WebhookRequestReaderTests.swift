@@ -1,0 +1,39 @@
+import StalecastWire
+import Testing
+
+@testable import stalecast
+
+@Suite struct WebhookRequestReaderTests {
+    private let reader = WebhookRequestReader(namespace: .firebase)
+
+    private func request(_ body: String, field: String = "Content-Length") -> [UInt8] {
+        Array("POST / HTTP/1.1\r\nHost: a\r\n\(field): \(body.utf8.count)\r\nwebhook-id: msg_a\r\n\r\n\(body)".utf8)
+    }
+
+    private func message(_ version: Int, namespace: String = "firebase") -> String {
+        #"{"type":"config.stale","data":{"namespace":"\#(namespace)","latestTemplateVersionNumber":"\#(version)"}}"#
+    }
+
+    private func read(_ bytes: [UInt8]) -> WebhookRequestReader.Request? { bytes.withUnsafeBytes { reader.read($0) } }
+
+    @Test(arguments: ["Content-Length", "content-length"]) func aRequestTellsItsVersion(field: String) {
+        let bytes = request(message(42), field: field)
+        #expect(read(bytes) == WebhookRequestReader.Request(byteCount: bytes.count, version: 42))
+    }
+
+    @Test func untilItIsWholeThereIsNone() {
+        let bytes = request(message(7))
+        for count in 0..<bytes.count { #expect(read(Array(bytes[..<count])) == nil, "\(count)") }
+    }
+
+    @Test func ofTwoTheFirstIsRead() {
+        let first = request(message(7))
+        #expect(read(first + request(message(8))) == WebhookRequestReader.Request(byteCount: first.count, version: 7))
+    }
+
+    @Test func otherNamespacesAndOtherMessagesCountNothing() {
+        #expect(read(request(message(7, namespace: "firebase-server")))?.version == 0)
+        #expect(read(request(#"{"type":"webhook.test","data":{"version":7}}"#))?.version == 0)
+        #expect(read(request(""))?.version == 0)
+    }
+}

@@ -1,0 +1,167 @@
+import StalecastSources
+import StalecastWire
+import Synchronization
+import Testing
+
+@Suite struct SourceWatcherTests {
+    private let source = ScriptedSource()
+    private let sink = ScriptedSink()
+    private let reports = Reports()
+    private static let scope = Scope(project: .demo, namespace: .firebase)
+    /// So long that only triggers make a look in a test's time.
+    private static let seldom = LookSchedule(interval: .seconds(3600))
+    private static let often = LookSchedule(interval: .milliseconds(20), longestPause: .milliseconds(20))
+
+    private func watcher(_ schedule: LookSchedule) -> SourceWatcher {
+        SourceWatcher(Self.scope, source: source, sink: sink.sink, schedule: schedule, report: reports.add)
+    }
+
+    @Test func looksAtOnceAndAdopts() async throws {
+        source.show("a", version: 7)
+        let watcher = watcher(Self.seldom)
+        await watching(watcher) {
+            #expect(await eventually { sink.adopted.count == 1 && watcher.status.lastSuccess != nil })
+        }
+        #expect(reports.all == [.adopted(1, hasFenceTimedOut: false)])
+        #expect(watcher.status.originVersion == 7)
+        #expect(watcher.status.counts.adopted == 1)
+        #expect(source.looks == 1)
+    }
+
+    @Test func whatIsCurrentIsNotAdoptedAgain() async throws {
+        source.show("a")
+        let watcher = watcher(Self.often)
+        await watching(watcher) { #expect(await eventually { source.looks > 5 }) }
+        #expect(sink.adopted.count == 1)
+    }
+
+    @Test func aTriggerLooksNow() async throws {
+        let watcher = watcher(Self.seldom)
+        await watching(watcher) {
+            #expect(await eventually { watcher.status.lastSuccess != nil })
+            source.show("a")
+            watcher.look()
+            #expect(await eventually { sink.adopted.count == 1 })
+        }
+        #expect(source.looks == 2)
+    }
+
+    @Test func triggersDuringALookMakeOneMore() async throws {
+        let opened = Mutex(false)
+        source.hold { while !opened.withLock({ $0 }) { try? await Task.sleep(for: .milliseconds(2)) } }
+        let watcher = watcher(Self.seldom)
+        await watching(watcher) {
+            #expect(await eventually { source.looks == 1 })
+            for _ in 0..<50 { watcher.look() }
+            opened.withLock { $0 = true }
+            #expect(await eventually { source.looks == 2 && !watcher.status.isLooking })
+            try? await Task.sleep(for: .milliseconds(100))
+            #expect(source.looks == 2)
+        }
+    }
+
+    @Test func aPromisedVersionIsLookedForUntilItShows() async throws {
+        source.show("a", version: 4)
+        let watcher = watcher(Self.seldom)
+        await watching(watcher) {
+            #expect(await eventually { watcher.status.originVersion == 4 })
+            source.show(.unchanged)
+            watcher.look(expecting: 5)
+            #expect(await eventually { source.looks >= 4 })
+            source.show("b", version: 5)
+            #expect(await eventually { sink.adopted.count == 2 })
+        }
+    }
+
+    @Test func aPromiseThatIsNotKeptIsGivenUp() {
+        let schedule = LookSchedule()
+        let pauses = (0..<20).map { schedule.pause(promisedLooks: $0) }
+        #expect(pauses[0] == .milliseconds(50))
+        #expect(pauses.compactMap(\.self).count == 8)
+    }
+
+    @Test func aProblemIsReportedOnceUntilItIsAnother() async throws {
+        let first = OriginProblem(.invalidContent, "not JSON")
+        source.show(.failed(first))
+        let watcher = watcher(LookSchedule(interval: .milliseconds(10), longestPause: .milliseconds(10)))
+        try await watching(watcher) {
+            #expect(await eventually { watcher.status.failures >= 2 })
+            #expect(watcher.status.problem == first)
+            let second = OriginProblem(.unreachable, "refused")
+            source.show(.failed(second))
+            watcher.look()
+            #expect(await eventually { watcher.status.problem == second })
+            source.show(.unchanged)
+            watcher.look()
+            #expect(await eventually { watcher.status.problem == nil })
+            let all = reports.all
+            #expect(all.prefix(2) == [.problem(first), .problem(second)])
+            guard case .recovered(let failures) = try #require(all.last) else {
+                Issue.record("\(all)")
+                return
+            }
+            #expect(failures >= 3)
+        }
+    }
+
+    @Test func retryAfterHoldsTriggersBack() async throws {
+        source.show(.failed(OriginProblem(.throttled, "429", retryAfter: .milliseconds(400))))
+        let watcher = watcher(Self.often)
+        await watching(watcher) {
+            #expect(await eventually { watcher.status.failures == 1 })
+            let failed = ContinuousClock.now
+            source.show("a")
+            while sink.adopted.isEmpty && ContinuousClock.now - failed < .seconds(10) {
+                watcher.look()
+                try? await Task.sleep(for: .milliseconds(5))
+            }
+            #expect(sink.adopted.count == 1)
+            #expect(ContinuousClock.now - failed > .milliseconds(350))
+        }
+    }
+
+    @Test func whatCannotBeAdoptedIsForgottenAndTriedAgain() async throws {
+        source.show("a")
+        sink.fail(with: OriginProblem(.store, "disk full"))
+        let watcher = watcher(Self.often)
+        await watching(watcher) {
+            #expect(await eventually { watcher.status.problem?.reason == .store })
+            #expect(source.forgotten > 0)
+            sink.fail(with: nil)
+            watcher.look()
+            #expect(await eventually { sink.adopted.count == 1 })
+        }
+    }
+
+    @Test func failuresBackOffUpToTheLongestPause() {
+        let schedule = LookSchedule(interval: .seconds(2), longestPause: .seconds(60))
+        let pauses = (1...10).map { schedule.pause(failures: $0, retryAfter: nil, random: 1) }
+        #expect(pauses == [2, 4, 8, 16, 32, 60, 60, 60, 60, 60].map { .seconds($0) })
+        #expect(schedule.pause(failures: 1, retryAfter: nil, random: 0) == .seconds(1))
+        #expect(schedule.pause(failures: 1, retryAfter: .seconds(90), random: 0) == .seconds(90))
+        #expect(schedule.pause(failures: 1, retryAfter: .seconds(1 << 30), random: 0) == .seconds(3600))
+    }
+
+    @Test func jitterStaysWithinItsShare() {
+        let schedule = LookSchedule(interval: .seconds(10), jitter: 0.1)
+        #expect(schedule.pause(hears: false, random: 0) == .seconds(9))
+        #expect(schedule.pause(hears: false, random: 1) == .seconds(11))
+        #expect(schedule.pause(hears: true, random: 0.5) == .seconds(100))
+    }
+
+    @Test func theAgeCountsFromTheLastGoodLook() async throws {
+        let status = SourceStatus(scope: Self.scope, kind: .http, place: "", began: .now - .seconds(30))
+        #expect(status.age(at: .now) >= .seconds(30))
+        var seen = status
+        seen.lastSuccessAt = .now
+        #expect(seen.age(at: .now) < .seconds(5))
+    }
+
+    @Test func cancellingEndsAWatcherThatWaits() async throws {
+        let watcher = watcher(Self.seldom)
+        let task = Task { await watcher.run() }
+        #expect(await eventually { watcher.status.lastSuccess != nil })
+        task.cancel()
+        await task.value
+    }
+}

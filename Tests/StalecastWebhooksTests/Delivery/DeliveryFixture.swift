@@ -1,0 +1,238 @@
+import Foundation
+import Logging
+import StalecastOutbound
+import StalecastTestServers
+import StalecastWebhooks
+import StalecastWire
+import Synchronization
+import Testing
+
+/// Deliveries from a store that is a list in memory, to servers on 127.0.0.1.
+final class DeliveryFixture: Sendable {
+    static let scope = (try? Scope(project: ProjectID("demo"), namespace: .firebase))!
+    let directory: URL
+    let store = Mutex<[TemplateChange]>([])
+    let epoch = Mutex(Epoch.random())
+    private let running = Mutex<(engine: OutboundEngine, delivery: WebhookDelivery)?>(nil)
+    private let configuration: DeliveryConfiguration
+    private let outbound: OutboundConfiguration
+
+    /// - Parameter adjust: what is not as tests mostly want it.
+    init(
+        outbound: OutboundConfiguration = OutboundConfiguration(maxInFlight: 4096),
+        _ adjust: (inout DeliveryConfiguration) -> Void = { _ in }
+    ) throws {
+        directory = FileManager.default.temporaryDirectory.appending(path: "stalecast-delivery-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        var configuration = DeliveryConfiguration(
+            path: directory.appending(path: "deliveries.sqlite").path, disableAfter: .seconds(86_400), pace: .quick)
+        adjust(&configuration)
+        self.configuration = configuration
+        self.outbound = outbound
+    }
+
+    deinit {
+        // A leftover does no harm.
+        try? FileManager.default.removeItem(at: directory)
+    }
+
+    /// Runs delivery, without webhooks at first, for the time of `body`.
+    static func running(
+        pace: DeliveryPace = .quick, maxInFlight: Int = 512, disableAfter: Duration = .seconds(86_400),
+        _ body: (DeliveryFixture) async throws -> Void
+    ) async throws {
+        let fixture = try DeliveryFixture {
+            $0.pace = pace
+            $0.maxInFlight = maxInFlight
+            $0.disableAfter = disableAfter
+        }
+        try await fixture.run { try await body($0) }
+    }
+
+    /// One run of delivery from start to end.
+    ///
+    /// - Parameter remembered: of how many of the newest versions it is told at the start; others are in the store.
+    func run(
+        _ webhooks: [Webhook] = [], remembered: Int = 300, _ body: (DeliveryFixture) async throws -> Void
+    ) async throws {
+        try start(webhooks, remembered: remembered)
+        do {
+            try await body(self)
+        } catch {
+            await end()
+            throw error
+        }
+        await end()
+    }
+
+    var databasePath: String { configuration.path }
+
+    var delivery: WebhookDelivery {
+        get throws { try #require(running.withLock { $0?.delivery }) }
+    }
+
+    func start(_ webhooks: [Webhook], remembered: Int = 300) throws {
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let engine = try OutboundEngine(outbound, logger: logger)
+        let delivery = try WebhookDelivery(
+            configuration, epoch: epoch.withLock { $0 }, engine: engine, formatter: PlainFormatter(),
+            routes: [TopicRoute(name: .pushRC, scopes: [Self.scope], hears: { _ in true })],
+            history: { [self] scope, after, limit in
+                Array(store.withLock { $0.filter { $0.scope == scope && $0.sequence > after }.prefix(limit) })
+            }, logger: logger)
+        running.withLock { $0 = (engine, delivery) }
+        delivery.start(webhooks: webhooks, changes: Array(store.withLock { $0 }.suffix(remembered)))
+    }
+
+    /// Ends as a crash would: nothing more is sent or written than already is.
+    func end() async {
+        guard let (engine, delivery) = running.withLock({ $0 }) else { return }
+        running.withLock { $0 = nil }
+        delivery.stop()
+        await engine.shutdown(grace: .zero)
+        delivery.close()
+    }
+
+    func publish(_ count: Int = 1) throws {
+        for _ in 0..<count { try delivery.announce(commit()) }
+    }
+
+    /// Stores the next version, of which nobody is told.
+    @discardableResult
+    func commit() -> TemplateChange {
+        store.withLock { store in
+            let number = Int64(store.count) + 1
+            let change = TemplateChange(
+                scope: Self.scope, sequence: UInt64(number),
+                metadata: VersionMetadata(number: number, updateTime: .now()), etag: "etag-1-\(number)",
+                changedKeys: ["key\(number)"])
+            store.append(change)
+            return change
+        }
+    }
+
+    /// A webhook to that URL; made before any version unless said otherwise.
+    static func webhook(
+        _ url: String, mode: DeliveryMode = .latest, topics: [TopicName] = [.pushRC],
+        limits: WebhookLimits = WebhookLimits(timeout: .seconds(5))
+    ) throws -> Webhook {
+        Webhook(
+            id: .random(), project: scope.project, url: try OutboundURL(url), topics: topics, mode: mode,
+            limits: limits, createdAt: Timestamp(microseconds: 0))
+    }
+
+    func webhook(
+        _ url: String, mode: DeliveryMode = .latest, topics: [TopicName] = [.pushRC],
+        limits: WebhookLimits = WebhookLimits(timeout: .seconds(5))
+    ) throws -> Webhook {
+        try Self.webhook(url, mode: mode, topics: topics, limits: limits)
+    }
+
+    func install(_ webhook: Webhook) throws -> Webhook {
+        try delivery.install(webhook)
+        return webhook
+    }
+
+    /// Waits until the webhook has acknowledged the store's newest version.
+    func settled(_ id: WebhookID, within limit: Duration = .seconds(20)) async throws {
+        try await eventually(within: limit) {
+            guard let status = try await self.delivery.status(of: id), let scope = status.scopes.first else {
+                return false
+            }
+            return scope.acknowledged == self.store.withLock { Int64($0.count) }
+        }
+    }
+}
+
+// MARK: Looking
+
+extension DeliveryFixture {
+    /// True once the webhook has acknowledged everything it has been told of.
+    func isDone(_ webhook: Webhook) async throws -> Bool {
+        guard let status = try await delivery.status(of: webhook.id) else { return false }
+        return status.scopes.allSatisfy { $0.lag == 0 && !$0.isInFlight }
+    }
+
+    func state(_ webhook: Webhook) async throws -> WebhookState? { try await delivery.status(of: webhook.id)?.state }
+
+    /// Oldest first.
+    func attempts(_ webhook: Webhook) throws -> [DeliveryAttempt] {
+        try delivery.attempts(of: webhook.id, limit: 10_000, before: nil).attempts.reversed()
+    }
+
+    func deadLetters(_ webhook: Webhook) throws -> [DeadLetter] {
+        try delivery.deadLetters(of: webhook.id, limit: 1000, after: nil).letters
+    }
+}
+
+struct NotInTime: Error {}
+
+/// Waits for a fact.
+func eventually(within limit: Duration = .seconds(20), _ isTrue: () async throws -> Bool) async throws {
+    let end = ContinuousClock.now + limit
+    while try await !isTrue() {
+        guard ContinuousClock.now < end else { throw NotInTime() }
+        try await Task.sleep(for: .milliseconds(2))
+    }
+}
+
+extension DeliveryPace {
+    /// A thousand times faster than the real one.
+    static var quick: DeliveryPace {
+        var pace = DeliveryPace()
+        pace.floor = .milliseconds(2)
+        pace.base = .milliseconds(2)
+        pace.cap = .milliseconds(50)
+        pace.versionBase = .milliseconds(2)
+        pace.versionCap = .milliseconds(50)
+        pace.throttleFloor = .milliseconds(30)
+        pace.slowFloor = .milliseconds(100)
+        pace.goneAfter = .milliseconds(60)
+        pace.probeAfter = .milliseconds(30)
+        pace.slowAfter = .milliseconds(50)
+        pace.startSpread = .milliseconds(5)
+        return pace
+    }
+}
+
+/// Unsigned bodies that a test can read: `version since coalesced`.
+struct PlainFormatter: AttemptFormatter {
+    func request(
+        for delivery: Delivery, webhook: Webhook, at now: Timestamp
+    ) throws(AttemptProblem) -> AttemptPlan {
+        let text: String
+        var id = "other"
+        switch delivery.content {
+        case .stale(let content):
+            text = "\(content.change.version) \(content.since ?? 0) \(content.coalesced)"
+            id = "msg_\(content.change.sequence)"
+        case .test(_, _, _, let current): text = "test \(current?.version ?? 0)"
+        case .operational(let event): text = event.type
+        case .challenge(let challenge): text = challenge
+        }
+        let policy: AddressPolicy
+        do { policy = try AddressPolicy(allow: [CIDR("127.0.0.0/8")]) } catch {
+            throw AttemptProblem(.noKey, "\(error)")
+        }
+        return .ready(
+            OutboundRequest(
+                method: "POST", url: webhook.url, headers: [OutboundHeader(trusted: "webhook-id", id)],
+                body: Array(text.utf8), limits: OutboundLimits(timeout: webhook.limits.timeout), policy: policy,
+                keptHeaders: ["retry-after", "location", "webhook-delivery"]), messageID: id)
+    }
+
+    func answered(status: Int, webhook: Webhook) {}
+}
+
+extension OriginServer {
+    /// In the order of arrival, like the versions below.
+    var bodies: [String] { requests.map(\.body) }
+    var versions: [Int64] { requests.compactMap(\.version) }
+
+    func versions(at target: String) -> [Int64] { requests.filter { $0.target == target }.compactMap(\.version) }
+}
+
+extension OriginServer.Request {
+    /// Nil for a message that is about no version.
+    var version: Int64? { body.split(separator: " ").first.flatMap { Int64($0) } }
+}

@@ -1,0 +1,173 @@
+import Foundation
+import StalecastOutbound
+import StalecastTestServers
+import StalecastWebhooks
+import StalecastWire
+import Testing
+
+/// How hostile and polite answers are taken.
+@Suite struct DeliveryOutcomeTests {
+    @Test func aRedirectIsAFailureAndItsTargetIsNotAsked() async throws {
+        try await OriginServer.serving({ _ in .status(200) }) { elsewhere in
+            try await OriginServer.serving({ _ in .status(301, ["Location: \(elsewhere.url)/secret"]) }) { server in
+                let webhook = try DeliveryFixture.webhook(server.url)
+                try await DeliveryFixture().run([webhook]) { fixture in
+                    try fixture.publish()
+                    try await eventually { server.requests.count >= 3 }
+                    let attempt = try #require(try fixture.attempts(webhook).first)
+                    #expect(attempt.status == 301 && attempt.outcome == "3xx")
+                    #expect(attempt.problem?.contains("\(elsewhere.url)/secret") == true)
+                    #expect(elsewhere.connections == 0)
+                }
+            }
+        }
+    }
+
+    @Test func goneTwiceDisablesAndEnablingSendsTheNewest() async throws {
+        let isBack = Gate()
+        try await OriginServer.serving({ _ in .status(isBack.isOpen ? 200 : 410) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url)
+            let stage = try DeliveryFixture()
+            try await stage.run([webhook]) { fixture in
+                try fixture.publish()
+                try await eventually { try await fixture.state(webhook)?.name == "disabled" }
+                guard case .disabled("gone", _) = try await fixture.state(webhook) else {
+                    Issue.record("the reason is not the receiver's word")
+                    return
+                }
+                #expect(server.requests.count == 2, "one 410 may be a bad deployment, a third is not asked for")
+                try fixture.publish(3)
+            }
+            isBack.open()
+            try await stage.run([webhook]) { fixture in
+                #expect(try await fixture.state(webhook)?.name == "disabled", "disablement survives a restart")
+                #expect(try await fixture.delivery.enable(webhook.id))
+                try await eventually { try await fixture.isDone(webhook) }
+                #expect(server.versions == [1, 1, 4])
+                #expect(try await fixture.state(webhook) == .active)
+            }
+        }
+    }
+
+    @Test(arguments: [413, 415])
+    func aVersionThatWillNeverBeTakenIsADeadLetterAtOnce(status: Int) async throws {
+        try await OriginServer.serving({ .status($0.version == 1 ? status : 200) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url)
+            try await DeliveryFixture().run([webhook]) { fixture in
+                try fixture.publish()
+                try await eventually { try fixture.deadLetters(webhook).count == 1 }
+                let letter = try #require(try fixture.deadLetters(webhook).first)
+                #expect(letter.version == 1 && letter.reason == "rejected" && letter.lastStatus == status)
+                try fixture.publish()
+                try await eventually { try await fixture.isDone(webhook) }
+                #expect(server.versions == [1, 2])
+            }
+        }
+    }
+
+    @Test(arguments: [429, 502, 503, 504])
+    func aRequestToWaitIsHonoured(status: Int) async throws {
+        let count = Counter()
+        try await OriginServer.serving({ _ in
+            count.next() == 1 ? .status(status, ["Retry-After: 1"]) : .status(200)
+        }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url)
+            try await DeliveryFixture().run([webhook]) { fixture in
+                try fixture.publish()
+                try await eventually { try await fixture.isDone(webhook) }
+                let attempts = try fixture.attempts(webhook)
+                try #require(attempts.count == 2)
+                #expect(attempts[1].startedAt.microseconds - attempts[0].startedAt.microseconds >= 1_000_000)
+                let next = try #require(attempts[0].nextAt)
+                #expect(next.microseconds - attempts[0].startedAt.microseconds >= 1_000_000)
+            }
+        }
+    }
+
+    @Test func aDateToWaitForIsHonouredAndAnAbsurdOneIsNot() async throws {
+        let format = DateFormatter()
+        format.locale = Locale(identifier: "en_US_POSIX")
+        format.timeZone = TimeZone(secondsFromGMT: 0)
+        format.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        let date = format.string(from: Date(timeIntervalSinceNow: 120))
+        let answers = ["/date": date, "/absurd": "99999999999999999999"]
+        try await OriginServer.serving({ .status(503, ["Retry-After: \(answers[$0.target] ?? "")"]) }) { server in
+            for (path, range) in [("/date", 60...125), ("/absurd", 3590...3605)] {
+                let webhook = try DeliveryFixture.webhook(server.url + path)
+                try await DeliveryFixture().run([webhook]) { fixture in
+                    try fixture.publish()
+                    try await eventually { try !fixture.attempts(webhook).isEmpty }
+                    let attempt = try #require(try fixture.attempts(webhook).first)
+                    let wait = try #require(attempt.nextAt).microseconds - attempt.startedAt.microseconds
+                    #expect(range.contains(Int(wait / 1_000_000)), "waits \(wait) µs after \(path)")
+                    #expect(
+                        try await fixture.state(webhook) == .active, "a receiver that asks for patience does not fail")
+                }
+            }
+        }
+    }
+
+    @Test func aReceiverThatHangsIsGivenUpAndAskedAgain() async throws {
+        let count = Counter()
+        try await OriginServer.serving({ _ in
+            guard count.next() == 1 else { return .status(200) }
+            return OriginServer.Reply(bytes: [], hangs: true)
+        }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url, limits: WebhookLimits(timeout: .milliseconds(300)))
+            try await DeliveryFixture().run([webhook]) { fixture in
+                try fixture.publish()
+                try await eventually { try await fixture.isDone(webhook) }
+                #expect(try fixture.attempts(webhook).map(\.outcome) == ["timeout_response", "2xx"])
+            }
+        }
+    }
+
+    @Test func anEndlessAnswerIsCutAndItsStatusCounts() async throws {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\n\r\n"
+        try await OriginServer.serving({ _ in
+            OriginServer.Reply(bytes: Array(head.utf8), flood: 100 << 20)
+        }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url)
+            try await DeliveryFixture().run([webhook]) { fixture in
+                try fixture.publish()
+                try await eventually { try await fixture.isDone(webhook) }
+                let attempt = try #require(try fixture.attempts(webhook).first)
+                #expect(attempt.status == 200 && attempt.response.utf8.count <= DeliveryAttempt.maxResponseBytes)
+                #expect(server.flooded < 100 << 20)
+            }
+        }
+    }
+
+    @Test(arguments: ["", "SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 banana\r\n\r\n"])
+    func whatIsNoAnswerIsAFailure(garbage: String) async throws {
+        let count = Counter()
+        try await OriginServer.serving({ _ in count.next() <= 2 ? .raw(garbage) : .status(200) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url)
+            try await DeliveryFixture().run([webhook]) { fixture in
+                try fixture.publish()
+                try await eventually { try await fixture.isDone(webhook) }
+                let attempts = try fixture.attempts(webhook)
+                #expect(attempts.last?.status == 200 && attempts.count >= 2)
+                #expect(attempts.dropLast().allSatisfy { !($0.status.map { (200..<300).contains($0) } ?? false) })
+            }
+        }
+    }
+
+    @Test func anOwnerCannotTellAClosedPortFromABlockedOne() async throws {
+        let closed = try await OriginServer.serving({ _ in .status(200) }) { server in server.url }
+        let webhooks = [
+            try DeliveryFixture.webhook(closed), try DeliveryFixture.webhook("http://169.254.169.254/latest"),
+        ]
+        try await DeliveryFixture().run(webhooks) { fixture in
+            try fixture.publish()
+            for webhook in webhooks {
+                try await eventually { try fixture.attempts(webhook).count >= 2 }
+                try await eventually { try await fixture.state(webhook)?.name == "failing" }
+            }
+            let seen = try webhooks.map { webhook in
+                Set(try fixture.attempts(webhook).map { "\($0.outcome) \($0.problem ?? "") \($0.response)" })
+            }
+            #expect(seen[0] == seen[1] && seen[0].count == 1)
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import Foundation
+import GRDB
+
+/// A port that takes connections and never says anything.
+struct SilentPort {
+    let port: Int
+
+    static var shared: SilentPort { get throws { try made.get() } }
+    private static let made = Result { try SilentPort() }
+
+    private struct CannotListen: Error {}
+
+    private init() throws {
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(listener, $0, length) == 0 && listen(listener, 1024) == 0
+                    && getsockname(listener, $0, &length) == 0
+            }
+        }
+        guard isBound else { throw CannotListen() }
+        port = Int(UInt16(bigEndian: address.sin_port))
+    }
+}
+
+/// Somebody else's transaction, which keeps all others from writing.
+final class DatabaseLock {
+    private let queue: DatabaseQueue
+
+    init(_ path: String) throws {
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        queue = try DatabaseQueue(path: path, configuration: configuration)
+        try queue.inDatabase { try $0.execute(sql: "BEGIN EXCLUSIVE") }
+    }
+
+    func release() {
+        // Closing ends the transaction as well.
+        try? queue.inDatabase { try $0.execute(sql: "ROLLBACK") }
+    }
+}

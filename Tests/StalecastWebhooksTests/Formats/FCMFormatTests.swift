@@ -1,0 +1,87 @@
+import CryptoExtras
+import StalecastOutbound
+import StalecastTestServers
+import StalecastWebhooks
+import StalecastWire
+import Testing
+
+@Suite struct FCMFormatTests {
+    @Test func appsOfTheTopicGetExactlyFirebasesData() async throws {
+        try await serving { server, fixture, webhook in
+            #expect(webhook.url.text == "\(server.url)/v1/projects/push/messages:send")
+            let plan = try fixture.formatter.request(for: delivery(webhook), webhook: webhook, at: fixture.now)
+            guard case .needsToken(let fetch) = plan else { throw Unexpected() }
+            try await fetch()
+            let (request, _) = try fixture.request(FormatterFixture.stale(), webhook)
+            #expect(request.header("authorization") == "Bearer token-1")
+            #expect(request.header("webhook-signature") == nil)
+            #expect(
+                try request.json
+                    == ["message": ["topic": "PUSH_RC", "data": ["CONFIG_STATE": "STALE"]]] as JSONValue)
+        }
+    }
+
+    @Test func aRefusedTokenIsFetchedAnew() async throws {
+        try await serving { server, fixture, webhook in
+            for expected in ["Bearer token-1", "Bearer token-2"] {
+                let plan = try fixture.formatter.request(for: delivery(webhook), webhook: webhook, at: fixture.now)
+                guard case .needsToken(let fetch) = plan else { throw Unexpected() }
+                try await fetch()
+                #expect(try fixture.request(FormatterFixture.stale(), webhook).0.header("authorization") == expected)
+                fixture.formatter.answered(status: 503, webhook: webhook)
+                #expect(try fixture.request(FormatterFixture.stale(), webhook).0.header("authorization") == expected)
+                fixture.formatter.answered(status: 401, webhook: webhook)
+            }
+            #expect(server.requests.count == 2)
+        }
+    }
+
+    @Test func newsAboutWebhooksHaveNoFormHere() async throws {
+        try await serving { _, fixture, webhook in
+            let event = OperationalEvent(
+                type: "webhook.disabled", project: .demo, time: fixture.now, nonce: "abc", data: [:])
+            let error = #expect(throws: AttemptProblem.self) { try fixture.request(.operational(event), webhook) }
+            #expect(error?.reason == .unsupported)
+        }
+    }
+
+    @Test func aRefusalOfTheTokenEndpointIsAFailedAttempt() async throws {
+        try await serving(status: "400 Bad Request") { _, fixture, webhook in
+            let plan = try fixture.formatter.request(for: delivery(webhook), webhook: webhook, at: fixture.now)
+            guard case .needsToken(let fetch) = plan else { throw Unexpected() }
+            let error = await #expect(throws: AttemptProblem.self) { try await fetch() }
+            #expect(error?.reason == .token)
+        }
+    }
+
+    private struct Unexpected: Error {}
+
+    private func delivery(_ webhook: Webhook) -> Delivery {
+        Delivery(webhook: webhook.id, content: FormatterFixture.stale())
+    }
+
+    /// A token endpoint that gives `token-1`, `token-2`, …, and a webhook of format fcm that uses it.
+    private func serving(
+        status: String = "200 OK", _ body: (OriginServer, FormatterFixture, Webhook) async throws -> Void
+    ) async throws {
+        let given = Counter()
+        try await OriginServer.serving { _ in
+            let text = #"{"access_token":"token-\#(given.next())","expires_in":3600,"token_type":"Bearer"}"#
+            let head =
+                "HTTP/1.1 \(status)\r\nContent-Type: application/json\r\nContent-Length: \(text.utf8.count)\r\n\r\n"
+            return OriginServer.Reply(bytes: Array((head + text).utf8))
+        } _: { server in
+            let fixture = try FormatterFixture()
+            let key = try _RSA.Signing.PrivateKey(keySize: .bits2048).pemRepresentation
+            let file: JSONValue = [
+                "type": "service_account", "project_id": "push", "client_email": "a@push.example",
+                "private_key": .string(key), "token_uri": .string("\(server.url)/token"),
+            ]
+            _ = try fixture.registry.write(file.text(), to: "push.json")
+            let webhook = try await fixture.register([
+                "format": "fcm", "url": .string(server.url), "fcm": ["serviceAccountFile": "push.json"],
+            ])
+            try await body(server, fixture, webhook)
+        }
+    }
+}

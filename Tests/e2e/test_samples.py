@@ -1,0 +1,164 @@
+"""Every sample, run as its reader runs it, against a daemon on which something is published meanwhile."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from harness.daemon import REPOSITORY, environment
+
+SAMPLES = REPOSITORY / "samples"
+TEMPLATES = SAMPLES / "templates"
+
+
+@pytest.fixture(scope="module")
+def built():
+    """The directory of the samples' programs."""
+    if not shutil.which("swift"):
+        pytest.skip("no Swift toolchain: the samples did not run")
+    command = ["swift", "build", "-c", "release", "--package-path", str(SAMPLES)]
+    if directory := os.environ.get("STALECAST_SAMPLES_SCRATCH"):
+        command += ["--scratch-path", directory]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=1500)
+    assert made.returncode == 0, made.stdout[-4000:] + made.stderr[-4000:]
+    assert "warning: " not in made.stdout
+    shown = subprocess.run([*command, "--show-bin-path"], check=True, capture_output=True, text=True)
+    return shown.stdout.strip()
+
+
+class Sample:
+    """A sample under way; its lines are read as they come."""
+
+    def __init__(self, daemon, cache):
+        self.process = None
+        self.lines = []
+        self.settings = {"STALECAST_ENDPOINT": f"http://127.0.0.1:{daemon.edge}", "STALECAST_CACHE": str(cache)}
+
+    def start(self, *command):
+        self.process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        text=True, env=environment(**self.settings))
+
+    async def line(self, part, within=20):
+        """The next line that contains `part`."""
+        async with asyncio.timeout(within):
+            while True:
+                line = await asyncio.to_thread(self.process.stdout.readline)
+                assert line, f"ended before {part!r}: {self.lines}"
+                self.lines.append(line.rstrip())
+                if part in line:
+                    return self.lines[-1]
+
+    async def ends(self, within=20):
+        rest, _ = await asyncio.to_thread(self.process.communicate, timeout=within)
+        self.lines += rest.splitlines()
+        return self.process.returncode
+
+    def dispose(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture
+def sample(daemon, tmp_path):
+    asyncio.run(publish(daemon, "demo.json"))
+    running = Sample(daemon, tmp_path / "cache")
+    yield running
+    running.dispose()
+
+
+@pytest.fixture(params=["engine"])
+def half(request):
+    """The other half of Edge has its own tests."""
+    return request.param
+
+
+async def publish(daemon, name):
+    await daemon.publish(json.loads((TEMPLATES / name).read_text()))
+
+
+async def test_quickstart(built, sample, daemon):
+    sample.start(f"{built}/Quickstart", "--changes", "1")
+    assert "Welcome" in await sample.line("home screen")
+    assert "version 1" in await sample.line("fetched")
+    assert '"Hello", 20 rows, no banner' in await sample.line("home screen")
+    await sample.line("listening")
+    await publish(daemon, "demo-winter.json")
+    assert "banner" in await sample.line("version 2 changed")
+    assert '"Hello, winter"' in await sample.line("home screen")
+    assert await sample.ends() == 0, sample.lines
+
+
+async def test_realtime_propagation(built, sample, daemon):
+    sample.start(f"{built}/RealtimePropagation", "--changes", "1")
+    assert "active version 1" in await sample.line("fetch:")
+    await sample.line("subscribed")
+    await publish(daemon, "demo-winter.json")
+    assert "version 2" in await sample.line("CONFIG_STATE=STALE, version 2")
+    assert "the flag was set; active version 2, new" in await sample.line("fetch:")
+    await sample.line("welcome_text = Hello, winter")
+    assert await sample.ends() == 0, sample.lines
+
+
+async def test_config_helper_tells_only_who_is_concerned(built, sample, daemon):
+    sample.start(f"{built}/ConfigHelper", "--changes", "1")
+    await sample.line("paywall: Premium")
+    await sample.line("listening")
+    await publish(daemon, "demo-winter.json")
+    await sample.line("paywall: Plus for 3.99")
+    assert await sample.ends() == 0, sample.lines
+    assert sum("onboarding: 3 pages" in line for line in sample.lines) == 1
+
+
+@pytest.mark.parametrize(("version", "first", "then"), [
+    ("1.3", "none", "none"), ("1.0.5", "recommend", "force"), ("0.9", "force", "force"), ("1.10", "none", "none"),
+])
+async def test_force_update(built, sample, daemon, version, first, then):
+    sample.environment["APP_VERSION"] = version
+    sample.start(f"{built}/ForceUpdate", "--changes", "1")
+    await sample.line(f"update {first}")
+    await publish(daemon, "demo-winter.json")
+    await sample.line(f"update {then}")
+    assert await sample.ends() == 0, sample.lines
+
+
+async def test_update_behaviours(built, sample, daemon):
+    sample.start(f"{built}/UpdateBehaviours", "--changes", "1")
+    await sample.line("at start: actual Hello | default Hello | snapshot Hello")
+    await publish(daemon, "demo-winter.json")
+    await sample.line("the objects read at start: actual Hello | default Hello, winter | snapshot Hello")
+    await sample.line("asked again: actual Hello, winter | default Hello, winter | snapshot Hello")
+    assert await sample.ends() == 0, sample.lines
+
+
+async def test_without_a_server_the_defaults_count(built, sample, daemon):
+    sample.environment["STALECAST_ENDPOINT"] = "http://127.0.0.1:9"
+    sample.start(f"{built}/Quickstart")
+    await sample.line("running on what is known")
+    assert "Welcome" in await sample.line("home screen")
+
+
+async def test_wrong_arguments_are_explained(built, sample, daemon):
+    sample.start(f"{built}/Quickstart", "--changes", "many")
+    await sample.line("--changes needs a number")
+    assert await sample.ends() == 64
+
+
+async def test_python(sample, daemon):
+    sample.start("python3", SAMPLES / "python" / "watch.py", f"http://127.0.0.1:{daemon.edge}", "--changes", "1")
+    await sample.line("listening")
+    while await daemon.metric("stalecast_streams") < 1:
+        await asyncio.sleep(0.01)
+    await publish(daemon, "demo-winter.json")
+    assert '"welcome_text": "Hello, winter"' in await sample.line("version 2")
+    assert await sample.ends() == 0, sample.lines
+
+
+async def test_curl(sample, daemon):
+    sample.start(SAMPLES / "curl" / "recipes.sh", f"http://127.0.0.1:{daemon.edge}")
+    assert await sample.ends() == 0, sample.lines
+    text = "\n".join(sample.lines)
+    assert '"CONFIG_STATE":"STALE"' in text and '"state":"UPDATE"' in text and "event: synced" in text

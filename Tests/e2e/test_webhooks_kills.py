@@ -1,0 +1,130 @@
+"""kill -9, again and again, under publishes and webhooks that sometimes fail: the newest version arrives everywhere."""
+
+import asyncio
+import random
+from collections import Counter
+from itertools import groupby
+
+import pytest
+
+from harness import webhooks
+from harness.daemon import LONG
+from harness.figures import record
+from harness.http1 import Broken
+from harness.receiver import Answer, Receiver
+from harness.templates import marked
+from harness.webhooks import Webhooks
+
+KILLS = 120 if LONG else 10
+WRITERS = 2
+RECEIVERS = {"latest": 12, "fifo": 3, "all": 3}
+
+
+class Campaign:
+    """Writers that publish whenever the daemon is up, and a receiver under a path for every webhook."""
+
+    def __init__(self, daemon, seed=11):
+        self.daemon, self.random = daemon, random.Random(seed)
+        self.alive = asyncio.Event()
+        self.published = []
+        self.calm = False
+        self.taken = set()
+        self.repeats = Counter()
+
+    def answer(self, arrival):
+        """One request in six fails, one in twelve is answered late, until the end of the campaign. A request for what
+        was taken before is a repeat: its acknowledgement was lost with the process."""
+        dice = 1 if self.calm else self.random.random()
+        if dice < 1 / 6:
+            return Answer(status=500)
+        message = arrival.path, arrival.headers["webhook-id"]
+        if message in self.taken:
+            self.repeats[arrival.path.split("/")[1]] += 1
+        self.taken.add(message)
+        return Answer(delay=0.05 if dice < 1 / 4 else 0)
+
+    async def write(self, name):
+        number = 0
+        while True:
+            await self.alive.wait()
+            client = self.daemon.client()
+            try:
+                while True:
+                    number += 1
+                    answer = await client.put(marked(f"{name}-{number}"))
+                    if answer.status == 200:
+                        self.published.append(int(answer.json()["version"]["versionNumber"]))
+                    await asyncio.sleep(0.02)
+            except (Broken, FileNotFoundError, OSError):
+                await asyncio.sleep(0.01)
+            finally:
+                client.close()
+
+    async def round(self):
+        self.alive.set()
+        await asyncio.sleep(self.random.uniform(0.1, 0.5))
+        self.alive.clear()
+        self.daemon.kill()
+        await asyncio.to_thread(self.daemon.start)
+
+
+def received(receiver):
+    """Per path the versions in order of arrival, and the ids that came with each version."""
+    by_path, ids = {}, {}
+    for arrival in list(receiver.arrivals):
+        for version in webhooks.versions([arrival]):
+            by_path.setdefault(arrival.path, []).append(version)
+            ids.setdefault(version, set()).add(arrival.headers["webhook-id"])
+    return by_path, ids
+
+
+@pytest.mark.limit(600 if LONG else 90)
+async def test_kill_dash_nine_loses_no_version_a_webhook_is_owed(launch):
+    daemon = launch(webhooks.config())
+    campaign = Campaign(daemon)
+    with Receiver(campaign.answer) as receiver:
+        paths = [(mode, f"/{mode}/{index}") for mode, count in RECEIVERS.items() for index in range(count)]
+        for mode, path in paths:
+            await Webhooks(daemon).add(receiver.url + path, mode=mode)
+        writers = [asyncio.create_task(campaign.write(f"w{index}")) for index in range(WRITERS)]
+        for _ in range(KILLS):
+            await campaign.round()
+            for writer in writers:
+                if writer.done():
+                    writer.result()
+        for writer in writers:
+            writer.cancel()
+        campaign.calm = True
+        newest = await daemon.publish(marked("last"))
+        await reached(daemon, paths, newest)
+    by_path, ids = received(receiver)
+    assert all(len(names) == 1 for names in ids.values()), "a version has one webhook-id for ever"
+    for mode, path in paths:
+        versions = by_path[path]
+        assert max(versions) == newest
+        if mode == "latest":
+            assert versions == sorted(versions), f"{path} saw versions decrease"
+        else:
+            assert set(campaign.published) <= set(versions), f"{path} misses {set(campaign.published) - set(versions)}"
+        if mode == "fifo":
+            assert_in_order(path, versions)
+    record(
+        "webhooks_kills", kills=KILLS, published=newest, requests=len(receiver.arrivals),
+        **{f"repeats_{mode}": campaign.repeats[mode] for mode in RECEIVERS})
+    # What was in flight, and what was acknowledged within the time that acknowledgements are gathered for.
+    assert campaign.repeats["latest"] <= KILLS * RECEIVERS["latest"]
+
+
+async def reached(daemon, paths, newest):
+    """Waits until every webhook has acknowledged the newest version."""
+    api = Webhooks(daemon)
+    for webhook in await api.list():
+        await api.until(webhook, webhooks.acknowledged(newest), timeout=60)
+
+
+def assert_in_order(path, versions):
+    """A kill takes a fifo webhook back to its last written cursor, never past a version it has not been told."""
+    told = 0
+    for version, _ in groupby(versions):
+        assert version <= told + 1, f"{path} was told {version} after {told}"
+        told = max(told, version)
