@@ -70,10 +70,16 @@ Stalecast serves on $(address edge) (Edge) and $(address control) (Control). In 
     ${at}curl -N '$(address edge)/v1/events?topic=PUSH_RC'       # stays open
     stalecast publish samples/templates/demo-winter.json        # the message appears there at once
     stalecast rollback 1                                        # and again
+    stalecast webhooks listen                                   # a receiver; in yet another terminal:
+    stalecast webhooks add http://127.0.0.1:9000/
+    swift run --package-path samples Quickstart                 # an app with the Swift client
     stalecast watch                                             # the same for people; also: versions, diff 1 2, status
 
 TEXT
 }
+
+# The demo's webhooks may call this machine; what the operator has set, even to nothing, stays.
+export STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=${STALECAST_WEBHOOKS_ALLOWED_ADDRESSES-127.0.0.0/8}
 
 # The daemon takes this shell's place, so signals reach it directly; the rest happens beside it.
 ( (wait_until_served && publish_when_empty && say_what_next) </dev/null & )

@@ -77,7 +77,9 @@ struct WebhookParts: Sendable {
 extension Configuration {
     fileprivate var outboundConfiguration: OutboundConfiguration {
         // Attempts that take long do not count as in flight for delivery, but need a place here.
-        OutboundConfiguration(maxInFlight: 6 * webhooks.maxInFlight, maxLookups: 256, threadName: "webhooks")
+        OutboundConfiguration(
+            maxInFlight: 6 * webhooks.maxInFlight, maxLookups: 256, keptConnections: 16_384,
+            threadName: "webhooks")
     }
 
     fileprivate var deliveryConfiguration: DeliveryConfiguration {

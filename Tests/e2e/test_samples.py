@@ -117,7 +117,7 @@ async def test_config_helper_tells_only_who_is_concerned(built, sample, daemon):
     ("1.3", "none", "none"), ("1.0.5", "recommend", "force"), ("0.9", "force", "force"), ("1.10", "none", "none"),
 ])
 async def test_force_update(built, sample, daemon, version, first, then):
-    sample.environment["APP_VERSION"] = version
+    sample.settings["APP_VERSION"] = version
     sample.start(f"{built}/ForceUpdate", "--changes", "1")
     await sample.line(f"update {first}")
     await publish(daemon, "demo-winter.json")
@@ -135,7 +135,7 @@ async def test_update_behaviours(built, sample, daemon):
 
 
 async def test_without_a_server_the_defaults_count(built, sample, daemon):
-    sample.environment["STALECAST_ENDPOINT"] = "http://127.0.0.1:9"
+    sample.settings["STALECAST_ENDPOINT"] = "http://127.0.0.1:9"
     sample.start(f"{built}/Quickstart")
     await sample.line("running on what is known")
     assert "Welcome" in await sample.line("home screen")

@@ -160,7 +160,7 @@ def test_while_a_key_is_replaced_the_holders_of_either_verify(tmp_path):
         standardwebhooks.Webhook(secrets[2]).verify(body, headers)
 
 
-@pytest.mark.parametrize("age, accepted", [(-299, True), (299, True), (-302, False), (302, False)])
+@pytest.mark.parametrize("age, accepted", [(-280, True), (280, True), (-320, False), (320, False)])
 def test_our_check_of_a_signature_agrees_with_the_library_about_time(tmp_path, age, accepted):
     secret = HMAC_VECTORS[0][0]
     file = secret_file(tmp_path, secret)

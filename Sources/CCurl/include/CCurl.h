@@ -12,10 +12,12 @@ typedef bool (*stalecast_guard)(void *context, const uint8_t *address, size_t le
 // Bytes of a streamed body, or with none the end of its head. False ends the transfer.
 typedef bool (*stalecast_bytes)(void *context, int status, const uint8_t *bytes, size_t count);
 
-// One multi handle with the epoll descriptor that its sockets are in.
+// One multi handle, and the epoll descriptor that its sockets are in, which is not its own.
 typedef struct {
   CURLM *multi;
   int epoll;
+  // Of several that share an epoll: the upper half of the tags of its events, the lower one is the descriptor.
+  uint32_t number;
   // What epoll watches each descriptor for; 0 for nothing.
   uint32_t *watched;
   int watched_capacity;
@@ -61,11 +63,8 @@ typedef struct {
 bool stalecast_curl_prepare(void);
 
 // NULL when memory or descriptors are short.
-stalecast_curl *stalecast_curl_new(long kept_connections);
+stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, long kept_connections);
 void stalecast_curl_free(stalecast_curl *curl);
-
-// Closes all idle connections and starts anew; no easy handle may be added.
-bool stalecast_curl_renew(stalecast_curl *curl);
 
 // Tells libcurl that its time has come, or that a socket is ready (`events` as epoll says).
 void stalecast_curl_time(stalecast_curl *curl);

@@ -25,6 +25,12 @@ struct HandlePool {
     /// True when the handle that a request with this key would get has just been in use on a connection.
     func isWarm(_ key: UInt64?) -> Bool { key.flatMap { byKey[$0] }?.isWarm ?? false }
 
+    /// Frees all handles.
+    mutating func empty() {
+        byKey = [:]
+        free = []
+    }
+
     /// Nil when memory is short.
     mutating func take(_ key: UInt64?) -> EasyHandle? {
         if let key, let handle = byKey.removeValue(forKey: key) {

@@ -14,8 +14,10 @@ final class OutboundLoop: @unchecked Sendable {
     private let numbers = Atomic<UInt64>(1)
     private let thread = Atomic<UInt>(0)
 
-    private let curl: UnsafeMutablePointer<stalecast_curl>
-    private var pool: HandlePool
+    private let epoll: Int32
+    private var shelves: [CurlShelf]
+    /// Those of the shelves.
+    private let curls: [UnsafeMutablePointer<stalecast_curl>]
     private var timers = TimerHeap()
     private var running: [OutboundTicket: RunningRequest] = [:]
     /// Requests that wait for a place.
@@ -28,17 +30,24 @@ final class OutboundLoop: @unchecked Sendable {
     private var ending: (deadline: UInt64, done: [@Sendable () -> Void])?
 
     init(_ configuration: OutboundConfiguration, _ logger: Logger) throws(OutboundStartError) {
-        guard stalecast_curl_prepare(), let curl = stalecast_curl_new(configuration.keptConnections), inbox.bell >= 0,
-            stalecast_epoll_add_level(curl.pointee.epoll, inbox.bell, UInt64(inbox.bell)) == 0
+        let isPrepared = stalecast_curl_prepare()
+        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        let shelves = (0..<CurlShelf.count).compactMap { CurlShelf(epoll: epoll, number: $0, configuration) }
+        guard isPrepared, shelves.count == CurlShelf.count, epoll >= 0, inbox.bell >= 0,
+            stalecast_epoll_add_level(epoll, inbox.bell, UInt64(inbox.bell)) == 0
         else { throw OutboundStartError(description: "libcurl cannot be started: no memory or no descriptors left") }
-        self.curl = curl
+        self.epoll = epoll
+        self.shelves = shelves
+        curls = shelves.map(\.curl)
         self.configuration = configuration
         self.logger = logger
-        pool = HandlePool(curl, capacity: configuration.keptHandles, caFile: configuration.caFile)
     }
 
     deinit {
-        stalecast_curl_free(curl)
+        // Their easy handles first.
+        shelves = []
+        curls.forEach(stalecast_curl_free)
+        close(epoll)
         close(inbox.bell)
     }
 
@@ -76,7 +85,8 @@ final class OutboundLoop: @unchecked Sendable {
             body()
             obeyOwn()
         }
-        if curl.pointee.deadline <= stalecast_monotonic_ns() { stalecast_curl_time(curl) }
+        let now = stalecast_monotonic_ns()
+        for curl in curls where curl.pointee.deadline <= now { stalecast_curl_time(curl) }
         finish()
     }
 
@@ -91,22 +101,23 @@ final class OutboundLoop: @unchecked Sendable {
     private func wait(_ events: inout [epoll_event]) {
         let timeout = own.isEmpty && inbox.fallAsleep() ? millisecondsToWait() : 0
         let count = events.withUnsafeMutableBufferPointer {
-            epoll_wait(curl.pointee.epoll, $0.baseAddress, Int32($0.count), timeout)
+            epoll_wait(epoll, $0.baseAddress, Int32($0.count), timeout)
         }
         for index in 0..<Int(max(0, count)) {
-            // Ours is added with all 64 bits, libcurl's with the descriptor in the low ones.
-            let descriptor = Int32(truncatingIfNeeded: stalecast_event_tag(&events[index]))
+            let tag = stalecast_event_tag(&events[index])
+            let descriptor = Int32(truncatingIfNeeded: tag)
             if descriptor == inbox.bell {
                 stalecast_drain(inbox.bell)
             } else {
-                stalecast_curl_socket(curl, descriptor, events[index].events)
+                stalecast_curl_socket(curls[Int(tag >> 32)], descriptor, events[index].events)
             }
         }
     }
 
     /// Until libcurl's deadline, the first timer, or the end; -1 for ever.
     private func millisecondsToWait() -> Int32 {
-        let next = min(curl.pointee.deadline, timers.next() ?? .max, ending?.deadline ?? .max)
+        let due = curls.reduce(UInt64.max) { min($0, $1.pointee.deadline) }
+        let next = min(due, timers.next() ?? .max, ending?.deadline ?? .max)
         guard next != .max else { return -1 }
         let now = stalecast_monotonic_ns()
         return next <= now ? 0 : Int32(min((next - now + 999_999) / 1_000_000, 60_000))
@@ -133,34 +144,38 @@ extension OutboundLoop {
         guard ending == nil else { return conclude(request, .failed(OutboundFailure(.cancelled))) }
         if running.count >= configuration.maxInFlight {
             waiting.append(request)
-        } else if needsLookup(request), curl.pointee.lookups >= configuration.maxLookups {
+        } else if needsLookup(request), lookups >= configuration.maxLookups {
             unresolved.append(request)
         } else {
             start(request)
         }
     }
 
+    private var lookups: Int { curls.reduce(0) { $0 + Int($1.pointee.lookups) } }
+
     private func needsLookup(_ request: RunningRequest) -> Bool {
-        !pool.isWarm(request.request.handleKey) && request.request.url.addressLiteral == nil
+        request.request.url.addressLiteral == nil
+            && !shelves[CurlShelf.number(of: request.request.url)].pool.isWarm(request.request.handleKey)
     }
 
     private func start(_ request: RunningRequest) {
-        guard let handle = pool.take(request.request.handleKey) else {
+        let shelf = CurlShelf.number(of: request.request.url)
+        guard let handle = shelves[shelf].pool.take(request.request.handleKey) else {
             return conclude(request, .failed(OutboundFailure(.other, detail: "out of memory")))
         }
         let isLookup = !handle.isWarm && request.request.url.addressLiteral == nil
         do {
             try request.take(handle, at: stalecast_monotonic_ns())
         } catch {
-            pool.give(handle)
+            shelves[shelf].pool.give(handle)
             return conclude(request, .failed(error))
         }
         if isLookup { stalecast_transfer_begin_lookup(handle.transfer) }
-        guard stalecast_curl_add(curl, handle.easy) else {
+        guard stalecast_curl_add(curls[shelf], handle.easy) else {
             stalecast_transfer_end_lookup(handle.transfer)
             handle.transfer.pointee.context = nil
             request.handle = nil
-            pool.give(handle)
+            shelves[shelf].pool.give(handle)
             return conclude(request, .failed(OutboundFailure(.other, detail: "libcurl takes no request")))
         }
         running[request.ticket] = request
@@ -178,11 +193,13 @@ extension OutboundLoop {
     /// Takes what libcurl has finished, and starts what waited for its place.
     private func finish() {
         var code = CURLE_OK
-        while let easy = stalecast_curl_next(curl, &code) {
-            guard let context = stalecast_easy_transfer(easy).pointee.context else { continue }
-            complete(Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue(), code)
+        for curl in curls {
+            while let easy = stalecast_curl_next(curl, &code) {
+                guard let context = stalecast_easy_transfer(easy).pointee.context else { continue }
+                complete(Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue(), code)
+            }
         }
-        while running.count < configuration.maxInFlight, curl.pointee.lookups < configuration.maxLookups,
+        while running.count < configuration.maxInFlight, lookups < configuration.maxLookups,
             let request = unresolved.takeFirst()
         { start(request) }
         while running.count < configuration.maxInFlight, let request = waiting.takeFirst() { admit(request) }
@@ -194,10 +211,11 @@ extension OutboundLoop {
         if let handle = request.handle {
             count(outcome, handle)
             stalecast_transfer_end_lookup(handle.transfer)
-            stalecast_curl_remove(curl, handle.easy)
+            let shelf = Int(handle.transfer.pointee.curl.pointee.number)
+            stalecast_curl_remove(curls[shelf], handle.easy)
             handle.transfer.pointee.context = nil
             request.handle = nil
-            pool.give(handle)
+            shelves[shelf].pool.give(handle)
         }
         request.completion(outcome)
         obeyOwn()
@@ -231,11 +249,11 @@ extension OutboundLoop {
         tally.longestTurn = max(tally.longestTurn, stalecast_monotonic_ns() - begin)
         tally.inFlight = running.count
         tally.waiting = waiting.count + unresolved.count
-        tally.handles = pool.count + running.count
-        tally.handshakes = curl.pointee.handshakes
-        tally.resumedHandshakes = curl.pointee.resumed
-        tally.connections = Int(curl.pointee.sockets)
-        tally.lookups = Int(curl.pointee.lookups)
+        tally.handles = shelves.reduce(running.count) { $0 + $1.pool.count }
+        tally.handshakes = curls.reduce(0) { $0 + $1.pointee.handshakes }
+        tally.resumedHandshakes = curls.reduce(0) { $0 + $1.pointee.resumed }
+        tally.connections = curls.reduce(0) { $0 + Int($1.pointee.sockets) }
+        tally.lookups = lookups
         tally.cpu = stalecast_thread_cpu_ns()
         figures.withLock { $0 = tally }
     }
@@ -253,7 +271,7 @@ extension OutboundLoop {
         while let request = waiting.takeFirst() ?? unresolved.takeFirst() {
             conclude(request, .failed(OutboundFailure(.cancelled)))
         }
-        pool = HandlePool(curl, capacity: 0, caFile: nil)
+        for index in shelves.indices { shelves[index].pool.empty() }
         let left = own + inbox.close()
         own = []
         thread.store(0, ordering: .relaxed)

@@ -24,13 +24,17 @@ extension RunningRequest {
 
     private func headers(_ transfer: stalecast_transfer) -> [String: String] {
         guard let head = transfer.head else { return [:] }
-        let bytes = UnsafeRawBufferPointer(start: head, count: transfer.head_length)
         var found: [String: String] = [:]
-        for line in String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline).dropFirst() {
-            guard let colon = line.firstIndex(of: ":") else { continue }
-            let name = line[..<colon].lowercased()
+        for line in UnsafeRawBufferPointer(start: head, count: transfer.head_length).split(separator: 0x0A).dropFirst()
+        {
+            // Most lines are of no interest, which their length already says.
+            guard let colon = line.firstIndex(of: 0x3A),
+                request.keptHeaders.contains(where: { $0.utf8.count == colon - line.startIndex })
+            else { continue }
+            let name = String(decoding: line[..<colon], as: UTF8.self).lowercased()
             guard request.keptHeaders.contains(name) else { continue }
-            found[name] = String(line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" })
+            let value = line[(colon + 1)...].drop { $0 == 0x20 || $0 == 0x09 }
+            found[name] = String(decoding: value.last == 0x0D ? value.dropLast() : value, as: UTF8.self)
         }
         return found
     }

@@ -14,6 +14,8 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
     package let path: String
     /// The address when the host is one, also in a spelling that only inet_aton takes (`0x7f.1`, `2130706433`).
     package let addressLiteral: IPAddress?
+    /// The same for all URLs of one host and port; not negative.
+    let spread: Int
 
     /// The longest URL taken, in bytes.
     package static let maxBytes = 2048
@@ -45,6 +47,10 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
         self.scheme = scheme.lowercased()
         self.host = host.lowercased().trimmingBrackets
         self.port = port
+        var hasher = Hasher()
+        hasher.combine(self.host)
+        hasher.combine(port)
+        spread = hasher.finalize() & .max
         addressLiteral = IPAddress(self.host) ?? IPAddress.fromOldSpelling(self.host)
         path = (parts[CURLUPART_PATH] ?? "/") + (parts[CURLUPART_QUERY].map { "?\($0)" } ?? "")
     }

@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test func theWaitIsBoundedAndSaysWhatWasSeen() async throws {
-        let (verdict, probes) = try await Self.verdict(.pointer(try JSONPointer("/version")), wait: .seconds(4)) {
+        let (verdict, probes) = try await Self.verdict(.pointer(try JSONPointer("/version")), wait: .seconds(10)) {
             _, _ in .json(#"{"version":6}"#)
         }
         #expect(Self.problem(verdict) == "the public answer shows version 6")
