@@ -4,10 +4,7 @@ import StalecastWire
 
 /// Many ``StaleConnection``s to one server, and what became of them in figures: for tests of broken networks and
 /// servers that die, which want to know where everybody ended.
-final class ConnectionCrowd: Sendable {
-    /// What is wrong with the harness's parameters.
-    struct Unusable: Error, CustomStringConvertible { let description: String }
-
+final class ConnectionCrowd: Crowd, Sendable {
     /// Of one connection.
     fileprivate struct Standing {
         var version: Int64 = 0
@@ -29,9 +26,9 @@ final class ConnectionCrowd: Sendable {
     /// - Parameter parameters: `endpoint`, and optionally `topics`, `count`, `have`, and in milliseconds
     ///   `openingLimitMs`, `heartbeatLimitMs`, `pollWaitMs`, `reconnectDelayMs`, `longestReconnectDelayMs`,
     ///   `streamRetryMs`. With `firebase` (`project`, `namespace`, `apiKey`) Firebase's stream is used.
-    init(_ parameters: JSONValue) throws(Unusable) {
+    init(_ parameters: JSONValue) throws(UnusableCrowd) {
         guard let endpoint = parameters["endpoint"]?.string.flatMap({ URL(string: $0) }) else {
-            throw Unusable(description: "endpoint is needed, and must be a URL")
+            throw UnusableCrowd(description: "endpoint is needed, and must be a URL")
         }
         let topics = parameters["topics"]?.array?.compactMap(\.string) ?? ["PUSH_RC"]
         let count = Int(min(max(1, parameters["count"]?.int64 ?? 1), 5000))
@@ -67,9 +64,9 @@ final class ConnectionCrowd: Sendable {
     var summary: JSONValue {
         let standings = lock.withLock { self.standings }
         return [
-            "versions": Self.tally(standings.map { String($0.version) }),
-            "states": Self.tally(standings.map(\.state)),
-            "transports": Self.tally(standings.flatMap(\.transports)),
+            "versions": .tally(standings.map { String($0.version) }),
+            "states": .tally(standings.map(\.state)),
+            "transports": .tally(standings.flatMap(\.transports)),
             "synced": .int(standings.count { $0.syncs > 0 }),
             "syncs": .int(standings.reduce(0) { $0 + $1.syncs }),
             "resets": .int(standings.reduce(0) { $0 + $1.resets }),
@@ -94,12 +91,6 @@ final class ConnectionCrowd: Sendable {
             case .unavailable, .invalidMessage: break
             }
         }
-    }
-
-    private static func tally(_ names: [String]) -> JSONValue {
-        var object = JSONObject()
-        for name in Set(names) { object[name] = .int(names.count { $0 == name }) }
-        return .object(object)
     }
 
     private static func options(_ parameters: JSONValue) -> ConnectionOptions {

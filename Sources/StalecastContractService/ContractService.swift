@@ -4,7 +4,8 @@ import StalecastWire
 
 /// LaunchDarkly's protocol for testing server-sent events clients, for the client of the SDK: a harness tells this
 /// process over HTTP which streams to open, and is told over HTTP what came out of them. Beside the protocol,
-/// `POST /connections` opens a ``ConnectionCrowd``, `GET` of its location says where its members are.
+/// `POST /connections` opens a ``ConnectionCrowd``, `POST /apps` an ``AppCrowd``; `GET` of its location says where its
+/// members are.
 ///
 ///     stalecast-contract-service [PORT] [--url-session]
 ///
@@ -24,7 +25,7 @@ final class ContractService: Sendable {
     private let usesURLSession = CommandLine.arguments.contains(urlSessionFlag)
     /// Reached under `lock` only.
     nonisolated(unsafe) private var sessions: [Int: StreamSession] = [:]
-    nonisolated(unsafe) private var crowds: [Int: ConnectionCrowd] = [:]
+    nonisolated(unsafe) private var crowds: [Int: any Crowd] = [:]
     nonisolated(unsafe) private var lastNumber = 0
 
     static func main() throws {
@@ -47,7 +48,8 @@ final class ContractService: Sendable {
         case ("GET", "/"): return .json(200, ["capabilities": .array(Self.capabilities.map(JSONValue.string))])
         case ("POST", "/"): return open(request)
         case ("DELETE", "/"): return ContractServer.Answer(status: 204, isLast: true)
-        case ("POST", "/connections"): return openCrowd(request)
+        case ("POST", "/connections"): return openCrowd(request) { try ConnectionCrowd($0) }
+        case ("POST", "/apps"): return openCrowd(request) { try AppCrowd($0) }
         default:
             guard let number = request.path.split(separator: "/").last.flatMap({ Int($0) }) else { return .notFound }
             if let crowd = lock.withLock({ crowds[number] }) { return answer(request, crowd, number) }
@@ -55,9 +57,11 @@ final class ContractService: Sendable {
         }
     }
 
-    private func openCrowd(_ request: ContractServer.Request) -> ContractServer.Answer {
+    private func openCrowd(
+        _ request: ContractServer.Request, _ make: (JSONValue) throws -> any Crowd
+    ) -> ContractServer.Answer {
         do {
-            let crowd = try ConnectionCrowd(try JSONValue.parse(request.body))
+            let crowd = try make(JSONValue.parse(request.body))
             let number = lock.withLock {
                 lastNumber += 1
                 crowds[lastNumber] = crowd
@@ -71,7 +75,7 @@ final class ContractService: Sendable {
     }
 
     private func answer(
-        _ request: ContractServer.Request, _ crowd: ConnectionCrowd, _ number: Int
+        _ request: ContractServer.Request, _ crowd: any Crowd, _ number: Int
     ) -> ContractServer.Answer {
         switch request.method {
         case "GET": return .json(200, crowd.summary)
