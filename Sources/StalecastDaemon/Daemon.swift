@@ -91,13 +91,16 @@ package struct Daemon: Sendable {
             control,
             ReadinessSwitch(readiness: parts.readiness, started: started),
         ]
+        // At debug it prints whole services, with the secrets in their configuration.
+        var discreet = logger
+        discreet.logLevel = max(logger.logLevel, .info)
         var group = ServiceGroupConfiguration(
             services: services.map {
                 .init(
                     service: $0, successTerminationBehavior: .gracefullyShutdownGroup,
                     failureTerminationBehavior: .gracefullyShutdownGroup)
             },
-            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+            gracefulShutdownSignals: [.sigterm, .sigint], logger: discreet)
         // Whatever hangs, the process is gone within 15 s.
         group.maximumGracefulShutdownDuration = .seconds(12)
         group.maximumCancellationDuration = .seconds(2)

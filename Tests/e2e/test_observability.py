@@ -136,3 +136,11 @@ async def test_the_log_holds_no_secrets_and_json_is_json(launch, half, form):
     if form == "json":
         for line in log.splitlines():
             assert isinstance(json.loads(line), dict), line
+
+
+def test_the_debug_log_keeps_the_configurations_secrets(launch):
+    daemon = launch("edge:\n  apiKeys: [a-key-nobody-may-read]\nlog:\n  level: debug\n")
+    assert daemon.stop() == 0
+    text = daemon.log_text()
+    assert "listening" in text and "a-key-nobody-may-read" not in text
+    assert "sl-services" not in text, "whole services were printed, configuration and all"
