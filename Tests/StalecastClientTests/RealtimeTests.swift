@@ -78,6 +78,9 @@ import Testing
         let apps = (0..<16).map { StalecastApp.test(server, clock: clock, name: "app\($0)") }
         defer { for app in apps { app.delete() } }
         for app in apps { app.config.addOnConfigUpdateListener(remoteConfigUpdateCompletion: heard.hear) }
+        // What they fetch first is over.
+        #expect(await eventually { server.listenerCount == 16 && apps.allSatisfy { $0.config.fetchedVersion == 1 } })
+        #expect(await eventually { apps.allSatisfy { !$0.config.isStale } })
         for (index, app) in apps.enumerated() {
             clock.random = Double(index) / 16
             app.received(.stale(StaleNotice(version: 99, fetchWindowMs: 16000)))
