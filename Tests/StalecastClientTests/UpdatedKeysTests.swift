@@ -59,7 +59,10 @@ import Testing
         let activated = Heard()
         app.config.addOnActivateListener { activated.hear(keys: $0) }
         app.received(.stale(StaleNotice(version: 2)))
-        #expect(await eventually { app.config.fetchedVersion == 2 && !app.config.isStale && (differing.isEmpty || !heard.updates.isEmpty) })
+        #expect(
+            await eventually {
+                app.config.fetchedVersion == 2 && !app.config.isStale && (differing.isEmpty || !heard.updates.isEmpty)
+            })
         try await app.config.activate()
         #expect(await eventually { activated.updates.count == 1 })
         #expect(activated.updates == [Set(differing)])
