@@ -47,6 +47,18 @@ def fetch(endpoint, project):
         return json.load(answer)
 
 
+def fetch_until_answered(endpoint, project):
+    """Tries again after a while, as long as it takes: what the message said is true until then."""
+    failures = 0
+    while True:
+        try:
+            return fetch(endpoint, project)
+        except OSError as error:
+            failures += 1
+            print(f"fetch failed: {error}", flush=True)
+            time.sleep(random.uniform(0, min(60, 2**failures)))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("endpoint", nargs="?", default="http://127.0.0.1:8080")
@@ -61,7 +73,7 @@ def main():
             continue
         # With many clients the server may ask to spread the fetches.
         time.sleep(random.uniform(0, message.get("fetchWindowMs", 0)) / 1000)
-        entries = fetch(options.endpoint, options.project).get("entries", {})
+        entries = fetch_until_answered(options.endpoint, options.project).get("entries", {})
         print(f"version {message['latestTemplateVersionNumber']}: {json.dumps(entries, sort_keys=True)}", flush=True)
         seen += 1
         if options.changes and seen >= options.changes:
