@@ -207,7 +207,8 @@ async def test_updated_keys_tell_of_rollouts_and_experiments(daemon, sdk):
              (managed("r2", 100, "a"), {"tried"}), (managed("r2", 100, "a", note="nothing else"), None),
              (managed("r2", 100, "b"), {"tried"}), (managed("r3", 0), {"rolled", "tried"})]
     for body, keys in steps:
-        version, count = await daemon.publish(body), len(app.updates)
+        count = len(app.updates)  # before the publish: its answer may come after what it causes
+        version = await daemon.publish(body)
         while app.fetched.version < version or app.tasks or (keys and len(app.updates) == count):
             assert not running.done()
             await asyncio.sleep(0.01)
