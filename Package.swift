@@ -189,7 +189,12 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "StalecastClientTests", dependencies: ["StalecastClient", "StalecastWire"], swiftSettings: strict),
-        .testTarget(name: "StalecastLoadTests", dependencies: ["stalecast"], swiftSettings: strict),
+        .testTarget(
+            name: "StalecastLoadTests",
+            dependencies: [
+                "stalecast", "StalecastWire",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ], swiftSettings: strict),
         .testTarget(
             name: "StalecastDaemonTests",
             dependencies: [

@@ -35,6 +35,8 @@ install_command python3 python3
 install_command nginx nginx-light nginx
 install_command haproxy haproxy haproxy
 install_command promtool prometheus prometheus
+install_command chromium chromium
+if ((long)); then install_missing wrk; fi
 export PATH="$PATH:/usr/sbin:/sbin"
 
 failed=()

@@ -54,10 +54,13 @@ static bool know(stalecast_curl *curl, int fd) {
   if (watched) curl->watched = watched;
   bool *reached = realloc(curl->reached, (size_t)capacity * sizeof *reached);
   if (reached) curl->reached = reached;
-  if (!watched || !reached) return false;
+  bool *ours = realloc(curl->ours, (size_t)capacity * sizeof *ours);
+  if (ours) curl->ours = ours;
+  if (!watched || !reached || !ours) return false;
   size_t added = (size_t)(capacity - curl->watched_capacity);
   memset(watched + curl->watched_capacity, 0, added * sizeof *watched);
   memset(reached + curl->watched_capacity, 0, added * sizeof *reached);
+  memset(ours + curl->watched_capacity, 0, added * sizeof *ours);
   curl->watched_capacity = capacity;
   return true;
 }
@@ -70,12 +73,13 @@ static void unwatch(stalecast_curl *curl, int fd) {
 
 // A connection that goes back to the pool stays watched for input: its next request is likely to want the same, and
 // each change would cost a system call. Input that comes while it is idle takes it out, see stalecast_curl_socket.
+// Descriptors that libcurl opens itself, a lookup's for one, it also closes itself: their numbers may come back at once.
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *known) {
   (void)easy, (void)known;
   stalecast_curl *curl = context;
   if (!know(curl, fd)) return -1;
   if (what == CURL_POLL_REMOVE) {
-    if (curl->watched[fd] & EPOLLOUT) unwatch(curl, fd);
+    if (curl->watched[fd] & EPOLLOUT || !curl->ours[fd]) unwatch(curl, fd);
     if (curl->watched[fd]) curl->watched[fd] = EPOLLIN | idle;
     return 0;
   }
@@ -129,6 +133,7 @@ void stalecast_curl_free(stalecast_curl *curl) {
   if (curl->multi) curl_multi_cleanup(curl->multi);
   free(curl->watched);
   free(curl->reached);
+  free(curl->ours);
   free(curl);
 }
 
@@ -205,8 +210,13 @@ static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_so
   int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
   transfer->socket = fd;
   if (fd < 0) return CURL_SOCKET_BAD;
+  if (!know(transfer->curl, fd)) {
+    close(fd);
+    return CURL_SOCKET_BAD;
+  }
   transfer->curl->sockets++;
-  if (know(transfer->curl, fd)) transfer->curl->reached[fd] = false;
+  transfer->curl->reached[fd] = false;
+  transfer->curl->ours[fd] = true;
   return fd;
 }
 
@@ -217,7 +227,10 @@ static int on_close(void *context, curl_socket_t fd) {
   unwatch(curl, fd);
   struct sockaddr_storage peer;
   socklen_t length = sizeof peer;
-  if (know(curl, fd)) curl->reached[fd] = getpeername(fd, (struct sockaddr *)&peer, &length) == 0;
+  if (fd < curl->watched_capacity) {
+    curl->reached[fd] = getpeername(fd, (struct sockaddr *)&peer, &length) == 0;
+    curl->ours[fd] = false;
+  }
   return close(fd);
 }
 

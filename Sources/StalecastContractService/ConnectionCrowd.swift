@@ -94,16 +94,7 @@ final class ConnectionCrowd: Crowd, Sendable {
     }
 
     private static func options(_ parameters: JSONValue) -> ConnectionOptions {
-        var options = ConnectionOptions()
-        func take(_ name: String, _ path: WritableKeyPath<ConnectionOptions, TimeInterval>) {
-            if let value = parameters[name]?.int64 { options[keyPath: path] = TimeInterval(value) / 1000 }
-        }
-        take("openingLimitMs", \.openingLimit)
-        take("heartbeatLimitMs", \.heartbeatLimit)
-        take("pollWaitMs", \.pollWait)
-        take("reconnectDelayMs", \.reconnectDelay)
-        take("longestReconnectDelayMs", \.longestReconnectDelay)
-        take("streamRetryMs", \.streamRetryInterval)
+        var options = ConnectionOptions(limits: parameters)
         if let firebase = parameters["firebase"] {
             let stream = FirebaseStreamRequest(
                 project: firebase["project"]?.string ?? "demo", namespace: firebase["namespace"]?.string ?? "firebase",
@@ -112,6 +103,23 @@ final class ConnectionCrowd: Crowd, Sendable {
             options.dialect = .firebase(stream)
         }
         return options
+    }
+}
+
+extension ConnectionOptions {
+    /// The defaults, but for the limits that the harness names.
+    init(limits parameters: JSONValue) {
+        self.init()
+        take("openingLimitMs", \.openingLimit)
+        take("heartbeatLimitMs", \.heartbeatLimit)
+        take("pollWaitMs", \.pollWait)
+        take("reconnectDelayMs", \.reconnectDelay)
+        take("longestReconnectDelayMs", \.longestReconnectDelay)
+        take("streamRetryMs", \.streamRetryInterval)
+
+        func take(_ name: String, _ path: WritableKeyPath<ConnectionOptions, TimeInterval>) {
+            if let value = parameters[name]?.int64 { self[keyPath: path] = TimeInterval(value) / 1000 }
+        }
     }
 }
 

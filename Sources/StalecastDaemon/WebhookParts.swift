@@ -79,6 +79,7 @@ extension Configuration {
         // Attempts that take long do not count as in flight for delivery, but need a place here.
         OutboundConfiguration(
             maxInFlight: 6 * webhooks.maxInFlight, maxLookups: 256, keptConnections: 16_384,
+            keptHandles: 4096,
             threadName: "webhooks")
     }
 
@@ -99,15 +100,12 @@ extension Configuration {
 }
 
 extension TemplateStore {
-    /// More versions of a scope than are ever kept.
-    private static let all = 1_000_000
-
     /// A scope's stored changes after a sequence, oldest first, at most `limit`. Blocks; what cannot be read is left out.
     fileprivate func changes(
         of scope: Scope, after sequence: CommitSequence, limit: Int, _ logger: Logger
     ) -> [TemplateChange] {
         do {
-            return Array(try recentChanges(of: scope, limit: Self.all).drop { $0.sequence <= sequence }.prefix(limit))
+            return try changes(of: scope, after: sequence, limit: limit)
         } catch {
             logger.error("versions for webhooks cannot be read", metadata: ["error": "\(error)", "scope": "\(scope)"])
             return []

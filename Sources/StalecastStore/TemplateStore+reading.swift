@@ -29,6 +29,20 @@ extension TemplateStore {
         }
     }
 
+    /// The scope's stored changes after a sequence, oldest first, at most `limit`: what somebody has missed. Blocks on the
+    /// database.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func changes(
+        of scope: Scope, after sequence: CommitSequence, limit: Int
+    ) throws(StoreError) -> [TemplateChange] {
+        do {
+            return try database.read { try VersionTable.changes(of: scope, after: sequence, limit: limit, $0) }
+        } catch {
+            throw .readFailed("the versions of \(scope) could not be read: \(error)")
+        }
+    }
+
     private func read<Value: Sendable>(
         _ query: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreError) -> Value {

@@ -42,6 +42,33 @@ enum VersionTable {
         return try rows.reversed().map { try change($0, of: scope) }
     }
 
+    /// The first `limit` changes after a sequence, oldest first. Besides them it reads a few rows to find the first.
+    static func changes(
+        of scope: Scope, after sequence: CommitSequence, limit: Int, _ db: Database
+    ) throws -> [TemplateChange] {
+        let first = try firstNumber(of: scope, after: sequence, db)
+        let rows = try Row.fetchAll(
+            db, sql: "SELECT \(metadataColumns) \(ofScope) AND version.number >= ? ORDER BY version.number LIMIT ?",
+            arguments: arguments(scope) + [first, limit])
+        return try rows.map { try change($0, of: scope) }
+    }
+
+    /// The number of the first version after a sequence, or one that is not there yet. By bisection, because there is an
+    /// index of a scope's numbers, and numbers and sequences grow together.
+    private static func firstNumber(
+        of scope: Scope, after sequence: CommitSequence, _ db: Database
+    ) throws -> VersionNumber {
+        let statement = try db.cachedStatement(
+            sql: "SELECT version.sequence \(ofScope) AND version.number >= ? ORDER BY version.number LIMIT 1")
+        var (low, high): (VersionNumber, VersionNumber) = (1, try latest(scope, db) + 1)
+        while low < high {
+            let middle = low + (high - low) / 2
+            let found = try Int64.fetchOne(statement, arguments: arguments(scope) + [middle])
+            if found.map({ $0 <= Int64(clamping: sequence) }) == true { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
     /// Newest first; one row more than the page tells whether there is another.
     static func page(of scope: Scope, _ query: VersionQuery, _ db: Database) throws -> VersionPage {
         let size = min(max(query.pageSize, 1), 300)

@@ -15,7 +15,8 @@ struct Serve: AsyncParsableCommand {
             EXAMPLES
               stalecast serve
               stalecast serve --config stalecast.yaml
-              stalecast serve --data /var/lib/stalecast --edge 127.0.0.1:0 --control 127.0.0.1:0
+              stalecast serve --data /var/lib/stalecast \\
+                --edge 127.0.0.1:0 --control 127.0.0.1:0
               STALECAST_LOG_LEVEL=debug stalecast serve --log-format json
 
             SIGNALS

@@ -58,9 +58,41 @@ import Testing
         #expect(changes.last == store.currentTemplates[.demo]?.change)
     }
 
+    @Test func missedChangesComeOldestFirstAndNoMoreThanAsked() async throws {
+        let store = try TemplateStore.make(directory)
+        for value in 1...6 {
+            try await store.put("\(value)")
+            try await store.put("\(value)", in: .demoServer)
+        }
+        // The scopes take turns: version 2 of the first has sequence 3.
+        let some = try store.changes(of: .demo, after: 3, limit: 3)
+        #expect(some.map(\.version) == [3, 4, 5] && some.map(\.sequence) == [5, 7, 9])
+        #expect(try store.changes(of: .demo, after: 4, limit: 1).map(\.version) == [3])
+        #expect(try store.changes(of: .demo, after: 0, limit: 100) == store.recentChanges(of: .demo, limit: 100))
+        #expect(try store.changes(of: .demo, after: 11, limit: 100) == [])
+        #expect(try store.changes(of: .demo, after: .max, limit: 100) == [])
+        for sequence in UInt64(0)...12 {
+            let all = try store.recentChanges(of: .demo, limit: 100).filter { $0.sequence > sequence }
+            #expect(try store.changes(of: .demo, after: sequence, limit: 100) == all, "after \(sequence)")
+        }
+    }
+
+    @Test func whatRetentionRemovedIsLeftOutOfMissedChanges() async throws {
+        var configuration = StoreConfiguration.make(directory)
+        configuration.maxVersionsPerScope = 4
+        let store = try TemplateStore.open(configuration, log: Notices().add)
+        try await store.put(1...20)
+        let kept = try store.recentChanges(of: .demo, limit: 100)
+        #expect(kept.count < 20)
+        #expect(try store.changes(of: .demo, after: 0, limit: 100) == kept)
+        #expect(try store.changes(of: .demo, after: 2, limit: 1) == Array(kept.prefix(1)))
+        #expect(try store.changes(of: .demo, after: 19, limit: 100).map(\.version) == [20])
+    }
+
     @Test func emptyScopeHasNoVersions() async throws {
         let store = try TemplateStore.make(directory)
         #expect(try await store.versions(of: .demo, VersionQuery()) == VersionPage(versions: [], next: nil))
         #expect(try store.recentChanges(of: .demo, limit: 10) == [])
+        #expect(try store.changes(of: .demo, after: 0, limit: 10) == [])
     }
 }

@@ -79,11 +79,10 @@ package final class OriginServer: Sendable {
     }
 
     private func stop() {
-        let open = state.withLock { state in
+        state.withLock { state in
             state.isStopped = true
-            return state.open
+            for descriptor in state.open { shutdown(descriptor, Int32(SHUT_RDWR)) }
         }
-        for descriptor in open { shutdown(descriptor, Int32(SHUT_RDWR)) }
         shutdown(listener, Int32(SHUT_RDWR))
         close(listener)
     }

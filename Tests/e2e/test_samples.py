@@ -1,13 +1,17 @@
 """Every sample, run as its reader runs it, against a daemon on which something is published meanwhile."""
 
 import asyncio
+import contextlib
+import itertools
 import json
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
 
+from harness import configs
 from harness.daemon import REPOSITORY, environment
 
 SAMPLES = REPOSITORY / "samples"
@@ -162,3 +166,116 @@ async def test_curl(sample, daemon):
     assert await sample.ends() == 0, sample.lines
     text = "\n".join(sample.lines)
     assert '"CONFIG_STATE":"STALE"' in text and '"state":"UPDATE"' in text and "event: synced" in text
+
+
+class Browser:
+    """A headless Chromium with one page, driven through its DevTools protocol over two pipes: no port, no WebSocket."""
+
+    def __init__(self, binary, profile):
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        # Chromium reads requests from descriptor 3 and writes answers to 4, each ended by a zero byte.
+        script = f'exec "$@" 3<&{requests} 4>&{answers}'
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe",
+                 f"--user-data-dir={profile}"]
+        with open(os.devnull, "wb") as nowhere:
+            self.process = subprocess.Popen(["bash", "-c", script, "bash", binary, *flags, "about:blank"],
+                                            pass_fds=(requests, answers), stdout=nowhere, stderr=nowhere)
+        os.close(requests)
+        os.close(answers)
+        self._numbers = itertools.count(1)
+        self._held = b""
+        self._session = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self._requests)
+        self.process.kill()
+        self.process.wait()
+        os.close(self._answers)
+
+    def open(self, url):
+        """Opens a page; returns before it is loaded."""
+        target = self._call("Target.createTarget", url=url)["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+    def evaluate(self, script):
+        """The value of an expression in the page, as JSON has it."""
+        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def _call(self, method, **parameters):
+        number = next(self._numbers)
+        message = {"id": number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._requests, json.dumps(message).encode() + b"\0")
+        while (answer := self._next()).get("id") != number:
+            pass
+        assert "error" not in answer, f"{method}: {answer['error']}"
+        return answer["result"]
+
+    def _next(self):
+        while b"\0" not in self._held:
+            piece = os.read(self._answers, 1 << 16)
+            assert piece, f"the browser ended with {self.process.wait()}"
+            self._held += piece
+        text, _, self._held = self._held.partition(b"\0")
+        return json.loads(text)
+
+
+# Of the page: what it says of its connection, and version and keys of each row, the newest first.
+STATE = "document.getElementById('state')?.textContent"
+ROWS = "[...document.querySelectorAll('#messages tr')].map(row => [row.cells[1].textContent, row.cells[2].textContent])"
+
+
+@pytest.fixture
+def page(tool, tmp_path):
+    """`page(daemon)` opens the web sample as it is, from disk, in a real browser."""
+    with contextlib.ExitStack() as ending:
+
+        def open_(daemon):
+            browser = ending.enter_context(Browser(tool("chromium"), tmp_path / "profile"))
+            sample = (SAMPLES / "web" / "index.html").as_uri()
+            browser.open(f"{sample}?endpoint=http://127.0.0.1:{daemon.edge}")
+            return browser
+
+        yield open_
+
+
+async def shows(browser, script, holds, within=30):
+    """The value of an expression in the page once it is as wanted."""
+    deadline = time.monotonic() + within
+    while not holds(seen := browser.evaluate(script)):
+        assert time.monotonic() < deadline, f"the page shows {seen!r}"
+        await asyncio.sleep(0.02)
+    return seen
+
+
+@pytest.mark.limit(120)
+async def test_web(launch, page):
+    daemon = launch(configs.config(edge={"allowedOrigins": ["*"]}))
+    await publish(daemon, "demo.json")
+    browser = page(daemon)
+    await shows(browser, STATE, lambda state: state == "live")
+    assert browser.evaluate("document.getElementById('endpoint').textContent") == f"http://127.0.0.1:{daemon.edge}"
+    assert browser.evaluate(ROWS) == [], "a page that has just come owes nothing"
+    await publish(daemon, "demo-winter.json")
+    [[version, keys]] = await shows(browser, ROWS, lambda rows: rows)
+    assert version == "2" and {"welcome_text", "banner"} <= set(keys.split(", ")), keys
+    daemon.kill()
+    await shows(browser, STATE, lambda state: state == "reconnecting")
+    daemon.start()
+    await publish(daemon, "demo.json")
+    rows = await shows(browser, ROWS, lambda rows: len(rows) == 2)
+    assert [version for version, _ in rows] == ["3", "2"], rows
+    await shows(browser, STATE, lambda state: state == "live")
+
+
+@pytest.mark.limit(60)
+async def test_web_says_what_to_do_when_it_is_refused(launch, page):
+    browser = page(launch())
+    await shows(browser, STATE, lambda state: state and "edge.allowedOrigins" in state)

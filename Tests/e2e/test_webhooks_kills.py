@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections import Counter
 from itertools import groupby
 
@@ -18,6 +19,8 @@ from harness.webhooks import Webhooks
 KILLS = 120 if LONG else 10
 WRITERS = 2
 RECEIVERS = {"latest": 12, "fifo": 3, "all": 3}
+# From an arrival to its acknowledgement on disk, in seconds: a late answer, 25 ms of gathering, one transaction.
+UNWRITTEN = 1
 
 
 class Campaign:
@@ -28,8 +31,11 @@ class Campaign:
         self.alive = asyncio.Event()
         self.published = []
         self.calm = False
-        self.taken = set()
+        self.kills = []
+        self.taken = {}
         self.repeats = Counter()
+        self.unexplained = []
+        self.longest_unwritten = 0
 
     def answer(self, arrival):
         """One request in six fails, one in twelve is answered late, until the end of the campaign. A request for what
@@ -39,9 +45,20 @@ class Campaign:
             return Answer(status=500)
         message = arrival.path, arrival.headers["webhook-id"]
         if message in self.taken:
-            self.repeats[arrival.path.split("/")[1]] += 1
-        self.taken.add(message)
+            self.explain(message, arrival.at)
+        self.taken[message] = arrival.at
         return Answer(delay=0.05 if dice < 1 / 4 else 0)
+
+    def explain(self, message, at):
+        """What was taken long before a kill, or after it, had time to be written down. What a dead process sent may
+        be read a moment after its end."""
+        path, _ = message
+        before = [kill - self.taken[message] for kill in self.kills if self.taken[message] - 0.05 <= kill <= at]
+        if before and before[0] <= UNWRITTEN:
+            self.repeats[path.split("/")[1]] += 1
+            self.longest_unwritten = max(self.longest_unwritten, before[0])
+        else:
+            self.unexplained.append((message, before))
 
     async def write(self, name):
         number = 0
@@ -65,6 +82,7 @@ class Campaign:
         await asyncio.sleep(self.random.uniform(0.1, 0.5))
         self.alive.clear()
         self.daemon.kill()
+        self.kills.append(time.monotonic())
         await asyncio.to_thread(self.daemon.start)
 
 
@@ -80,7 +98,8 @@ def received(receiver):
 
 @pytest.mark.limit(600 if LONG else 90)
 async def test_kill_dash_nine_loses_no_version_a_webhook_is_owed(launch):
-    daemon = launch(webhooks.config())
+    # With its 300 versions the store would forget what a fifo webhook, set back by every kill, is still owed.
+    daemon = launch(webhooks.config(store={"maxVersions": 100_000}))
     campaign = Campaign(daemon)
     with Receiver(campaign.answer) as receiver:
         paths = [(mode, f"/{mode}/{index}") for mode, count in RECEIVERS.items() for index in range(count)]
@@ -110,8 +129,9 @@ async def test_kill_dash_nine_loses_no_version_a_webhook_is_owed(launch):
             assert_in_order(path, versions)
     record(
         "webhooks_kills", kills=KILLS, published=newest, requests=len(receiver.arrivals),
+        unexplained=len(campaign.unexplained), longest_unwritten_ms=1000 * campaign.longest_unwritten,
         **{f"repeats_{mode}": campaign.repeats[mode] for mode in RECEIVERS})
-    # What was in flight, and what was acknowledged within the time that acknowledgements are gathered for.
+    assert not campaign.unexplained, campaign.unexplained[:10]
     assert campaign.repeats["latest"] <= KILLS * RECEIVERS["latest"]
 
 

@@ -23,6 +23,8 @@ typedef struct {
   int watched_capacity;
   // Of each descriptor that was closed: whether its peer had accepted the connection.
   bool *reached;
+  // Descriptors that were opened here and not by libcurl.
+  bool *ours;
   // When libcurl wants to be called, on the monotonic clock, in ns; UINT64_MAX for never.
   uint64_t deadline;
   // Transfers whose host name is being looked up, each of them with a thread of libcurl's.

@@ -85,8 +85,9 @@ final class RealtimeLink: Sendable {
         if let server = options.transport as? LocalConfigServer {
             return LocalConnection(server: server, have: Self.have(concerned), onEvent: report)
         }
-        var connection = ConnectionOptions()
-        connection.headers = options.headers
+        var connection = options.connection
+        connection.dialect = .stalecast
+        connection.headers.merge(options.headers) { own, _ in own }
         var endpoint = options.endpoint
         if case .firebase(let hosts) = options.server {
             endpoint = hosts.realtime

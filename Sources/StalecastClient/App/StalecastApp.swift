@@ -2,8 +2,21 @@ public import Foundation
 
 /// A configured app: one installation, one connection, one cache directory, a configuration per namespace.
 public final class StalecastApp: Sendable {
+    /// What one keeper keeps.
+    private struct Scope: Hashable, Sendable {
+        var namespace: String
+        /// nil for all but a ``RemoteConfigClient`` whose parameters name one.
+        var account: String?
+
+        /// The part of its file's name that follows the app's.
+        var fileName: String {
+            let name = CacheDirectory.fileName(namespace)
+            return account.map { "\(name)@\(CacheDirectory.shortFileName($0))" } ?? name
+        }
+    }
+
     private struct State: Sendable {
-        var keepers: [String: ConfigKeeper] = [:]
+        var keepers: [Scope: ConfigKeeper] = [:]
         var configs: [String: RemoteConfig] = [:]
         var messaging: PushMessaging?
         var isDeleted = false
@@ -91,13 +104,16 @@ public final class StalecastApp: Sendable {
         }
     }
 
-    func keeper(namespace: String) -> ConfigKeeper {
-        state.withLock { state in
-            if let keeper = state.keepers[namespace] { return keeper }
+    /// - Parameter account: whose values are kept, apart from everybody else's; nil (default) for the app's own.
+    func keeper(namespace: String, account: String? = nil) -> ConfigKeeper {
+        let scope = Scope(namespace: namespace, account: account)
+        return state.withLock { state in
+            if let keeper = state.keepers[scope] { return keeper }
             let keeper = ConfigKeeper(
-                options: options, namespace: namespace, cache: Self.file(name, namespace, in: directory),
-                installation: installation, environment: environment)
-            state.keepers[namespace] = keeper
+                options: options, namespace: namespace, account: account,
+                cache: Self.file(name, scope.fileName, in: directory), installation: installation,
+                environment: environment)
+            state.keepers[scope] = keeper
             return keeper
         }
     }
@@ -144,9 +160,9 @@ public final class StalecastApp: Sendable {
         for keeper in concerned { keeper.report(RemoteConfigUpdateError(.streamError)) }
     }
 
+    /// - Parameter part: a file's name already.
     private static func file(_ name: String, _ part: String, in directory: URL) -> URL {
-        let file = "\(CacheDirectory.fileName(name))@\(CacheDirectory.fileName(part))"
-        return directory.appendingPathComponent(file)
+        directory.appendingPathComponent("\(CacheDirectory.fileName(name))@\(part)")
     }
 }
 

@@ -30,6 +30,9 @@ public struct StalecastOptions: Sendable {
     public var transport: any HTTPTransport
     /// Whose protocol the server speaks. Default ``Server/stalecast``.
     public var server: Server
+    /// Time limits and delays of the connection for updates, each with its unit and default there. ``server`` and
+    /// ``headers`` above count, and not the dialect within; headers within are sent with the connection's requests alone.
+    public var connection: ConnectionOptions
     /// Where completion handlers and listeners run; nil (default) is the main queue on Apple's systems and a serial
     /// queue of the SDK's own elsewhere, because a Linux program need not drain its main queue.
     public var callbackQueue: DispatchQueue?
@@ -60,6 +63,7 @@ public struct StalecastOptions: Sendable {
         cacheDirectory = nil
         transport = URLSessionTransport.shared
         server = .stalecast
+        connection = ConnectionOptions()
         callbackQueue = nil
         onProblem = nil
     }
@@ -120,6 +124,9 @@ public enum StalecastProblem: Error, Sendable, Hashable, CustomStringConvertible
     case cacheDamaged(file: String, reason: String)
     /// A cache file could not be written: values last until the process ends.
     case cacheNotWritten(file: String, reason: String)
+    /// The server answered an older version than the one held. That one is kept, for five minutes of nothing but older
+    /// answers; see <doc:WhenAnAnswerIsOlder>.
+    case olderAnswer(version: Int64, held: Int64)
 
     /// A sentence for the developer.
     public var description: String {
@@ -128,6 +135,9 @@ public enum StalecastProblem: Error, Sendable, Hashable, CustomStringConvertible
             "the cache file \(file) is damaged (\(reason)); it is ignored and replaced after the next fetch"
         case .cacheNotWritten(let file, let reason):
             "the cache file \(file) could not be written (\(reason)); check the directory's permissions and free space"
+        case .olderAnswer(let version, let held):
+            "the server answered version \(version), older than version \(held), which is kept; it lags, or its store was "
+                + "restored, and then its answers are taken after \(Int(KeeperState.olderAnswersLimit / 60)) minutes"
         }
     }
 }

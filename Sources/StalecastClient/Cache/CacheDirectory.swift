@@ -31,4 +31,12 @@ public enum CacheDirectory {
         let spelled = name.addingPercentEncoding(withAllowedCharacters: plain) ?? "unnamed"
         return spelled.hasPrefix(".") ? "%2E" + spelled.dropFirst() : spelled
     }
+
+    /// ``fileName(_:)`` for names of any length, cut where file systems might (255 bytes); two long names may come out
+    /// the same, so that the file itself must say whose it is.
+    static func shortFileName(_ name: String) -> String {
+        let whole = fileName(name)
+        guard whole.count > 100 else { return whole }
+        return "\(whole.prefix(80))-\(String(SealedFile.checksum(of: Data(name.utf8)), radix: 16))"
+    }
 }

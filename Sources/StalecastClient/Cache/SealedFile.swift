@@ -102,7 +102,7 @@ struct SealedFile: Sendable {
     }
 
     /// FNV-1a, 64 bits: every change of a single byte changes it.
-    private static func checksum(of content: Data) -> UInt64 {
+    static func checksum(of content: Data) -> UInt64 {
         content.withUnsafeBytes { bytes in
             bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
         }

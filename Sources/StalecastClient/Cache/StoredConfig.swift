@@ -19,6 +19,12 @@ package struct StoredConfig: Sendable, Equatable, Codable {
     /// The server disowned the cursor: versions may have started over, so that a lower one can be the newer. Ends with
     /// the next successful fetch.
     var isVoid = false
+    /// Since when the server answers with nothing but older versions than `fetched`; nil while it does not.
+    var olderSince: Date?
+    /// The endpoint and project this was kept for last; nil before the first write.
+    var origin: String?
+    /// The account the values are for, in a ``RemoteConfigClient``; nil for none.
+    var account: String?
     /// Where the connection stood when everything it had said was written here; nil for none.
     var cursor: String?
     /// App version, system, locale … at the last successful fetch; another one overrides interval and throttling.
@@ -26,4 +32,15 @@ package struct StoredConfig: Sendable, Equatable, Codable {
     var customSignals: [String: String] = [:]
 
     package init() {}
+
+    /// Prepares what was read for a server: versions of another one mean nothing there, and a lower one may be newer.
+    mutating func belong(to origin: String) {
+        if fetched != nil, self.origin != nil, self.origin != origin { disown() }
+        self.origin = origin
+    }
+
+    /// The versions held are not those of the server's store: whatever it answers next is to be taken.
+    mutating func disown() {
+        (isVoid, isStale, staleVersion, cursor) = (true, true, nil, nil)
+    }
 }

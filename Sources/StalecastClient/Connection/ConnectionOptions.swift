@@ -1,17 +1,20 @@
 public import Foundation
 
-/// How a ``StaleConnection`` reaches its server.
+/// How a ``StaleConnection`` reaches its server. All times are in seconds; the constants are ours unless a source is
+/// named, chosen for mobile networks. Shorter ones find a dead connection sooner, and cost traffic and battery.
 public struct ConnectionOptions: Sendable {
     /// Which protocol is spoken. Default ``Dialect/stalecast``.
     public var dialect: Dialect = .stalecast
     /// Further request headers, for example `Authorization`. Default none.
     public var headers: [String: String] = [:]
-    /// Without an answer, and without its first byte, for so many seconds an attempt is given up. Default 15.
+    /// Without an answer, and without its first byte, for so many seconds an attempt is given up. Default 15. Two streams
+    /// in a row that this ends make way for long-poll.
     public var openingLimit: TimeInterval = 15
-    /// Without a byte for so many seconds an open stream is given up. Default 75: three of the server's heartbeats.
-    /// Firebase's stream, whose heartbeats are not promised, has 330 at least.
+    /// Without a byte for so many seconds an open stream is given up. Default 75: three of the server's heartbeats
+    /// (`edge.heartbeat`, default 25 s); keep it above one. Firebase's stream, whose heartbeats are not promised, has
+    /// 330 at least, as in Firebase's SDK for iOS.
     public var heartbeatLimit: TimeInterval = 75
-    /// How long the server may hold a long-poll, in seconds. Default 55.
+    /// How long the server may hold a long-poll, in seconds. Default 55: below the minute after which proxies give up.
     public var pollWait: TimeInterval = 55
     /// The first reconnect delay is random and at most this, in seconds, unless the server names one; each further one
     /// in a row may be twice as long. Default 1.

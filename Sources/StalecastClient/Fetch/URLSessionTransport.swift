@@ -6,6 +6,9 @@ import Foundation
 
 /// HTTP over Foundation's `URLSession`; one session, and so one pool of connections, for the whole process. It keeps
 /// no cookies and no cache, and follows redirects as `URLSession` does.
+///
+/// On Linux Foundation's own implementation keeps some 180 bytes of each exchange for good (measured with Swift 6.3.1,
+/// 80,000 requests on one session without this type): a few megabytes after 20,000 fetches.
 public struct URLSessionTransport: HTTPTransport {
     /// The process's transport.
     public static let shared = URLSessionTransport()

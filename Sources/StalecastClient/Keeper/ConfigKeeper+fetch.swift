@@ -23,6 +23,8 @@ extension ConfigKeeper {
         let context = facts.context(appID: options.appID)
         let now = environment.now()
         return change { state in
+            // A deleted app's connection may have asked for it just before.
+            if state.isClosed, case .announced = demand { return .failure(Refusal(report: .cached)) }
             let decision = FetchPolicy.decide(
                 demand, settings: state.minimumFetchInterval, stored: state.stored, context: context, now: now)
             switch decision {
@@ -45,14 +47,17 @@ extension ConfigKeeper {
         let answer = await ask(demand, facts)
         let now = environment.now()
         let random = environment.random()
-        let (report, action, listeners) = change { state in
+        let (report, action, listeners, held) = change { state in
             state.flight = nil
-            let listeners = Array(state.exchangeListeners.values)
             let report = state.receive(answer, to: demand, context: context, now: now, random: random)
-            guard case .answered(let version) = report, case .app = demand else {
-                return (report, AnnouncedFetch.Action.none, listeners)
-            }
-            return (report, state.announced.reached(version), listeners)
+            let action: AnnouncedFetch.Action =
+                if case .answered(let version) = report, case .app = demand { state.announced.reached(version) } else {
+                    .none
+                }
+            return (report, action, Array(state.exchangeListeners.values), state.fetchedVersion)
+        }
+        if case .answered(let version?) = report, version < held {
+            options.onProblem?(.olderAnswer(version: version, held: held))
         }
         for listener in listeners { listener(report) }
         perform(action)

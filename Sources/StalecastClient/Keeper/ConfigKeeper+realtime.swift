@@ -15,6 +15,8 @@ extension ConfigKeeper {
                 return .none
             }
             state.stored.isStale = true
+            // It proves that older answers are those of a server that lags.
+            state.stored.olderSince = nil
             if notice.version > 0 {
                 state.stored.staleVersion = max(notice.version, state.stored.staleVersion ?? 0)
             }
@@ -33,8 +35,7 @@ extension ConfigKeeper {
     /// The server disowned the cursor: its store was replaced, and version numbers may have started over.
     func reset() {
         change { state in
-            (state.stored.isVoid, state.stored.isStale, state.stored.staleVersion) = (true, true, nil)
-            state.stored.cursor = nil
+            state.stored.disown()
             state.announced.cancel()
         }
     }

@@ -11,8 +11,10 @@ final class ConfigKeeper: Sendable {
     let state: Locked<KeeperState>
 
     /// Reads the cache, so that values are there when it returns; takes a file read, never the network.
+    ///
+    /// - Parameter account: whose values they are; a cache of somebody else's is not used. nil for an app's own.
     init(
-        options: StalecastOptions, namespace: String, cache: URL, installation: InstallationKeeper,
+        options: StalecastOptions, namespace: String, account: String?, cache: URL, installation: InstallationKeeper,
         environment: ClientEnvironment
     ) {
         self.options = options
@@ -20,7 +22,11 @@ final class ConfigKeeper: Sendable {
         self.environment = environment
         self.installation = installation
         file = RecordFile(url: cache, onProblem: options.onProblem ?? { _ in })
-        state = Locked(KeeperState(stored: file.load() ?? StoredConfig()))
+        var stored = file.load() ?? StoredConfig()
+        if stored.account != account { stored = StoredConfig() }
+        stored.account = account
+        stored.belong(to: "\(options.endpoint.absoluteString) \(options.project)")
+        state = Locked(KeeperState(stored: stored))
     }
 
     /// Ends what is under way on its own account; fetches the app asked for end by themselves.

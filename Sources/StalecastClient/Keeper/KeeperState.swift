@@ -26,21 +26,20 @@ struct KeeperState: Sendable {
 
     var fetchedVersion: Int64 { stored.fetched?.version ?? 0 }
 
-    /// Takes the server's answer.
-    ///
-    /// - Parameter demand: a late answer to a message, older than what is held, is not taken: a lagging server.
+    /// Takes the server's answer, unless it is older than what is held and ``keepsOut(_:_:_:)`` says to wait.
     mutating func receive(
         _ answer: FetchAnswer, to demand: FetchPolicy.Demand, context: String, now: Date, random: Double
     ) -> FetchReport {
         switch answer {
         case .content(let content):
-            if isLagging(content, demand) { return succeed(version: content.version, context, now) }
+            if keepsOut(content.version, demand, now) { return keepWhatIsHeld(answered: content.version) }
             stored.fetched = content
             return succeed(version: content.version, context, now)
         case .unchanged(let version):
             guard stored.fetched != nil else {
                 return fail(.unreadable("the server answered NO_CHANGE to a client that holds nothing"), now, random)
             }
+            if keepsOut(version, demand, now) { return keepWhatIsHeld(answered: version) }
             if let version { stored.fetched?.version = version }
             return succeed(version: stored.fetched?.version, context, now)
         case .failed(let failure):
@@ -48,9 +47,11 @@ struct KeeperState: Sendable {
         }
     }
 
-    private func isLagging(_ content: ConfigContent, _ demand: FetchPolicy.Demand) -> Bool {
-        guard case .announced = demand, !stored.isVoid, let version = content.version else { return false }
-        return version < fetchedVersion
+    /// The server answers, but with something older: no failure, and nothing that makes what is held any fresher.
+    private mutating func keepWhatIsHeld(answered version: Int64?) -> FetchReport {
+        stored.lastFetchStatus = RemoteConfigFetchStatus.success.rawValue
+        stored.throttle.reset()
+        return .answered(version: version)
     }
 
     private mutating func succeed(version: Int64?, _ context: String, _ now: Date) -> FetchReport {

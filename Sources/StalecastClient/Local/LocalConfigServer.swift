@@ -21,11 +21,19 @@ public final class LocalConfigServer: HTTPTransport {
         case status(Int, retryAfter: Int? = nil)
     }
 
-    private struct State: Sendable {
+    fileprivate struct Subscriber: Sendable {
+        /// The newest version it was told of, or had when it came.
+        var version: Int64
+        let onEvent: @Sendable (ConnectionEvent) -> Void
+    }
+
+    fileprivate struct State: Sendable {
         /// The contents of all versions, the newest last.
         var versions: [[String: String]] = []
-        var subscribers: [UUID: @Sendable (ConnectionEvent) -> Void] = [:]
+        var subscribers: [UUID: Subscriber] = [:]
         var outage: Outage?
+        var lag = 0
+        var losesMessages = false
         var fetchCount = 0
         var lastRequest: TransportRequest?
     }
@@ -44,6 +52,27 @@ public final class LocalConfigServer: HTTPTransport {
     public var outage: Outage? {
         get { state.withLock { $0.outage } }
         set { state.withLock { $0.outage = newValue } }
+    }
+
+    /// How many versions fetches are behind the newest, as those of a replica that lags. Default 0.
+    public var lag: Int {
+        get { state.withLock { $0.lag } }
+        set { state.withLock { $0.lag = max(0, newValue) } }
+    }
+
+    /// Whether listeners are cut off, as without a network. When that ends, each is told of the newest version unless it
+    /// was already, which is what a reconnect does. Default false.
+    public var losesMessages: Bool {
+        get { state.withLock { $0.losesMessages } }
+        set {
+            let (late, all) = state.withLock { state in
+                defer { state.losesMessages = newValue }
+                let isBack = state.losesMessages && !newValue
+                return isBack ? (state.late(), Array(state.subscribers.values)) : ([], [])
+            }
+            for (subscriber, event) in late { subscriber.onEvent(event) }
+            for subscriber in all { subscriber.onEvent(.synced(cursor: nil)) }
+        }
     }
 
     /// The fetches that reached the server, failed ones included.
@@ -86,7 +115,10 @@ public final class LocalConfigServer: HTTPTransport {
 
     /// Sends any other data message to all listeners.
     public func send(message: [String: String], toTopic topic: String = "PUSH_RC") {
-        announce(.stale(StaleNotice(topic: topic, version: 0, data: message)))
+        let subscribers = state.withLock { $0.losesMessages ? [] : Array($0.subscribers.values) }
+        for subscriber in subscribers {
+            subscriber.onEvent(.stale(StaleNotice(topic: topic, version: 0, data: message)))
+        }
     }
 
     /// Answers as a server would, at once.
@@ -94,7 +126,8 @@ public final class LocalConfigServer: HTTPTransport {
         let (version, values, outage) = state.withLock { state in
             state.fetchCount += 1
             state.lastRequest = request
-            return (Int64(state.versions.count), state.versions.last ?? [:], state.outage)
+            let count = max(min(1, state.versions.count), state.versions.count - state.lag)
+            return (Int64(count), state.versions.prefix(count).last ?? [:], state.outage)
         }
         switch outage {
         case .unreachable: throw URLError(.cannotConnectToHost)
@@ -108,11 +141,12 @@ public final class LocalConfigServer: HTTPTransport {
     // MARK: Listeners
 
     func subscribe(_ id: UUID, have: Int64, onEvent: @escaping @Sendable (ConnectionEvent) -> Void) {
-        let version = state.withLock { state in
-            state.subscribers[id] = onEvent
-            return Int64(state.versions.count)
+        let late = state.withLock { state -> [(Subscriber, ConnectionEvent)]? in
+            state.subscribers[id] = Subscriber(version: have, onEvent: onEvent)
+            return state.losesMessages ? nil : state.late()
         }
-        if version > have { onEvent(.stale(Self.notice(version: version, type: "INCREMENTAL_UPDATE", 0, false))) }
+        guard let late else { return }
+        for (subscriber, event) in late { subscriber.onEvent(event) }
         onEvent(.synced(cursor: nil))
     }
 
@@ -121,19 +155,20 @@ public final class LocalConfigServer: HTTPTransport {
     }
 
     private func commit(_ values: [String: String], type: String, _ fetchWindowMs: Int, _ isUrgent: Bool) -> Int64 {
-        let version = state.withLock { state in
+        let (version, told) = state.withLock { state in
             state.versions.append(values)
-            return Int64(state.versions.count)
+            let version = Int64(state.versions.count)
+            if state.losesMessages { return (version, [Subscriber]()) }
+            for id in state.subscribers.keys { state.subscribers[id]?.version = version }
+            return (version, Array(state.subscribers.values))
         }
-        announce(.stale(Self.notice(version: version, type: type, fetchWindowMs, isUrgent)))
+        let event = ConnectionEvent.stale(Self.notice(version: version, type: type, fetchWindowMs, isUrgent))
+        for subscriber in told { subscriber.onEvent(event) }
         return version
     }
 
-    private func announce(_ event: ConnectionEvent) {
-        for subscriber in state.withLock({ Array($0.subscribers.values) }) { subscriber(event) }
-    }
-
-    private static func notice(version: Int64, type: String, _ fetchWindowMs: Int, _ isUrgent: Bool) -> StaleNotice {
+    fileprivate static func notice(version: Int64, type: String, _ fetchWindowMs: Int, _ isUrgent: Bool) -> StaleNotice
+    {
         let data = ["CONFIG_STATE": "STALE", "latestTemplateVersionNumber": String(version), "updateType": type]
         return StaleNotice(
             version: version, updateType: type, fetchWindowMs: fetchWindowMs, isUrgent: isUrgent, data: data)
@@ -158,6 +193,17 @@ public final class LocalConfigServer: HTTPTransport {
         }
         return TransportResponse(
             status: 200, headers: ["ETag": etag], body: Data(JSONValue.object(body).encoded()))
+    }
+}
+
+extension LocalConfigServer.State {
+    /// Those who have not heard of the newest version, and what they are told; from now on they have.
+    fileprivate mutating func late() -> [(LocalConfigServer.Subscriber, ConnectionEvent)] {
+        let newest = Int64(versions.count)
+        let notice = LocalConfigServer.notice(version: newest, type: "INCREMENTAL_UPDATE", 0, false)
+        let late = subscribers.filter { $0.value.version < newest }
+        for id in late.keys { subscribers[id]?.version = newest }
+        return late.values.map { ($0, .stale(notice)) }
     }
 }
 

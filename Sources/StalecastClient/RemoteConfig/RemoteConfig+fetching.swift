@@ -2,7 +2,8 @@ public import Foundation
 
 extension RemoteConfig {
     /// Fetches unless what was fetched is younger than ``RemoteConfigSettings/minimumFetchInterval`` and no message
-    /// said that it is stale. What is fetched counts after ``activate()``.
+    /// said that it is stale. What is fetched counts after ``activate()``. An answer of an older version than the one held
+    /// is not taken for five minutes (<doc:WhenAnAnswerIsOlder>).
     ///
     /// - Returns: always `success`; also when the server was not asked.
     /// - Throws: ``RemoteConfigError``.

@@ -42,7 +42,8 @@ public final class RemoteConfig: Sendable {
         }
     }
 
-    /// When the server last answered; nil when it never did with this cache.
+    /// When the server last answered; nil when it never did with this cache. An answer older than what is held does not
+    /// count (<doc:WhenAnAnswerIsOlder>).
     public var lastFetchTime: Date? { keeper.state.withLock { $0.stored.lastFetchTime } }
 
     /// How the last fetch ended.

@@ -10,24 +10,26 @@ import Foundation
 /// ```
 ///
 /// Besides refreshing at intervals it listens for messages, so that a new version is there within milliseconds.
-/// Clients of the same app and environment share one cache.
+///
+/// Clients of the same app, environment and account share one cache; values of different accounts never meet. The
+/// provider is asked for the account when the client is made and before each request. After a change the next
+/// ``remoteConfig()`` answers for the new account, and objects obtained before keep the values of theirs.
 public final class RemoteConfigClient: Sendable {
     private struct State: Sendable {
         var listeners: [UUID: RemoteConfigEventListener] = [:]
-        /// Set by the first start; stops the refresh and the listening.
-        var stop: (@Sendable () -> Void)?
-        /// The values that `snapshot` keeps to; nil until there are any.
-        var snapshot: [String: String]?
-        /// The first request under way.
-        var first: Task<Void, Never>?
+        /// Set by the first start; ends with the client.
+        var refreshing: Task<Void, Never>?
+        var isStarted = false
+        /// The account in use; nil before the first request.
+        var use: AccountUse?
+        /// By account, the values that `snapshot` keeps to; none until there are any.
+        var snapshots: [String?: [String: String]] = [:]
     }
 
     /// How the client behaves.
     public let configuration: RemoteConfigConfiguration
     private let app: StalecastApp
-    private let keeper: ConfigKeeper
     private let state = Locked(State())
-    private let exchanges = UUID()
 
     /// Reads the cache; asks nobody.
     ///
@@ -49,17 +51,15 @@ public final class RemoteConfigClient: Sendable {
     package init(app: StalecastApp, configuration: RemoteConfigConfiguration) {
         self.app = app
         self.configuration = configuration
-        keeper = app.keeper(namespace: app.options.namespace)
-        let active = keeper.state.withLock { $0.stored.active?.entries }
-        state.withLock { $0.snapshot = active }
-        keeper.state.withLock { state in
-            state.exchangeListeners[exchanges] = { [weak self] report in self?.completed(report) }
-        }
+        let account = configuration.request.account
+        let active = app.keeper(namespace: app.options.namespace, account: account).activeEntries
+        state.withLock { $0.snapshots[account] = active }
     }
 
     deinit {
-        state.withLock { $0.stop }?()
-        keeper.state.withLock { $0.exchangeListeners[exchanges] = nil }
+        let (refreshing, use) = state.withLock { ($0.refreshing, $0.use) }
+        refreshing?.cancel()
+        use?.end()
     }
 
     /// Warms the client up: begins the background refresh and the listening, which ``remoteConfig()`` does otherwise.
@@ -67,33 +67,30 @@ public final class RemoteConfigClient: Sendable {
     public func start() {
         guard let interval = configuration.updateBehaviour.timeInterval else { return }
         let isFirst = state.withLock { state in
-            guard state.stop == nil else { return false }
-            state.stop = {}
-            return true
+            defer { state.isStarted = true }
+            return !state.isStarted
         }
         guard isFirst else { return }
-        let stop = begin(every: interval)
-        state.withLock { $0.stop = stop }
+        let refreshing = refreshing(every: interval)
+        state.withLock { $0.refreshing = refreshing }
     }
 
     /// The values, as the behaviour says: at once when there are any, else after the first request.
     /// ``RemoteConfigUpdateBehaviour/actual`` always asks the server first and, when that fails, answers from the cache.
     public func remoteConfig() async -> RemoteConfigView {
         start()
+        let request = configuration.request
+        let keeper = use(of: request.account).keeper
         switch configuration.updateBehaviour {
         case .actual:
-            await refresh()
+            await fetch(request)
             return RemoteConfigView(values: keeper.activeEntries ?? [:])
         case .default:
-            if keeper.activeEntries == nil { await firstRequest() }
+            if keeper.activeEntries == nil { await fetch(request) }
             return RemoteConfigView(keeper: keeper)
         case .snapshot:
-            if state.withLock({ $0.snapshot }) == nil { await firstRequest() }
-            let values = state.withLock { state in
-                if state.snapshot == nil { state.snapshot = keeper.activeEntries }
-                return state.snapshot
-            }
-            return RemoteConfigView(values: values ?? [:])
+            if snapshot(of: request.account, keeper) == nil { await fetch(request) }
+            return RemoteConfigView(values: snapshot(of: request.account, keeper) ?? [:])
         }
     }
 
@@ -107,52 +104,62 @@ public final class RemoteConfigClient: Sendable {
         return ConfigUpdateListenerRegistration { [weak self] in self?.state.withLock { $0.listeners[id] = nil } }
     }
 
-    // MARK: Requests
+    // MARK: Accounts
 
-    /// Starts what goes on in the background and says how to end it.
-    private func begin(every interval: TimeInterval) -> @Sendable () -> Void {
-        let refresh = Task { [weak self, environment = app.environment] in
-            repeat {
-                await self?.refresh()
-                // Cancelled by `stop`, which the client's end calls.
-                do { try await environment.sleep(interval) } catch { return }
-            } while !Task.isCancelled
+    /// The account of a request that is about to be made; the client is done with a former one.
+    private func use(of account: String?) -> AccountUse {
+        if let use = state.withLock({ $0.use }), use.account == account { return use }
+        let isListening = configuration.updateBehaviour.timeInterval != nil
+        let use = AccountUse(account, of: app, isListening: isListening) { [weak self] use, report in
+            self?.completed(use, report)
         }
-        let listening = app.remoteConfig(namespace: nil).addOnConfigUpdateListener { _, _ in }
-        return {
-            refresh.cancel()
-            listening.remove()
+        let (winner, loser) = state.withLock { state -> (AccountUse, AccountUse?) in
+            // Another request may have been as quick.
+            if let other = state.use, other.account == account { return (other, use) }
+            defer { state.use = use }
+            return (use, state.use)
+        }
+        loser?.end()
+        return winner
+    }
+
+    /// The values that `snapshot` keeps to: those there were first.
+    private func snapshot(of account: String?, _ keeper: ConfigKeeper) -> [String: String]? {
+        let active = keeper.activeEntries
+        return state.withLock { state in
+            if state.snapshots[account] == nil { state.snapshots[account] = active }
+            return state.snapshots[account]
         }
     }
 
-    private func refresh() async {
-        let signals = configuration.signals
-        keeper.change { $0.stored.customSignals = signals }
+    // MARK: Requests
+
+    private func refreshing(every interval: TimeInterval) -> Task<Void, Never> {
+        Task { [weak self, environment = app.environment] in
+            repeat {
+                if let self { await self.fetch(self.configuration.request) }
+                // Cancelled by the client's end.
+                do { try await environment.sleep(interval) } catch { return }
+            } while !Task.isCancelled
+        }
+    }
+
+    /// Asks the server; whoever asks for the same account meanwhile shares the answer. Ends once it is stored.
+    private func fetch(_ request: RemoteConfigConfiguration.Request) async {
+        let keeper = use(of: request.account).keeper
+        keeper.change { $0.stored.customSignals = request.signals }
         _ = await keeper.fetch(.app(interval: 0))
         await keeper.flush()
     }
 
-    /// The request that a client without any values waits for, once for all who wait.
-    private func firstRequest() async {
-        let first = state.withLock { state in
-            if let first = state.first { return first }
-            let first = Task {
-                await self.refresh()
-                self.state.withLock { $0.first = nil }
-            }
-            state.first = first
-            return first
-        }
-        await first.value
-    }
-
-    private func completed(_ report: FetchReport) {
-        let isUpdate = keeper.activate() != nil
+    private func completed(_ use: AccountUse, _ report: FetchReport) {
+        _ = use.keeper.activate()
+        let isUpdate = use.hasNews()
         let listeners = state.withLock { Array($0.listeners.values) }
         let error = report.error
         if listeners.isEmpty { return }
         // Ends with the write of the cache.
-        Task { [app, keeper] in
+        Task { [app, keeper = use.keeper] in
             await keeper.flush()
             app.callbacks.run {
                 for listener in listeners {
@@ -162,9 +169,4 @@ public final class RemoteConfigClient: Sendable {
             }
         }
     }
-}
-
-extension ConfigKeeper {
-    /// The values activated last; nil when none ever were.
-    fileprivate var activeEntries: [String: String]? { state.withLock { $0.stored.active?.entries } }
 }

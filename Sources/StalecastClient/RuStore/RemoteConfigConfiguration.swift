@@ -91,13 +91,19 @@ public struct RemoteConfigConfiguration: Sendable {
             requestParametersProvider: ParametersClosure(give: requestParametersProvider))
     }
 
-    /// The custom signals of a request made now.
-    var signals: [String: String] {
+    /// What is asked for with one request: whose values, and which signals say so.
+    struct Request: Sendable {
+        var account: String?
+        var signals: [String: String]
+    }
+
+    /// A request made now.
+    var request: Request {
         let parameters = requestParametersProvider?.parameters ?? RemoteConfigRequestParameters()
         var signals = parameters.signals
         signals["environment"] = environment.rawValue
         signals["account"] = parameters.account
-        return signals
+        return Request(account: parameters.account, signals: signals)
     }
 
     private struct ParametersClosure: RemoteConfigRequestParametersProvider {

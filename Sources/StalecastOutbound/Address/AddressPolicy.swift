@@ -38,6 +38,12 @@ package struct AddressPolicy: Sendable, Hashable {
         return allows(address) && (port >= 1024 || Self.wellKnownPorts.contains(port))
     }
 
+    /// As ``allows(_:port:)``, and no address of this machine that is not named in ``allow``.
+    func allowsDialling(_ address: IPAddress, port: Int) -> Bool {
+        if allow.contains(where: { $0.contains(address) }) { return true }
+        return allows(address, port: port) && !OwnAddresses.contains(address)
+    }
+
     /// Everything outside 2000::/3 is denied by construction: loopback, mapped and compatible IPv4, NAT64, ULA,
     /// link-local, site-local, multicast, whatever their spelling.
     private func isGlobalUnicast(_ address: IPAddress) -> Bool { address.bytes[0] & 0xE0 == 0x20 }

@@ -6,7 +6,9 @@ final class EasyHandle {
     let easy: UnsafeMutableRawPointer
     let transfer: UnsafeMutablePointer<stalecast_transfer>
     /// The last request's.
-    private(set) var key: UInt64?
+    private(set) var key: Int?
+    /// When it went back to the pool.
+    var turn: UInt64 = 0
     private var url = ""
     private var method = ""
     private var limits: OutboundLimits?

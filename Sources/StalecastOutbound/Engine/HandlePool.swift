@@ -1,18 +1,18 @@
 import CCurl
 
-/// Easy handles that are not in use. A handle remembers TLS sessions of the hosts it spoke to last, so a request gets
-/// the handle that the last request with its key had, if that is still there.
+/// Easy handles that are not in use. A handle remembers the TLS session of the host it spoke to last, so a request gets
+/// the handle that was used last for its key, if there is one.
 struct HandlePool {
     private let capacity: Int
     private let curl: UnsafeMutablePointer<stalecast_curl>
     private let caFile: String?
-    private var byKey: [UInt64: EasyHandle] = [:]
-    /// Keys in the order of their last use; may name keys that are used again or gone.
-    private var order: [(key: UInt64, turn: UInt64)] = []
+    /// The one used last at the end.
+    private var byKey: [Int: [EasyHandle]] = [:]
+    private(set) var count = 0
+    /// In the order in which handles came back; void when the key's oldest handle has another turn.
+    private var order: [(key: Int, turn: UInt64)] = []
     private var first = 0
-    private var turns: [UInt64: UInt64] = [:]
     private var turn: UInt64 = 0
-    private var free: [EasyHandle] = []
 
     init(_ curl: UnsafeMutablePointer<stalecast_curl>, capacity: Int, caFile: String?) {
         self.curl = curl
@@ -20,50 +20,55 @@ struct HandlePool {
         self.caFile = caFile
     }
 
-    var count: Int { byKey.count + free.count }
-
     /// True when the handle that a request with this key would get has just been in use on a connection.
-    func isWarm(_ key: UInt64?) -> Bool { key.flatMap { byKey[$0] }?.isWarm ?? false }
+    func isWarm(_ key: Int) -> Bool { byKey[key]?.last?.isWarm ?? false }
 
     /// Frees all handles.
     mutating func empty() {
         byKey = [:]
-        free = []
+        order = []
+        (first, count) = (0, 0)
     }
 
     /// Nil when memory is short.
-    mutating func take(_ key: UInt64?) -> EasyHandle? {
-        if let key, let handle = byKey.removeValue(forKey: key) {
-            turns[key] = nil
+    mutating func take(_ key: Int) -> EasyHandle? {
+        if let handle = byKey[key]?.popLast() {
+            count -= 1
             return handle
         }
-        return free.popLast() ?? EasyHandle(curl, caFile: caFile)
+        // The one that would have to go soon serves as well.
+        if count >= capacity, let handle = takeOldest() { return handle }
+        return EasyHandle(curl, caFile: caFile)
     }
 
     mutating func give(_ handle: EasyHandle) {
-        guard let key = handle.key, byKey[key] == nil else {
-            if free.count < 64 { free.append(handle) }
-            return
-        }
-        byKey[key] = handle
+        guard let key = handle.key else { return }
         turn += 1
-        turns[key] = turn
+        handle.turn = turn
+        byKey[key, default: []].append(handle)
+        count += 1
         order.append((key, turn))
-        if byKey.count > capacity { dropOldest() }
-        if first > 4096 {
-            order.removeFirst(first)
-            first = 0
-        }
+        if count > capacity { _ = takeOldest() }
+        if order.count - first > 4 * capacity { forgetVoid() }
     }
 
-    private mutating func dropOldest() {
+    private mutating func takeOldest() -> EasyHandle? {
         while first < order.count {
             let (key, turn) = order[first]
             first += 1
-            guard turns[key] == turn, let handle = byKey.removeValue(forKey: key) else { continue }
-            turns[key] = nil
-            if free.count < 64 { free.append(handle) }
-            return
+            guard isInPool(key, turn), let handle = byKey[key]?.removeFirst() else { continue }
+            if byKey[key]?.isEmpty == true { byKey[key] = nil }
+            count -= 1
+            return handle
         }
+        return nil
     }
+
+    private mutating func forgetVoid() {
+        order = order[first...].filter { entry in byKey[entry.key]?.contains { $0.turn == entry.turn } ?? false }
+        first = 0
+        byKey = byKey.filter { !$0.value.isEmpty }
+    }
+
+    private func isInPool(_ key: Int, _ turn: UInt64) -> Bool { byKey[key]?.first?.turn == turn }
 }

@@ -15,6 +15,9 @@ final class LoopInbox: Sendable {
     /// An eventfd in the loop's epoll set.
     let bell: Int32
     private let contents = Mutex(Contents())
+    /// Orders what is put before what is taken, as the lock does, in a way that the thread sanitizer sees: where a Mutex
+    /// has to wait, it does not.
+    private let puts = Atomic<UInt64>(0)
 
     private struct Contents {
         var commands: [Command] = []
@@ -30,6 +33,7 @@ final class LoopInbox: Sendable {
         let (taken, ring) = contents.withLock { contents -> (Bool, Bool) in
             guard !contents.isClosed else { return (false, false) }
             contents.commands.append(command)
+            puts.wrappingAdd(1, ordering: .releasing)
             let ring = contents.isAsleep
             contents.isAsleep = false
             return (true, ring)
@@ -42,6 +46,7 @@ final class LoopInbox: Sendable {
         contents.withLock { contents in
             contents.isAsleep = false
             guard !contents.commands.isEmpty else { return [] }
+            _ = puts.load(ordering: .acquiring)
             defer { contents.commands = [] }
             return contents.commands
         }

@@ -7,7 +7,7 @@ package struct OutboundConfiguration: Sendable {
     package var maxLookups: Int
     /// Idle connections that are kept. Default 4,096: libcurl's own default would keep almost none.
     package var keptConnections: Int
-    /// Handles kept for requests with a `handleKey`; the one used longest ago gives way. Default 1,024.
+    /// Handles kept for further requests; the one used longest ago gives way. Default 1,024.
     package var keptHandles: Int
     /// PEM file of trusted certificates; nil: where libcurl's builder put them, `/etc/ssl/certs/ca-certificates.crt`.
     package var caFile: String?

@@ -93,8 +93,8 @@ package final class OutboundEngine: Sendable {
     ) async -> OutboundOutcome {
         let ticket = Mutex<OutboundTicket?>(nil)
         return await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let started = start { continuation.resume(returning: $0) }
+            await handedOver { handOver in
+                let started = start(handOver)
                 ticket.withLock { $0 = started }
                 if Task.isCancelled { cancel(started) }
             }

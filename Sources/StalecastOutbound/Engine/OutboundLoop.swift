@@ -81,7 +81,9 @@ final class OutboundLoop: @unchecked Sendable {
     private func turn(_ now: UInt64) {
         inbox.take().forEach(obey)
         obeyOwn()
-        while let body = timers.takeDue(stalecast_monotonic_ns()) {
+        // What these bodies ask to be done at once is done in the next round, after a look at the sockets.
+        let due = stalecast_monotonic_ns()
+        while let body = timers.takeDue(due) {
             body()
             obeyOwn()
         }

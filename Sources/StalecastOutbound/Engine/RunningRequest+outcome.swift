@@ -8,33 +8,30 @@ extension RunningRequest {
         let easy = handle.easy
         let phases = phases(easy)
         let status = Int(stalecast_easy_long(easy, CURLINFO_RESPONSE_CODE))
-        let failure = failure(code, handle.transfer.pointee, status, easy)
+        let failure = failure(code, handle.transfer, status, easy)
         return OutboundOutcome(
-            result: failure.map { .failed($0) } ?? answer(status, handle.transfer.pointee), phases: phases,
+            result: failure.map { .failed($0) } ?? answer(status, handle.transfer), phases: phases,
             reusedConnection: stalecast_easy_long(easy, CURLINFO_NUM_CONNECTS) == 0,
             remoteAddress: String(cString: stalecast_easy_text(easy, CURLINFO_PRIMARY_IP)))
     }
 
-    private func answer(_ status: Int, _ transfer: stalecast_transfer) -> OutboundOutcome.Result {
-        let body = transfer.body.map { Array(UnsafeBufferPointer(start: $0, count: transfer.kept)) } ?? []
+    /// By reference: a transfer is large, and there is one answer after the other.
+    private typealias Transfer = UnsafeMutablePointer<stalecast_transfer>
+
+    private func answer(_ status: Int, _ transfer: Transfer) -> OutboundOutcome.Result {
+        let kept = transfer.pointee.kept
+        let body = transfer.pointee.body.map { Array(UnsafeBufferPointer(start: $0, count: kept)) } ?? []
         return .answered(
             status: status, headers: request.keptHeaders.isEmpty ? [:] : headers(transfer), body: body,
-            truncated: transfer.total > transfer.kept && onBytes == nil)
+            truncated: transfer.pointee.total > kept && onBytes == nil)
     }
 
-    private func headers(_ transfer: stalecast_transfer) -> [String: String] {
-        guard let head = transfer.head else { return [:] }
+    private func headers(_ transfer: Transfer) -> [String: String] {
         var found: [String: String] = [:]
-        for line in UnsafeRawBufferPointer(start: head, count: transfer.head_length).split(separator: 0x0A).dropFirst()
-        {
-            // Most lines are of no interest, which their length already says.
-            guard let colon = line.firstIndex(of: 0x3A),
-                request.keptHeaders.contains(where: { $0.utf8.count == colon - line.startIndex })
-            else { continue }
-            let name = String(decoding: line[..<colon], as: UTF8.self).lowercased()
-            guard request.keptHeaders.contains(name) else { continue }
-            let value = line[(colon + 1)...].drop { $0 == 0x20 || $0 == 0x09 }
-            found[name] = String(decoding: value.last == 0x0D ? value.dropLast() : value, as: UTF8.self)
+        for name in request.keptHeaders {
+            var length = 0
+            guard let value = stalecast_transfer_header(transfer, name, &length) else { continue }
+            found[name] = String(decoding: UnsafeRawBufferPointer(start: value, count: length), as: UTF8.self)
         }
         return found
     }
@@ -67,11 +64,11 @@ extension RunningRequest {
 
     /// Nil when there is an answer to give.
     private func failure(
-        _ code: CURLcode, _ transfer: stalecast_transfer, _ status: Int, _ easy: UnsafeMutableRawPointer
+        _ code: CURLcode, _ transfer: Transfer, _ status: Int, _ easy: UnsafeMutableRawPointer
     ) -> OutboundFailure? {
         if isCancelled { return OutboundFailure(.cancelled) }
-        if code == CURLE_OK || code == CURLE_WRITE_ERROR && transfer.cut { return nil }
-        if transfer.too_large {
+        if code == CURLE_OK || code == CURLE_WRITE_ERROR && transfer.pointee.cut { return nil }
+        if transfer.pointee.too_large {
             return OutboundFailure(.tooLarge, detail: "more than \(request.limits.maxBodyBytes) bytes")
         }
         return OutboundFailure(
@@ -84,12 +81,12 @@ extension RunningRequest {
     }
 
     private func reason(
-        _ code: CURLcode, _ transfer: stalecast_transfer, _ easy: UnsafeMutableRawPointer
+        _ code: CURLcode, _ transfer: Transfer, _ easy: UnsafeMutableRawPointer
     ) -> OutboundFailure.Reason {
         switch code {
-        case CURLE_OPERATION_TIMEDOUT: transfer.blocked ? .blocked : overdue(transfer, easy)
+        case CURLE_OPERATION_TIMEDOUT: transfer.pointee.blocked ? .blocked : overdue(transfer, easy)
         case CURLE_COULDNT_RESOLVE_HOST: .dns
-        case CURLE_COULDNT_CONNECT: transfer.blocked ? .blocked : unconnected(easy)
+        case CURLE_COULDNT_CONNECT: transfer.pointee.blocked ? .blocked : unconnected(easy)
         case CURLE_ABORTED_BY_CALLBACK: .blocked
         case CURLE_PEER_FAILED_VERIFICATION: .tlsVerify
         case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER, CURLE_SSL_CACERT_BADFILE,
@@ -104,11 +101,11 @@ extension RunningRequest {
 
     /// The part that took too long: the first that did not end.
     private func overdue(
-        _ transfer: stalecast_transfer, _ easy: UnsafeMutableRawPointer
+        _ transfer: Transfer, _ easy: UnsafeMutableRawPointer
     ) -> OutboundFailure.Reason {
         if stalecast_easy_time(easy, CURLINFO_PRETRANSFER_TIME_T) > 0 { return .responseTimeout }
-        if stalecast_easy_time(easy, CURLINFO_NAMELOOKUP_TIME_T) == 0, !transfer.opened { return .dnsTimeout }
-        return withUnsafePointer(to: transfer, stalecast_transfer_reached_peer) ? .tlsTimeout : .connectTimeout
+        if stalecast_easy_time(easy, CURLINFO_NAMELOOKUP_TIME_T) == 0, !transfer.pointee.opened { return .dnsTimeout }
+        return stalecast_transfer_reached_peer(transfer) ? .tlsTimeout : .connectTimeout
     }
 
     private func unconnected(_ easy: UnsafeMutableRawPointer) -> OutboundFailure.Reason {

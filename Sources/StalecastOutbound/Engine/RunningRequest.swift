@@ -36,7 +36,7 @@ final class RunningRequest: @unchecked Sendable {
             let running = Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue()
             let bytes = Array(UnsafeBufferPointer(start: address, count: length))
             guard let address = IPAddress(bytes: bytes) else { return false }
-            return running.request.policy.allows(address, port: Int(port))
+            return running.request.policy.allowsDialling(address, port: Int(port))
         }
         guard onBytes != nil else { return }
         transfer.pointee.on_bytes = { context, status, bytes, count in

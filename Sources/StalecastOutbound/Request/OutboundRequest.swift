@@ -11,15 +11,13 @@ package struct OutboundRequest: Sendable {
     package var policy: AddressPolicy
     /// Beyond the system's certificates; nil for those alone.
     package var tls: OutboundTLS?
-    /// Requests with one key use one handle, and with it one TLS session cache; nil for an occasional request.
-    package var handleKey: UInt64?
     /// Lower-case names of the headers of the answer that are wanted.
     package var keptHeaders: Set<String>
 
     package init(
         method: String = "GET", url: OutboundURL, headers: [OutboundHeader] = [], body: [UInt8]? = nil,
         limits: OutboundLimits = OutboundLimits(), policy: AddressPolicy = .publicOnly, tls: OutboundTLS? = nil,
-        handleKey: UInt64? = nil, keptHeaders: Set<String> = []
+        keptHeaders: Set<String> = []
     ) {
         self.method = method
         self.url = url
@@ -28,9 +26,12 @@ package struct OutboundRequest: Sendable {
         self.limits = limits
         self.policy = policy
         self.tls = tls
-        self.handleKey = handleKey
         self.keptHeaders = keptHeaders
     }
+
+    /// Requests with one key go to one host with the same certificates, and use each other's handles: those know the
+    /// host's TLS session.
+    var handleKey: Int { tls.map { url.spread ^ $0.hashValue } ?? url.spread }
 }
 
 /// How long and how much a request may take.

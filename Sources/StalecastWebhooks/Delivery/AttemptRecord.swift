@@ -1,17 +1,24 @@
 import StalecastOutbound
 import StalecastWire
 
-/// An attempt as bytes: one column instead of sixteen, because there is a row for every request.
+/// An attempt as it is stored.
 ///
-/// A version of the layout, then numbers as variable-length integers and texts with their length; a number or text that
-/// may be missing is preceded by 0 or 1.
-enum AttemptRecord {
-    private static let layout: UInt8 = 1
+/// Its bytes: a version of the layout, then numbers as variable-length integers and texts with their length; a number or
+/// text that may be missing is preceded by 0 or 1.
+struct AttemptRecord {
+    let attempt: DeliveryAttempt
+    /// The webhook's attempt before it; 0 for none.
+    let previous: Int64
 
-    /// Everything but webhook and start.
-    static func bytes(of attempt: DeliveryAttempt) -> [UInt8] {
-        var writer = Writer()
+    private static let layout: UInt8 = 2
+
+    static func append(_ attempt: DeliveryAttempt, previous: Int64, to bytes: inout [UInt8]) {
+        var writer = Writer(bytes: bytes)
+        bytes = []
         writer.bytes.append(layout)
+        writer.put(attempt.webhook.description)
+        writer.put(previous)
+        writer.put(attempt.startedAt.microseconds)
         writer.put(attempt.scope?.description)
         writer.put(attempt.version)
         writer.put(attempt.kind)
@@ -22,17 +29,22 @@ enum AttemptRecord {
         writer.put(attempt.problem)
         writer.put(attempt.response)
         let phases = attempt.phases
-        for part in [phases.queue, phases.dns, phases.connect, phases.tls, phases.server, phases.total] {
-            writer.put(part)
-        }
+        writer.put(phases.queue)
+        writer.put(phases.dns)
+        writer.put(phases.connect)
+        writer.put(phases.tls)
+        writer.put(phases.server)
+        writer.put(phases.total)
         writer.put(attempt.nextAt?.microseconds)
-        return writer.bytes
+        bytes = writer.bytes
     }
 
-    /// Nil for bytes that were not written by ``bytes(of:)``.
-    static func attempt(_ bytes: [UInt8], of webhook: WebhookID, startedAt: Timestamp) -> DeliveryAttempt? {
+    /// Nil for bytes that ``append(_:previous:to:)`` has not written.
+    init?(_ bytes: ArraySlice<UInt8>) {
         var reader = Reader(bytes)
-        guard reader.byte() == layout else { return nil }
+        guard reader.byte() == Self.layout, let webhook = WebhookID(reader.text()) else { return nil }
+        previous = reader.number()
+        let startedAt = Timestamp(microseconds: reader.number())
         let scope = reader.optionalText().flatMap(Scope.init(stored:))
         let version = reader.optionalNumber()
         let (kind, messageID) = (reader.text(), reader.text())
@@ -47,16 +59,14 @@ enum AttemptRecord {
         phases.total = reader.number()
         let nextAt = reader.optionalNumber().map(Timestamp.init(microseconds:))
         guard reader.isWhole else { return nil }
-        return DeliveryAttempt(
+        attempt = DeliveryAttempt(
             webhook: webhook, scope: scope, version: version, kind: kind, messageID: messageID, number: Int(number),
             startedAt: startedAt, status: status.map(Int.init), outcome: outcome, problem: problem,
             response: response, phases: phases, nextAt: nextAt)
     }
 
     private struct Writer {
-        var bytes: [UInt8] = []
-
-        init() { bytes.reserveCapacity(128) }
+        var bytes: [UInt8]
 
         mutating func put(_ number: Int64) {
             var rest = UInt64(bitPattern: number)
@@ -85,17 +95,20 @@ enum AttemptRecord {
 
     /// Reads zeros and empty texts after the end.
     private struct Reader {
-        private let bytes: [UInt8]
-        private var next = 0
+        private let bytes: ArraySlice<UInt8>
+        private var next: Int
         private var isBroken = false
 
-        init(_ bytes: [UInt8]) { self.bytes = bytes }
+        init(_ bytes: ArraySlice<UInt8>) {
+            self.bytes = bytes
+            next = bytes.startIndex
+        }
 
         /// True when everything was there and nothing is left.
-        var isWhole: Bool { !isBroken && next == bytes.count }
+        var isWhole: Bool { !isBroken && next == bytes.endIndex }
 
         mutating func byte() -> UInt8 {
-            guard next < bytes.count else {
+            guard next < bytes.endIndex else {
                 isBroken = true
                 return 0
             }
@@ -116,7 +129,7 @@ enum AttemptRecord {
 
         mutating func text() -> String {
             let count = number()
-            guard count >= 0, count <= bytes.count - next else {
+            guard count >= 0, count <= bytes.endIndex - next else {
                 isBroken = true
                 return ""
             }

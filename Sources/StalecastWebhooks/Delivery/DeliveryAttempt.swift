@@ -62,7 +62,7 @@ package struct DeadLetter: Sendable, Hashable {
     package let scope: Scope
     package let version: VersionNumber
     package let sequence: CommitSequence
-    /// `exhausted` or `rejected`.
+    /// `exhausted`, `rejected`, or `pruned`: the store has removed the version before it could be sent.
     package let reason: String
     package let attempts: Int
     package let lastStatus: Int?

@@ -10,15 +10,22 @@ extension DeliveryDatabase {
         of id: WebhookID, limit: Int, before: Int64?
     ) throws -> [(id: Int64, attempt: DeliveryAttempt)] {
         try queue.read { db in
-            try Row.fetchAll(
-                db, sql: "SELECT * FROM attempt WHERE webhook = ? AND id < ? ORDER BY id DESC LIMIT ?",
-                arguments: [id.description, before ?? .max, limit]
-            ).compactMap { row in
-                let startedAt = Timestamp(microseconds: row["startedAt"])
-                let attempt = AttemptRecord.attempt(Array(row["record"] as Data), of: id, startedAt: startedAt)
-                return attempt.map { (row["id"], $0) }
+            var next = try before.map { try Self.record($0, of: id, db)?.previous ?? 0 } ?? head(of: id)
+            var found: [(Int64, DeliveryAttempt)] = []
+            while found.count < limit, next > 0, let record = try Self.record(next, of: id, db) {
+                found.append((next, record.attempt))
+                next = record.previous
             }
+            return found
         }
+    }
+
+    /// Nil when it is older than is kept.
+    private static func record(_ number: Int64, of id: WebhookID, _ db: Database) throws -> AttemptRecord? {
+        let statement = try db.cachedStatement(sql: "SELECT attempts FROM chunk WHERE id = ?")
+        let bytes = try Data.fetchOne(statement, arguments: [AttemptChunk.chunk(of: number)])
+        let record = bytes.flatMap { AttemptChunk.record(of: number, in: Array($0)) }
+        return record?.attempt.webhook == id ? record : nil
     }
 
     /// A webhook's dead letters, oldest first.

@@ -2,11 +2,14 @@ import Foundation
 import GRDB
 import StalecastOutbound
 import StalecastWire
+import Synchronization
 
 /// `deliveries.sqlite`: cursors, attempts, dead letters. A lost write only repeats a delivery, so commits do not wait
 /// for the disk (`synchronous=NORMAL`).
 final class DeliveryDatabase: Sendable {
     let queue: DatabaseQueue
+    /// Where attempts are written next.
+    private let log = Mutex(AttemptLog())
 
     /// As many attempts are kept at most.
     private static let maxAttempts = 1_000_000
@@ -21,17 +24,28 @@ final class DeliveryDatabase: Sendable {
         configuration.label = "stalecast.deliveries"
         configuration.journalMode = .wal
         configuration.busyMode = .timeout(1)
-        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = NORMAL") }
+        configuration.prepareDatabase {
+            try $0.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000")
+        }
         queue = try DatabaseQueue(path: path, configuration: configuration)
         chmod(path, 0o600)
         try Self.migrator.migrate(queue)
         try queue.write { try Self.enter(epoch, $0) }
+        let known = try queue.read(AttemptLog.init)
+        log.withLock { $0 = known }
     }
 
     private static func enter(_ epoch: Epoch, _ db: Database) throws {
         let known = try String.fetchOne(db, sql: "SELECT epoch FROM history")
         guard known != epoch.description else { return }
-        if known != nil { try db.execute(sql: "DELETE FROM cursor; DELETE FROM beyond; DELETE FROM extra") }
+        if known != nil {
+            try db.execute(
+                sql: """
+                    INSERT INTO head SELECT webhook, max(attempt) FROM cursor WHERE attempt > 0 GROUP BY webhook
+                      ON CONFLICT DO UPDATE SET attempt = max(attempt, excluded.attempt);
+                    DELETE FROM cursor; DELETE FROM beyond; DELETE FROM extra
+                    """)
+        }
         try db.execute(
             sql: "INSERT OR REPLACE INTO history (id, epoch) VALUES (1, ?)", arguments: [epoch.description])
     }
@@ -64,6 +78,18 @@ final class DeliveryDatabase: Sendable {
                       movedAt INTEGER NOT NULL) STRICT;
                     CREATE INDEX deadOfWebhook ON dead (webhook, id);
                     PRAGMA application_id = \(applicationID);
+                    """)
+        }
+        migrator.registerMigration("2") { db in
+            // `endedAt`: of the last attempt; `total`: attempts so far; `attempt`: a webhook's last one, of which there may
+            // be a newer one in the other table.
+            try db.execute(
+                sql: """
+                    DROP TABLE attempt;
+                    CREATE TABLE chunk (
+                      id INTEGER PRIMARY KEY, endedAt INTEGER NOT NULL, total INTEGER NOT NULL, attempts BLOB NOT NULL) STRICT;
+                    ALTER TABLE cursor ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0;
+                    CREATE TABLE head (webhook TEXT PRIMARY KEY, attempt INTEGER NOT NULL) STRICT, WITHOUT ROWID;
                     """)
         }
         return migrator
@@ -112,67 +138,18 @@ final class DeliveryDatabase: Sendable {
 
     // MARK: Writing
 
-    /// Writes all of `entries`, or throws and writes none.
+    /// The webhook's last attempt; 0 without one.
+    func head(of id: WebhookID) -> Int64 { log.withLock { $0.heads[id] ?? 0 } }
+
+    /// Writes all of `entries`, or throws and writes none. One thread at a time.
     func write(_ entries: [JournalEntry]) throws {
-        try queue.write { db in
-            for entry in entries { try Self.write(entry, db) }
+        let log = log.withLock { $0 }
+        let after = try queue.write { db in
+            var writer = try JournalWriter(db, log)
+            for entry in entries { try writer.take(entry) }
+            return try writer.end()
         }
-    }
-
-    private static func write(_ entry: JournalEntry, _ db: Database) throws {
-        switch entry {
-        case .acknowledged(let id, let scope, let version, let sequence):
-            try run(
-                """
-                INSERT INTO cursor (webhook, scope, version, sequence) VALUES (?, ?, ?, ?)
-                ON CONFLICT DO UPDATE SET version = excluded.version, sequence = excluded.sequence
-                """, [id.description, scope.description, version, Int64(sequence)], db)
-        case .beyond(let id, let scope, let sequence):
-            try run(
-                "INSERT OR IGNORE INTO beyond VALUES (?, ?, ?)",
-                [id.description, scope.description, Int64(sequence)], db)
-        case .health(let id, let health): try write(id, health, db)
-        case .attempt(let attempt): try write(attempt, db)
-        case .dead(let id, let letter):
-            try run(
-                """
-                INSERT INTO dead (webhook, scope, version, sequence, reason, attempts, lastStatus, movedAt)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-                """,
-                [
-                    id.description, letter.scope.description, letter.version, Int64(letter.sequence), letter.reason,
-                    letter.attempts, letter.lastStatus, letter.movedAt.microseconds,
-                ], db)
-        case .extra(let id, let scope, let sequence, let isOwed):
-            let arguments: StatementArguments = [id.description, scope.description, Int64(sequence)]
-            try run(
-                isOwed
-                    ? "INSERT OR IGNORE INTO extra VALUES (?, ?, ?)"
-                    : "DELETE FROM extra WHERE webhook = ? AND scope = ? AND sequence = ?", arguments, db)
-        case .removed(let id):
-            for table in ["cursor", "beyond", "extra", "health", "attempt", "dead"] {
-                try run("DELETE FROM \(table) WHERE webhook = ?", [id.description], db)
-            }
-        }
-    }
-
-    private static func write(_ id: WebhookID, _ health: TargetHealth, _ db: Database) throws {
-        try run(
-            "INSERT OR REPLACE INTO health VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                id.description, health.failures, health.failedAttempts, health.failingSince?.microseconds,
-                health.disabledReason, health.disabledSince?.microseconds,
-            ], db)
-    }
-
-    private static func write(_ attempt: DeliveryAttempt, _ db: Database) throws {
-        try run(
-            "INSERT INTO attempt (webhook, startedAt, record) VALUES (?, ?, ?)",
-            [attempt.webhook.description, attempt.startedAt.microseconds, Data(AttemptRecord.bytes(of: attempt))], db)
-    }
-
-    private static func run(_ sql: String, _ arguments: StatementArguments, _ db: Database) throws {
-        try db.cachedStatement(sql: sql).execute(arguments: arguments)
+        self.log.withLock { $0.take(after) }
     }
 
     /// Removes what is older than is kept, a few hundred rows; true when there may be more. Out-of-order
@@ -183,8 +160,8 @@ final class DeliveryDatabase: Sendable {
             // Ids grow with time, so the first rows are the oldest ones.
             try db.execute(
                 sql: """
-                    DELETE FROM attempt WHERE id IN (SELECT id FROM attempt ORDER BY id LIMIT \(limit))
-                      AND (startedAt < ? OR id <= (SELECT max(id) FROM attempt) - \(Self.maxAttempts))
+                    DELETE FROM chunk WHERE id IN (SELECT id FROM chunk ORDER BY id LIMIT \(limit))
+                      AND (endedAt < ? OR total <= (SELECT total FROM chunk ORDER BY id DESC LIMIT 1) - \(Self.maxAttempts))
                     """,
                 arguments: [attemptsBefore.microseconds])
             var removed = db.changesCount

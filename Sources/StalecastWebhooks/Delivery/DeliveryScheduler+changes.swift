@@ -1,4 +1,5 @@
 import Dispatch
+import Logging
 import StalecastOutbound
 import StalecastWire
 
@@ -61,26 +62,60 @@ extension DeliveryScheduler {
         if let known = log.changes(after: lane.readThrough) {
             take(Array(known.prefix(Lane.window)), lane)
         } else {
-            read(lane, through: newest.sequence)
+            read(lane)
         }
     }
 
-    private func read(_ lane: Lane, through newest: CommitSequence) {
+    private func read(_ lane: Lane) {
         lane.isReading = true
         let box = Unchecked(lane)
         let (scope, after, history, engine) = (lane.scope, lane.readThrough, history, engine)
-        let version = logs[lane.scope]?.newest?.version ?? 0
         DeliveryReading.queue.async {
+            let oldest = history(scope, 0, 1).first
             let changes = history(scope, after, Lane.window)
             engine.perform {
                 box.value.isReading = false
-                // What the store has not kept is gone: it is not waited for.
-                if changes.isEmpty { (box.value.readVersion, box.value.readThrough) = (version, newest) }
+                // The newest version is always kept, so the store could not be read.
+                guard let oldest, !changes.isEmpty else { return self.readLater(box.value) }
+                self.miss(box.value, before: oldest)
                 self.take(changes, box.value)
                 self.consider(box.value.target)
             }
         }
     }
+
+    private func readLater(_ lane: Lane) {
+        let box = Unchecked(lane)
+        engine.at(OutboundEngine.now() + Self.rereadAfter) {
+            self.refill(box.value)
+            self.consider(box.value.target)
+        }
+    }
+
+    /// In nanoseconds.
+    private static let rereadAfter: UInt64 = 5_000_000_000
+
+    /// What the store has removed before it was read for this webhook cannot be sent any more: that is told, each
+    /// version by a dead letter, of which the newest ``maxMissed`` are written.
+    private func miss(_ lane: Lane, before oldest: TemplateChange) {
+        guard oldest.sequence > lane.readThrough, oldest.version > lane.readVersion + 1 else { return }
+        let missed = (lane.readVersion + 1)...(oldest.version - 1)
+        logger.error(
+            "versions were removed by store.maxVersions before a webhook took them",
+            metadata: [
+                "webhook": "\(lane.target.id)", "scope": "\(lane.scope)",
+                "versions": "\(missed.lowerBound)-\(missed.upperBound)",
+            ])
+        for version in missed.suffix(Self.maxMissed) {
+            tally.deadLetters += 1
+            let letter = DeadLetter(
+                id: 0, scope: lane.scope, version: version, sequence: max(1, lane.readThrough), reason: "pruned",
+                attempts: 0, lastStatus: nil, movedAt: .now())
+            journal.put(.dead(lane.target.id, letter))
+        }
+    }
+
+    private static let maxMissed = 1000
 
     private func take(_ changes: [TemplateChange], _ lane: Lane) {
         for change in changes where change.sequence > lane.readThrough {
@@ -127,8 +162,13 @@ extension DeliveryScheduler {
         enable(target)
     }
 
-    /// Clears disablement and backoff; what is owed is sent at once.
+    /// Clears disablement and backoff; what is owed is sent at once. Whether that was right is told by the first 2xx.
     func enable(_ target: Target) {
+        let isTold = target.disabled != nil || target.failures >= Self.failuresWorthANotice
+        if isTold, let since = target.failingSince ?? target.disabled?.since {
+            // Enabled twice without a 2xx in between, it fails since before the first time.
+            target.onTrialSince = min(target.onTrialSince ?? since, since)
+        }
         target.health = TargetHealth()
         target.goneSince = 0
         target.notBefore = 0
@@ -141,6 +181,7 @@ extension DeliveryScheduler {
 
     func remove(_ id: WebhookID) {
         guard let target = targets.removeValue(forKey: id) else { return }
+        target.isRemoved = true
         for lane in target.lanes { drop(lane) }
         target.lanes = []
         target.notices = []
@@ -163,7 +204,7 @@ extension DeliveryScheduler {
         }
     }
 
-    private func drop(_ lane: Lane) { lanes[lane.scope]?.removeAll { $0 === lane } }
+    private func drop(_ lane: Lane) { lanes[lane.scope]?.drop(lane) }
 
     /// After a change of topics or mode.
     private func rewind(_ lane: Lane) {
@@ -258,7 +299,7 @@ extension DeliveryScheduler {
 
     func tellDisabled(_ target: Target, _ reason: String) {
         let data: JSONValue = [
-            "webhook": .string(target.id.description), "url": .string(target.webhook.url.text),
+            "webhook": .string(target.id.description), "url": .string(target.webhook.url.withoutQuery),
             "reason": .string(reason), "failedAttempts": .int(target.failedAttempts),
         ]
         tell("webhook.disabled", about: target, data)
@@ -266,7 +307,7 @@ extension DeliveryScheduler {
 
     func tellRecovered(_ target: Target, since: Timestamp) {
         let data: JSONValue = [
-            "webhook": .string(target.id.description), "url": .string(target.webhook.url.text),
+            "webhook": .string(target.id.description), "url": .string(target.webhook.url.withoutQuery),
             "failingSince": .string(since.description),
         ]
         tell("webhook.recovered", about: target, data)

@@ -6,7 +6,8 @@ extension DeliveryScheduler {
     /// An answer, or none.
     func finish(_ run: Run, _ outcome: OutboundOutcome) {
         end(run)
-        guard isInstalled(run.target) else { return }
+        // Nobody is interested in the attempts of a webhook that was removed meanwhile.
+        guard !run.target.isRemoved else { return }
         if case .failed(let failure) = outcome.result, failure.reason == .cancelled {
             // At shutdown: it is owed still.
             restore(run)
@@ -30,16 +31,13 @@ extension DeliveryScheduler {
     /// No request could be made.
     func couldNotStart(_ run: Run, _ problem: AttemptProblem) {
         end(run)
-        guard isInstalled(run.target) else { return }
+        guard !run.target.isRemoved else { return }
         let name = problem.reason.rawValue
         tally.attempts[name, default: 0] += 1
         let next = settle(run, problem.reason == .unsupported ? .hopeless : .failed(.backoff), status: nil)
         record(run, status: nil, outcome: name, problem: problem.description, next: next)
         consider(run.target)
     }
-
-    /// Nobody is interested in the attempts of a webhook that was removed meanwhile.
-    private func isInstalled(_ target: Target) -> Bool { targets[target.id] === target }
 
     /// The attempt never took place.
     private func restore(_ run: Run) {
@@ -90,10 +88,12 @@ extension DeliveryScheduler {
             journal.put(.health(target.id, target.health))
         }
         acknowledge(run)
-        if failures >= Self.failuresWorthANotice, let wasFailing { tellRecovered(target, since: wasFailing) }
+        let since = target.onTrialSince ?? (failures >= Self.failuresWorthANotice ? wasFailing : nil)
+        target.onTrialSince = nil
+        if let since { tellRecovered(target, since: since) }
     }
 
-    /// After so many failures in a row the recovery is announced.
+    /// After so many failures in a row the recovery is announced, and after an operator's `enable`.
     static let failuresWorthANotice = 5
 
     private func acknowledge(_ run: Run) {

@@ -54,6 +54,9 @@ final class DeliveryScheduler: @unchecked Sendable {
 
     func stop() { isStopped = true }
 
+    /// Answers are taken in between, so that attempts at quick receivers follow each other on the same connections.
+    private static let startsPerTurn = 32
+
     // MARK: Planning
 
     /// Queues the webhook when something can be sent now, or sets its alarm.
@@ -81,7 +84,15 @@ final class DeliveryScheduler: @unchecked Sendable {
         let now = OutboundEngine.now()
         while let target = alarms.takeDue(now) { consider(target, now) }
         giveUpSlowPlaces(now)
-        while let (target, place) = admission.next() { startOne(target, place, now) }
+        var left = Self.startsPerTurn
+        while left > 0, let (target, place) = admission.next() {
+            startOne(target, place, now)
+            left -= 1
+        }
+        if left == 0, admission.waiting > 0 {
+            isPumpPlanned = true
+            engine.at(now) { self.pump() }
+        }
         arm()
     }
 
@@ -139,8 +150,7 @@ final class DeliveryScheduler: @unchecked Sendable {
         let delivery = Delivery(webhook: target.id, content: content(of: run), attempt: run.number)
         do {
             switch try formatter.request(for: delivery, webhook: target.webhook, at: run.startedAt) {
-            case .ready(var request, let messageID):
-                request.handleKey = target.number
+            case .ready(let request, let messageID):
                 run.messageID = messageID
                 let box = Unchecked(run)
                 engine.submit(request) { self.finish(box.value, $0) }

@@ -1,4 +1,5 @@
 package import StalecastOutbound
+import StalecastWire
 
 /// What deliveries have come to so far; counters unless said otherwise.
 package struct DeliveryTally: Sendable {

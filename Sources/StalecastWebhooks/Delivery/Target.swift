@@ -12,6 +12,8 @@ final class Target {
     /// Between the starts of two deliveries of one scope, in nanoseconds.
     private(set) var minInterval: UInt64 = 0
     private var isWanted = false
+    /// Attempts under way may end later.
+    var isRemoved = false
     var lanes: [Lane] = []
     /// Operational messages that wait for it.
     var notices: [Notice] = []
@@ -23,6 +25,8 @@ final class Target {
     /// Attempts that failed since ``failingSince``.
     var failedAttempts = 0
     var failingSince: Timestamp?
+    /// When it began to fail before an operator enabled it; nil once it has answered with a 2xx.
+    var onTrialSince: Timestamp?
     var lastFailureAt: UInt64 = 0
     /// True while the last failure was a request to wait (`Retry-After`).
     var isAskedForPatience = false

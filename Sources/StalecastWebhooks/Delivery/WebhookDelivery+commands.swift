@@ -137,9 +137,7 @@ extension WebhookDelivery {
 
     private func stored(_ scope: Scope) async -> [TemplateChange] {
         let history = scheduler.history
-        return await withCheckedContinuation { continuation in
-            DeliveryReading.queue.async { continuation.resume(returning: history(scope, 0, 100_000)) }
-        }
+        return await handedOver { handOver in DeliveryReading.queue.async { handOver(history(scope, 0, 100_000)) } }
     }
 
     /// Owes dead letters again, all or one; returns how many.

@@ -86,8 +86,6 @@ package final class WebhookDelivery: Sendable {
     /// Asks the scheduler something.
     func ask<Value: Sendable>(_ body: @escaping @Sendable (DeliveryScheduler) -> Value) async -> Value {
         let scheduler = scheduler
-        return await withCheckedContinuation { continuation in
-            engine.perform { continuation.resume(returning: body(scheduler)) }
-        }
+        return await handedOver { handOver in engine.perform { handOver(body(scheduler)) } }
     }
 }

@@ -60,7 +60,8 @@ package struct OperationalEvent: Sendable, Hashable {
     package let time: Timestamp
     /// Distinguishes two events of one type for one webhook; makes the message id.
     package let nonce: String
-    /// The member `data` of the message.
+    /// The member `data` of the message: `webhook` (its id), `url` without the query, which others than its owner are not
+    /// told; `reason` and `failedAttempts` of a disabled one, `failingSince` of one that recovered.
     package let data: JSONValue
 
     package init(type: String, project: ProjectID, time: Timestamp, nonce: String, data: JSONValue) {

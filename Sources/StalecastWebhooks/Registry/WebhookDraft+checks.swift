@@ -26,21 +26,33 @@ extension WebhookDraft {
         }
     }
 
-    /// An address in the URL itself can be judged at once; names are judged when a connection is made.
+    /// An address in the URL itself can be judged at once. What a name leads to is judged when a connection is made, but
+    /// one that leads nowhere is refused here rather than tried for ever.
     private static func check(
         _ url: OutboundURL, _ field: String, _ rules: WebhookRules, _ profile: AddressProfile
     ) throws(RegistryProblem) {
         if rules.httpsOnly, url.scheme != "https" {
             throw .invalid(field: field, "must begin with https:// (webhooks.httpsOnly)")
         }
-        guard let address = url.addressLiteral, !rules.policy(of: profile).allows(address, port: url.port) else {
-            return
+        if let sentence = url.hostProblem { throw .invalid(field: field, sentence) }
+        let policy = rules.policy(of: profile)
+        if let address = url.addressLiteral, !policy.allows(address, port: url.port) {
+            throw .invalid(
+                field: field,
+                "the address \(url.host) (port \(url.port)) is not allowed for webhooks; the operator can allow it with "
+                    + "webhooks.allowedAddresses, private networks also with addressProfile \"internal\"")
         }
-        throw .invalid(
-            field: field,
-            "the address \(url.host) (port \(url.port)) is not allowed for webhooks; the operator can allow it with "
-                + "webhooks.allowedAddresses, private networks also with addressProfile \"internal\"")
+        guard policy.mayAllow(port: url.port) else {
+            throw .invalid(
+                field: field,
+                "port \(url.port) is not allowed for webhooks; \(Self.freePorts) are, and other ports of addresses that the "
+                    + "operator names in webhooks.allowedAddresses")
+        }
     }
+
+    /// `80, 443 and those from 1024`.
+    private static let freePorts =
+        AddressPolicy.wellKnownPorts.sorted().map(String.init).joined(separator: ", ") + " and those from 1024"
 
     private func checkTLS(_ url: OutboundURL) throws(RegistryProblem) {
         guard let tls else { return }

@@ -37,7 +37,7 @@ package final class WebhookRegistry: Sendable {
             state.maxPerProject = maxPerProject
             for entry in entries {
                 if entry.webhook.origin == .api {
-                    state.entries[entry.webhook.id] = entry
+                    state.put(entry)
                 } else {
                     state.remembered[entry.webhook.id] = entry
                 }
@@ -108,10 +108,7 @@ package final class WebhookRegistry: Sendable {
 
     /// - Throws: ``RegistryProblem/tooMany(limit:)`` when the project has as many as it may have.
     func checkRoom(in project: ProjectID) throws(RegistryProblem) {
-        let (count, limit) = state.withLock { state in
-            let ours = state.entries.values.count { $0.webhook.project == project && $0.webhook.origin == .api }
-            return (ours, state.maxPerProject)
-        }
+        let (count, limit) = state.withLock { ($0.made[project] ?? 0, $0.maxPerProject) }
         if count >= limit { throw .tooMany(limit: limit) }
     }
 
@@ -132,7 +129,7 @@ package final class WebhookRegistry: Sendable {
     func install(_ entry: RegistryEntry, _ db: Database) throws {
         try database.store(entry, db)
         let observer = state.withLock { state in
-            state.entries[entry.webhook.id] = entry
+            state.put(entry)
             return state.observer
         }
         observer?(.installed(entry.webhook))
@@ -142,8 +139,7 @@ package final class WebhookRegistry: Sendable {
     func uninstall(_ id: WebhookID, _ db: Database) throws {
         try database.remove(id, db)
         let observer = state.withLock { state in
-            state.entries[id] = nil
-            state.remembered[id] = nil
+            state.remove(id)
             return state.observer
         }
         observer?(.removed(id))
@@ -158,7 +154,9 @@ package final class WebhookRegistry: Sendable {
 
 /// What the registry holds in memory.
 struct RegistryState: Sendable {
-    var entries: [WebhookID: RegistryEntry] = [:]
+    private(set) var entries: [WebhookID: RegistryEntry] = [:]
+    /// How many of a project were made through the API.
+    private(set) var made: [ProjectID: Int] = [:]
     /// Rows of configured webhooks that the configuration has not named (yet).
     var remembered: [WebhookID: RegistryEntry] = [:]
     var rules = WebhookRules(topics: { _ in [] }) {
@@ -171,4 +169,19 @@ struct RegistryState: Sendable {
     private(set) var internalPolicy = AddressPolicy(profile: .internal, allow: [])
     var maxPerProject = 0
     var observer: (@Sendable (WebhookRegistry.Change) -> Void)?
+
+    mutating func put(_ entry: RegistryEntry) {
+        count(entries.updateValue(entry, forKey: entry.webhook.id), -1)
+        count(entry, 1)
+    }
+
+    mutating func remove(_ id: WebhookID) {
+        count(entries.removeValue(forKey: id), -1)
+        remembered[id] = nil
+    }
+
+    private mutating func count(_ entry: RegistryEntry?, _ difference: Int) {
+        guard let webhook = entry?.webhook, webhook.origin == .api else { return }
+        made[webhook.project, default: 0] += difference
+    }
 }

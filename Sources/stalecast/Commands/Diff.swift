@@ -14,7 +14,8 @@ struct Diff: AsyncParsableCommand {
               stalecast diff 1 2
               stalecast diff current samples/templates/demo-winter.json
               stalecast diff a.json b.json --json | jq -r '.parameters[].name'
-              stalecast diff --exit-code current deployed.json || stalecast publish deployed.json
+              stalecast diff --exit-code current deployed.json \\
+                || stalecast publish deployed.json
             """)
 
     @Argument(help: ArgumentHelp("The older side.", valueName: "a"))

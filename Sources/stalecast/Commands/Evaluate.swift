@@ -13,16 +13,23 @@ struct Evaluate: AsyncParsableCommand {
             the conditions that ask for it false. now is the time of the fetch (default: this moment).
 
             A context:
-              {"appId": "1:123456789012:ios:0a1b2c", "appInstanceId": "cAbCdEfGhIjKlMnOpQrStU",
-               "countryCode": "FR", "languageCode": "fr-FR", "timeZone": "Europe/Paris", "platformVersion": "18.1",
-               "appVersion": "2.1.0", "appBuild": "210", "packageName": "com.example.app", "sdkVersion": "12.2.0",
-               "firstOpenTime": "2026-01-05T10:00:00Z", "analyticsUserProperties": {"plan": "pro"},
-               "customSignals": {"city": "york"}, "audiences": ["Buyers"], "now": "2026-03-01T09:00:00Z"}
+              {"appId": "1:123456789012:ios:0a1b2c",
+               "appInstanceId": "cAbCdEfGhIjKlMnOpQrStU", "countryCode": "FR",
+               "languageCode": "fr-FR", "timeZone": "Europe/Paris",
+               "platformVersion": "18.1", "appVersion": "2.1.0", "appBuild": "210",
+               "packageName": "com.example.app", "sdkVersion": "12.2.0",
+               "firstOpenTime": "2026-01-05T10:00:00Z",
+               "analyticsUserProperties": {"plan": "pro"},
+               "customSignals": {"city": "york"}, "audiences": ["Buyers"],
+               "now": "2026-03-01T09:00:00Z"}
 
             Examples:
-              stalecast evaluate --template samples/templates/demo.json --context context.json
-              stalecast evaluate --template t.json --context '{"countryCode": "FR"}' --json | jq .entries
-              stalecast evaluate --template t.json --contexts contexts.jsonl > results.jsonl
+              stalecast evaluate --template samples/templates/demo.json \\
+                --context context.json
+              stalecast evaluate --template t.json --json \\
+                --context '{"countryCode": "FR"}' | jq .entries
+              stalecast evaluate --template t.json \\
+                --contexts contexts.jsonl > results.jsonl
             """)
 
     @Option(help: ArgumentHelp("The template's file, or - for standard input.", valueName: "file"))
@@ -107,14 +114,7 @@ private struct ContextText {
     }
 
     private static func read(_ path: String) throws(CommandFailure) -> String {
-        do {
-            let bytes =
-                try path == "-"
-                ? FileHandle.standardInput.readToEnd() ?? Data() : Data(contentsOf: URL(fileURLWithPath: path))
-            return String(decoding: bytes, as: UTF8.self)
-        } catch {
-            throw CommandFailure(.refused, "\(path) cannot be read (\(error.reason))")
-        }
+        String(decoding: try InputFile.read(path), as: UTF8.self)
     }
 }
 

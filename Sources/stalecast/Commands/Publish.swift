@@ -14,7 +14,7 @@ struct Publish: AsyncParsableCommand {
               stalecast publish samples/templates/demo.json
               stalecast publish winter.json --description 'winter campaign'
               stalecast publish winter.json --validate-only
-              stalecast publish winter.json --if-match '*'    (over whatever is current)
+              stalecast publish winter.json --if-match '*'  # over whatever is current
               stalecast get | jq … | stalecast publish -
             """)
 

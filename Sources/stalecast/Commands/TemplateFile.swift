@@ -1,4 +1,3 @@
-import Foundation
 import StalecastTemplate
 import StalecastWire
 
@@ -11,14 +10,7 @@ struct TemplateFile {
     /// - Throws: ``CommandFailure`` with line and column when it is no JSON.
     init(_ path: String) throws(CommandFailure) {
         self.path = path
-        let bytes: Data
-        do {
-            bytes =
-                try path == "-"
-                ? FileHandle.standardInput.readToEnd() ?? Data() : Data(contentsOf: URL(fileURLWithPath: path))
-        } catch {
-            throw CommandFailure(.refused, "\(path) cannot be read (\(error.reason))")
-        }
+        let bytes = try InputFile.read(path)
         do {
             document = try JSONValue.parse(bytes)
         } catch {

@@ -9,7 +9,7 @@ struct Versions: AsyncParsableCommand {
             Examples:
               stalecast versions
               stalecast versions --limit 50
-              stalecast versions --from 76         (the page that begins with version 76)
+              stalecast versions --from 76  # the page that begins with version 76
               stalecast versions --json | jq -r '.versions[].versionNumber'
             """)
 

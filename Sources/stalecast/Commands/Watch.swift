@@ -14,7 +14,7 @@ struct Watch: AsyncParsableCommand {
               stalecast watch PUSH_RC payments
               stalecast watch --json --count 1 --timeout 30 && ./refetch.sh
               stalecast watch --poll
-              stalecast watch --have 16       (a message at once if there is a newer one)
+              stalecast watch --have 16  # a message at once if there is a newer one
             """)
 
     @Argument(help: "Topics to subscribe to (default: PUSH_RC).")

@@ -77,7 +77,7 @@ struct ControlToken: Sendable {
             + "or name a copy with --token-file FILE."
         let bytes: Data
         do {
-            bytes = try Data(contentsOf: URL(fileURLWithPath: file))
+            bytes = try InputFile.contents(of: file)
         } catch {
             throw CommandFailure(
                 .tokenRefused, "the control token cannot be read from \(file) (\(error.reason))", advice: advice)

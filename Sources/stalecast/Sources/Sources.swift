@@ -18,7 +18,8 @@ struct SourcesList: AsyncParsableCommand {
 
             Examples:
               stalecast sources
-              stalecast sources --json | jq -r '.sources[] | select(.error) | .error.message'
+              stalecast sources --json \\
+                | jq -r '.sources[] | select(.error) | .error.message'
             """)
 
     @OptionGroup var connection: ConnectionOptions

@@ -8,17 +8,9 @@ enum SecretFile {
 
     /// The text of the file without blanks around it; `-` is standard input.
     static func read(_ path: String) throws(CommandFailure) -> String {
-        do {
-            let data =
-                try path == "-"
-                ? FileHandle.standardInput.readToEnd() ?? Data() : Data(contentsOf: URL(fileURLWithPath: path))
-            guard data.count <= maxBytes else { throw CommandFailure(.refused, "\(path) is too large for a secret") }
-            return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
-        } catch let failure as CommandFailure {
-            throw failure
-        } catch {
-            throw CommandFailure(.refused, "\(path) cannot be read (\(error.reason))")
-        }
+        let data = try InputFile.read(path, maxBytes: maxBytes)
+        guard data.count <= maxBytes else { throw CommandFailure(.refused, "\(path) is too large for a secret") }
+        return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
     /// Makes the empty file before the secret exists, so that no secret is lost to a path that cannot be written.

@@ -15,12 +15,12 @@ struct WebhookReport {
     func write(_ act: String? = nil, _ output: Output) throws(CommandFailure) {
         if let secretPath, let secret { try SecretFile.fill(secretPath, secret) }
         if output.isJSON { return try output.json(shown) }
-        if let act { try output.line("\(act) \(output.palette.green(text("id")))") }
+        if let act { try output.line("\(act) \(output.palette.green(text("id").printable))") }
         for line in lines(output.palette) { try output.line(line) }
         if let secretPath {
             output.remark("the secret is in \(secretPath)")
         } else if let secret {
-            try output.line(field("secret", output.palette.yellow(secret)))
+            try output.line(painted("secret", output.palette.yellow(secret.printable)))
             output.remark("the secret is not shown again; `stalecast webhooks rotate-secret` makes another")
         }
     }
@@ -38,7 +38,7 @@ struct WebhookReport {
     }
 
     func lines(_ palette: Palette) -> [String] {
-        var lines = [field("id", text("id")), field("url", text("url")), field("state", stateText(palette))]
+        var lines = [field("id", text("id")), field("url", text("url")), painted("state", stateText(palette))]
         if let name = webhook["configuredAs"]?.string { lines.append(field("configured", "as \(name)")) }
         lines.append(field("topics", texts("topics").joined(separator: ", ")))
         lines.append(field("format", "\(text("format")), mode \(text("mode"))"))
@@ -112,8 +112,11 @@ struct WebhookReport {
     private func texts(_ member: String) -> [String] { (webhook[member]?.array ?? []).compactMap(\.string) }
     private func optional(_ name: String, _ text: String?) -> [String] { text.map { [field(name, $0)] } ?? [] }
 
-    private func field(_ name: String, _ text: String) -> String {
-        name + String(repeating: " ", count: 12 - name.count) + (text.contains("\u{1B}") ? text : text.printable)
+    private func field(_ name: String, _ text: String) -> String { painted(name, text.printable) }
+
+    /// - Parameter text: with colours, and printable otherwise.
+    private func painted(_ name: String, _ text: String) -> String {
+        name + String(repeating: " ", count: 12 - name.count) + text
     }
 }
 

@@ -13,10 +13,13 @@ struct WebhooksAdd: AsyncParsableCommand {
 
             Examples:
               stalecast webhooks add https://example.com/hook
-              stalecast webhooks add https://example.com/hook --mode fifo --max-per-second 5 --save-secret hook.secret
-              stalecast webhooks add https://fn.example.com/onConfigUpdated --format cloudevents-binary
+              stalecast webhooks add https://example.com/hook \\
+                --mode fifo --max-per-second 5 --save-secret hook.secret
+              stalecast webhooks add https://fn.example.com/onConfigUpdated \\
+                --format cloudevents-binary
               stalecast webhooks add --format fcm --service-account-file push.json
-              stalecast webhooks add https://example.com/hook --header 'Authorization: Bearer abc' --verification challenge
+              stalecast webhooks add https://example.com/hook \\
+                --header 'Authorization: Bearer abc' --verification challenge
             """)
 
     @Argument(help: "Where requests go; may be left out for --format fcm.")
@@ -66,9 +69,12 @@ struct WebhooksUpdate: AsyncParsableCommand {
             Lists (--topic, --header) replace what was there. --reset puts a setting back to its default.
 
             Examples:
-              stalecast webhooks update wh_4n3xqv7pqk2yb6l5m7ta --url https://example.com/new --timeout 30s
-              stalecast webhooks update wh_4n3xqv7pqk2yb6l5m7ta --topic PUSH_RC --topic stalecast.webhooks
-              stalecast webhooks update wh_4n3xqv7pqk2yb6l5m7ta --reset limits.maxPerSecond --reset headers
+              stalecast webhooks update wh_4n3xqv7pqk2yb6l5m7ta \\
+                --url https://example.com/new --timeout 30s
+              stalecast webhooks update wh_4n3xqv7pqk2yb6l5m7ta \\
+                --topic PUSH_RC --topic stalecast.webhooks
+              stalecast webhooks update wh_4n3xqv7pqk2yb6l5m7ta \\
+                --reset limits.maxPerSecond --reset headers
             """)
 
     @OptionGroup var target: WebhookTarget

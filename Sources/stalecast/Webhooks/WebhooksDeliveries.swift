@@ -11,7 +11,8 @@ struct WebhooksTest: AsyncParsableCommand {
 
             Examples:
               stalecast webhooks test wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks test wh_4n3xqv7pqk2yb6l5m7ta --json | jq .attempt.phasesMs
+              stalecast webhooks test wh_4n3xqv7pqk2yb6l5m7ta --json \\
+                | jq .attempt.phasesMs
             """)
 
     @OptionGroup var target: WebhookTarget
@@ -40,7 +41,8 @@ struct WebhooksAttempts: AsyncParsableCommand {
         discussion: """
             Examples:
               stalecast webhooks attempts wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks attempts wh_4n3xqv7pqk2yb6l5m7ta --limit 1 --json | jq -r '.attempts[0].response'
+              stalecast webhooks attempts wh_4n3xqv7pqk2yb6l5m7ta --limit 1 --json \\
+                | jq -r '.attempts[0].response'
             """)
 
     @OptionGroup var target: WebhookTarget
@@ -86,7 +88,8 @@ struct WebhooksRedeliver: AsyncParsableCommand {
         discussion: """
             Examples:
               stalecast webhooks redeliver wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks redeliver wh_4n3xqv7pqk2yb6l5m7ta --version-number 7 --namespace firebase
+              stalecast webhooks redeliver wh_4n3xqv7pqk2yb6l5m7ta \\
+                --version-number 7 --namespace firebase
             """)
 
     @OptionGroup var target: WebhookTarget
@@ -120,7 +123,8 @@ struct WebhooksRecover: AsyncParsableCommand {
             A webhook of mode latest gets the newest version once; all and fifo get every version since then.
 
             Examples:
-              stalecast webhooks recover wh_4n3xqv7pqk2yb6l5m7ta --since 2026-11-20T08:00:00Z
+              stalecast webhooks recover wh_4n3xqv7pqk2yb6l5m7ta \\
+                --since 2026-11-20T08:00:00Z
               stalecast webhooks recover wh_4n3xqv7pqk2yb6l5m7ta --since 2h
             """)
 
@@ -146,7 +150,7 @@ struct WebhooksDeadLetters: AsyncParsableCommand {
 
             Examples:
               stalecast webhooks dead-letters wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks redrive wh_4n3xqv7pqk2yb6l5m7ta       (tries them all again)
+              stalecast webhooks redrive wh_4n3xqv7pqk2yb6l5m7ta  # all of them again
             """)
 
     @OptionGroup var target: WebhookTarget

@@ -11,7 +11,8 @@ struct WebhooksList: AsyncParsableCommand {
 
             Examples:
               stalecast webhooks list
-              stalecast webhooks list --json | jq -r '.webhooks[] | select(.state.name == "failing") | .id'
+              stalecast webhooks list --json \\
+                | jq -r '.webhooks[] | select(.state.name == "failing") | .id'
             """)
 
     @OptionGroup var options: WebhookOptions

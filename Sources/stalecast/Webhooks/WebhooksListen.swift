@@ -14,10 +14,10 @@ struct WebhooksListen: ParsableCommand {
             daemon calls this machine only if allowed: STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=127.0.0.0/8 stalecast serve.
 
             Examples:
-              stalecast webhooks listen                     (on 127.0.0.1:9000)
+              stalecast webhooks listen                # on 127.0.0.1:9000
               stalecast webhooks add http://127.0.0.1:9000/ --save-secret hook.secret
               stalecast webhooks listen --secret-file hook.secret --count 1 --json
-              stalecast webhooks listen --status 503        (a receiver that fails)
+              stalecast webhooks listen --status 503   # a receiver that fails
             """)
 
     @Option(help: ArgumentHelp("Where to listen.", valueName: "host:port"))

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import StalecastWebhooks
 import StalecastWire
 
@@ -49,7 +48,8 @@ struct WebhooksSign: ParsableCommand {
             Examples:
               stalecast webhooks sign --secret-file hook.secret body.json > headers
               curl -H @headers --data-binary @body.json http://127.0.0.1:3000/hook
-              stalecast webhooks sign --secret-file new.secret --secret-file old.secret body.json
+              stalecast webhooks sign --secret-file new.secret \\
+                --secret-file old.secret body.json
             """)
 
     @Argument(help: "File with the body; - reads standard input.")
@@ -80,7 +80,7 @@ struct WebhooksSign: ParsableCommand {
         let signer = try signer()
         let output = Output(isJSON: lines, palette: Palette(isOn: false))
         if !lines {
-            let headers = headers(try Self.bytes(of: body), id: id, timestamp: timestamp, signer)
+            let headers = headers(Array(try InputFile.read(body)), id: id, timestamp: timestamp, signer)
             for (name, value) in headers { try output.line("\(name): \(value)") }
             return
         }
@@ -120,15 +120,6 @@ struct WebhooksSign: ParsableCommand {
         return [("webhook-id", id), ("webhook-timestamp", String(seconds)), ("webhook-signature", signatures)]
     }
 
-    fileprivate static func bytes(of path: String) throws(CommandFailure) -> [UInt8] {
-        do {
-            return try Array(
-                path == "-"
-                    ? FileHandle.standardInput.readToEnd() ?? Data() : Data(contentsOf: URL(fileURLWithPath: path)))
-        } catch {
-            throw CommandFailure(.refused, "\(path) cannot be read (\(error.reason))")
-        }
-    }
 }
 
 /// `stalecast webhooks check-signature`: a receiver's view, to find out why its library refuses.
@@ -140,8 +131,8 @@ struct WebhooksCheckSignature: ParsableCommand {
             Needs no daemon. The body must be exactly the bytes received.
 
             Example:
-              stalecast webhooks check-signature body.bin --secret-file hook.secret --id msg_… --timestamp 1792000000 \
-            --signature 'v1,…'
+              stalecast webhooks check-signature body.bin --secret-file hook.secret \\
+                --id msg_… --timestamp 1792000000 --signature 'v1,…'
 
             Exit codes: 0 one of the signatures fits, 1 none does or its time is wrong.
             """)
@@ -166,7 +157,7 @@ struct WebhooksCheckSignature: ParsableCommand {
 
     func run() throws {
         let key = try SecretFile.verificationKey(secretFile)
-        let bytes = try WebhooksSign.bytes(of: body)
+        let bytes = Array(try InputFile.read(body))
         do {
             try SignatureCheck(key: key).verify(
                 messageID: id, timestamp: timestamp, signatures: signature, body: bytes, at: anyTime ? nil : .now())

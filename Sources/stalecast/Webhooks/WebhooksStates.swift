@@ -76,8 +76,10 @@ struct WebhooksRotateSecret: AsyncParsableCommand {
 
             Examples:
               stalecast webhooks rotate-secret wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks rotate-secret wh_4n3xqv7pqk2yb6l5m7ta --grace-period 0s     (the old one leaked)
-              stalecast webhooks rotate-secret wh_4n3xqv7pqk2yb6l5m7ta --algorithm ed25519 --save-secret new.secret
+              stalecast webhooks rotate-secret wh_4n3xqv7pqk2yb6l5m7ta \\
+                --grace-period 0s  # the old one leaked
+              stalecast webhooks rotate-secret wh_4n3xqv7pqk2yb6l5m7ta \\
+                --algorithm ed25519 --save-secret new.secret
             """)
 
     @OptionGroup var target: WebhookTarget

@@ -195,19 +195,22 @@ extension DeliveryPace {
     }
 }
 
-/// Unsigned bodies that a test can read: `version since coalesced`.
+/// Unsigned bodies that a test can read: `version since coalesced`. The data of a message about a webhook is in a header.
 struct PlainFormatter: AttemptFormatter {
     func request(
         for delivery: Delivery, webhook: Webhook, at now: Timestamp
     ) throws(AttemptProblem) -> AttemptPlan {
         let text: String
         var id = "other"
+        var data: OutboundHeader?
         switch delivery.content {
         case .stale(let content):
             text = "\(content.change.version) \(content.since ?? 0) \(content.coalesced)"
             id = "msg_\(content.change.sequence)"
         case .test(_, _, _, let current): text = "test \(current?.version ?? 0)"
-        case .operational(let event): text = event.type
+        case .operational(let event):
+            text = event.type
+            data = OutboundHeader(trusted: "x-data", event.data.text())
         case .challenge(let challenge): text = challenge
         }
         let policy: AddressPolicy
@@ -216,7 +219,8 @@ struct PlainFormatter: AttemptFormatter {
         }
         return .ready(
             OutboundRequest(
-                method: "POST", url: webhook.url, headers: [OutboundHeader(trusted: "webhook-id", id)],
+                method: "POST", url: webhook.url,
+                headers: [OutboundHeader(trusted: "webhook-id", id), data].compactMap(\.self),
                 body: Array(text.utf8), limits: OutboundLimits(timeout: webhook.limits.timeout), policy: policy,
                 keptHeaders: ["retry-after", "location", "webhook-delivery"]), messageID: id)
     }
@@ -228,6 +232,11 @@ extension OriginServer {
     /// In the order of arrival, like the versions below.
     var bodies: [String] { requests.map(\.body) }
     var versions: [Int64] { requests.compactMap(\.version) }
+
+    /// The data of the messages about webhooks of that type.
+    func news(_ type: String) throws -> [JSONValue] {
+        try requests.filter { $0.body == type }.map { try JSONValue.parse(Array(($0.headers["x-data"] ?? "").utf8)) }
+    }
 
     func versions(at target: String) -> [Int64] { requests.filter { $0.target == target }.compactMap(\.version) }
 }

@@ -21,6 +21,53 @@ import Testing
         }
     }
 
+    @Test func recoveryAfterEnablingIsToldWithTheTimeBefore() async throws {
+        let repaired = Gate()
+        try await OriginServer.serving({ request in
+            .status(request.target.hasPrefix("/broken") && !repaired.isOpen ? 500 : 200)
+        }) { server in
+            let broken = try DeliveryFixture.webhook("\(server.url)/broken?token=s3cr3t")
+            let listener = try DeliveryFixture.webhook("\(server.url)/ops", topics: [.webhookOperations])
+            try await DeliveryFixture { $0.disableAfter = .milliseconds(20) }.run([broken, listener]) { fixture in
+                let begin = Timestamp.now()
+                try fixture.publish()
+                for time in 1...2 {
+                    // The second time it is enabled too early.
+                    try await eventually { try server.news("webhook.disabled").count == time }
+                    if time == 2 { repaired.open() }
+                    let end = Timestamp.now()
+                    #expect(try await fixture.delivery.enable(broken.id))
+                    if time == 1 { continue }
+                    try await eventually { try !server.news("webhook.recovered").isEmpty }
+                    let since = try server.news("webhook.recovered")[0]["failingSince"]?.string.flatMap(Timestamp.init)
+                    #expect(try begin...end ~= #require(since))
+                }
+                try await eventually { try await fixture.isDone(broken) }
+                #expect(try server.news("webhook.recovered").count == 1)
+                // Others than its owner do not see the query.
+                let told = try server.news("webhook.disabled") + server.news("webhook.recovered")
+                #expect(told.allSatisfy { $0["url"]?.string == "\(server.url)/broken" }, "\(told)")
+                // What goes well afterwards is no news.
+                try fixture.publish()
+                try await eventually { try await fixture.isDone(broken) }
+                #expect(try server.news("webhook.recovered").count == 1)
+            }
+        }
+    }
+
+    @Test func enablingWhatDidNotFailTellsNothing() async throws {
+        try await OriginServer.serving({ _ in .status(200) }) { server in
+            let webhook = try DeliveryFixture.webhook("\(server.url)/fine")
+            let listener = try DeliveryFixture.webhook("\(server.url)/ops", topics: [.webhookOperations])
+            try await DeliveryFixture().run([webhook, listener]) { fixture in
+                #expect(try await fixture.delivery.enable(webhook.id))
+                try fixture.publish()
+                try await eventually { try await fixture.isDone(webhook) }
+                #expect(server.requests.allSatisfy { $0.target == "/fine" })
+            }
+        }
+    }
+
     @Test func aListenerMayBeRemovedWhileItIsBeingTold() async throws {
         let gate = Gate()
         try await OriginServer.serving({ request in
@@ -37,6 +84,25 @@ import Testing
                 #expect(try await fixture.delivery.status(of: listener.id) == nil)
                 gate.open()
                 try await eventually { try await fixture.delivery.tally().underWay.values.allSatisfy { $0 == 0 } }
+            }
+        }
+    }
+
+    @Test(arguments: [[0, 1], [1, 0], [0, 2], [2, 0], [1, 2]])
+    func whatIsRemovedIsToldNothingMoreAndTheOthersAre(removed: [Int]) async throws {
+        try await OriginServer.serving({ _ in .status(200) }) { server in
+            // The first one's interest in the scope comes last.
+            var webhooks = try (0..<3).map {
+                try DeliveryFixture.webhook("\(server.url)/\($0)", topics: [$0 == 0 ? .webhookOperations : .pushRC])
+            }
+            try await DeliveryFixture().run(webhooks) { fixture in
+                webhooks[0].topics = [.pushRC]
+                try fixture.delivery.install(webhooks[0])
+                for index in removed { try fixture.delivery.remove(webhooks[index].id) }
+                try fixture.publish()
+                let left = try #require(Set(0..<3).subtracting(removed).first)
+                try await eventually { try await fixture.isDone(webhooks[left]) }
+                #expect(server.requests.map(\.target) == ["/\(left)"])
             }
         }
     }

@@ -154,9 +154,9 @@ import Testing
     }
 
     @Test func anOwnerCannotTellAClosedPortFromABlockedOne() async throws {
-        let closed = try await OriginServer.serving({ _ in .status(200) }) { server in server.url }
         let webhooks = [
-            try DeliveryFixture.webhook(closed), try DeliveryFixture.webhook("http://169.254.169.254/latest"),
+            try DeliveryFixture.webhook("http://127.0.0.1:\(ClosedPort.shared.port)/"),
+            try DeliveryFixture.webhook("http://169.254.169.254/latest"),
         ]
         try await DeliveryFixture().run(webhooks) { fixture in
             try fixture.publish()

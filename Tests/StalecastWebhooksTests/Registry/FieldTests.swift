@@ -15,7 +15,14 @@ import Testing
         ("url", ["url": "http://169.254.169.254/latest"]), ("url", ["url": "http://10.0.0.1/"]),
         ("url", ["url": "http://[::1]/"]), ("url", ["url": "http://2852039166/"]),
         ("url", ["url": "http://0xA9FEA9FE/"]), ("url", ["url": "http://[::ffff:10.0.0.1]/"]),
-        ("url", ["url": "http://8.8.8.8:22/"]),
+        ("url", ["url": "http://8.8.8.8:22/"]), ("url", ["url": "http://example.com:0/"]),
+        ("url", ["url": "http://example.com:22/"]), ("url", ["url": "https://example.com:1023/"]),
+        ("url", ["url": "http://a..example/"]), ("url", ["url": "http://.example/"]), ("url", ["url": "http://a../"]),
+        ("url", ["url": .string("http://\(String(repeating: "a", count: 64)).example/")]),
+        ("url", ["url": .string("http://\(String(repeating: "a.", count: 126))aa/")]),
+        ("url", ["url": "http://1.2.3.4.5/"]), ("url", ["url": "http://4294967296/"]),
+        ("url", ["url": "http://a.example.7./"]), ("url", ["url": "http://a.0x7f/"]), ("url", ["url": "http://a.0x/"]),
+        ("url", ["url": "http://a!b.example/"]),
         ("topics", ["topics": []]), ("topics", ["topics": "PUSH_RC"]), ("topics[1]", ["topics": ["news", "nobody"]]),
         ("topics[0]", ["topics": ["a b"]]), ("topics[1]", ["topics": ["news", "news"]]), ("topics[0]", ["topics": [1]]),
         ("format", ["format": "xml"]), ("format", ["format": 1]), ("mode", ["mode": "some"]),
@@ -66,7 +73,8 @@ import Testing
 
     @Test(arguments: [
         "https://example.com", "http://example.com:8080/x?y=z", "https://8.8.8.8/", "https://[2606:4700::1111]/",
-        "http://example.com:22/",
+        "http://example.com:1024/", "http://example.com./", "http://_a.b-c.xn--bcher-kva.example/", "http://7.a7/",
+        "http://\(String(repeating: "a", count: 63)).\(String(repeating: "b.", count: 94))a/",
     ])
     func anOrdinaryURLIsTaken(url: String) async throws {
         let registry = try RegistryFixture().open(allowed: [])
@@ -86,6 +94,15 @@ import Testing
         _ = try await secure.create(["url": "https://192.168.1.1/", "addressProfile": "internal"], in: .demo)
         await #expect(throws: RegistryProblem.self) {
             try await secure.create(["url": "https://169.254.1.1/", "addressProfile": "internal"], in: .demo)
+        }
+    }
+
+    /// A name may lead to an allowed address, whose ports are free; nothing is ever called at port 0.
+    @Test func anAllowedAddressMayHaveAnyPort() async throws {
+        let registry = try RegistryFixture().open(allowed: ["10.0.0.0/8"])
+        _ = try await registry.create(["url": "http://intranet.example:22/"], in: .demo)
+        for url in ["http://intranet.example:0/", "http://10.0.0.1:0/"] {
+            await #expect(throws: RegistryProblem.self) { try await registry.create(["url": .string(url)], in: .demo) }
         }
     }
 

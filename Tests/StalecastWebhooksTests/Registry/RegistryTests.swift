@@ -167,6 +167,25 @@ import Testing
         _ = try await registry.create(["url": "https://example.com/a"], in: ProjectID("other"))
     }
 
+    @Test func whatIsRemovedOrConfiguredTakesNoRoom() async throws {
+        let fixture = try RegistryFixture()
+        var registry = try fixture.open(maxPerProject: 2)
+        var draft = WebhookDraft()
+        draft.url = try OutboundURL("https://example.com/configured")
+        let configured = ConfiguredWebhook(name: "c", project: .demo, draft: draft, keys: [.generate(.hmacSHA256)])
+        try registry.setConfigured([configured])
+        let first = try await registry.create(["url": "https://example.com/a"], in: .demo)
+        _ = try await registry.create(["url": "https://example.com/b"], in: .demo)
+        _ = try await registry.setPaused(true, first.webhook.id, in: .demo)
+        try await registry.delete(first.webhook.id, in: .demo, etag: nil)
+        registry.close()
+        registry = try fixture.open(maxPerProject: 2)
+        _ = try await registry.create(["url": "https://example.com/c"], in: .demo)
+        await #expect(throws: RegistryProblem.tooMany(limit: 2)) {
+            try await registry.create(["url": "https://example.com/d"], in: .demo)
+        }
+    }
+
     @Test func consentCountsForTheURLItWasGivenTo() async throws {
         let fixture = try RegistryFixture()
         let registry = try fixture.open()

@@ -21,6 +21,14 @@ class Arrival:
 
 
 @dataclass
+class Handshake:
+    """One TLS handshake; `client` is the common name of the certificate shown, if any was asked for."""
+
+    resumed: bool
+    client: str | None
+
+
+@dataclass
 class Answer:
     """What is sent for one request. `raw` replaces everything else; `then` is what happens to the connection."""
 
@@ -55,12 +63,13 @@ def flood(size):
 class Receiver:
     """`answer` decides: a function of an `Arrival` that returns an `Answer`; 204 for everything by default.
 
-    Use as a context manager. `arrivals` grows while it runs; `connections` counts what was accepted.
+    Use as a context manager. `arrivals` and `handshakes` grow while it runs; `connections` counts what was accepted.
     """
 
     def __init__(self, answer=None, *, host="127.0.0.1", port=0, tls=None):
         self.answer = answer or (lambda _: Answer())
         self.arrivals = []
+        self.handshakes = []
         self.connections = 0
         self._tls = tls
         self._changed = threading.Condition()
@@ -124,6 +133,7 @@ class Receiver:
             if self._tls:
                 connection = self._tls.wrap_socket(connection, server_side=True)
                 self._open.add(connection)
+                self.handshakes.append(handshake(connection))
             buffer = connection.makefile("rb")
             while arrival := self._read(buffer, number):
                 if not self._respond(connection, arrival):
@@ -160,6 +170,9 @@ class Receiver:
             self._pause(3600)
             return False
         self._send(connection, answer)
+        if answer.then == "close" and self._tls:
+            # An end without close_notify makes OpenSSL throw a TLS 1.2 session away.
+            connection.unwrap()
         if answer.then == "reset":
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         return answer.then == "keep"
@@ -184,3 +197,9 @@ class Receiver:
             self._changed.wait_for(lambda: self._stopped, seconds)
         if self._stopped:
             raise OSError("the receiver was stopped")
+
+
+def handshake(connection):
+    subject = (connection.getpeercert() or {}).get("subject", ())
+    names = [value for part in subject for key, value in part if key == "commonName"]
+    return Handshake(bool(connection.session_reused), names[0] if names else None)

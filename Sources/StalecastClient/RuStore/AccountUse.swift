@@ -1,0 +1,51 @@
+import Foundation
+
+/// One account's storage in use by a ``RemoteConfigClient``: hears of its exchanges, and listens for messages where the
+/// behaviour refreshes in the background. Ends with ``end()``.
+final class AccountUse: Sendable {
+    let account: String?
+    let keeper: ConfigKeeper
+    private let id = UUID()
+    private let listening: ConfigUpdateListenerRegistration?
+    /// The values in force when ``hasNews()`` was asked last.
+    private let known: Locked<ConfigContent?>
+
+    /// - Parameter completed: called after each exchange, on no particular thread.
+    init(
+        _ account: String?, of app: StalecastApp, isListening: Bool,
+        completed: @escaping @Sendable (AccountUse, FetchReport) -> Void
+    ) {
+        let keeper = app.keeper(namespace: app.options.namespace, account: account)
+        self.account = account
+        self.keeper = keeper
+        known = Locked(keeper.activeContent)
+        listening =
+            isListening
+            ? RemoteConfig(app: app, keeper: keeper).addOnConfigUpdateListener { _, _ in } : nil
+        keeper.state.withLock { state in
+            state.exchangeListeners[id] = { [weak self] report in if let self { completed(self, report) } }
+        }
+    }
+
+    func end() {
+        listening?.remove()
+        keeper.state.withLock { $0.exchangeListeners[id] = nil }
+    }
+
+    /// Whether other values are in force than when this was asked last; the first time, than at the beginning. Each of
+    /// several clients with one storage finds out for itself.
+    func hasNews() -> Bool {
+        let active = keeper.activeContent
+        return known.withLock { known in
+            defer { known = active }
+            return known != active
+        }
+    }
+}
+
+extension ConfigKeeper {
+    fileprivate var activeContent: ConfigContent? { state.withLock { $0.stored.active } }
+
+    /// The values activated last; nil when none ever were.
+    var activeEntries: [String: String]? { activeContent?.entries }
+}

@@ -1,0 +1,136 @@
+import Foundation
+import GRDB
+import StalecastWire
+
+/// Brings the entries of one transaction to the database. Of several cursors of one webhook and scope only the last is
+/// written, and with it where the webhook's attempts end.
+struct JournalWriter {
+    private struct Lane: Hashable {
+        let webhook: WebhookID
+        let scope: Scope
+    }
+
+    private let db: Database
+    private let log: AttemptLog
+    private var addition = AttemptLog.Addition()
+    private var cursors: [Lane: (version: VersionNumber, sequence: CommitSequence)] = [:]
+    /// Webhooks whose last attempt is not in the database yet.
+    private var unsaved: Set<WebhookID> = []
+    private var chunk = AttemptChunk()
+    private var chunkEnd = Timestamp(microseconds: 0)
+    /// Scopes as rows have them.
+    private var names: [Scope: String] = [:]
+
+    init(_ db: Database, _ log: AttemptLog) throws {
+        self.db = db
+        self.log = log
+    }
+
+    mutating func take(_ entry: JournalEntry) throws {
+        switch entry {
+        case .acknowledged(let id, let scope, let version, let sequence):
+            cursors[Lane(webhook: id, scope: scope)] = (version, sequence)
+        case .attempt(let attempt): try take(attempt)
+        case .beyond(let id, let scope, let sequence):
+            try run("INSERT OR IGNORE INTO beyond VALUES (?, ?, ?)", [id.description, name(scope), Int64(sequence)])
+        case .health(let id, let health): try write(id, health)
+        case .dead(let id, let letter):
+            try run(
+                """
+                INSERT INTO dead (webhook, scope, version, sequence, reason, attempts, lastStatus, movedAt)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+                [
+                    id.description, name(letter.scope), letter.version, Int64(letter.sequence), letter.reason,
+                    letter.attempts, letter.lastStatus, letter.movedAt.microseconds,
+                ])
+        case .extra(let id, let scope, let sequence, let isOwed):
+            try run(
+                isOwed
+                    ? "INSERT OR IGNORE INTO extra VALUES (?, ?, ?)"
+                    : "DELETE FROM extra WHERE webhook = ? AND scope = ? AND sequence = ?",
+                [id.description, name(scope), Int64(sequence)])
+        case .removed(let id): try remove(id)
+        }
+    }
+
+    /// Writes what is still held back.
+    mutating func end() throws -> AttemptLog.Addition {
+        try settle()
+        return addition
+    }
+
+    private mutating func take(_ attempt: DeliveryAttempt) throws {
+        let id = attempt.webhook
+        let previous = addition.heads[id] ?? log.heads[id] ?? 0
+        addition.heads[id] = AttemptChunk.id(chunk: log.nextChunk + addition.chunks, index: chunk.count)
+        unsaved.insert(id)
+        chunk.append(attempt, previous: previous)
+        chunkEnd = max(chunkEnd, attempt.startedAt)
+        addition.attempts += 1
+        if chunk.isFull { try writeChunk() }
+    }
+
+    private mutating func writeChunk() throws {
+        guard chunk.count > 0 else { return }
+        try run(
+            "INSERT INTO chunk (id, endedAt, total, attempts) VALUES (?, ?, ?, ?)",
+            [
+                log.nextChunk + addition.chunks, chunkEnd.microseconds, log.total + addition.attempts,
+                Data(chunk.bytes),
+            ])
+        addition.chunks += 1
+        chunk = AttemptChunk()
+    }
+
+    private mutating func settle() throws {
+        try writeChunk()
+        let cursor = try db.cachedStatement(
+            sql: """
+                INSERT INTO cursor (webhook, scope, version, sequence, attempt) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE
+                SET version = excluded.version, sequence = excluded.sequence, attempt = excluded.attempt
+                """)
+        for (lane, place) in cursors {
+            let head = addition.heads[lane.webhook] ?? log.heads[lane.webhook] ?? 0
+            try cursor.execute(arguments: [
+                lane.webhook.description, name(lane.scope), place.version, Int64(place.sequence), head,
+            ])
+            unsaved.remove(lane.webhook)
+        }
+        cursors = [:]
+        for id in unsaved {
+            try run("INSERT OR REPLACE INTO head VALUES (?, ?)", [id.description, addition.heads[id] ?? 0])
+        }
+        unsaved = []
+    }
+
+    private mutating func remove(_ id: WebhookID) throws {
+        // What comes after may be about a webhook of the same name.
+        try settle()
+        for table in ["cursor", "beyond", "extra", "health", "head", "dead"] {
+            try run("DELETE FROM \(table) WHERE webhook = ?", [id.description])
+        }
+        addition.heads[id] = 0
+    }
+
+    private func write(_ id: WebhookID, _ health: TargetHealth) throws {
+        try run(
+            "INSERT OR REPLACE INTO health VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                id.description, health.failures, health.failedAttempts, health.failingSince?.microseconds,
+                health.disabledReason, health.disabledSince?.microseconds,
+            ])
+    }
+
+    private mutating func name(_ scope: Scope) -> String {
+        if let known = names[scope] { return known }
+        let name = scope.description
+        names[scope] = name
+        return name
+    }
+
+    private func run(_ sql: String, _ arguments: StatementArguments) throws {
+        try db.cachedStatement(sql: sql).execute(arguments: arguments)
+    }
+}
