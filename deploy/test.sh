@@ -36,6 +36,7 @@ install_command nginx nginx-light nginx
 install_command haproxy haproxy haproxy
 install_command promtool prometheus prometheus
 install_command chromium chromium
+install_command ip iproute2
 if ((long)); then install_missing wrk; fi
 export PATH="$PATH:/usr/sbin:/sbin"
 

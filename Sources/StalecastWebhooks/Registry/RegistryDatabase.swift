@@ -68,10 +68,13 @@ final class RegistryDatabase: Sendable {
     /// Every row, opened.
     func load() throws -> [RegistryEntry] {
         try queue.read { db in
-            try Row.fetchAll(db, sql: "SELECT id, sealed FROM webhook ORDER BY id").map { row in
+            var entries: [RegistryEntry] = []
+            let rows = try Row.fetchCursor(db, sql: "SELECT id, sealed FROM webhook ORDER BY id")
+            while let row = try rows.next() {
                 let plain = try vault.open(row["sealed"], for: Self.place(row["id"]))
-                return try RegistryEntry(record: JSONValue.parse(plain))
+                entries.append(try RegistryEntry(record: JSONValue.parse(plain)))
             }
+            return entries
         }
     }
 

@@ -67,36 +67,36 @@ package final class WebhookRegistry: Sendable {
     // MARK: Reading
 
     /// All webhooks, in no order.
-    package var webhooks: [Webhook] { state.withLock { $0.entries.values.map(\.webhook) } }
+    package var webhooks: [Webhook] { state.withLock { $0.entries.values.map(\.entry.webhook) } }
 
     /// The webhooks of a project, oldest first.
     package func entries(of project: ProjectID) -> [RegistryEntry] {
-        state.withLock { state in state.entries.values.filter { $0.webhook.project == project } }
+        state.withLock { state in state.entries.values.map(\.entry).filter { $0.webhook.project == project } }
             .sorted { ($0.webhook.createdAt, $0.webhook.id) < ($1.webhook.createdAt, $1.webhook.id) }
     }
 
     /// - Throws: ``RegistryProblem/notFound(_:)``.
     package func entry(_ id: WebhookID, in project: ProjectID) throws(RegistryProblem) -> RegistryEntry {
-        guard let entry = state.withLock({ $0.entries[id] }), entry.webhook.project == project else {
+        guard let entry = state.withLock({ $0.entries[id]?.entry }), entry.webhook.project == project else {
             throw .notFound(id.description)
         }
         return entry
     }
 
     /// The webhook's prepared keys; nil for a webhook that is gone.
-    package func signer(of id: WebhookID) -> Signer? { state.withLock { $0.entries[id]?.signer } }
+    package func signer(of id: WebhookID) -> Signer? { state.withLock { $0.entries[id]?.entry.signer } }
 
     /// Where a webhook's requests may go.
     package func policy(of profile: AddressProfile) -> AddressPolicy {
         state.withLock { profile == .publicOnly ? $0.publicPolicy : $0.internalPolicy }
     }
 
-    package func webhook(_ id: WebhookID) -> Webhook? { state.withLock { $0.entries[id]?.webhook } }
+    package func webhook(_ id: WebhookID) -> Webhook? { state.withLock { $0.entries[id]?.entry.webhook } }
 
     /// A configured webhook as it is, or as it was when the configuration named it last.
     func known(_ id: WebhookID) -> (entry: RegistryEntry, isInstalled: Bool)? {
         state.withLock { state in
-            if let entry = state.entries[id] { return (entry, true) }
+            if let entry = state.entries[id]?.entry { return (entry, true) }
             return state.remembered[id].map { ($0, false) }
         }
     }
@@ -154,7 +154,15 @@ package final class WebhookRegistry: Sendable {
 
 /// What the registry holds in memory.
 struct RegistryState: Sendable {
-    private(set) var entries: [WebhookID: RegistryEntry] = [:]
+    private(set) var entries: [WebhookID: Boxed] = [:]
+
+    /// An entry is large, and a dictionary has more places than elements.
+    final class Boxed: Sendable {
+        let entry: RegistryEntry
+
+        init(_ entry: RegistryEntry) { self.entry = entry }
+    }
+
     /// How many of a project were made through the API.
     private(set) var made: [ProjectID: Int] = [:]
     /// Rows of configured webhooks that the configuration has not named (yet).
@@ -171,12 +179,12 @@ struct RegistryState: Sendable {
     var observer: (@Sendable (WebhookRegistry.Change) -> Void)?
 
     mutating func put(_ entry: RegistryEntry) {
-        count(entries.updateValue(entry, forKey: entry.webhook.id), -1)
+        count(entries.updateValue(Boxed(entry), forKey: entry.webhook.id)?.entry, -1)
         count(entry, 1)
     }
 
     mutating func remove(_ id: WebhookID) {
-        count(entries.removeValue(forKey: id), -1)
+        count(entries.removeValue(forKey: id)?.entry, -1)
         remembered[id] = nil
     }
 
