@@ -46,7 +46,10 @@ package struct SourceCheck: Sendable {
 
     private func finding(_ feed: Configuration.Feed) async -> Finding {
         let made: SourceFactory.Made
-        do { made = try factory.make(feed) } catch {
+        do {
+            made = try factory.make(feed)
+            _ = try TriggerTarget.credentials(feed)
+        } catch {
             return Self.finding(feed, place: feed.path ?? feed.url ?? "", problem: ("misconfigured", error.description))
         }
         let began = ContinuousClock.now

@@ -45,7 +45,8 @@ package struct SourceFactory: Sendable {
         do {
             return Made(
                 feed: feed, source: try source(feed), fence: try fence(feed),
-                schedule: LookSchedule(interval: feed.effectiveInterval))
+                schedule: LookSchedule(
+                    interval: feed.effectiveInterval, longestTrust: feed.maxAge > .zero ? feed.maxAge / 2 : nil))
         } catch {
             throw StartError("source of \(feed.scope): \(error)")
         }

@@ -131,13 +131,14 @@ extension OriginProblem {
         OriginProblem(
             .older,
             "the origin shows version \(version), and version \(current) was adopted before: a replica that lags, or "
-                + "an origin that began anew; for that one set versions: counted, or leave versionPointer out")
+                + "an origin that began anew; for that one set versions: counted (firebase), or leave versionPointer out (http)"
+        )
     }
 
     fileprivate static func sameVersion(_ version: VersionNumber) -> OriginProblem {
         OriginProblem(
             .sameVersion,
             "the origin shows other content under version \(version) than was adopted; its version must grow with "
-                + "every change; if it does not, set versions: counted, or leave versionPointer out")
+                + "every change; if it does not, set versions: counted (firebase), or leave versionPointer out (http)")
     }
 }

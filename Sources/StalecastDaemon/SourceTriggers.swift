@@ -15,20 +15,30 @@ extension TriggerTarget {
             names.insert(String(project.number))
         }
         if let project = feed.originProject { names.insert(project) }
-        var tokens: [TriggerToken] = []
-        for file in feed.triggerTokenFiles {
-            do { tokens.append(try TriggerToken(try BearerFile(path: file).token())) } catch {
-                throw StartError("source of \(feed.scope): trigger token file \(file): \(error)")
-            }
-        }
-        var verifiers: [SignatureVerifier] = []
-        for file in feed.triggerSecretFiles { verifiers.append(try Self.verifier(file, feed.scope)) }
+        let (tokens, verifiers) = try Self.credentials(feed)
         let scope = feed.scope
         let isNumbered = feed.hasOriginNumbers
         self.init(
             scope: scope, projectNames: names, tokens: tokens, verifiers: verifiers,
             knownVersion: { isNumbered ? store.currentTemplates[scope]?.version : nil },
             look: { watcher.look(expecting: isNumbered ? $0 : nil) })
+    }
+
+    /// Reads the source's files of tokens and secrets.
+    ///
+    /// - Throws: ``StartError`` for one that cannot be read.
+    static func credentials(
+        _ feed: Configuration.Feed
+    ) throws(StartError) -> (tokens: [TriggerToken], verifiers: [SignatureVerifier]) {
+        var tokens: [TriggerToken] = []
+        for file in feed.triggerTokenFiles {
+            do { tokens.append(try TriggerToken(try BearerFile(path: file).token())) } catch {
+                throw StartError("source of \(feed.scope): triggerTokenFiles: \(file): \(error)")
+            }
+        }
+        var verifiers: [SignatureVerifier] = []
+        for file in feed.triggerSecretFiles { verifiers.append(try verifier(file, feed.scope)) }
+        return (tokens, verifiers)
     }
 
     private static func verifier(_ file: String, _ scope: Scope) throws(StartError) -> SignatureVerifier {
@@ -45,7 +55,7 @@ extension TriggerTarget {
                 }
             }
         } catch {
-            throw StartError("source of \(scope): trigger secret file \(file): \(error)")
+            throw StartError("source of \(scope): triggerSecretFiles: \(file): \(error)")
         }
     }
 }

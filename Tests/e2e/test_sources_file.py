@@ -163,6 +163,78 @@ async def test_half_a_file_is_never_published(launch, tmp_path):
     assert await version(daemon, 2) == {name: "two" for name in "abcdefghij"}
 
 
+async def test_half_a_file_behind_a_link_is_never_published(launch, tmp_path):
+    """The writer works under a name that does not look like a template's."""
+    blob, path = tmp_path / "blob", tmp_path / "template.yaml"
+    blob.write_text("parameters:\n  a: {defaultValue: {value: one}}\n")
+    path.symlink_to(blob.name)
+    daemon = launch(fed(file_feed(path, interval="100ms")))
+    await version(daemon, 1)
+    await written_in_halves(blob)
+    assert await version(daemon, 2) == {"a": "two", "b": "two"}
+
+
+async def written_in_halves(path):
+    """Both halves are valid templates."""
+    with open(path, "w") as file:
+        file.write("parameters:\n  a: {defaultValue: {value: two}}\n")
+        file.flush()
+        await asyncio.sleep(0.8)
+        file.write("  b: {defaultValue: {value: two}}\n")
+
+
+async def test_one_directory_under_two_names_feeds_two_scopes(launch, tmp_path):
+    """inotify has one watch for it, whatever it is called."""
+    for name in ("p", "q"):
+        (tmp_path / f"{name}.yaml").write_text("parameters:\n  a: {defaultValue: {value: one}}\n")
+    paths = {"p": tmp_path / "p.yaml", "q": f"{tmp_path}/../{tmp_path.name}/q.yaml"}
+    daemon = launch(fed(
+        *(file_feed(path, scope=f"{name}/firebase", interval="300ms") for name, path in paths.items()),
+        projects=[{"id": "p", "number": 1}, {"id": "q", "number": 2}]))
+    for name in paths:
+        await version(daemon, 1, project=name)
+    for name in paths:
+        await written_in_halves(tmp_path / f"{name}.yaml")
+        assert await version(daemon, 2, project=name) == {"a": "two", "b": "two"}
+
+
+def part(name, value):
+    return encoded({"parameters": {name: {"defaultValue": {"value": value}}}})
+
+
+async def test_changes_of_a_directory_that_belong_together_are_one_version(launch, tmp_path):
+    """A checkout writes its files one after the other; a save may move the old file away first."""
+    root, names = tmp_path / "parts", "abcd"
+    root.mkdir()
+    for name in names:
+        (root / f"{name}.json").write_bytes(part(name, "0"))
+    daemon = launch(fed(file_feed(root, interval="1d")))
+    assert await version(daemon, 1) == dict.fromkeys(names, "0")
+    number = 1
+    for value in map(str, range(1, 6)):
+        slowest = 0
+        for name in names:
+            begin = time.monotonic()
+            moved_away_first(root / f"{name}.json", part(name, value))
+            await asyncio.sleep(0.02)
+            slowest = max(slowest, time.monotonic() - begin)
+        if slowest > 0.08:
+            pytest.skip("this machine is too busy to write files that belong together in time")
+        number += 1
+        assert await version(daemon, number) == dict.fromkeys(names, value)
+
+
+async def test_a_file_that_leaves_a_directory_takes_its_parameters_away(launch, tmp_path):
+    root = tmp_path / "parts"
+    root.mkdir()
+    for name in "ab":
+        (root / f"{name}.json").write_bytes(part(name, "1"))
+    daemon = launch(fed(file_feed(root, interval="1d")))
+    assert await version(daemon, 1) == {"a": "1", "b": "1"}
+    (root / "b.json").unlink()
+    assert await version(daemon, 2) == {"a": "1"}
+
+
 async def test_what_is_wrong_or_gone_changes_nothing_and_is_said_once(launch, tmp_path):
     path = tmp_path / "template.json"
     path.write_bytes(encoded(marked("one")))

@@ -7,6 +7,7 @@ from email.utils import formatdate
 import pytest
 
 from harness.daemon import LONG
+from harness.faulty_network import FaultyNetwork
 from harness.figures import percentile, record
 from harness.origins import FirebaseOrigin, google_error
 from harness.sources import fed, problem, source_of, subscribe, until, version, well
@@ -205,6 +206,41 @@ async def test_its_real_time_stream_is_the_trigger(launch, tmp_path):
     await upstream.publish(marked("after"))
     await stream.version_at_least(len(delays) + 2)
     stream.close()
+
+
+async def test_when_the_stream_is_cut_polls_take_its_place(launch, tmp_path):
+    """While it is open they are ten times as seldom; that must not outlive it."""
+    upstream = launch()
+    await upstream.publish(marked("one"))
+    with FaultyNetwork(upstream.edge) as network:
+        daemon = launch(fed(chained(upstream, tmp_path, apiKey="any", realtimeUrl=network.url, interval="2s")))
+        await version(daemon, 1)
+
+        async def listening():
+            return (await source_of(daemon))["stream"]["open"]
+
+        await until(listening, "real-time stream")
+        stream = await subscribe(daemon)
+        network.mode = "reset"
+        await until(lambda: closed(daemon), "end of the real-time stream")
+        begin = time.monotonic()
+        await upstream.publish(marked("two"))
+        await stream.version_at_least(2)
+        assert time.monotonic() - begin < 10, "20 s is the pause with a stream"
+        stream.close()
+
+
+async def test_a_source_with_a_stream_is_as_young_as_promised(launch, tmp_path):
+    upstream = launch()
+    await upstream.publish(marked("one"))
+    daemon = launch(fed(chained(
+        upstream, tmp_path, apiKey="any", realtimeUrl=f"http://127.0.0.1:{upstream.edge}", interval="300ms",
+        maxAge="2s")))
+    await version(daemon, 1)
+    until_when = time.monotonic() + 5
+    while time.monotonic() < until_when:
+        assert (await daemon.ask_control("/readyz")).status == 200
+        await asyncio.sleep(0.1)
 
 
 async def closed(daemon):

@@ -89,6 +89,11 @@ extension ConfigurationReading {
         if (feed.certificateFile == nil) != (feed.keyFile == nil) {
             note("\(path): certificateFile and keyFile go together", at: path)
         }
+        if feed.maxAge > .zero, feed.maxAge < feed.effectiveInterval * 2 {
+            note(
+                "\(path).maxAge: \(feed.maxAge.spelled) cannot be kept by looking each \(feed.effectiveInterval.spelled) "
+                    + "(interval); it must be at least twice that", at: path)
+        }
         checkFence(feed, at: path)
     }
 

@@ -6,32 +6,43 @@ package struct LookSchedule: Sendable, Hashable {
     package var jitter: Double
     /// The longest pause between two looks that fail. Default 5 min; never shorter than the interval.
     package var longestPause: Duration
+    /// The longest pause while changes are heard of otherwise, but never shorter than the interval: who promises how old
+    /// the last good look may be needs looks before that. Default nil, no limit.
+    package var longestTrust: Duration?
 
     /// Two looks are at least this far apart, whatever triggers them.
     static let shortestPause = Duration.milliseconds(20)
     /// No origin can ask to be left alone for longer.
     static let longestRetryAfter = Duration.seconds(3600)
+    /// The longest pause after one failure.
+    static let firstRetry = Duration.seconds(5)
     /// How often a version that was promised is looked for soon, before the interval takes over: 10 s in all.
     static let promisedLooks = 8
 
-    package init(interval: Duration = .seconds(30), jitter: Double = 0.1, longestPause: Duration = .seconds(300)) {
+    package init(
+        interval: Duration = .seconds(30), jitter: Double = 0.1, longestPause: Duration = .seconds(300),
+        longestTrust: Duration? = nil
+    ) {
         self.interval = interval
         self.jitter = jitter
         self.longestPause = max(longestPause, interval)
+        self.longestTrust = longestTrust
     }
 
     /// - Parameters:
     ///   - hears: changes are heard of otherwise, and looks are only a safety net: they are ten times as seldom.
     ///   - random: 0 to 1.
     package func pause(hears: Bool, random: Double) -> Duration {
-        interval * (hears ? 10 : 1) * (1 - jitter + 2 * jitter * random)
+        let seldom = max(interval, min(interval * 10, longestTrust ?? interval * 10))
+        return (hears ? seldom : interval) * (1 - jitter + 2 * jitter * random)
     }
 
-    /// After so many failed looks in a row: the interval, but at least half a second, doubled each time, of that half
-    /// to the whole.
+    /// After so many failed looks in a row: the interval, but at least half a second and at most ``firstRetry``, doubled
+    /// each time, of that half to the whole. A look that was triggered and failed is thereby soon repeated, however seldom
+    /// looks are otherwise.
     package func pause(failures: Int, retryAfter: Duration?, random: Double) -> Duration {
-        let base = max(interval, .milliseconds(500))
-        let whole = min(base * (1 << min(max(failures - 1, 0), 20)), max(longestPause, base))
+        let base = min(max(interval, .milliseconds(500)), Self.firstRetry)
+        let whole = min(base * (1 << min(max(failures - 1, 0), 20)), longestPause)
         return max(whole * (0.5 + 0.5 * random), min(retryAfter ?? .zero, Self.longestRetryAfter))
     }
 

@@ -118,10 +118,8 @@ struct WatchState: Sendable {
         status.counts.failed[problem.reason, default: 0] += 1
         if isOther { status.counts.problems += 1 }
         notBefore = problem.retryAfter.map { now + min($0, LookSchedule.longestRetryAfter) }
-        status.nextLookAt =
-            now
-            + schedule.pause(
-                failures: problem.isContent ? 1 : status.failures, retryAfter: problem.retryAfter, random: random)
+        let failures = schedule.pause(failures: status.failures, retryAfter: problem.retryAfter, random: random)
+        status.nextLookAt = now + (problem.isContent ? schedule.pause(hears: false, random: random) : failures)
         return isOther ? [.problem(problem)] : []
     }
 }

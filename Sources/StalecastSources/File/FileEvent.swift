@@ -19,10 +19,13 @@ enum WatchedNames: Sendable, Hashable {
         }
     }
 
-    func adding(_ name: String) -> WatchedNames {
-        switch self {
-        case .all: .all
-        case .these(let names): .these(names.union([name]))
+    func adding(_ name: String) -> WatchedNames { union(.these([name])) }
+
+    func union(_ others: WatchedNames?) -> WatchedNames {
+        switch (self, others) {
+        case (_, nil): self
+        case (.these(let some), .these(let others)): .these(some.union(others))
+        default: .all
         }
     }
 }

@@ -30,18 +30,15 @@ struct FileReading: Sendable {
         return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
     }
 
-    /// Where to watch, whatever is there.
-    func places() -> WatchedPlaces {
+    /// What to hear of, whatever is there.
+    func watched() -> WatchedFiles {
+        var watched = WatchedFiles()
         let walk = PathWalk(path)
-        guard let target = walk.target, Self.isDirectory(target) else { return walk.places }
-        var places = walk.places
-        places[target] = .all
-        for name in Self.names(in: target) ?? [] {
-            for (directory, names) in PathWalk("\(target)/\(name)").places where directory != target {
-                places[directory] = Self.union(places[directory], names)
-            }
-        }
-        return places
+        watched.add(walk)
+        guard let target = walk.target, Self.isDirectory(target) else { return watched }
+        watched.add(whole: target)
+        for name in Self.names(in: target) ?? [] { watched.add(PathWalk("\(target)/\(name)")) }
+        return watched
     }
 
     /// - Throws: ``OriginProblem`` when nothing is there.
@@ -119,12 +116,9 @@ struct FileReading: Sendable {
     }
 
     /// By its name; hidden files and those of editors are not.
-    private static func isTemplate(_ name: String) -> Bool {
+    static func isTemplate(_ name: String) -> Bool {
         extensions.contains { name.hasSuffix(".\($0)") } && !name.hasPrefix(".") && !name.hasPrefix("#")
     }
-
-    /// Whether a file of this name has a part in the template.
-    func isRead(_ name: String) -> Bool { Self.isTemplate(name) || path.hasSuffix("/\(name)") || path == name }
 
     /// Sorted. nil when it cannot be listed.
     private static func names(in directory: String) -> [String]? {
@@ -138,13 +132,5 @@ struct FileReading: Sendable {
             if isTemplate(name) { names.append(name) }
         }
         return names.sorted()
-    }
-
-    private static func union(_ a: WatchedNames?, _ b: WatchedNames) -> WatchedNames {
-        switch (a, b) {
-        case (nil, _): b
-        case (.these(let some), .these(let others)): .these(some.union(others))
-        default: .all
-        }
     }
 }

@@ -10,6 +10,7 @@ package final class FileSource: TemplateSource {
     package let place: String
     private let files: FileReading
     private let watch: FileWatch?
+    private let quiet: Duration
     private let queue = DispatchQueue(label: "stalecast.files")
     private let state = Mutex(State())
 
@@ -20,14 +21,24 @@ package final class FileSource: TemplateSource {
         /// What was wrong with it.
         var problem: OriginProblem?
         var writers = OpenWriters()
+        var watched = WatchedFiles()
+        /// When something happened to what is watched, last.
+        var heardAt: ContinuousClock.Instant?
         /// Nil while nobody listens.
         var listener: Int?
+
+        var heard: Settling.Heard { Settling.Heard(hasWriters: writers.areOpen, lastEvent: heardAt) }
+
+        /// - Returns: whether somebody began to write to what is read, or goes on with it; and whether that is news.
+        mutating func hear(_ event: FileEvent) -> (isWriting: Bool, isFirst: Bool) {
+            heardAt = .now
+            let isRead = watched.isRead(event)
+            return (isRead && event.isUnfinished, writers.hear(event, isRead: isRead))
+        }
     }
 
     /// What is not there or not valid is reported when it stays so for this long: somebody may be in the middle of it.
     private static let grace = Duration.seconds(1)
-    /// A file that is written to all the time is read all the same after this.
-    private static let longestWrite = Duration.seconds(5)
     /// Between two tries within one look.
     private static let pause = Duration.milliseconds(20)
     /// Times of files count in steps of the kernel's clock tick, 10 ms at most: what changed just before it was read
@@ -37,13 +48,15 @@ package final class FileSource: TemplateSource {
     /// - Parameters:
     ///   - watch: nil makes looks the only way to see a change.
     ///   - maxBytes: of all files together. Default 8 MB.
+    ///   - quiet: a directory is read when nothing has happened in it for so long. Default 100 ms.
     package init(
         path: String, reading: ContentReading = ContentReading(), kind: TemplateKind, watch: FileWatch?,
-        maxBytes: Int = 8 << 20
+        maxBytes: Int = 8 << 20, quiet: Duration = .milliseconds(100)
     ) {
         place = path
         files = FileReading(path: path, reading: reading, kind: kind, maxBytes: maxBytes)
         self.watch = watch
+        self.quiet = quiet
     }
 
     package var kind: SourceKind { .file }
@@ -59,7 +72,7 @@ package final class FileSource: TemplateSource {
 
     package func look() async -> OriginLook {
         let began = ContinuousClock.now
-        var settling = Settling()
+        var settling = Settling(quiet: quiet)
         while true {
             let (look, settled) = await tryOnce(settling, waited: .now - began)
             if let look { return look }
@@ -88,8 +101,8 @@ package final class FileSource: TemplateSource {
             if state.withLock({ $0.inventory == inventory }) { return repeatLast() }
             // Who began to write before the inventory is known after this; who began later shows in the next inventory.
             if hearsWriters { watch?.catchUp() }
-            let hasWriters = hearsWriters ? state.withLock { $0.writers.areOpen } : nil
-            guard settling.isQuiet(inventory, hasWriters: hasWriters) || waited > Self.longestWrite else { return nil }
+            let heard = hearsWriters ? state.withLock(\.heard) : nil
+            guard settling.isQuiet(inventory, heard, waited: waited) else { return nil }
             let content = try files.read(inventory)
             // What came in between must not be mixed into this.
             guard try files.inventory() == inventory else { return nil }
@@ -142,12 +155,15 @@ package final class FileSource: TemplateSource {
     /// - Returns: whether writers are heard.
     private func follow() -> Bool {
         guard let watch, let listener = state.withLock(\.listener) else { return false }
-        return watch.set(files.places(), of: listener)
+        let watched = files.watched()
+        // First, to know what the events are about.
+        state.withLock { $0.watched = watched }
+        return watch.set(watched.places, of: listener)
     }
 
     private func hear(_ event: FileEvent, _ onChange: @escaping @Sendable (VersionNumber?) -> Void) {
-        let isFirst = state.withLock { $0.writers.hear(event, isRead: files.isRead(event.name)) }
-        guard event.isUnfinished, files.isRead(event.name) else { return onChange(nil) }
+        let (isWriting, isFirst) = state.withLock { $0.hear(event) }
+        guard isWriting else { return onChange(nil) }
         if isFirst { queue.asyncAfter(deadline: .now() + OpenWriters.patience) { onChange(nil) } }
     }
 }

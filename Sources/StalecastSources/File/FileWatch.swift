@@ -15,8 +15,18 @@ package final class FileWatch: Sendable {
     private struct State {
         var nextListener = 0
         var listeners: [Int: Listener] = [:]
-        var directories: [Int32: String] = [:]
+        /// By watch. The kernel gives one to a directory under all of its names: with `..`, relative, bind mounts.
+        var directories: [Int32: Set<String>] = [:]
         var watches: [String: Int32] = [:]
+
+        /// - Returns: the watch, when this was the last name of its directory.
+        mutating func forget(_ directory: String) -> Int32? {
+            guard let watch = watches.removeValue(forKey: directory) else { return nil }
+            directories[watch]?.remove(directory)
+            guard directories[watch]?.isEmpty ?? false else { return nil }
+            directories[watch] = nil
+            return watch
+        }
     }
 
     private struct Listener {
@@ -80,19 +90,18 @@ package final class FileWatch: Sendable {
     private func watch(_ directory: String, _ state: inout State) -> Bool {
         let watch = stalecast_inotify_watch(descriptor, directory)
         guard watch >= 0 else { return false }
-        if let old = state.watches.updateValue(watch, forKey: directory), old != watch {
-            state.directories[old] = nil
+        if state.watches[directory] != watch, let old = state.forget(directory) {
             stalecast_inotify_unwatch(descriptor, old)
         }
-        state.directories[watch] = directory
+        state.watches[directory] = watch
+        state.directories[watch, default: []].insert(directory)
         return true
     }
 
     private func unwatchIfUnused(_ directory: String, _ state: inout State) {
         guard !state.listeners.values.contains(where: { $0.places[directory] != nil }),
-            let watch = state.watches.removeValue(forKey: directory)
+            let watch = state.forget(directory)
         else { return }
-        state.directories[watch] = nil
         stalecast_inotify_unwatch(descriptor, watch)
     }
 
@@ -123,14 +132,13 @@ package final class FileWatch: Sendable {
                     ($0.hear, FileEvent(directory: "", name: "", isUnfinished: false))
                 }
             }
-            guard let directory = state.directories[event.watch] else { return [] }
-            if event.is_gone, state.watches[directory] == event.watch {
-                state.watches[directory] = nil
-                state.directories[event.watch] = nil
+            let directories = state.directories[event.watch] ?? []
+            if event.is_gone { for directory in directories { _ = state.forget(directory) } }
+            let name = String(cString: event.name)
+            return directories.flatMap { directory in
+                let told = FileEvent(directory: directory, name: name, isUnfinished: event.is_unfinished)
+                return state.listeners.values.filter { $0.concerns(told) }.map { ($0.hear, told) }
             }
-            let told = FileEvent(
-                directory: directory, name: String(cString: event.name), isUnfinished: event.is_unfinished)
-            return state.listeners.values.filter { $0.concerns(told) }.map { ($0.hear, told) }
         }
         for (hear, event) in hearers { hear(event) }
     }

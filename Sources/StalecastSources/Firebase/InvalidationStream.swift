@@ -44,7 +44,7 @@ package final class InvalidationStream: Sendable {
     private static let disabledPause = Duration.seconds(3600)
 
     /// - Parameter onVersion: hears of a version newer than those before, on any thread, must not block; nil when the
-    ///   stream was opened, since something may have been missed.
+    ///   stream was opened or has ended, since something may have been missed, and polls are needed again.
     package init(
         _ settings: InvalidationStreamSettings, access: OriginAccess,
         onVersion: @escaping @Sendable (VersionNumber?) -> Void
@@ -68,7 +68,9 @@ package final class InvalidationStream: Sendable {
             let (lived, outcome) = await connect()
             failures = lived >= Self.goodLife ? 0 : failures + 1
             var pause = settings.backoff.delay(afterFailures: failures)
+            let wasOpen = isOpen
             if let asked = close(outcome) { pause = max(pause, asked) }
+            if wasOpen { onVersion(nil) }
             try? await Task.sleep(for: pause)  // cancelled: the loop ends
         }
     }

@@ -106,7 +106,9 @@ extension OriginAccess {
         let wait = RetryAfter.delay(answer.headers["retry-after"], date: answer.headers["date"], now: .now())
         switch answer.status {
         case 300..<400:
-            let target = answer.headers["location"].map { " to \($0.prefix(200))" } ?? ""
+            // Its query may hold secrets, and may be another one each time.
+            let place = answer.headers["location"]?.prefix { $0 != "?" && $0 != "#" }
+            let target = place.map { " to \($0.prefix(200))" } ?? ""
             return OriginProblem(
                 .redirect,
                 "\(host) redirects (\(answer.status))\(target); redirects are not followed: set the source's "

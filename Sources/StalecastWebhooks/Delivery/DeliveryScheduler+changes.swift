@@ -145,6 +145,7 @@ extension DeliveryScheduler {
         let before = target.webhook
         target.webhook = webhook
         targets[webhook.id] = target
+        hearers[webhook.id] = webhook.topics.contains(.webhookOperations) ? target : nil
         if isNew {
             if let health = image.health.removeValue(forKey: webhook.id.description) { target.health = health }
             target.notBefore = delay
@@ -182,6 +183,7 @@ extension DeliveryScheduler {
     func remove(_ id: WebhookID) {
         guard let target = targets.removeValue(forKey: id) else { return }
         target.isRemoved = true
+        hearers[id] = nil
         for lane in target.lanes { drop(lane) }
         target.lanes = []
         target.notices = []
@@ -316,10 +318,7 @@ extension DeliveryScheduler {
     private func tell(_ type: String, about subject: Target, _ data: JSONValue) {
         let event = OperationalEvent(
             type: type, project: subject.webhook.project, time: .now(), nonce: DeliveryNonce.random(), data: data)
-        for target in targets.values
-        where target.webhook.project == event.project && target.webhook.topics.contains(.webhookOperations)
-            && target !== subject
-        {
+        for target in hearers.values where target.webhook.project == event.project && target !== subject {
             if target.notices.count >= Target.maxNotices { target.notices.remove(at: target.isNoticeInFlight ? 1 : 0) }
             target.notices.append(Target.Notice(event: event))
             consider(target)

@@ -14,6 +14,8 @@ final class DeliveryScheduler: @unchecked Sendable {
     let history: @Sendable (Scope, CommitSequence, Int) -> [TemplateChange]
 
     var targets: [WebhookID: Target] = [:]
+    /// Those of them that hear about webhooks.
+    var hearers: [WebhookID: Target] = [:]
     var lanes: [Scope: [Lane]] = [:]
     var logs: [Scope: ScopeLog] = [:]
     var routes: [TopicName: TopicRoute] = [:]

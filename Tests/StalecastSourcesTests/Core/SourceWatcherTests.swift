@@ -138,6 +138,10 @@ import Testing
         let pauses = (1...10).map { schedule.pause(failures: $0, retryAfter: nil, random: 1) }
         #expect(pauses == [2, 4, 8, 16, 32, 60, 60, 60, 60, 60].map { .seconds($0) })
         #expect(schedule.pause(failures: 1, retryAfter: nil, random: 0) == .seconds(1))
+        let seldom = LookSchedule(interval: .seconds(3600))
+        #expect(
+            (1...3).map { seldom.pause(failures: $0, retryAfter: nil, random: 1) } == [5, 10, 20].map { .seconds($0) })
+        #expect(seldom.pause(failures: 30, retryAfter: nil, random: 1) == .seconds(3600))
         #expect(schedule.pause(failures: 1, retryAfter: .seconds(90), random: 0) == .seconds(90))
         #expect(schedule.pause(failures: 1, retryAfter: .seconds(1 << 30), random: 0) == .seconds(3600))
     }
@@ -147,6 +151,10 @@ import Testing
         #expect(schedule.pause(hears: false, random: 0) == .seconds(9))
         #expect(schedule.pause(hears: false, random: 1) == .seconds(11))
         #expect(schedule.pause(hears: true, random: 0.5) == .seconds(100))
+        let promised = LookSchedule(interval: .seconds(10), jitter: 0, longestTrust: .seconds(25))
+        #expect(promised.pause(hears: true, random: 0) == .seconds(25))
+        let tight = LookSchedule(interval: .seconds(10), jitter: 0, longestTrust: .seconds(2))
+        #expect(tight.pause(hears: true, random: 0) == .seconds(10))
     }
 
     @Test func theAgeCountsFromTheLastGoodLook() async throws {

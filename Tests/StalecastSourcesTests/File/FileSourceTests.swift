@@ -36,8 +36,10 @@ final class Folder: Sendable {
 
     init() throws { folder = try Folder() }
 
-    private func source(_ name: String, watch: FileWatch? = nil, maxBytes: Int = 1 << 20) -> FileSource {
-        FileSource(path: folder.file(name), kind: .client, watch: watch, maxBytes: maxBytes)
+    private func source(
+        _ name: String, watch: FileWatch? = nil, maxBytes: Int = 1 << 20, quiet: Duration = .milliseconds(100)
+    ) -> FileSource {
+        FileSource(path: folder.file(name), kind: .client, watch: watch, maxBytes: maxBytes, quiet: quiet)
     }
 
     private static func json(_ value: String) -> String { OriginFixture.template(value) }
@@ -191,22 +193,137 @@ final class Folder: Sendable {
         }
     }
 
+    private static func yaml(_ value: String) -> String {
+        "parameters: {greeting: {defaultValue: {value: \(value)}}}\n"
+    }
+
+    /// Writes what is YAML, but not all of it, and the rest while somebody looks.
+    private func writeInTwoSteps(_ value: String, to name: String, _ source: FileSource) async throws {
+        let file = try #require(FileHandle(forWritingAtPath: folder.file(name)))
+        try file.truncate(atOffset: 0)
+        try file.write(contentsOf: Data("parameters: {}\n".utf8))
+        async let look = source.look()
+        try await Task.sleep(for: .milliseconds(200))
+        try file.seek(toOffset: 0)
+        try file.write(contentsOf: Data(Self.yaml(value).utf8))
+        try file.close()
+        #expect(await look.greeting == value)
+    }
+
     @Test func whoIsStillWritingIsWaitedFor() async throws {
         let watch = try #require(FileWatch())
-        try folder.write("parameters: {greeting: {defaultValue: {value: a}}}\n", to: "t.yaml")
+        try folder.write(Self.yaml("a"), to: "t.yaml")
         let source = source("t.yaml", watch: watch)
         try await listening(source) { heard in
             let before = heard()
-            let file = try #require(FileHandle(forWritingAtPath: folder.file("t.yaml")))
-            try file.truncate(atOffset: 0)
-            try file.write(contentsOf: Data("parameters: {}\n".utf8))
-            async let look = source.look()
-            try await Task.sleep(for: .milliseconds(200))
-            try file.seek(toOffset: 0)
-            try file.write(contentsOf: Data("parameters: {greeting: {defaultValue: {value: b}}}\n".utf8))
-            try file.close()
-            #expect(await look.greeting == "b")
+            try await writeInTwoSteps("b", to: "t.yaml", source)
             #expect(await eventually { heard() > before })
         }
+    }
+
+    @Test(arguments: ["t.yaml", "d"]) func aWriterIsWaitedForUnderEveryName(path: String) async throws {
+        let watch = try #require(FileWatch())
+        try folder.makeFolder("d")
+        try folder.write(Self.yaml("a"), to: "d/blob")
+        try folder.link("d/t.yaml", to: "blob")
+        try folder.link("t.yaml", to: "d/t.yaml")
+        let source = source(path, watch: watch)
+        try await listening(source) { _ in try await writeInTwoSteps("b", to: "d/blob", source) }
+    }
+
+    @Test func aFolderUnderTwoNamesIsHeardUnderBoth() async throws {
+        let watch = try #require(FileWatch())
+        try folder.makeFolder("d")
+        for name in ["d/1.yaml", "d/2.yaml"] { try folder.write(Self.yaml("a"), to: name) }
+        let (one, two) = (source("d/1.yaml", watch: watch), source("d/../d/2.yaml", watch: watch))
+        try await listening(one) { heardOne in
+            try await listening(two) { heardTwo in
+                let before = (heardOne(), heardTwo())
+                try await writeInTwoSteps("b", to: "d/1.yaml", one)
+                try await writeInTwoSteps("b", to: "d/2.yaml", two)
+                #expect(await eventually { heardOne() > before.0 && heardTwo() > before.1 })
+            }
+        }
+    }
+
+    @Test func aFolderThatLosesOneOfItsNamesIsStillHeard() async throws {
+        let watch = try #require(FileWatch())
+        try folder.makeFolder("d")
+        try folder.write(Self.yaml("a"), to: "d/t.yaml")
+        try folder.link("t.yaml", to: "d/t.yaml")
+        try folder.link("other", to: "d/../d/t.yaml")
+        let source = source("t.yaml", watch: watch)
+        try await listening(source) { heard in
+            folder.replace("t.yaml", with: "other")
+            _ = await source.look()
+            // The link's own events came before this look or are told by then.
+            try await Task.sleep(for: .milliseconds(100))
+            let before = heard()
+            try folder.write(Self.yaml("b"), to: "d/t.yaml")
+            #expect(await eventually { heard() > before })
+            #expect(await source.look().greeting == "b")
+        }
+    }
+
+    // MARK: Folders that change in several steps
+
+    private static func part(_ name: String, _ value: String) -> String {
+        #"{"parameters":{"\#(name)":{"defaultValue":{"value":"\#(value)"}}}}"#
+    }
+
+    private static func names(_ look: OriginLook) -> [String] {
+        guard case .seen(let sight) = look else { return [] }
+        return sight.content.template.parameters.keys.sorted()
+    }
+
+    private func makeParts() throws {
+        try folder.makeFolder("d")
+        for name in ["greeting", "other"] { try folder.write(Self.part(name, "a"), to: "d/\(name).json") }
+    }
+
+    /// The old file becomes a backup first, and the new one comes a while later.
+    private func saveInSteps(_ source: FileSource) async throws {
+        folder.replace("d/greeting.json~", with: "d/greeting.json")
+        async let look = source.look()
+        try await Task.sleep(for: .milliseconds(100))
+        try folder.write(Self.part("greeting", "b"), to: "d/greeting.json")
+        let seen = await look
+        #expect(Self.names(seen) == ["greeting", "other"])
+        #expect(seen.greeting == "b")
+    }
+
+    @Test func aFolderIsReadWhenItIsQuiet() async throws {
+        let watch = try #require(FileWatch())
+        try makeParts()
+        let source = source("d", watch: watch, quiet: .seconds(1))
+        try await listening(source) { _ in try await saveInSteps(source) }
+    }
+
+    @Test func aFolderThatIsNotHeardIsReadWhenItIsQuiet() async throws {
+        try makeParts()
+        let source = source("d", quiet: .seconds(1))
+        _ = await source.look()
+        try await saveInSteps(source)
+    }
+
+    @Test func aFileThatLeavesAFolderTakesItsParametersAway() async throws {
+        try makeParts()
+        let source = source("d")
+        _ = await source.look()
+        try folder.remove("d/greeting.json")
+        #expect(Self.names(await source.look()) == ["other"])
+    }
+
+    @Test func aFolderThatIsNeverQuietIsReadAllTheSame() async throws {
+        let watch = try #require(FileWatch())
+        try makeParts()
+        let source = source("d", watch: watch, quiet: .seconds(30))
+        let listener = Task { await source.listen { _ in } }
+        defer { listener.cancel() }
+        try await Task.sleep(for: .milliseconds(100))
+        let began = ContinuousClock.now
+        #expect(await source.look().greeting == "a")
+        #expect(.now - began > .seconds(1))
+        #expect(.now - began < .seconds(20))
     }
 }
