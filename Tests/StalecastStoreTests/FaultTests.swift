@@ -61,7 +61,8 @@ import Testing
         FaultyFileSystem.arm(log, .full)
         let error = await storeError { try await store.put("two") }
         guard case .diskFull = error else { throw try #require(error) }
-        guard case .diskFull = store.health else { throw try #require(error) }
+        // Not its health: that is well again as soon as the real disk gains space, which other tests may give it.
+        #expect(store.figures.refusedForSpace == 1)
         #expect(try await store.numbers() == [1])
         FaultyFileSystem.disarm(log)
         #expect(try await store.put("two again").version == 2)

@@ -78,7 +78,7 @@ final class Reports: Sendable {
 
 /// Waits until the condition holds; false after 10 s.
 func eventually(_ condition: @Sendable () -> Bool) async -> Bool {
-    let deadline = ContinuousClock.now + .seconds(10)
+    let deadline = ContinuousClock.now + .seconds(60)
     while !condition() {
         if ContinuousClock.now > deadline { return false }
         try? await Task.sleep(for: .milliseconds(2))  // The deadline ends it.

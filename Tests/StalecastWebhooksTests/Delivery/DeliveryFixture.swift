@@ -134,7 +134,7 @@ final class DeliveryFixture: Sendable {
     }
 
     /// Waits until the webhook has acknowledged the store's newest version.
-    func settled(_ id: WebhookID, within limit: Duration = .seconds(20)) async throws {
+    func settled(_ id: WebhookID, within limit: Duration = .seconds(60)) async throws {
         try await eventually(within: limit) {
             guard let status = try await self.delivery.status(of: id), let scope = status.scopes.first else {
                 return false
@@ -168,7 +168,7 @@ extension DeliveryFixture {
 struct NotInTime: Error {}
 
 /// Waits for a fact.
-func eventually(within limit: Duration = .seconds(20), _ isTrue: () async throws -> Bool) async throws {
+func eventually(within limit: Duration = .seconds(60), _ isTrue: () async throws -> Bool) async throws {
     let end = ContinuousClock.now + limit
     while try await !isTrue() {
         guard ContinuousClock.now < end else { throw NotInTime() }
@@ -221,7 +221,9 @@ struct PlainFormatter: AttemptFormatter {
             OutboundRequest(
                 method: "POST", url: webhook.url,
                 headers: [OutboundHeader(trusted: "webhook-id", id), data].compactMap(\.self),
-                body: Array(text.utf8), limits: OutboundLimits(timeout: webhook.limits.timeout), policy: policy,
+                body: Array(text.utf8),
+                limits: OutboundLimits(connectTimeout: webhook.limits.timeout, timeout: webhook.limits.timeout),
+                policy: policy,
                 keptHeaders: ["retry-after", "location", "webhook-delivery"]), messageID: id)
     }
 

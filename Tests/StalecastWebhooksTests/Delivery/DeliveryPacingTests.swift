@@ -43,7 +43,10 @@ import Testing
     /// As the daemon wires it: the engine has six times the places that delivery is configured for.
     @Test func slowOnesDoNotTakeTheEnginesPlacesEither() async throws {
         let port = try SilentPort.shared.port
-        let holes = try (0..<30).map { try DeliveryFixture.webhook("http://127.0.0.1:\(port)/\($0)") }
+        let limits = WebhookLimits(timeout: .seconds(30))
+        let holes = try (0..<30).map {
+            try DeliveryFixture.webhook("http://127.0.0.1:\(port)/\($0)", limits: limits)
+        }
         try await OriginServer.serving({ _ in .status(204) }) { server in
             let healthy = try DeliveryFixture.webhook("\(server.url)/healthy")
             let outbound = OutboundConfiguration(maxInFlight: 6 * 8)
