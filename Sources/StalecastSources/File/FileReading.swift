@@ -122,13 +122,15 @@ struct FileReading: Sendable {
 
     /// Sorted. nil when it cannot be listed.
     private static func names(in directory: String) -> [String]? {
-        guard let listing = opendir(directory) else { return nil }
+        guard let nameOffset = MemoryLayout<dirent>.offset(of: \.d_name), let listing = opendir(directory) else {
+            return nil
+        }
         defer { closedir(listing) }
         var names: [String] = []
         while let entry = readdir(listing) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-            }
+            // In place: an entry ends with its name, and a copy of the whole type would read beyond it.
+            let name = String(
+                cString: UnsafeRawPointer(entry).advanced(by: nameOffset).assumingMemoryBound(to: CChar.self))
             if isTemplate(name) { names.append(name) }
         }
         return names.sorted()
