@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import templates
-from harness.contract import ContractService
+from harness.contract import ContractService, Hosted
 from harness.daemon import BINARY, LONG
 from harness.faulty_network import FaultyNetwork
 from harness.figures import record
@@ -29,25 +29,11 @@ def service():
     assert service.end() == 0
 
 
-class Apps:
+class Apps(Hosted):
     """Apps in the service's process; each listens, and activates what it hears of."""
 
     def __init__(self, service, url, count, **parameters):
-        self.service, self.count = service, count
-        status, headers, _ = service.call(
-            "POST", "/apps", {"endpoint": url, "count": count, "parameter": "color", **parameters})
-        assert status == 201
-        self.location = headers["Location"]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.service.call("DELETE", self.location)
-
-    @property
-    def summary(self):
-        return self.service.call("GET", self.location)[2]
+        super().__init__(service, "/apps", count, endpoint=url, parameter="color", **parameters)
 
     async def reach(self, value, timeout=60):
         deadline = time.monotonic() + timeout

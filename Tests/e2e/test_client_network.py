@@ -7,7 +7,7 @@ import time
 import pytest
 
 from harness import templates
-from harness.contract import ContractService
+from harness.contract import ContractService, Hosted
 from harness.daemon import BINARY, LONG
 from harness.faulty_network import FaultyNetwork
 
@@ -37,25 +37,11 @@ def service():
     assert service.end() == 0
 
 
-class Crowd:
+class Crowd(Hosted):
     """Connections of the SDK in the service's process."""
 
     def __init__(self, service, url, count=1, **parameters):
-        self.service, self.count = service, count
-        status, headers, _ = service.call(
-            "POST", "/connections", {"endpoint": url, "count": count, **QUICK, **parameters})
-        assert status == 201
-        self.location = headers["Location"]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.service.call("DELETE", self.location)
-
-    @property
-    def summary(self):
-        return self.service.call("GET", self.location)[2]
+        super().__init__(service, "/connections", count, endpoint=url, **{**QUICK, **parameters})
 
     def happened(self, name):
         assert self.service.call("POST", self.location, {"happened": name})[0] == 202

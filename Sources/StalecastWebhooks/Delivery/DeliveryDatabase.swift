@@ -143,13 +143,13 @@ final class DeliveryDatabase: Sendable {
 
     /// Writes all of `entries`, or throws and writes none. One thread at a time.
     func write(_ entries: [JournalEntry]) throws {
-        let log = log.withLock { $0 }
-        let after = try queue.write { db in
-            var writer = try JournalWriter(db, log)
+        let addition = try queue.write { db in
+            // Nobody holds on to it when it is added to below: it would be copied, and has an element for each webhook.
+            var writer = JournalWriter(db, log.withLock { $0 })
             for entry in entries { try writer.take(entry) }
             return try writer.end()
         }
-        self.log.withLock { $0.take(after) }
+        log.withLock { $0.take(addition) }
     }
 
     /// Removes what is older than is kept, a few hundred rows; true when there may be more. Out-of-order

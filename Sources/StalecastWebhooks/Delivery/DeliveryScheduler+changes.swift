@@ -75,6 +75,7 @@ extension DeliveryScheduler {
             let changes = history(scope, after, Lane.window)
             engine.perform {
                 box.value.isReading = false
+                guard !box.value.target.isRemoved else { return }
                 // The newest version is always kept, so the store could not be read.
                 guard let oldest, !changes.isEmpty else { return self.readLater(box.value) }
                 self.miss(box.value, before: oldest)

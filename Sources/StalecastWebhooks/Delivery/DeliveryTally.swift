@@ -1,5 +1,4 @@
 package import StalecastOutbound
-import StalecastWire
 
 /// What deliveries have come to so far; counters unless said otherwise.
 package struct DeliveryTally: Sendable {

@@ -21,7 +21,7 @@ struct JournalWriter {
     /// Scopes as rows have them.
     private var names: [Scope: String] = [:]
 
-    init(_ db: Database, _ log: AttemptLog) throws {
+    init(_ db: Database, _ log: AttemptLog) {
         self.db = db
         self.log = log
     }

@@ -34,7 +34,7 @@ struct FanoutReport {
         return delivered / last * 1000
     }
 
-    func median(_ figure: (RoundResult) -> Double?) -> Double? { rounds.compactMap(figure).median }
+    func median(_ figure: (RoundResult) -> Double?) -> Double? { rounds.median(figure) }
 
     private var histogram: LatencyHistogram { LatencyHistogram(rounds.flatMap(\.latencies.values)) }
 
@@ -47,32 +47,11 @@ struct FanoutReport {
 
     private func lines(_ palette: Palette) -> [String] {
         var lines = connect.map { ConnectText($0, plan).lines } ?? []
-        if !rounds.isEmpty { lines += [""] + table(palette) + [""] + summary }
+        if !rounds.isEmpty { lines += [""] + rounds.table("ROUND", "DELIVERED", palette) + [""] + summary }
         if showsHistogram, !rounds.isEmpty {
             lines += ["", palette.bold("delivery latency, all rounds")] + histogram.lines()
         }
         return lines + ["template     \(restoration.sentence)"]
-    }
-
-    private func table(_ palette: Palette) -> [String] {
-        var table = TextTable(
-            .right("ROUND"), .right("VERSION"), .right("DELIVERED"), .right("FIRST ms"), .right("P50 ms"),
-            .right("P99 ms"), .right("LAST ms"), .right("ACK ms"), .right("SERVER µs"), .right("LOAD µs"))
-        for round in rounds {
-            table.add(
-                String(round.number), String(round.version), "\(round.delivered)/\(round.expected)",
-                Figure.milliseconds(round.latencies.first), Figure.milliseconds(round.latencies.p50),
-                Figure.milliseconds(round.latencies.p99), Figure.milliseconds(round.latencies.last),
-                Figure.milliseconds(LatencySample.milliseconds(round.acknowledgedNs)),
-                Figure.microseconds(round.serverMicroseconds), Figure.microseconds(round.generatorMicroseconds))
-        }
-        table.add(
-            "median", "", "", Figure.milliseconds(median(\.latencies.first)),
-            Figure.milliseconds(median(\.latencies.p50)), Figure.milliseconds(median(\.latencies.p99)),
-            Figure.milliseconds(median(\.latencies.last)),
-            Figure.milliseconds(median { LatencySample.milliseconds($0.acknowledgedNs) }),
-            Figure.microseconds(median(\.serverMicroseconds)), Figure.microseconds(median(\.generatorMicroseconds)))
-        return table.lines(palette)
     }
 
     private var summary: [String] {

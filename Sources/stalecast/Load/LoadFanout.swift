@@ -60,7 +60,7 @@ struct LoadFanout: AsyncParsableCommand {
         }
         report.counts = session.tally.counts
         await session.stop()
-        report.restoration = await restoration(publisher, latest)
+        report.restoration = await publisher.restoration(after: latest, isWanted: restore)
         session.progress.clear()
         try report.write(to: options.outputOptions.output)
         try LoadEnding.end(report.failure ?? report.shortfall)
@@ -80,24 +80,9 @@ struct LoadFanout: AsyncParsableCommand {
             latest = served
             report.rounds.append(result)
             guard result.isComplete else { return }
-            if number < rounds { try await session.wait(gap.duration) { showResult(result, session.progress) } }
-        }
-    }
-
-    /// Shows the round that is over; never done, so that a wait with it lasts its whole time.
-    private func showResult(_ result: RoundResult, _ progress: LoadProgress) -> Bool {
-        let figures = [("p50", result.latencies.p50), ("p99", result.latencies.p99), ("last", result.latencies.last)]
-        let text = figures.map { "\($0.0) \(Figure.milliseconds($0.1))" }.joined(separator: "  ")
-        progress.show("round \(result.number): delivered \(result.delivered)/\(result.expected)  \(text) ms")
-        return false
-    }
-
-    private func restoration(_ publisher: LoadPublisher, _ latest: ServedTemplate) async -> LoadRestoration {
-        guard restore else { return .notWanted }
-        do {
-            return try await publisher.restore(after: latest)
-        } catch {
-            return .failed(error)
+            if number < rounds {
+                try await session.wait(gap.duration) { session.progress.show(result, "round", "delivered") }
+            }
         }
     }
 }

@@ -107,7 +107,7 @@ struct LoadFetch: AsyncParsableCommand {
         }
         report.counts = storm.tally.counts
         await storm.stop()
-        report.restoration = await restoration(publisher, latest)
+        report.restoration = await publisher.restoration(after: latest, isWanted: restore)
         storm.progress.clear()
         try report.write(to: outputOptions.output)
         try LoadEnding.end(report.failure ?? report.shortfall)
@@ -136,10 +136,5 @@ struct LoadFetch: AsyncParsableCommand {
             report.storms.append(result)
             guard result.isGood else { return }
         }
-    }
-
-    private func restoration(_ publisher: LoadPublisher, _ latest: ServedTemplate) async -> LoadRestoration {
-        guard restore else { return .notWanted }
-        do { return try await publisher.restore(after: latest) } catch { return .failed(error) }
     }
 }

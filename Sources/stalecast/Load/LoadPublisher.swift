@@ -77,6 +77,12 @@ struct LoadPublisher: Sendable {
         let empty: JSONValue = ["conditions": [], "parameters": [:], "parameterGroups": [:]]
         return .emptied(as: try await api.put(empty, ifMatch: latest.etag, validateOnly: false).version)
     }
+
+    /// As ``restore(after:)`` if that is wanted; a failure is part of the report.
+    func restoration(after latest: ServedTemplate, isWanted: Bool) async -> LoadRestoration {
+        guard isWanted else { return .notWanted }
+        do { return try await restore(after: latest) } catch { return .failed(error) }
+    }
 }
 
 /// What became of the template after the load.

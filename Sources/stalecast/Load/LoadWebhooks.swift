@@ -88,7 +88,7 @@ struct LoadWebhooks: AsyncParsableCommand {
         report.counts = tally.counts
         report.removal = await registrations.removeAll()
         await session.stop()
-        report.restoration = await restoration(publisher, latest)
+        report.restoration = await publisher.restoration(after: latest, isWanted: restore)
         session.progress.clear()
         try report.write(to: outputOptions.output)
         try LoadEnding.end(report.failure ?? report.shortfall)
@@ -114,24 +114,9 @@ struct LoadWebhooks: AsyncParsableCommand {
             latest = served
             if number == 0 { report.first = result } else { report.rounds.append(result) }
             guard result.isComplete else { return }
-            if number < publishes { try await session.wait(gap.duration) { show(result, session.progress) } }
-        }
-    }
-
-    /// Shows the round that is over; never done, so that a wait with it lasts its whole time.
-    private func show(_ result: RoundResult, _ progress: LoadProgress) -> Bool {
-        let figures = [("p50", result.latencies.p50), ("p99", result.latencies.p99), ("last", result.latencies.last)]
-        let text = figures.map { "\($0.0) \(Figure.milliseconds($0.1))" }.joined(separator: "  ")
-        progress.show("publish \(result.number): told \(result.delivered)/\(result.expected)  \(text) ms")
-        return false
-    }
-
-    private func restoration(_ publisher: LoadPublisher, _ latest: ServedTemplate) async -> LoadRestoration {
-        guard restore else { return .notWanted }
-        do {
-            return try await publisher.restore(after: latest)
-        } catch {
-            return .failed(error)
+            if number < publishes {
+                try await session.wait(gap.duration) { session.progress.show(result, "publish", "told") }
+            }
         }
     }
 }

@@ -32,7 +32,7 @@ struct WebhookLoadReport {
             advice: "`stalecast webhooks list` shows their states; --timeout gives a slow daemon longer.")
     }
 
-    func median(_ figure: (RoundResult) -> Double?) -> Double? { rounds.compactMap(figure).median }
+    func median(_ figure: (RoundResult) -> Double?) -> Double? { rounds.median(figure) }
 
     private var deliveriesPerSecond: Double? {
         guard let last = median(\.latencies.last), last > 0 else { return nil }
@@ -63,25 +63,7 @@ struct WebhookLoadReport {
     }
 
     private func table(_ rounds: [RoundResult], _ palette: Palette) -> [String] {
-        var table = TextTable(
-            .right("PUBLISH"), .right("VERSION"), .right("TOLD"), .right("FIRST ms"), .right("P50 ms"),
-            .right("P99 ms"), .right("LAST ms"), .right("ACK ms"), .right("SERVER µs"), .right("LOAD µs"))
-        for round in rounds {
-            table.add(
-                String(round.number), String(round.version), "\(round.delivered)/\(round.expected)",
-                Figure.milliseconds(round.latencies.first), Figure.milliseconds(round.latencies.p50),
-                Figure.milliseconds(round.latencies.p99), Figure.milliseconds(round.latencies.last),
-                Figure.milliseconds(LatencySample.milliseconds(round.acknowledgedNs)),
-                Figure.microseconds(round.serverMicroseconds), Figure.microseconds(round.generatorMicroseconds))
-        }
-        guard rounds.count > 1 else { return table.lines(palette) }
-        table.add(
-            "median", "", "", Figure.milliseconds(median(\.latencies.first)),
-            Figure.milliseconds(median(\.latencies.p50)), Figure.milliseconds(median(\.latencies.p99)),
-            Figure.milliseconds(median(\.latencies.last)),
-            Figure.milliseconds(median { LatencySample.milliseconds($0.acknowledgedNs) }),
-            Figure.microseconds(median(\.serverMicroseconds)), Figure.microseconds(median(\.generatorMicroseconds)))
-        return table.lines(palette)
+        rounds.table("PUBLISH", "TOLD", hasMedian: rounds.count > 1, palette)
     }
 
     private var summary: [String] {

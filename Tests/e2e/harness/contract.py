@@ -46,6 +46,26 @@ class ContractService:
             self.process.stdout.close()
 
 
+class Hosted:
+    """Something the service makes at `path` and keeps until the end of `with`."""
+
+    def __init__(self, service, path, count, **parameters):
+        self.service, self.count = service, count
+        status, headers, _ = service.call("POST", path, {"count": count, **parameters})
+        assert status == 201
+        self.location = headers["Location"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.service.call("DELETE", self.location)
+
+    @property
+    def summary(self):
+        return self.service.call("GET", self.location)[2]
+
+
 class Connection:
     """One request of the client, and its answer played by hand."""
 
