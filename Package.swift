@@ -8,9 +8,6 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
-/// Tests import the executable's internals, also in release, which is the only configuration CI builds.
-let testable: [SwiftSetting] = [.unsafeFlags(["-enable-testing"])]
-
 let nio: [Target.Dependency] = [
     .product(name: "NIOCore", package: "swift-nio"),
     .product(name: "NIOPosix", package: "swift-nio"),
@@ -19,24 +16,30 @@ let nio: [Target.Dependency] = [
 
 let package = Package(
     name: "stalecast",
-    platforms: [.macOS(.v15)],
+    // iOS and its siblings are the SDK's; the daemon runs on Linux and macOS.
+    platforms: [.macOS(.v15), .iOS(.v15), .tvOS(.v15), .watchOS(.v8), .visionOS(.v1)],
     products: [
         .executable(name: "stalecast", targets: ["stalecast"]),
         .executable(name: "stalecast-benchmarks", targets: ["StalecastBenchmarks"]),
         .library(name: "StalecastClient", targets: ["StalecastClient"]),
     ],
+    traits: [
+        .trait(name: "Daemon", description: "All but the SDK. With `traits: []` an app resolves no package."),
+        .default(enabledTraits: ["Daemon"]),
+    ],
+    // Up to the next minor: Package.resolved is not kept, and what was measured should be what is built. An app that takes
+    // the SDK without traits resolves none of these, so it inherits no pin.
     dependencies: [
-        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
-        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
-        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
-        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
-        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
-        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
-        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+        .package(url: "https://github.com/apple/swift-nio", .upToNextMinor(from: "2.101.2")),
+        .package(url: "https://github.com/groue/GRDB.swift", .upToNextMinor(from: "7.10.0")),
+        .package(url: "https://github.com/apple/swift-argument-parser", .upToNextMinor(from: "1.8.2")),
+        .package(url: "https://github.com/apple/swift-log", .upToNextMinor(from: "1.16.2")),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", .upToNextMinor(from: "2.13.0")),
+        .package(url: "https://github.com/apple/swift-crypto", .upToNextMinor(from: "4.5.2")),
+        .package(url: "https://github.com/jpsim/Yams", .upToNextMinor(from: "6.2.2")),
     ],
     targets: [
-        .target(name: "StalecastWire", dependencies: ["CZlib"], swiftSettings: strict),
+        .target(name: "StalecastWire", swiftSettings: strict),
         .target(
             name: "StalecastTemplate",
             dependencies: ["StalecastWire", .product(name: "Crypto", package: "swift-crypto")],
@@ -49,13 +52,14 @@ let package = Package(
             ],
             swiftSettings: strict),
         .target(name: "StalecastHub", dependencies: ["StalecastWire"], swiftSettings: strict),
-        .target(name: "CEpoll"),
+        .target(name: "CLinux"),
         .target(name: "CZlib", linkerSettings: [.linkedLibrary("z")]),
+        .target(name: "StalecastHTTP", dependencies: ["StalecastWire", "CZlib"] + nio, swiftSettings: strict),
         .target(name: "CCurl", linkerSettings: [.linkedLibrary("curl")]),
         .target(
             name: "StalecastOutbound",
             dependencies: [
-                "StalecastWire", "CCurl", "CEpoll",
+                "StalecastWire", "CCurl", "CLinux",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -73,25 +77,32 @@ let package = Package(
         .target(
             name: "StalecastSources",
             dependencies: [
-                "StalecastWire", "StalecastTemplate", "StalecastOutbound", "CEpoll",
+                "StalecastWire", "StalecastTemplate", "StalecastStore", "StalecastOutbound", "CLinux",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: strict),
-        .target(name: "StalecastClient", dependencies: ["StalecastWire"], swiftSettings: strict),
+        .target(name: "CTransfers"),
+        .target(
+            name: "StalecastClient",
+            dependencies: ["StalecastWire", .target(name: "CTransfers", condition: .when(platforms: [.linux]))],
+            swiftSettings: strict),
+        .target(
+            name: "StalecastLoad", dependencies: ["StalecastWire", "CLinux"], exclude: ["Benchmarks"],
+            swiftSettings: strict),
         .target(
             name: "StalecastEdge",
             dependencies: [
-                "StalecastHub", "StalecastTemplate", "StalecastWire", "CEpoll",
+                "StalecastHub", "StalecastHTTP", "StalecastTemplate", "StalecastWire", "CLinux",
                 .product(name: "Logging", package: "swift-log"),
             ] + nio,
             swiftSettings: strict),
         .target(
             name: "StalecastControl",
             dependencies: [
-                "StalecastStore", "StalecastTemplate", "StalecastWire",
-                .product(name: "Hummingbird", package: "hummingbird"),
+                "StalecastHTTP", "StalecastHub", "StalecastSources", "StalecastStore", "StalecastTemplate",
+                "StalecastWebhooks", "StalecastWire",
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -101,12 +112,12 @@ let package = Package(
             name: "StalecastDaemon",
             dependencies: [
                 "StalecastWire", "StalecastTemplate", "StalecastStore", "StalecastHub", "StalecastEdge",
-                "StalecastControl", "StalecastOutbound", "StalecastWebhooks", "StalecastSources", "CEpoll",
+                "StalecastControl", "StalecastHTTP", "StalecastOutbound", "StalecastWebhooks", "StalecastSources",
+                "CLinux",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Yams", package: "Yams"),
             ],
@@ -114,23 +125,23 @@ let package = Package(
         .executableTarget(
             name: "stalecast",
             dependencies: [
-                "StalecastDaemon", "StalecastStore", "StalecastTemplate", "StalecastWebhooks", "StalecastWire",
-                "CEpoll",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: strict + testable),
-        .executableTarget(
-            name: "stalecast-contract-service", dependencies: ["StalecastClient", "StalecastWire"],
-            path: "Sources/StalecastContractService", swiftSettings: strict),
-        .executableTarget(
-            name: "StalecastBenchmarks",
-            dependencies: [
-                "StalecastEdge", "StalecastHub", "StalecastWire", "CEpoll",
+                "StalecastClient", "StalecastDaemon", "StalecastLoad", "StalecastOutbound", "StalecastStore",
+                "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CLinux",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict),
+        .executableTarget(
+            name: "stalecast-contract-service", dependencies: ["StalecastClient", "StalecastWire"],
+            path: "Tests/StalecastContractService", swiftSettings: strict),
+        .executableTarget(
+            name: "StalecastBenchmarks",
+            dependencies: [
+                "StalecastEdge", "StalecastHub", "StalecastWire", "CLinux",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Sources/StalecastLoad/Benchmarks", swiftSettings: strict),
         .target(name: "StalecastTestServers", path: "Tests/StalecastTestServers", swiftSettings: strict),
         .testTarget(name: "StalecastWireTests", dependencies: ["StalecastWire"], swiftSettings: strict),
         .testTarget(
@@ -146,9 +157,13 @@ let package = Package(
         .testTarget(
             name: "StalecastHubTests", dependencies: ["StalecastHub", "StalecastWire"], swiftSettings: strict),
         .testTarget(
+            name: "StalecastHTTPTests",
+            dependencies: ["StalecastHTTP", "StalecastWire", .product(name: "NIOHTTP1", package: "swift-nio")],
+            swiftSettings: strict),
+        .testTarget(
             name: "StalecastEdgeTests",
             dependencies: [
-                "StalecastEdge", "StalecastHub", "StalecastTemplate", "StalecastWire", "CEpoll",
+                "StalecastEdge", "StalecastHTTP", "StalecastHub", "StalecastTemplate", "StalecastWire", "CLinux",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ] + nio,
@@ -156,7 +171,8 @@ let package = Package(
         .testTarget(
             name: "StalecastControlTests",
             dependencies: [
-                "StalecastControl", "StalecastStore", "StalecastTemplate", "StalecastWire", "CZlib",
+                "StalecastControl", "StalecastHTTP", "StalecastHub", "StalecastOutbound", "StalecastSources",
+                "StalecastStore", "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CZlib",
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Logging", package: "swift-log"),
             ] + nio,
@@ -182,7 +198,8 @@ let package = Package(
         .testTarget(
             name: "StalecastSourcesTests",
             dependencies: [
-                "StalecastSources", "StalecastOutbound", "StalecastTemplate", "StalecastTestServers", "StalecastWire",
+                "StalecastSources", "StalecastOutbound", "StalecastStore", "StalecastTemplate", "StalecastTestServers",
+                "StalecastWire",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -190,16 +207,30 @@ let package = Package(
         .testTarget(
             name: "StalecastClientTests", dependencies: ["StalecastClient", "StalecastWire"], swiftSettings: strict),
         .testTarget(
-            name: "StalecastLoadTests",
+            name: "StalecastLoadTests", dependencies: ["StalecastLoad", "StalecastTemplate", "StalecastWire"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "StalecastCommandTests",
             dependencies: [
                 "stalecast", "StalecastWire",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ], swiftSettings: strict),
+            ],
+            swiftSettings: strict),
         .testTarget(
             name: "StalecastDaemonTests",
             dependencies: [
-                "StalecastDaemon", "StalecastOutbound", "StalecastWire", .product(name: "Yams", package: "Yams"),
+                "StalecastDaemon", "StalecastEdge", "StalecastOutbound", "StalecastWire",
+                .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: strict),
     ]
 )
+
+// The SDK needs no other package: all of them are the daemon's.
+for target in package.targets {
+    target.dependencies = target.dependencies.map { dependency in
+        guard case .productItem(let name, let package, let aliases, _) = dependency else { return dependency }
+        return .productItem(
+            name: name, package: package, moduleAliases: aliases, condition: .when(traits: ["Daemon"]))
+    }
+}

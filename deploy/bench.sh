@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
     cat <<'TEXT'
-deploy/bench.sh [--json FILE] [--compare FILE] [--yardstick DIR [SUBSCRIBERS [ROUNDS]]]
+deploy/bench.sh [--json FILE] [--compare FILE] [--fanout [SUBSCRIBERS [ROUNDS]]]
 
 Builds in release and runs the hot loop (hub, one shard, subscribers on loopback) under callgrind with few and many
 subscribers and few and many announcements; the differences are what one delivery and one announcement cost the
@@ -15,23 +15,25 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
 
   --json FILE      also write the figures to FILE
   --compare FILE   also print the ratio to the figures in FILE, from an earlier --json
-  --yardstick DIR  afterwards run DIR/fanout.sh (as in ../shared/yardstick) against a fresh daemon, if it is there
+  --fanout         instead: what one publish to SUBSCRIBERS (10000) costs a daemon for each, in ROUNDS (9) rounds, and
+                   what the same bytes cost a C program that only calls send(2); three times, one after the other
   --help           this text
 
 Where the instructions go: the profiles stay in .build/bench; read one with `callgrind_annotate FILE`.
 TEXT
 }
 
-json='' compare='' yardstick='' yardstick_arguments=()
+json='' compare='' fanout=()
 absolute() { [[ $1 == /* ]] && echo "$1" || echo "$here/$1"; }
 while (($#)); do
     case $1 in
     --help | -h) usage && exit ;;
     --json) json=$(absolute "${2:?--json needs a file}") && shift 2 ;;
     --compare) compare=$(absolute "${2:?--compare needs a file}") && shift 2 ;;
-    --yardstick)
-        yardstick=$(absolute "${2:?--yardstick needs a directory}") && shift 2
-        while [[ ${1:-} =~ ^[0-9]+$ ]]; do yardstick_arguments+=("$1") && shift; done
+    --fanout)
+        shift && fanout=(10000 9)
+        [[ ${1:-} =~ ^[0-9]+$ ]] && fanout[0]=$1 && shift
+        [[ ${1:-} =~ ^[0-9]+$ ]] && fanout[1]=$1 && shift
         ;;
     *) usage >&2 && exit 2 ;;
     esac
@@ -44,6 +46,34 @@ install_missing "${build_packages[@]}"
 install_command valgrind valgrind
 install_command strip binutils
 export PATH="$PATH:/usr/sbin:/sbin"
+
+# fan_out SUBSCRIBERS ROUNDS: a real daemon beside the kernel's floor.
+fan_out() {
+    local bin data daemon
+    install_command gcc gcc
+    build_swift -c release --product stalecast
+    bin=$(swift build -c release --show-bin-path)
+    mkdir -p .build/bench
+    gcc -O2 -pthread -o .build/bench/floor deploy/bench/floor.c
+    data=$(mktemp -d)
+    ulimit -n "$(ulimit -Hn)"
+    "$bin/stalecast" serve --data "$data" --edge 127.0.0.1:0 --control 127.0.0.1:0 2>"$data/log" &
+    daemon=$!
+    trap 'kill "$daemon" 2>/dev/null; wait "$daemon" 2>/dev/null; rm -rf "$data"' EXIT
+    until [[ -s $data/endpoints.json ]]; do
+        kill -0 "$daemon" 2>/dev/null || { cat "$data/log" >&2 && exit 1; }
+        sleep 0.1
+    done
+    for _ in 1 2 3; do
+        .build/bench/floor "$1" "$2" 480
+        "$bin/stalecast" load fanout --subscribers "$1" --rounds "$2" --data "$data"
+    done
+}
+
+if ((${#fanout[@]})); then
+    fan_out "${fanout[@]}"
+    exit
+fi
 
 swift build -c release --product stalecast-benchmarks
 bin=$(swift build -c release --show-bin-path)
@@ -79,26 +109,3 @@ figures direct ''
 profile several --topics 2
 figures several 'two-topic stream:'
 [[ -z $json ]] || cp "$work/figures.json" "$json"
-
-# The fan-out of a real daemon beside the kernel's floor and a peer.
-[[ -n $yardstick ]] || exit 0
-if [[ ! -r $yardstick/fanout.sh ]]; then
-    echo "There is no $yardstick/fanout.sh: the fan-out was not measured." >&2
-    exit 0
-fi
-install_command gcc gcc
-install_command nginx nginx-light nginx
-install_missing libnginx-mod-nchan
-swift build -c release --product stalecast
-data=$(mktemp -d)
-ulimit -n "$(ulimit -Hn)"
-"$bin/stalecast" serve --data "$data" --edge 127.0.0.1:0 --control 127.0.0.1:0 2>"$data/log" &
-daemon=$!
-trap 'kill "$daemon" 2>/dev/null; wait "$daemon" 2>/dev/null; rm -rf "$data"' EXIT
-until [[ -s $data/endpoints.json ]]; do
-    kill -0 "$daemon" 2>/dev/null || { cat "$data/log" >&2 && exit 1; }
-    sleep 0.1
-done
-port() { sed -nE "s/.*\"$1\"[[:space:]]*:[[:space:]]*\"[^\"]*:([0-9]+)\".*/\1/p" "$data/endpoints.json"; }
-EDGE_PORT=$(port edge) CONTROL_PORT=$(port control) TOKEN=$(<"$data/control.token") \
-    bash "$yardstick/fanout.sh" "$daemon" "${yardstick_arguments[@]}"

@@ -1,4 +1,4 @@
-# Debian packages for run.sh and test.sh; sourced, not run.
+# What run.sh, install.sh and test.sh share: Debian packages, and the build; sourced, not run.
 
 # What building needs: headers of SQLite, libcurl and zlib.
 build_packages=(libsqlite3-dev libcurl4-openssl-dev zlib1g-dev)
@@ -55,4 +55,23 @@ require_swift() {
     command -v swift >/dev/null && return
     echo "No Swift toolchain in PATH. Stalecast needs Swift 6.1 or newer: https://www.swift.org/install/linux/" >&2
     exit 1
+}
+
+# build_swift OPTION…: `swift build`, with sentences for the person who waits.
+build_swift() {
+    local log=.build/build.log
+    mkdir -p .build
+    if [[ ! -d .build/checkouts ]]; then
+        echo "The first build compiles some hundred files: minutes, on $(nproc) processors. [12/345] counts them." >&2
+    fi
+    # Warnings about other people's packages are theirs.
+    if swift build "$@" 2>&1 | tee "$log" | { grep --line-buffered -vE "^warning: 'swift-|/checkouts/|^$" || true; }
+    then
+        return
+    fi
+    # Precompiled modules know where they were made.
+    if grep -q 'was compiled with module cache path\|PCH was compiled' "$log"; then
+        echo "This checkout was moved or copied after it was built: remove .build and run this again." >&2
+    fi
+    return 1
 }

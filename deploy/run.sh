@@ -7,7 +7,7 @@ usage() {
     cat <<'TEXT'
 deploy/run.sh [--data DIR] [OPTION of `stalecast serve`]…
 
-Installs the Debian packages that are missing, builds the release binary, and runs `stalecast serve` in the
+Installs the Debian packages that are missing, builds the release binary (minutes the first time), and runs `stalecast serve` in the
 foreground: Edge (public) on 127.0.0.1:8080, Control (private) on 127.0.0.1:8081. When nothing has been published
 yet it publishes samples/templates/demo.json. Ctrl-C stops it; the data stays.
 
@@ -34,7 +34,7 @@ done
 source deploy/packages.sh
 require_swift
 install_missing "${build_packages[@]}" curl
-swift build -c release --product stalecast
+build_swift -c release --product stalecast
 bin=$(swift build -c release --show-bin-path)
 
 # address NAME: edge or control, as the daemon with our process id has written it; nothing before that.
@@ -80,6 +80,9 @@ TEXT
 
 # The demo's webhooks may call this machine; what the operator has set, even to nothing, stays.
 export STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=${STALECAST_WEBHOOKS_ALLOWED_ADDRESSES-127.0.0.0/8}
+
+# A crash gives the ports back at once.
+export SWIFT_BACKTRACE=${SWIFT_BACKTRACE-enable=no}
 
 # The daemon takes this shell's place, so signals reach it directly; the rest happens beside it.
 ( (wait_until_served && publish_when_empty && say_what_next) </dev/null & )

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Builds everything once in release and runs all tests: Swift's, then the ones from outside against the built daemon.
+# Builds everything once and runs the tests: Swift's, then the ones from outside against the built daemon.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
     cat <<'TEXT'
-deploy/test.sh [--long] [--strict] [--only PATTERN]
+deploy/test.sh [--fast | --long] [--strict] [--only PATTERN]
 
 Installs the Debian packages and Python clients that are missing, builds, runs `swift test` and `pytest Tests/e2e`.
 Ends with pytest's summary, and with a code other than 0 when anything failed.
 
+  --fast           for every day, minutes: lint, a debug build of what changed, Swift's tests, one file from outside for
+                   each area
   --long           also what takes minutes: 10,000 streams, hundreds of kills, the thread and address sanitizers
   --strict         a compiler warning in Sources or Tests is a failure (seen only in what is really compiled)
   --only PATTERN   only tests whose name matches: a regular expression for Swift, pytest's -k for the others
@@ -17,10 +19,11 @@ Ends with pytest's summary, and with a code other than 0 when anything failed.
 TEXT
 }
 
-long=0 strict=0 only=''
+fast=0 long=0 strict=0 only=''
 while (($#)); do
     case $1 in
     --help | -h) usage && exit ;;
+    --fast) fast=1 && shift ;;
     --long) long=1 && shift ;;
     --strict) strict=1 && shift ;;
     --only) only=${2:?--only needs a pattern} && shift 2 ;;
@@ -54,9 +57,18 @@ if ! cmp -s deploy/test-requirements.txt "$venv/installed.txt"; then
 fi
 "$venv/python/bin/python" --version
 
+# A debug build of what changed takes a fraction of a release build's time.
+configuration=release
+if ((fast)); then configuration=debug; fi
+
+if ((fast)); then
+    begin 'swift format'
+    swift format lint --strict -r -p Package.swift Sources Tests samples || failed+=('swift format')
+fi
+
 begin 'swift build'
 mkdir -p .build
-swift build -c release --build-tests 2>&1 | tee .build/build.log
+swift build -c $configuration --build-tests 2>&1 | tee .build/build.log
 if ((strict)) && grep -E "^$(pwd -P)/(Sources|Tests|Package\.swift).*: warning: " .build/build.log | sort -u; then
     echo 'The build has warnings, listed above.'
     failed+=(warnings)
@@ -65,27 +77,33 @@ fi
 begin 'swift test'
 # What has many timers is kept apart from what keeps the processors busy.
 timed='StalecastOutboundTests|StalecastSourcesTests|StalecastWebhooksTests'
+swift_test=(swift test -c $configuration --skip-build)
 if [[ -n $only ]]; then
-    swift test -c release --skip-build --filter "$only" || failed+=('swift test')
+    "${swift_test[@]}" --filter "$only" || failed+=('swift test')
 else
-    swift test -c release --skip-build --skip "StalecastClientTests|$timed" || failed+=('swift test')
-    swift test -c release --skip-build --filter "$timed" || failed+=('swift test of requests and sources')
-    swift test -c release --skip-build --filter StalecastClientTests || failed+=('swift test of the client')
+    "${swift_test[@]}" --skip "StalecastClientTests|$timed" || failed+=('swift test')
+    "${swift_test[@]}" --filter "$timed" || failed+=('swift test of requests and sources')
+    "${swift_test[@]}" --filter StalecastClientTests || failed+=('swift test of the client')
+fi
+
+if ((!fast)) && [[ -z $only ]]; then
+    begin 'fuzzing'
+    deploy/fuzz.sh --seconds $((long ? 300 : 24)) || failed+=(fuzzing)
 fi
 
 # Where mounts are not allowed the lookups that nobody answers are skipped, and the summary of swift test says so.
 silent_dns=()
 if unshare --mount true 2>/dev/null; then silent_dns=(deploy/with-silent-dns.sh); fi
-if [[ -z $only ]] && ((${#silent_dns[@]})); then
+if [[ -z $only ]] && ((!fast && ${#silent_dns[@]})); then
     begin 'swift test with a silent name server'
-    "${silent_dns[@]}" swift test -c release --skip-build --filter SilentNameServer || failed+=('silent name server')
+    "${silent_dns[@]}" "${swift_test[@]}" --filter SilentNameServer || failed+=('silent name server')
 fi
 
 # Release, because only there the compiler inlines Mutex so that the thread sanitizer sees its atomics.
-sanitized='StalecastEdgeTests|StalecastHubTests|StalecastOutboundTests|StalecastWebhooksTests'
+sanitized='StalecastClientTests|StalecastEdgeTests|StalecastHubTests|StalecastOutboundTests|StalecastWebhooksTests'
 sanitize() {
     local kind=$1 scratch=.build-$1
-    begin "swift test --sanitize=$kind (Edge, Hub, Outbound, Webhooks)"
+    begin "swift test --sanitize=$kind (Client, Edge, Hub, Outbound, Webhooks)"
     swift build -c release --sanitize="$kind" --scratch-path "$scratch" --build-tests &&
         "${silent_dns[@]}" swift test -c release --sanitize="$kind" --scratch-path "$scratch" --skip-build \
             --filter SilentNameServer &&
@@ -98,13 +116,32 @@ if ((long)); then
     sanitize address
 fi
 
-begin 'pytest Tests/e2e'
-STALECAST_BIN=$(swift build -c release --show-bin-path)/stalecast
+STALECAST_BIN=$(swift build -c $configuration --show-bin-path)/stalecast
 export STALECAST_BIN STALECAST_LONG=$long
 [[ -x $STALECAST_BIN ]] || { echo "No binary at $STALECAST_BIN." >&2 && exit 1; }
 if ((${#failed[@]})); then echo "Failed so far, see above: ${failed[*]}"; fi
-status=0
-"$venv/python/bin/python" -m pytest Tests/e2e ${only:+-k "$only"} || status=$?
-# 5: no test matched, which is no failure when only some were asked for.
-((status == 0)) || [[ $status == 5 && -n $only ]] || failed+=(pytest)
+
+# from_outside NAME OPTION…: pytest with these options.
+from_outside() {
+    local name=$1 status=0 && shift
+    begin "pytest $name"
+    "$venv/python/bin/python" -m pytest "$@" ${only:+-k "$only"} || status=$?
+    # 5: no test matched, which is no failure when only some were asked for.
+    ((status == 0)) || [[ $status == 5 && -n $only ]] || failed+=("pytest $name")
+}
+
+# Most tests wait for something, so two of them share a machine well; a file stays in one process.
+shared=(-n 2 --dist loadfile)
+# These measure, or keep all processors busy.
+alone=(cost webhooks/test_webhooks_figures.py control/test_samples.py control/test_shipping.py
+    client/test_client_apps.py client/test_documented_swift.py)
+alone=("${alone[@]/#/Tests/e2e/}")
+if ((fast)); then
+    every_day=(edge/test_stream_wire.py edge/test_poll.py control/test_observability.py webhooks/test_webhooks_api.py
+        sources/test_sources_file.py client/test_client_network.py guarantees/test_guarantees_publish.py)
+    from_outside 'one file for each area' "${shared[@]}" "${every_day[@]/#/Tests/e2e/}"
+else
+    from_outside 'Tests/e2e' "${shared[@]}" Tests/e2e "${alone[@]/#/--ignore=}"
+    from_outside 'Tests/e2e, what measures' "${alone[@]}"
+fi
 ((${#failed[@]} == 0))

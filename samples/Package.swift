@@ -7,7 +7,7 @@ let samples = ["Quickstart", "RealtimePropagation", "ConfigHelper", "ForceUpdate
 let package = Package(
     name: "stalecast-samples",
     platforms: [.macOS(.v15)],
-    dependencies: [.package(name: "stalecast", path: "..")],
+    dependencies: [.package(name: "stalecast", path: "..", traits: [])],
     targets: [
         .target(name: "SampleRun", dependencies: [.product(name: "StalecastClient", package: "stalecast")])
     ]

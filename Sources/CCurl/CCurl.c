@@ -116,10 +116,11 @@ static bool open_multi(stalecast_curl *curl) {
   return true;
 }
 
-stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, long kept_connections) {
+stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, long kept_connections, stalecast_lookups *lookups) {
   stalecast_curl *curl = calloc(1, sizeof *curl);
   if (!curl) return NULL;
   curl->kept_connections = kept_connections;
+  curl->lookups = lookups;
   curl->epoll = epoll;
   curl->number = number;
   if (!open_multi(curl)) {
@@ -187,13 +188,26 @@ static bool ask(stalecast_transfer *transfer, const struct sockaddr *address) {
 }
 
 void stalecast_transfer_begin_lookup(stalecast_transfer *transfer) {
+  if (!transfer->looking_up) transfer->curl->lookups->count++;
   transfer->looking_up = true;
-  transfer->curl->lookups++;
 }
 
 void stalecast_transfer_end_lookup(stalecast_transfer *transfer) {
-  if (transfer->looking_up) transfer->curl->lookups--;
+  if (transfer->looking_up) transfer->curl->lookups->count--;
   transfer->looking_up = false;
+}
+
+// Before libcurl starts a lookup's thread. Who was expected to need one is counted already; who turns out to, because
+// its connection is gone, needs a place too, and is refused where there is none: a handle says little about whether its
+// connection is still there.
+static int on_lookup(void *resolver, void *reserved, void *context) {
+  (void)resolver, (void)reserved;
+  stalecast_transfer *transfer = context;
+  if (transfer->is_literal || transfer->looking_up) return 0;
+  transfer->held_back = transfer->curl->lookups->count >= transfer->curl->lookups->most;
+  if (transfer->held_back) return 1;
+  stalecast_transfer_begin_lookup(transfer);
+  return 0;
 }
 
 void stalecast_transfer_forget_peer(stalecast_transfer *transfer) { transfer->allowed_port = -1; }
@@ -361,7 +375,7 @@ void stalecast_transfer_reset(stalecast_transfer *transfer) {
   }
   transfer->kept = transfer->total = transfer->head_length = 0;
   transfer->opened = transfer->connected = transfer->blocked = transfer->too_large = transfer->cut = false;
-  transfer->fail_when_longer = false;
+  transfer->fail_when_longer = transfer->held_back = false;
   transfer->socket = -1;
   transfer->on_bytes = NULL;
   transfer->error[0] = 0;
@@ -408,6 +422,8 @@ CURL *stalecast_easy_new(stalecast_curl *curl, const char *ca_file) {
   curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
   if (ca_file) curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file);
   curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 3600L);
+  curl_easy_setopt(easy, CURLOPT_RESOLVER_START_FUNCTION, on_lookup);
+  curl_easy_setopt(easy, CURLOPT_RESOLVER_START_DATA, transfer);
   curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
   curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
   curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close);

@@ -1,3 +1,5 @@
+package import StalecastHTTP
+
 /// Everything that can be decided about the private listener. Only the address has no default worth keeping.
 package struct ControlConfiguration: Sendable {
     /// Default `127.0.0.1`.
@@ -10,6 +12,8 @@ package struct ControlConfiguration: Sendable {
     package var maxTemplateBytes = 8 * 1024 * 1024
     /// True serves `/metrics` to callers without a token. Default false.
     package var metricsWithoutToken = false
+    /// Connections at once; more are answered with 503. Default 256.
+    package var maxConnections = 256
     package var connections = ConnectionLimits()
     /// The daemon's, for `/openapi.json`.
     package var version = "0"

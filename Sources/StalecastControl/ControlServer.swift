@@ -1,55 +1,63 @@
-import Hummingbird
-import HummingbirdCore
-package import Logging
 package import NIOCore
 import ServiceLifecycle
+import StalecastHTTP
+import Synchronization
 
 /// The private listener as a service. It runs until graceful shutdown; then it stops accepting, lets requests that have
 /// begun finish, publishes among them, and returns.
 package struct ControlServer: Service {
-    private let responder: ControlResponder
-    private let configuration: ControlConfiguration
+    private let control: Control
     private let eventLoopGroup: any EventLoopGroup
-    private let logger: Logger
-    private let onBound: @Sendable (_ host: String, _ port: Int) async -> Void
+    private let onBound: @Sendable (_ port: Int) -> Void
 
-    /// - Parameters:
-    ///   - onBound: called once, when connections are accepted, with the port really bound.
+    /// Up to the cap connections are served, so many more are told 503, beyond they wait in the kernel.
+    private static let refusalHeadroom = 64
+
+    /// - Parameter onBound: called once, when connections are accepted, with the port really bound.
     package init(
-        _ dependencies: ControlDependencies, configuration: ControlConfiguration, eventLoopGroup: any EventLoopGroup,
-        logger: Logger, onBound: @escaping @Sendable (_ host: String, _ port: Int) async -> Void = { _, _ in }
+        _ control: Control, eventLoopGroup: any EventLoopGroup,
+        onBound: @escaping @Sendable (_ port: Int) -> Void = { _ in }
     ) {
-        responder = ControlResponder(dependencies, configuration: configuration)
-        self.configuration = configuration
+        self.control = control
         self.eventLoopGroup = eventLoopGroup
-        self.logger = logger
         self.onBound = onBound
     }
 
-    /// - Throws: when the address cannot be bound.
+    /// - Throws: NIO's `IOError` when the address cannot be bound.
     package func run() async throws {
-        let (host, onBound) = (configuration.host, onBound)
-        let adapter = HummingbirdAdapter(responder: responder)
-        let channel = ControlChannel(limits: configuration.connections) { request, writer, _ in
-            try await adapter.serve(request, writer)
+        let (control, configuration) = (control, control.configuration)
+        let cap = configuration.maxConnections
+        let loops = Dictionary(
+            uniqueKeysWithValues: eventLoopGroup.makeIterator().map { (ObjectIdentifier($0), ConnectionLoop($0)) })
+        let open = OpenCount()
+        let listener = try await HTTPListener.open(
+            host: configuration.host, port: configuration.port, group: eventLoopGroup,
+            hasRoom: { open.current < cap + Self.refusalHeadroom }
+        ) { channel in
+            guard let loop = loops[ObjectIdentifier(channel.eventLoop)] else { return }
+            let isOverCap = open.add(channel) > cap
+            try HTTPConnection.open(
+                on: channel, limits: configuration.connections, loop: loop,
+                refusal: isOverCap ? .tooManyConnections : nil
+            ) { ControlConnection(control, loop.loop, $0) }
         }
-        let server = Server(
-            childChannelSetup: channel,
-            configuration: ServerConfiguration(
-                address: .hostname(host, port: configuration.port),
-                availableConnectionsDelegate: MaximumAvailableConnections(hardCap)),
-            onServerRunning: { await onBound(host, $0.localAddress?.port ?? 0) },
-            eventLoopGroup: eventLoopGroup, logger: warnings)
-        try await server.run()
+        onBound(listener.port)
+        // Cancellation means another service failed: the end is the same.
+        try? await gracefulShutdown()
+        await listener.close()
+        for loop in loops.values { try await loop.loop.flatSubmit { loop.drain() }.get() }
     }
+}
 
-    /// What Hummingbird says below a warning is said by the daemon already.
-    private var warnings: Logger {
-        var warnings = logger
-        warnings.logLevel = max(logger.logLevel, .warning)
-        return warnings
+/// The connections that are open.
+private final class OpenCount: Sendable {
+    private let open = Atomic(0)
+
+    var current: Int { open.load(ordering: .relaxed) }
+
+    /// Counts `channel` until it closes, and tells how many there are with it.
+    func add(_ channel: any Channel) -> Int {
+        channel.closeFuture.whenComplete { _ in self.open.subtract(1, ordering: .relaxed) }
+        return open.add(1, ordering: .relaxed).newValue
     }
-
-    /// Up to the cap connections are served, up to here they are told 503, beyond they wait in the kernel.
-    private var hardCap: Int { configuration.connections.maxConnections + 64 }
 }

@@ -1,6 +1,7 @@
-import CEpoll
+import CLinux
 import Foundation
 import StalecastEdge
+import StalecastHTTP
 import StalecastHub
 import StalecastStore
 
@@ -10,28 +11,23 @@ extension Configuration {
 
     /// What of Edge can change while it runs.
     var edgeSettings: EdgeSettings {
-        var settings = EdgeSettings()
-        settings.heartbeat = edge.heartbeat
-        settings.streamLifetime = edge.streamLifetime
-        settings.writeStallLimit = edge.writeStallLimit
-        settings.headerTimeout = edge.headerTimeout
-        settings.idleTimeout = edge.idleTimeout
-        settings.maxHeadBytes = edge.maxHeadBytes
+        var settings = edge.settings
         settings.maxConnections = maxEdgeConnections
-        settings.maxConnectionsPerAddress = edge.maxConnectionsPerAddress
-        settings.maxTopicsPerStream = edge.maxTopicsPerStream
-        settings.pollDefaultWait = edge.poll.defaultWait
-        settings.pollMaxWait = edge.poll.maxWait
-        settings.retry = edge.retry
-        settings.allowedOrigins = edge.allowedOrigins
         settings.apiKeys = edge.apiKeys.map(\.text)
+        settings.hosts = edgeHosts
         return settings
+    }
+
+    /// Whoever reaches loopback only through a browser must not do it under a name of its own.
+    private var edgeHosts: HostRule {
+        let isOpen = edge.hosts.isEmpty && !(edge.listen.isLoopback && edge.apiKeys.isEmpty)
+        return isOpen ? .any : .only(edge.hosts)
     }
 
     private var maxEdgeConnections: Int {
         let limit = stalecast_raise_descriptor_limit()
         let room = Int(limit > 2 * Self.reservedDescriptors ? limit - Self.reservedDescriptors : limit / 2)
-        return edge.maxConnections == 0 ? room : min(edge.maxConnections, room)
+        return edge.settings.maxConnections == 0 ? room : min(edge.settings.maxConnections, room)
     }
 
     func edgeOptions() throws(StartError) -> EdgeServer.Options {
@@ -52,6 +48,7 @@ extension Configuration {
     var storeConfiguration: StoreConfiguration {
         let projects = projects.map { ProjectConfiguration(id: $0.id, number: UInt64($0.number)) }
         var configuration = StoreConfiguration(directory: data, projects: projects)
+        configuration.beginEmpty = beginEmpty
         configuration.maxVersionsPerScope = store.maxVersions
         configuration.maxVersionAge = store.maxVersionAge
         configuration.minFreeBytes = Int64(store.minFreeSpace)

@@ -1,4 +1,4 @@
-import CEpoll
+import CLinux
 import Foundation
 package import Logging
 import ServiceLifecycle
@@ -9,7 +9,6 @@ import StalecastStore
 import StalecastWebhooks
 import StalecastWire
 import Synchronization
-import UnixSignals
 
 /// The running version.
 package enum DaemonVersion {
@@ -34,17 +33,19 @@ package struct Daemon: Sendable {
     private let configuration: Configuration
     private let reload: @Sendable () throws(ConfigurationProblems) -> Configuration
     private let logger: Logger
+    private let signals: ProcessSignals
 
     /// - Parameters:
     ///   - configuration: checked, as the loader made it.
     ///   - reload: loads it anew from the same sources, at SIGHUP.
     package init(
-        configuration: Configuration, logger: Logger,
+        configuration: Configuration, logger: Logger, signals: ProcessSignals,
         reload: @escaping @Sendable () throws(ConfigurationProblems) -> Configuration
     ) {
         self.configuration = configuration
         self.reload = reload
         self.logger = logger
+        self.signals = signals
     }
 
     /// Serves until SIGTERM or SIGINT, then ends cleanly.
@@ -52,6 +53,12 @@ package struct Daemon: Sendable {
     /// - Throws: ``StartError`` and the store's and Edge's errors when it cannot start; ``StoreFailed`` when the store
     ///   failed while running. The process must then exit non-zero.
     package func run() async throws {
+        // Databases make their own files.
+        umask(0o077)
+        if signals.tracesCrashes {
+            logger.warning(
+                "SWIFT_BACKTRACE is on: a crash keeps ports, lock and streams until its trace is written, for seconds")
+        }
         let store = try openStore()
         defer { store.close() }
         let hub = try Self.makeHub(store, configuration)
@@ -59,12 +66,13 @@ package struct Daemon: Sendable {
         let webhooks = try WebhookParts(configuration, store, logger)
         let delivery = webhooks.delivery
         let sources = try SourceParts(configuration, store: store, logger)
+        let versions = VersionLog(logger: logger)
         store.setCommitHandler { stored in
             // Whoever hears of a version can fetch it.
             served.install(stored.template, stored.change)
-            hub.announce(
-                stored.change, fetchWindowMs: sources.herd.window(for: stored.change), at: stalecast_monotonic_ns())
+            let topics = hub.announce(stored.change, at: stalecast_monotonic_ns())
             delivery.announce(stored.change)
+            versions.announced(stored.change, on: topics)
         }
         webhooks.begin(try Self.storedChanges(store, configuration))
         let edge = try EdgeServer(
@@ -77,19 +85,30 @@ package struct Daemon: Sendable {
             readiness: Readiness(store: store, edge: edge, sources: sources))
         let started = Startup(configuration: configuration, logger: logger)
         let token = try TokenFile.load(directory: configuration.data, file: configuration.control.tokenFile)
-        let control = try ControlService(parts, configuration, token, started, logger)
+        for warning in token.warnings { logger.warning("\(warning)") }
+        let admitted = ControlToken(sha256: token.digest)
+        let requests = ControlTally()
+        let refusals = RefusalLog(edge: edge, control: requests, logger: logger)
+        let control = try ControlService(parts, configuration, admitted, requests, started, logger)
         // Ended in reverse: Control finishes its publishes before Edge ends the streams that hear of them.
         let webhookEnding = WebhookEnding()
         let services: [any Service] = [
             StoreWatch(store: store, logger: logger),
             StoreUpkeep(store: store),
-            ReloadService(parts: parts, running: configuration, reload: reload, logger: logger),
+            EndingSignal(endings: signals.endings),
+            ReloadService(
+                parts: parts, token: admitted, signals: signals.reloads, running: configuration, reload: reload,
+                logger: logger),
             WebhookService(webhooks: webhooks, ending: webhookEnding),
             EdgeService(edge: edge, drain: configuration.shutdown.drain, started: started),
+            // Counts subscribers, so it ends before Edge does.
+            VersionLogService(log: versions, edge: edge),
+            refusals,
             webhookEnding,
-            SourceService(sources: sources, edge: edge, hub: hub),
+            SourceService(sources: sources),
             control,
-            ReadinessSwitch(readiness: parts.readiness, started: started),
+            EndingBegin(
+                parts: parts, drain: configuration.shutdown.drain, started: started, signals: signals, logger: logger),
         ]
         // At debug it prints whole services, with the secrets in their configuration.
         var discreet = logger
@@ -100,10 +119,9 @@ package struct Daemon: Sendable {
                     service: $0, successTerminationBehavior: .gracefullyShutdownGroup,
                     failureTerminationBehavior: .gracefullyShutdownGroup)
             },
-            gracefulShutdownSignals: [.sigterm, .sigint], logger: discreet)
-        // Whatever hangs, the process is gone within 15 s.
+            logger: discreet)
+        // The last resort is ProcessSignals, which needs no thread of the pool.
         group.maximumGracefulShutdownDuration = .seconds(12)
-        group.maximumCancellationDuration = .seconds(2)
         try await ServiceGroup(configuration: group).run()
         logger.info("stopped")
     }
@@ -117,9 +135,11 @@ package struct Daemon: Sendable {
 
     private static func makeHub(_ store: TemplateStore, _ configuration: Configuration) throws -> Hub {
         let changes = try storedChanges(store, configuration)
+        let names = configuration.projects.flatMap { [($0.id.description, $0.id), (String($0.number), $0.id)] }
         let board = TopicBoard(
-            epoch: store.epoch, head: store.head(), bindings: configuration.topicBindings, changes: changes)
-        return Hub(board: board)
+            epoch: store.epoch, head: store.head(), projects: Dictionary(names) { id, _ in id },
+            bindings: configuration.topicBindings, changes: changes)
+        return Hub(board: board, herds: configuration.herdWindows)
     }
 
     private static func storedChanges(
@@ -130,7 +150,9 @@ package struct Daemon: Sendable {
 
     private static func makeServed(_ store: TemplateStore, _ configuration: Configuration) -> ServedTemplates {
         let projects = configuration.projects.map {
-            ServedTemplates.Project(id: $0.id, number: UInt64($0.number), namespaces: $0.namespaces)
+            ServedTemplates.Project(
+                id: $0.id, number: UInt64($0.number), namespaces: $0.namespaces,
+                servesServerTemplate: $0.serverTemplateOnEdge)
         }
         let served = ServedTemplates(
             projects, elsewhere: configuration.servedElsewhere, version: DaemonVersion.text)

@@ -52,7 +52,7 @@ extension MetricsText {
     mutating func edge(_ tally: EdgeTally, connections: Int, presence: Presence) {
         family(
             "stalecast_subscribers", .gauge, "Streams and held polls by topic.",
-            presence.counts.sorted { $0.key < $1.key }.flatMap { topic, counts in
+            presence.byTopic.sorted { $0.key < $1.key }.flatMap { topic, counts in
                 Transport.allCases.map {
                     ([("topic", topic.description), ("transport", $0.rawValue)], Double(counts[$0] ?? 0))
                 }
@@ -110,7 +110,7 @@ extension MetricsText {
             store.currentTemplates.scopes.map { scope in
                 (
                     [("project", scope.project.description), ("namespace", scope.namespace.description)],
-                    Double(store.currentTemplates[scope]?.version ?? 0)
+                    Double(store.currentTemplates[scope]?.version.rawValue ?? 0)
                 )
             })
     }
@@ -124,5 +124,6 @@ extension MetricsText {
         single("process_cpu_seconds_total", .counter, "User and system time.", usage.cpuSeconds)
         single("process_resident_memory_bytes", .gauge, "Resident memory.", Double(usage.residentBytes))
         single("process_open_fds", .gauge, "Open descriptors.", Double(usage.descriptors))
+        single("process_max_fds", .gauge, "Descriptors this process may have.", Double(usage.maxDescriptors))
     }
 }

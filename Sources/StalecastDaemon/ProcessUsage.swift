@@ -1,4 +1,4 @@
-import CEpoll
+import CLinux
 import Foundation
 
 /// What this process uses, as the kernel tells.
@@ -6,11 +6,13 @@ struct ProcessUsage {
     let cpuSeconds: Double
     let residentBytes: Int
     let descriptors: Int
+    /// The limit in force.
+    let maxDescriptors: UInt64
 
     static func now() -> ProcessUsage {
-        return ProcessUsage(
+        ProcessUsage(
             cpuSeconds: Double(stalecast_process_cpu_ns()) / 1e9, residentBytes: resident(),
-            descriptors: openDescriptors())
+            descriptors: openDescriptors(), maxDescriptors: stalecast_raise_descriptor_limit())
     }
 
     /// 0 where there is no /proc.

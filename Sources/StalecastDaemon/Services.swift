@@ -1,11 +1,11 @@
 import Foundation
 import Logging
 import ServiceLifecycle
+import StalecastControl
 import StalecastEdge
 import StalecastHub
 import StalecastStore
 import StalecastWebhooks
-import UnixSignals
 
 /// Edge as a service: serves until told to end, then drains.
 struct EdgeService: Service {
@@ -22,17 +22,35 @@ struct EdgeService: Service {
     }
 }
 
+/// Ends when the daemon is told to end, and with it everything else.
+struct EndingSignal: Service {
+    let endings: AsyncStream<Void>
+
+    func run() async throws {
+        for await _ in endings.cancelOnGracefulShutdown() { return }
+    }
+}
+
 /// Goes first at the end: readiness off before anything else stops.
-struct ReadinessSwitch: Service {
-    let readiness: Readiness
+struct EndingBegin: Service {
+    let parts: DaemonParts
+    let drain: Duration
     let started: Startup
+    let signals: ProcessSignals
+    let logger: Logger
 
     func run() async throws {
         let seconds = AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown()
         for await _ in seconds { started.retry() }
+        // Also when a service failed: from here on the time is limited.
+        signals.ending()
         SystemdNotice.stopping.send()
-        readiness.stop()
+        parts.readiness.stop()
         started.withdraw()
+        let held = parts.edge.tally
+        logger.notice(
+            "ending, a second interrupt ends it at once",
+            metadata: ["streams": "\(held.streams)", "polls": "\(held.polls)", "drain": "\(drain.spelled)"])
     }
 }
 
@@ -65,7 +83,7 @@ struct StoreWatch: Service {
 }
 
 /// An element each period, until cancelled.
-private struct AsyncTimer: AsyncSequence, AsyncIteratorProtocol {
+struct AsyncTimer: AsyncSequence, AsyncIteratorProtocol {
     let period: Duration
 
     func makeAsyncIterator() -> AsyncTimer { self }
@@ -90,13 +108,15 @@ struct StoreUpkeep: Service {
 /// Reloads the configuration at SIGHUP: checked first, the old one kept on error, no stream dropped.
 struct ReloadService: Service {
     let parts: DaemonParts
+    let token: ControlToken
+    let signals: AsyncStream<Void>
     let running: Configuration
     let reload: @Sendable () throws(ConfigurationProblems) -> Configuration
     let logger: Logger
 
     func run() async throws {
         var running = running
-        for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
+        for await _ in signals.cancelOnGracefulShutdown() {
             SystemdNotice.reloading.send()
             running = next(after: running)
             SystemdNotice.ready.send()
@@ -112,7 +132,10 @@ struct ReloadService: Service {
             }
             let next = wanted.applyingLiveChanges(to: running)
             let changed = wanted.liveChanges(from: running)
+            let tokenFile = try TokenFile.load(directory: next.data, file: next.control.tokenFile)
             try apply(next, over: running)
+            for warning in tokenFile.warnings { logger.warning("\(warning)") }
+            if token.replace(sha256: tokenFile.digest) { logger.notice("control token replaced") }
             logger.info("configuration reloaded", metadata: ["changed": "\(changed.joined(separator: ", "))"])
             return next
         } catch {
@@ -125,21 +148,11 @@ struct ReloadService: Service {
         // First what can be refused.
         try parts.webhooks.apply(next)
         if next.topicBindings != running.topicBindings {
-            try rebind(next)
+            parts.hub.rebind(next.topicBindings)
             parts.webhooks.delivery.rebind(next.topicRoutes)
         }
         parts.edge.apply(next.edgeSettings)
         parts.store.setRetention(maxVersions: next.store.maxVersions, maxAge: next.store.maxVersionAge)
         DaemonLog.setLevel(next.log.level)
-    }
-
-    /// Versions may be published between reading and rebinding; then it is read again.
-    private func rebind(_ next: Configuration) throws {
-        var isDone = false
-        while !isDone {
-            let head = parts.hub.board.head
-            let changes = try next.scopes.flatMap { try parts.store.recentChanges(of: $0, limit: 300) }
-            isDone = parts.hub.rebind(next.topicBindings, changes: changes, readAt: head)
-        }
     }
 }

@@ -48,7 +48,8 @@ package struct SourceCheck: Sendable {
         let made: SourceFactory.Made
         do {
             made = try factory.make(feed)
-            _ = try TriggerTarget.credentials(feed)
+            var credentials = TriggerCredentials()
+            _ = try credentials.read(feed)
         } catch {
             return Self.finding(feed, place: feed.path ?? feed.url ?? "", problem: ("misconfigured", error.description))
         }

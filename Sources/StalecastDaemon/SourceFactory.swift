@@ -79,13 +79,12 @@ package struct SourceFactory: Sendable {
         _ feed: Configuration.Feed, _ project: String, _ namespace: Namespace
     ) throws -> (settings: InvalidationStreamSettings, access: OriginAccess)? {
         guard let key = feed.apiKey else { return nil }
-        let access = try plainAccess(feed)
         let appID = feed.appID ?? "1:0:web:0"
         var settings = try InvalidationStreamSettings(
             base: feed.realtimeURL ?? feed.url ?? InvalidationStreamSettings.defaultBase, project: project,
             namespace: namespace, apiKey: key, appID: appID)
         settings.installation = try installation(feed, forGoogle: feed.url == nil && feed.realtimeURL == nil)
-        return (settings, access)
+        return (settings, try plainAccess(feed, to: settings.url))
     }
 
     /// - Parameter forGoogle: whether it is shown to Google, which serves nobody without.
@@ -95,7 +94,7 @@ package struct SourceFactory: Sendable {
         else { return nil }
         return try FirebaseInstallation(
             base: base, project: feed.originProject ?? feed.scope.project.description, apiKey: key,
-            appID: feed.appID ?? "1:0:web:0", access: try plainAccess(feed))
+            appID: feed.appID ?? "1:0:web:0", access: try plainAccess(feed, to: try OutboundURL(base)))
     }
 
     private func fence(_ feed: Configuration.Feed) throws -> Fence? {
@@ -112,21 +111,25 @@ package struct SourceFactory: Sendable {
         if feed.fenceProof == .fetch {
             settings.installation = try installation(feed, forGoogle: settings.url.host.hasSuffix(".googleapis.com"))
         }
-        return Fence(
-            settings, access: try plainAccess(feed), kind: TemplateKind(namespace: feed.scope.namespace))
+        var access = try plainAccess(feed, to: settings.url)
+        if let file = feed.fenceCAFile { access.tls = OutboundTLS(caFile: file) }
+        return Fence(settings, access: access, kind: TemplateKind(namespace: feed.scope.namespace))
     }
 
     // MARK: Access
 
-    /// As clients have it: without credentials.
-    private func plainAccess(_ feed: Configuration.Feed) throws -> OriginAccess {
+    /// As clients have it: without credentials. The origin's authority and our certificate are for its own host: for
+    /// others, Google's above all, they would take the system's authorities away.
+    private func plainAccess(_ feed: Configuration.Feed, to url: OutboundURL) throws -> OriginAccess {
         guard let engine else { throw StartError("no engine was started for it") }
+        let isOrigin = try url.host == OutboundURL(feed.url ?? FirebaseSource.defaultBase).host
         return OriginAccess(
-            engine: engine, policy: policy, tls: feed.tls, timeout: feed.timeout, maxBodyBytes: feed.maxBytes)
+            engine: engine, policy: policy, tls: isOrigin ? feed.tls : nil, timeout: feed.timeout,
+            maxBodyBytes: feed.maxBytes)
     }
 
     private func access(_ feed: Configuration.Feed) throws -> OriginAccess {
-        var access = try plainAccess(feed)
+        var access = try plainAccess(feed, to: try OutboundURL(feed.url ?? FirebaseSource.defaultBase))
         access.headers = feed.headers
         if let file = feed.tokenFile {
             access.credential = .file(BearerFile(path: file))

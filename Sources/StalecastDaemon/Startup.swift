@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import StalecastEdge
+import StalecastWire
 import Synchronization
 
 /// Collects the ports really bound; when both listeners accept, says so to everybody who waits.
@@ -51,8 +52,33 @@ final class Startup: Sendable {
         }
         guard let endpoints = endpoints(ports) else { return }
         write(endpoints)
-        logger.info("listening", metadata: ["edge": "\(endpoints.edge)", "control": "\(endpoints.control)"])
+        logger.info(
+            "listening",
+            metadata: [
+                "edge": "\(endpoints.edge)", "control": "\(endpoints.control)", "version": "\(DaemonVersion.text)",
+                "data": "\(configuration.data)",
+            ])
+        if isatty(STDERR_FILENO) == 1 { FileHandle.standardError.write(Data(banner(endpoints).utf8)) }
         SystemdNotice.ready.send()
+    }
+
+    /// For the person who started this in a terminal.
+    private func banner(_ endpoints: Endpoints) -> String {
+        let data = URL(fileURLWithPath: configuration.data).path
+        let projects = configuration.projects.map { project in
+            "\(project.id) (\(project.namespaces.map(\.description).joined(separator: ", ")))"
+        }
+        return """
+
+            Stalecast \(DaemonVersion.text)
+              Edge      \(endpoints.edge), for clients
+              Control   \(endpoints.control), token in \(configuration.control.tokenFile ?? data + "/control.token")
+              projects  \(projects.joined(separator: ", "))
+              data      \(data)
+              Ctrl-C ends it; the data stays.
+
+
+            """
     }
 
     private func endpoints(_ ports: Ports) -> Endpoints? {

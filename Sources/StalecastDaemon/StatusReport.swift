@@ -17,7 +17,7 @@ struct StatusReport {
             "startedAt": .string(daemon.startedAt.description),
             "ready": .bool(daemon.readiness.reasons().isEmpty),
             "notReady": .array(daemon.readiness.reasons().map(JSONValue.string)),
-            "epoch": .string(daemon.store.epoch.description), "cursor": .string(daemon.hub.board.head.description),
+            "epoch": .string(daemon.store.epoch.description), "cursor": .string(daemon.hub.head.description),
             "scopes": .array(scopes()), "topics": .array(TopicReport(daemon: daemon).json(presence)),
             "edge": [
                 "connections": .int(daemon.edge.connections), "streams": .int(tally.streams),
@@ -68,28 +68,30 @@ struct TopicReport {
     let daemon: DaemonParts
 
     func json(_ presence: Presence) -> [JSONValue] {
-        let board = daemon.hub.board
-        return board.names.compactMap { board.index(of: $0) }.map { describe(board[$0], board, presence) }
+        Dictionary(grouping: daemon.hub.topics, by: \.name).sorted { $0.key < $1.key }.map {
+            describe($0, $1, presence)
+        }
     }
 
-    private func describe(_ topic: Topic, _ board: TopicBoard, _ presence: Presence) -> JSONValue {
-        let scopes = topic.lines.map { line -> JSONValue in
+    /// - Parameter topics: the topic in each of its scopes.
+    private func describe(_ name: TopicName, _ topics: [Topic], _ presence: Presence) -> JSONValue {
+        let scopes = topics.map { topic -> JSONValue in
             var object: JSONObject = [
-                "project": .string(line.scope.project.description),
-                "namespace": .string(line.scope.namespace.description),
-                "latestTemplateVersionNumber": .string(String(line.latest?.version ?? 0)),
+                "project": .string(topic.scope.project.description),
+                "namespace": .string(topic.scope.namespace.description),
+                "latestTemplateVersionNumber": .string(String(topic.latest?.version ?? 0)),
             ]
-            if let latest = line.latest {
-                object["cursor"] = .string(Cursor(epoch: board.epoch, sequence: latest.sequence).description)
+            if let latest = topic.latest {
+                object["cursor"] = .string(Cursor(epoch: daemon.store.epoch, sequence: latest.sequence).description)
             }
             return .object(object)
         }
-        let subscribers = Transport.allCases.map { ($0.rawValue, JSONValue.int(presence.count(topic.name, $0))) }
+        let subscribers = Transport.allCases.map { ($0.rawValue, JSONValue.int(presence.count(name, $0))) }
         var counts = JSONObject()
         for (transport, count) in subscribers { counts[transport] = count }
         return [
-            "name": .string(topic.name.description), "scopes": .array(scopes),
-            "keys": .array(topic.binding.keys.map { .string("\($0)") }), "subscribers": .object(counts),
+            "name": .string(name.description), "scopes": .array(scopes),
+            "keys": .array(topics[0].keys.map { .string("\($0)") }), "subscribers": .object(counts),
         ]
     }
 }

@@ -4,26 +4,67 @@ import StalecastWire
 
 /// The bearer token of Control: 32 random bytes, kept as a hash. Its plain text is written once, at first start, to
 /// `control.token`, where the CLI finds it; an operator may move it away.
-struct TokenFile {
+package struct TokenFile {
     /// SHA-256 of the token's UTF-8 text.
-    let digest: [UInt8]
+    package let digest: [UInt8]
+    /// What the operator should know, sentences without secrets.
+    package private(set) var warnings: [String] = []
+
+    /// Fewer characters than these can be guessed.
+    static let leastLength = 16
 
     private static let plainName = "control.token"
     private static let digestName = "control.token.sha256"
 
     /// Reads the token of `directory`, or makes one; or takes that of `file`.
-    static func load(directory: String, file: String?) throws(StartError) -> TokenFile {
-        if let file { return TokenFile(of: try read(file)) }
-        let digestPath = "\(directory)/\(digestName)"
-        if FileManager.default.fileExists(atPath: digestPath) {
-            return try TokenFile(hexadecimal: read(digestPath), path: digestPath)
+    package static func load(directory: String, file: String?) throws(StartError) -> TokenFile {
+        if let file { return try given(file) }
+        let (digestPath, plainPath) = ("\(directory)/\(digestName)", "\(directory)/\(plainName)")
+        guard FileManager.default.fileExists(atPath: digestPath) else {
+            guard FileManager.default.fileExists(atPath: plainPath) else { return try make(in: directory) }
+            let token = try given(plainPath)
+            try PrivateFile.write(token.hexadecimal + "\n", to: digestPath)
+            return token
         }
-        let plainPath = "\(directory)/\(plainName)"
-        let isKnown = FileManager.default.fileExists(atPath: plainPath)
-        let plain = isKnown ? try read(plainPath) : newToken()
+        var token = try TokenFile(hexadecimal: read(digestPath), path: digestPath)
+        if !FileManager.default.fileExists(atPath: plainPath) {
+            token.warnings.append(
+                "\(plainPath) is not there; the token it held is still the right one. If nobody has a copy, "
+                    + "`stalecast token rotate` makes a new one")
+        } else if let plain = try? read(plainPath), TokenFile(of: plain).digest != token.digest {
+            // What cannot be read misleads nobody.
+            token.warnings.append(
+                "\(plainPath) holds another token than the daemon takes; `stalecast token rotate` makes a new one")
+        }
+        return token
+    }
+
+    /// Makes a new token in `directory` in place of the one that was there. A running daemon takes it at SIGHUP.
+    package static func rotate(directory: String) throws(StartError) { _ = try make(in: directory) }
+
+    private static func make(in directory: String) throws(StartError) -> TokenFile {
+        let plain = newToken()
         let token = TokenFile(of: plain)
-        if !isKnown { try PrivateFile.write(plain + "\n", to: plainPath) }
-        try PrivateFile.write(token.hexadecimal + "\n", to: digestPath)
+        // The digest last: until then the former token holds.
+        try PrivateFile.write(plain + "\n", to: "\(directory)/\(plainName)")
+        try PrivateFile.write(token.hexadecimal + "\n", to: "\(directory)/\(digestName)")
+        return token
+    }
+
+    /// A token that somebody else has chosen.
+    private static func given(_ path: String) throws(StartError) -> TokenFile {
+        let plain = try read(path)
+        guard plain.count >= leastLength else {
+            throw StartError(
+                "the token in \(path) has \(plain.count) characters, and fewer than \(leastLength) can be guessed; "
+                    + "write a longer one, for example that of `head -c 32 /dev/urandom | base64`")
+        }
+        var token = TokenFile(of: plain)
+        // Who cannot be asked has been read all the same.
+        let facts = try? FileManager.default.attributesOfItem(atPath: path)
+        if let mode = facts?[.posixPermissions] as? Int, mode & 0o007 != 0 {
+            token.warnings.append("everybody on this machine may read the control token; `chmod o= \(path)`")
+        }
         return token
     }
 

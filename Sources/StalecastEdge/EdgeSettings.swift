@@ -1,3 +1,5 @@
+package import StalecastHTTP
+
 /// What of Edge can change while it runs: read by every shard and by the Front.
 package struct EdgeSettings: Sendable, Equatable {
     /// Time between comments on a silent stream; each is moved by ± 10 %. Default 25 s: below the 30 s at which the
@@ -37,7 +39,22 @@ package struct EdgeSettings: Sendable, Equatable {
     /// The API keys of which Firebase's clients must show one to fetch; empty (the default) asks for none.
     package var apiKeys: [String] = []
 
+    /// The names under which Edge may be asked for, beside addresses and `localhost`. Default any.
+    package var hosts = HostRule.any
+
     package init() {}
+
+    /// What one connection of the Front may use.
+    var connections: ConnectionLimits {
+        var limits = ConnectionLimits()
+        limits.maxHeadBytes = maxHeadBytes
+        limits.headTimeout = headerTimeout
+        limits.bodyTimeout = headerTimeout
+        limits.idleTimeout = idleTimeout
+        limits.writeStallLimit = writeStallLimit
+        limits.hosts = hosts
+        return limits
+    }
 }
 
 extension Duration {

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// Announcements that came while a shard was busy, reduced to the newest of each topic and scope.
+/// Announcements that came while a shard was busy, reduced to the newest of each topic.
 package struct AnnouncementBatch: Sendable {
     /// The head before the first of them.
     package let before: CommitSequence
@@ -11,7 +11,7 @@ package struct AnnouncementBatch: Sendable {
 }
 
 extension TopicBoard {
-    /// Applies announcements in order and leaves only what is worth sending: of several messages of one line the last
+    /// Applies announcements in order and leaves only what is worth sending: of several messages of one topic the last
     /// one, as seen from the version before all of them.
     package mutating func apply(_ run: [Announcement], cache: inout NoticeCache) -> AnnouncementBatch {
         let before = headSequence
@@ -20,11 +20,10 @@ extension TopicBoard {
         var skipped: [TopicIndex] = []
         var kept: [Announcement] = []
         for announcement in run {
-            var notices: [(topic: TopicIndex, line: Int, notice: Notice)] = []
-            for (topic, line, notice) in announcement.notices {
-                if self[topic].lines[line].latest?.sequence == announcement.change.sequence {
-                    let newest = self.notice(topic, line, notice, heldBefore: before, &cache)
-                    notices.append((topic: topic, line: line, notice: newest))
+            var notices: [(topic: TopicIndex, notice: Notice)] = []
+            for (topic, notice) in announcement.notices {
+                if self[topic].latest?.sequence == announcement.change.sequence {
+                    notices.append((topic, self.notice(topic, notice, heldBefore: before, &cache)))
                 } else {
                     skipped.append(topic)
                 }
@@ -38,11 +37,10 @@ extension TopicBoard {
 
     /// The message as a subscriber must see it that holds what was in force at `sequence`.
     private func notice(
-        _ topic: TopicIndex, _ line: Int, _ live: Notice, heldBefore sequence: CommitSequence,
-        _ cache: inout NoticeCache
+        _ topic: TopicIndex, _ live: Notice, heldBefore sequence: CommitSequence, _ cache: inout NoticeCache
     ) -> Notice {
         let held = histories[live.message.change.scope]?.version(at: sequence)
         if let held, let since = live.message.since, since <= held { return live }
-        return cache.notice(for: Debt(topic: topic, line: line, sequence: live.sequence, since: held), on: self)
+        return cache.notice(for: Debt(topic: topic, sequence: live.sequence, since: held), on: self)
     }
 }

@@ -11,19 +11,23 @@ package enum SendTarget: Sendable {
 /// version and no cursor; nothing is stored or replayed.
 package final class DataMessage: Sendable {
     package let target: SendTarget
+    /// Only this project's subscribers can hear it.
+    package let project: ProjectID
     /// The data as one line of JSON.
     package let json: [UInt8]
     /// As a server-sent event without `id`, in one HTTP chunk.
     package let chunk: SharedBytes
 
-    package init(target: SendTarget, data: JSONObject) {
+    package init(target: SendTarget, in project: ProjectID, data: JSONObject) {
         self.target = target
+        self.project = project
         json = JSONValue.object(data).encoded(.wire)
         chunk = SharedBytes(ChunkEncoder.chunk(SSEEncoder.event(data: json)))
     }
 
-    /// Whether a subscriber of `topics` gets it.
-    package func reaches(_ topics: some Sequence<TopicIndex>, on board: TopicBoard) -> Bool {
+    /// Whether a subscriber of `topics`, which are all of one project, gets it.
+    package func reaches(_ topics: some Collection<TopicIndex>, on board: TopicBoard) -> Bool {
+        guard let first = topics.first, board[first].scope.project == project else { return false }
         let names = topics.map { board[$0].name }
         switch target {
         case .topic(let name): return names.contains(name)

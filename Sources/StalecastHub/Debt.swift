@@ -1,16 +1,15 @@
 package import StalecastWire
 
-/// One message a subscriber is owed: the newest of a topic's line, seen from the version the subscriber holds.
+/// One message a subscriber is owed: the newest of a topic, seen from the version the subscriber holds.
 package struct Debt: Sendable, Hashable {
     package let topic: TopicIndex
-    package let line: Int
     package let sequence: CommitSequence
     /// nil when it is not known what the subscriber holds.
     package let since: VersionNumber?
 }
 
 extension TopicBoard {
-    /// The newest message of each line of `topics` whose sequence is beyond `sequence`, in cursor order.
+    /// The newest message of each of `topics` whose sequence is beyond `sequence`, in cursor order.
     package func owed(to topics: some Sequence<TopicIndex>, after sequence: CommitSequence) -> [Debt] {
         debts(of: topics) {
             $0.sequence > sequence
@@ -19,7 +18,7 @@ extension TopicBoard {
         }
     }
 
-    /// The newest message of each line that announced a version newer than `version`, in cursor order.
+    /// The newest message of each topic that announced a version newer than `version`, in cursor order.
     package func owed(to topics: some Sequence<TopicIndex>, have version: VersionNumber) -> [Debt] {
         debts(of: topics) {
             $0.version > version
@@ -28,7 +27,7 @@ extension TopicBoard {
         }
     }
 
-    /// The newest message of every line, for a client whose knowledge is void.
+    /// The newest message of every topic, for a client whose knowledge is void.
     package func newest(of topics: some Sequence<TopicIndex>) -> [Debt] {
         debts(of: topics) { _ in
             true
@@ -43,10 +42,8 @@ extension TopicBoard {
     ) -> [Debt] {
         var debts: [Debt] = []
         for topic in topics {
-            for (line, state) in self[topic].lines.enumerated() {
-                guard let change = state.latest, isOwed(change) else { continue }
-                debts.append(Debt(topic: topic, line: line, sequence: change.sequence, since: since(change)))
-            }
+            guard let change = self[topic].latest, isOwed(change) else { continue }
+            debts.append(Debt(topic: topic, sequence: change.sequence, since: since(change)))
         }
         if debts.count > 1 { debts.sort { $0.sequence < $1.sequence } }
         return debts
@@ -55,12 +52,12 @@ extension TopicBoard {
     /// The message of a debt incurred on this state of the board.
     func message(for debt: Debt) -> StaleMessage {
         let topic = self[debt.topic]
-        guard let change = topic.lines[debt.line].latest else { preconditionFailure("a debt outlived its board") }
+        guard let change = topic.latest else { preconditionFailure("a debt outlived its board") }
         let keys = debt.since.flatMap { histories[change.scope]?.changedKeys(since: $0, through: change.version) }
         // The herd window was set for everybody who has to fetch this version.
-        let window = topic.lines[debt.line].notice?.message.fetchWindowMs ?? 0
+        let window = topic.notice?.message.fetchWindowMs ?? 0
         return StaleMessage(
-            topic: topic.name, change: change, since: debt.since, changedKeys: keys, fetchWindowMs: window)
+            topic: topic.name, change: change, since: debt.since, changedKeys: topic.own(keys), fetchWindowMs: window)
     }
 }
 
@@ -74,15 +71,15 @@ package struct NoticeCache {
     package init() {}
 
     package mutating func notice(for debt: Debt, on board: TopicBoard) -> Notice {
-        if let live = board[debt.topic].lines[debt.line].notice, live.message.since == debt.since { return live }
+        if let live = board[debt.topic].notice, live.message.since == debt.since { return live }
         if let known = notices[debt] { return known }
         if notices.count >= Self.capacity { notices.removeAll(keepingCapacity: true) }
         let notice = Notice(
-            board.message(for: debt), epoch: board.epoch, isInvalidation: board[debt.topic].binding.isInvalidation)
+            board.message(for: debt), epoch: board.epoch, isInvalidation: board[debt.topic].isInvalidation)
         notices[debt] = notice
         return notice
     }
 
-    /// Forgets everything: bindings changed, so that a topic's lines mean something else.
+    /// Forgets everything: bindings changed, so that a topic means something else.
     package mutating func removeAll() { notices.removeAll() }
 }

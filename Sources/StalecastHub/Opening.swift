@@ -22,7 +22,7 @@ package enum ResetReason: String, Sendable {
 
 /// What a subscriber is owed at the moment it subscribes.
 package struct Opening: Sendable {
-    /// The client must forget what it thinks it knows; `messages` then has the newest of every line.
+    /// The client must forget what it thinks it knows; `messages` then has the newest of every topic.
     package let reset: ResetReason?
     /// In cursor order, at most one per topic and scope.
     package let messages: [Debt]

@@ -32,21 +32,34 @@ package enum DropReason: String, Sendable, CaseIterable {
     case badRequest = "bad_request"
 }
 
-/// Subscribers by topic and transport; counts only, nobody's address.
+/// Subscribers by project, topic and transport; counts only, nobody's address.
 package struct Presence: Sendable {
-    package private(set) var counts: [TopicName: [Transport: Int]] = [:]
+    package typealias Counts = [TopicName: [Transport: Int]]
+
+    /// By project.
+    package private(set) var counts: [ProjectID: Counts] = [:]
 
     package init() {}
 
-    package mutating func add(_ topic: TopicName, _ transport: Transport, _ count: Int = 1) {
-        counts[topic, default: [:]][transport, default: 0] += count
+    package mutating func add(_ topic: TopicName, in project: ProjectID, _ transport: Transport, _ count: Int = 1) {
+        counts[project, default: [:]][topic, default: [:]][transport, default: 0] += count
     }
 
     package mutating func merge(_ other: Presence) {
-        for (topic, byTransport) in other.counts {
-            for (transport, count) in byTransport { add(topic, transport, count) }
+        for (project, counts) in other.counts {
+            for (topic, byTransport) in counts {
+                for (transport, count) in byTransport { add(topic, in: project, transport, count) }
+            }
         }
     }
 
-    package func count(_ topic: TopicName, _ transport: Transport) -> Int { counts[topic]?[transport] ?? 0 }
+    /// Of all projects together.
+    package var byTopic: Counts {
+        counts.values.reduce(into: [:]) { $0.merge($1) { $0.merging($1, uniquingKeysWith: +) } }
+    }
+
+    /// In all projects.
+    package func count(_ topic: TopicName, _ transport: Transport) -> Int {
+        counts.values.reduce(0) { $0 + ($1[topic]?[transport] ?? 0) }
+    }
 }

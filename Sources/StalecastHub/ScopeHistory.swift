@@ -5,7 +5,9 @@ struct ScopeHistory: Sendable {
     /// As many as the store keeps by default; older ones are forgotten and their changes become "anything".
     static let capacity = 300
 
-    private var changes: [TemplateChange] = []
+    private(set) var changes: [TemplateChange]
+
+    init(_ changes: [TemplateChange]) { self.changes = changes.suffix(2 * Self.capacity).map(\.withSmallKeys) }
 
     /// The same in memory of its own.
     var unshared: ScopeHistory {

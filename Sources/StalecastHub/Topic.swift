@@ -34,27 +34,42 @@ package struct TopicBinding: Sendable, Hashable {
     }
 
     /// Whether a change of one of its scopes is announced by it.
-    package func hears(_ change: TemplateChange) -> Bool {
-        guard !keys.isEmpty, let changed = change.changedKeys else { return true }
-        return changed.contains { key in keys.contains { $0.matches(key) } }
-    }
+    package func hears(_ change: TemplateChange) -> Bool { keys.hear(change) }
 }
 
-/// A topic's state: for each scope it is bound to, the last version it announced.
+/// A topic's state in one of the scopes it is bound to. As in FCM a topic is heard within a project, so a name that is
+/// bound to several scopes is as many of these: subscribers of one hear nothing of the others, at no cost for each message.
 package struct Topic: Sendable {
-    package internal(set) var binding: TopicBinding
-    package internal(set) var lines: [Line]
+    package let name: TopicName
+    package let scope: Scope
+    package let isInvalidation: Bool
+    package internal(set) var keys: [KeyPattern]
+    /// The change announced last; nil when the scope has no version the topic ever heard.
+    package internal(set) var latest: TemplateChange?
+    /// Its live message, encoded; nil for a change that was announced before this process started.
+    package internal(set) var notice: Notice?
     /// True when a reload took the topic away; nobody can subscribe any more.
     package internal(set) var isRetired = false
 
-    /// One scope within a topic.
-    package struct Line: Sendable {
-        package let scope: Scope
-        /// The change announced last; nil when the scope has no version the topic ever heard.
-        package internal(set) var latest: TemplateChange?
-        /// Its live message, encoded; nil for a change that was announced before this process started.
-        package internal(set) var notice: Notice?
+    init(_ binding: TopicBinding, scope: Scope) {
+        name = binding.name
+        self.scope = scope
+        isInvalidation = binding.isInvalidation
+        keys = binding.keys
     }
 
-    package var name: TopicName { binding.name }
+    /// Of the names of changed parameters those it is about; nil stays "anything".
+    func own(_ changed: [String]?) -> [String]? {
+        keys.isEmpty ? changed : changed?.filter(keys.concern)
+    }
+}
+
+extension [KeyPattern] {
+    /// Whether a topic with these patterns announces a change of its scope; without any it announces all.
+    func hear(_ change: TemplateChange) -> Bool {
+        guard !isEmpty, let changed = change.changedKeys else { return true }
+        return changed.contains(where: concern)
+    }
+
+    func concern(_ key: String) -> Bool { contains { $0.matches(key) } }
 }

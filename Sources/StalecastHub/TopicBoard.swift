@@ -3,9 +3,18 @@ package import StalecastWire
 /// A committed change and the messages it makes, encoded: what the hub hands to every shard.
 package struct Announcement: Sendable {
     package let change: TemplateChange
-    package let notices: [(topic: TopicIndex, line: Int, notice: Notice)]
+    package let notices: [(topic: TopicIndex, notice: Notice)]
     /// When the change was announced, in nanoseconds of the monotonic clock; for the publish-to-written histogram.
     package let announcedAt: UInt64
+}
+
+/// Why no topic is meant by what a request names.
+package enum Unheard: Error {
+    /// The topics of which project? There are several here.
+    case projectIsMissing
+    case unknownProject
+    /// None of the names is a topic of the project.
+    case unknownTopics
 }
 
 /// What every topic announced last. The hub owns one; each shard has its own copy and applies announcements in
@@ -15,28 +24,43 @@ package struct TopicBoard: Sendable {
     /// The last sequence applied.
     package private(set) var headSequence: CommitSequence
     package private(set) var topics: [Topic] = []
-    private var indexes: [TopicName: TopicIndex] = [:]
+    /// By name and project, each with its scopes.
+    private var places: [Place: [TopicIndex]] = [:]
     private(set) var histories: [Scope: ScopeHistory] = [:]
+    /// Projects by id and by number.
+    private let projects: [String: ProjectID]
+    /// The project of requests that name none; nil when there are several.
+    private let onlyProject: ProjectID?
+
+    private struct Place: Hashable {
+        let name: TopicName
+        let project: ProjectID
+    }
 
     /// - Parameters:
     ///   - head: the store's sequence at start.
+    ///   - projects: by every name clients may use; those of the bindings by their ids when it is left out.
     ///   - changes: the stored versions of all scopes, oldest first within a scope.
-    package init(epoch: Epoch, head: CommitSequence, bindings: [TopicBinding], changes: [TemplateChange]) {
+    package init(
+        epoch: Epoch, head: CommitSequence, projects: [String: ProjectID] = [:], bindings: [TopicBinding],
+        changes: [TemplateChange]
+    ) {
         self.epoch = epoch
         headSequence = head
-        for change in changes { histories[change.scope, default: ScopeHistory()].append(change) }
-        rebind(bindings, changes: changes)
+        let bound = bindings.flatMap(\.scopes).map { ($0.project.description, $0.project) }
+        self.projects = projects.isEmpty ? Dictionary(bound) { first, _ in first } : projects
+        let ids = Set(self.projects.values)
+        onlyProject = ids.count == 1 ? ids.first : nil
+        let byScope = Dictionary(grouping: changes, by: \.scope)
+        histories = byScope.mapValues { ScopeHistory($0) }
+        bind(bindings) { $0.lastHeard(of: byScope[$0.scope] ?? []) }
     }
 
     /// The same state in memory of its own, for another thread to change: the first announcement then copies nothing,
     /// and no two threads ever meet in one buffer.
     package var unshared: TopicBoard {
         var copy = self
-        copy.topics = topics.map { topic in
-            var topic = topic
-            topic.lines = topic.lines.map { $0 }
-            return topic
-        }
+        copy.topics = topics.map { $0 }
         copy.histories = histories.mapValues(\.unshared)
         return copy
     }
@@ -45,55 +69,96 @@ package struct TopicBoard: Sendable {
 
     package subscript(_ index: TopicIndex) -> Topic { topics[Int(index.rawValue)] }
 
-    /// The topic of this name; nil when there is none or it was taken away.
-    package func index(of name: TopicName) -> TopicIndex? {
-        guard let index = indexes[name], !self[index].isRetired else { return nil }
-        return index
+    // MARK: Names
+
+    /// What a request means that names topics, and perhaps a project (id or number) and a namespace: the topics of that
+    /// scope alone, or of the project. A request that names no project means the only one there is.
+    ///
+    /// - Returns: what there is, and the names that mean nothing; whoever gave them must be told.
+    package func topics(
+        named names: [TopicName], project: String? = nil, namespace: String? = nil
+    ) throws(Unheard) -> (known: [TopicIndex], unknown: [TopicName]) {
+        let project = try self.project(project)
+        var (known, unknown): ([TopicIndex], [TopicName]) = ([], [])
+        known.reserveCapacity(names.count)
+        for name in names {
+            let before = known.count
+            for index in places[Place(name: name, project: project)] ?? [] where !self[index].isRetired {
+                if namespace == nil || namespace == self[index].scope.namespace.description { known.append(index) }
+            }
+            if known.count == before { unknown.append(name) }
+        }
+        if known.isEmpty { throw .unknownTopics }
+        return (known, unknown)
     }
 
-    /// Names of the topics that can be subscribed to, sorted.
-    package var names: [TopicName] {
-        topics.filter { !$0.isRetired && !$0.binding.isInvalidation }.map(\.name).sorted()
+    private func project(_ name: String?) throws(Unheard) -> ProjectID {
+        if let name {
+            guard let project = projects[name] else { throw .unknownProject }
+            return project
+        }
+        guard let onlyProject else { throw .projectIsMissing }
+        return onlyProject
     }
 
-    /// Replaces the bindings; topics keep their index, those not named are retired.
-    package mutating func rebind(_ bindings: [TopicBinding], changes: [TemplateChange]) {
+    /// The topics of this name in a project, one for each scope.
+    package func topics(_ name: TopicName, in project: ProjectID) -> [TopicIndex] {
+        (places[Place(name: name, project: project)] ?? []).filter { !self[$0].isRetired }
+    }
+
+    /// The hidden topic of a scope; nil when there is no such scope.
+    package func invalidations(of scope: Scope) -> TopicIndex? {
+        topics(.ofScope(scope), in: scope.project).first
+    }
+
+    // MARK: Bindings
+
+    /// Replaces the bindings; topics keep their index, those not named are retired. Takes a moment where there are many
+    /// scopes and patterns.
+    mutating func rebind(_ bindings: [TopicBinding]) {
+        bind(bindings) { [histories] in $0.lastHeard(of: histories[$0.scope]?.changes ?? []) }
+    }
+
+    private mutating func bind(_ bindings: [TopicBinding], lastHeard: (Topic) -> TemplateChange?) {
+        let before = topics
         for index in topics.indices { topics[index].isRetired = true }
         for binding in bindings {
-            let lines = binding.scopes.map { Topic.Line(scope: $0, latest: Self.lastHeard(binding, $0, changes)) }
-            let topic = Topic(binding: binding, lines: lines)
-            if let index = indexes[binding.name] {
-                topics[Int(index.rawValue)] = topic
-            } else {
-                indexes[binding.name] = TopicIndex(topics.count)
-                topics.append(topic)
+            for scope in binding.scopes {
+                let place = Place(name: binding.name, project: scope.project)
+                var topic = Topic(binding, scope: scope)
+                if let index = places[place]?.first(where: { self[$0].scope == scope }) {
+                    let old = before[Int(index.rawValue)]
+                    if old.keys == topic.keys, !old.isRetired { topic = old } else { topic.latest = lastHeard(topic) }
+                    topics[Int(index.rawValue)] = topic
+                } else {
+                    topic.latest = lastHeard(topic)
+                    places[place, default: []].append(TopicIndex(topics.count))
+                    topics.append(topic)
+                }
             }
         }
     }
 
-    /// The last stored change a topic would have announced. Without one, and with older versions gone, the oldest
-    /// stored change stands in: better one message too many than one too few.
-    private static func lastHeard(
-        _ binding: TopicBinding, _ scope: Scope, _ changes: [TemplateChange]
-    ) -> TemplateChange? {
-        let ofScope = changes.filter { $0.scope == scope }
-        if let heard = ofScope.last(where: binding.hears) { return heard }
-        guard let oldest = ofScope.first, oldest.version > 1 else { return nil }
-        return oldest
+    /// Takes over the topics of a board of the same moment.
+    package mutating func takeTopics(of board: TopicBoard) {
+        topics = board.topics.map { $0 }
+        places = board.places
     }
+
+    // MARK: Announcing
 
     /// Makes and encodes the messages of a change, without applying them.
     package func announcement(of change: TemplateChange, fetchWindowMs: Int, at time: UInt64) -> Announcement {
-        var notices: [(TopicIndex, Int, Notice)] = []
-        for (index, topic) in topics.enumerated() where !topic.isRetired && topic.binding.hears(change) {
-            guard let line = topic.lines.firstIndex(where: { $0.scope == change.scope }) else { continue }
-            let since = topic.lines[line].latest?.version ?? 0
+        var notices: [(TopicIndex, Notice)] = []
+        for (index, topic) in topics.enumerated()
+        where topic.scope == change.scope && !topic.isRetired && topic.keys.hear(change) {
+            let since = topic.latest?.version ?? 0
             var keys = change.changedKeys
             if since != change.version - 1 { keys = unionKeys(since: since, with: change) }
             let message = StaleMessage(
-                topic: topic.name, change: change, since: since, changedKeys: keys, fetchWindowMs: fetchWindowMs)
-            let notice = Notice(message, epoch: epoch, isInvalidation: topic.binding.isInvalidation)
-            notices.append((TopicIndex(index), line, notice))
+                topic: topic.name, change: change, since: since, changedKeys: topic.own(keys),
+                fetchWindowMs: fetchWindowMs)
+            notices.append((TopicIndex(index), Notice(message, epoch: epoch, isInvalidation: topic.isInvalidation)))
         }
         return Announcement(change: change, notices: notices, announcedAt: time)
     }
@@ -108,10 +173,20 @@ package struct TopicBoard: Sendable {
     package mutating func apply(_ announcement: Announcement) {
         let change = announcement.change
         headSequence = change.sequence
-        histories[change.scope, default: ScopeHistory()].append(change)
-        for (topic, line, notice) in announcement.notices {
-            topics[Int(topic.rawValue)].lines[line].latest = change
-            topics[Int(topic.rawValue)].lines[line].notice = notice
+        histories[change.scope, default: ScopeHistory([])].append(change)
+        for (topic, notice) in announcement.notices {
+            topics[Int(topic.rawValue)].latest = change
+            topics[Int(topic.rawValue)].notice = notice
         }
+    }
+}
+
+extension Topic {
+    /// Of the changes of its scope, oldest first, the last one it would have announced. Without one, and with older
+    /// versions gone, the oldest stands in: better one message too many than one too few.
+    fileprivate func lastHeard(of changes: [TemplateChange]) -> TemplateChange? {
+        if let heard = changes.last(where: keys.hear) { return heard }
+        guard let oldest = changes.first, oldest.version > 1 else { return nil }
+        return oldest
     }
 }

@@ -33,19 +33,25 @@ package struct Adoption: Sendable {
         case contradicts
     }
 
+    /// Content is compared byte by byte, as clients see it: Swift's strings take a composed and a decomposed letter for
+    /// the same.
+    ///
     /// - Parameter current: nil while the scope has no version.
     package func relation(to current: StoredVersion?) -> Relation {
         guard let current else { return .isNew }
-        let isSame = current.template.json == template.json
+        let isSame = current.template.json.encoded() == template.json.encoded()
         guard let number else { return isSame ? .isCurrent : .isNew }
         if number < current.version { return .isOlder(than: current.version) }
         if number > current.version { return .isNew }
         return isSame ? .isCurrent : .contradicts
     }
 
+    /// - Parameter floor: a number of ours is above it; the origin's own are the origin's.
     /// - Throws: ``StoreError/versionMismatch(expected:found:)`` for a number that is not higher than the current one.
-    func metadata(after current: VersionNumber, now: Timestamp) throws(StoreError) -> VersionMetadata {
-        let number = self.number ?? current + 1
+    func metadata(
+        after current: VersionNumber, floor: VersionNumber, now: Timestamp
+    ) throws(StoreError) -> VersionMetadata {
+        guard let number = self.number ?? max(current, floor).next else { throw .numbersExhausted(scope) }
         guard number > current else { throw .versionMismatch(expected: number, found: current) }
         var metadata =
             metadata

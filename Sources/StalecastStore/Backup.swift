@@ -23,7 +23,10 @@ extension TemplateStore {
         do {
             defer { discard(unfinished) }
             try FileOperation.createEmpty(unfinished)
+            // The webhooks' state first: a cursor must not be ahead of what was committed.
+            let parts = try BackupFile.copies(of: DataDirectory(directory), beside: unfinished)
             try copy(source, into: unfinished)
+            try BackupFile.attach(parts, to: unfinished, madeAt: .now())
             try FileOperation.synchronize(unfinished)
             try FileOperation.giveName(path, to: unfinished)
             try FileOperation.synchronize(FileOperation.parent(of: path))
@@ -42,7 +45,9 @@ extension TemplateStore {
 
     /// What a failed or finished copy leaves under its temporary name; it has nothing anybody could want.
     private static func discard(_ unfinished: String) {
-        for suffix in ["", "-journal"] { do { try FileOperation.remove(unfinished + suffix) } catch { continue } }
+        for suffix in ["", "-journal", ".part", ".part-journal"] {
+            do { try FileOperation.remove(unfinished + suffix) } catch { continue }
+        }
     }
 
     static func taken(_ path: String) -> StoreError {

@@ -26,6 +26,20 @@ struct DataDirectory: Sendable {
     /// Where a database is made before it gets its name; whatever is left of it after a crash is worthless.
     var unfinished: String { database + ".unfinished" }
 
+    /// What restores have replaced at `path`, oldest first, logs left out.
+    func replaced(_ path: String) throws(SystemCallError) -> [String] {
+        guard let listing = opendir(self.path) else { throw SystemCallError("open", self.path) }
+        defer { closedir(listing) }
+        let start = String(path.dropFirst(self.path.count + 1)) + ".before-restore-"
+        var names: [String] = []
+        while let entry = readdir(listing) {
+            // The name ends before the entry does; only as much of it exists.
+            let name = withUnsafePointer(to: &entry.pointee.d_name.0) { String(cString: $0) }
+            if name.hasPrefix(start), !name.hasSuffix("-wal"), !name.hasSuffix("-shm") { names.append(name) }
+        }
+        return names.sorted().map { self.path + "/" + $0 }
+    }
+
     /// Makes the directory, readable by its owner only, with its missing parents.
     ///
     /// - Returns: true when the directory was there and others than its owner may enter it.

@@ -84,6 +84,7 @@ enum DatabaseInspection {
                 SELECT (SELECT count(*) FROM store WHERE length(epoch) = 26) = 1
                    AND (SELECT coalesce(min(sequence), 1) FROM version) >= 1
                    AND (SELECT coalesce(max(sequence), 0) FROM version) <= (SELECT head FROM store)
+                   AND (SELECT head FROM store) <= 9007199254740992
                    AND NOT EXISTS (SELECT 1 FROM scope WHERE NOT EXISTS (
                        SELECT 1 FROM version WHERE version.scope = scope.id AND version.number = scope.latest))
                 """)

@@ -40,7 +40,8 @@ final class HighWaterMark: Sendable {
     private let generation: Mutex<UInt64>
 
     init(_ path: String) throws(SystemCallError) {
-        let isNew = !FileOperation.exists(path)
+        // Made before the database, and written after it: empty, it says nothing.
+        let isNew = (FileOperation.size(path) ?? 0) == 0
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw SystemCallError("open", path) }
         self.path = path

@@ -37,9 +37,16 @@ struct NextVersion {
     /// nil while the scope has none. The writer is the only one to change it, so it is what the database holds.
     let current: StoredVersion?
     let head: CommitSequence
+    /// Up to which numbers were given away in histories that are lost.
+    let floor: VersionNumber
     let now: Timestamp
 
     private var currentNumber: VersionNumber { current?.version ?? 0 }
+
+    private func nextNumber() throws(StoreError) -> VersionNumber {
+        guard let next = max(currentNumber, floor).next else { throw .numbersExhausted(scope) }
+        return next
+    }
 
     /// - Throws: ``StoreError`` when the precondition or the target does not hold, or what the database throws.
     func make(_ proposal: Proposal, _ db: Database) throws -> StoredVersion {
@@ -47,17 +54,17 @@ struct NextVersion {
         case .publish(let publish, let content):
             try Self.check(publish.precondition, against: current, projectNumber: projectNumber)
             let metadata = VersionMetadata(
-                number: currentNumber + 1, updateTime: now, updateUser: publish.user,
+                number: try nextNumber(), updateTime: now, updateUser: publish.user,
                 description: publish.description, updateOrigin: publish.origin,
                 updateType: publish.updateType ?? publish.precondition.updateType)
             return version(metadata, publish.template, content, ChangeNotes(isUrgent: publish.isUrgent))
         case .adopt(let adoption, let content):
-            let metadata = try adoption.metadata(after: currentNumber, now: now)
+            let metadata = try adoption.metadata(after: currentNumber, floor: floor, now: now)
             return version(metadata, adoption.template, content, adoption.notes)
         case .rollback(let rollback):
             let target = try self.target(of: rollback, db)
             let metadata = VersionMetadata(
-                number: currentNumber + 1, updateTime: now, updateUser: rollback.user,
+                number: try nextNumber(), updateTime: now, updateUser: rollback.user,
                 description: rollback.description.isEmpty
                     ? "Rollback to version \(rollback.target)" : rollback.description,
                 updateOrigin: rollback.origin, updateType: .rollback, rollbackSource: rollback.target)
@@ -89,10 +96,24 @@ struct NextVersion {
     private func version(
         _ metadata: VersionMetadata, _ template: Template, _ content: [UInt8], _ notes: ChangeNotes = ChangeNotes()
     ) -> StoredVersion {
+        var metadata = metadata
+        metadata.dropNULs()
         let keys = TemplateDifference.changedKeys(from: current?.template ?? .empty, to: template)
         let change = TemplateChange(
             scope: scope, sequence: head + 1, metadata: metadata,
             etag: TemplateETag.of(project: projectNumber, version: metadata.number), changedKeys: keys, notes: notes)
         return StoredVersion(change: change, template: template, content: content)
+    }
+}
+
+extension VersionMetadata {
+    /// An origin may say anything; bound to a statement, a text ends at its first NUL, and what is served before a restart
+    /// must be what is served after it.
+    fileprivate mutating func dropNULs() {
+        let clean = { (text: String) in text.utf8.contains(0) ? text.filter { !$0.unicodeScalars.contains("\0") } : text
+        }
+        description = clean(description)
+        updateUser = UpdateUser(
+            name: clean(updateUser.name), email: clean(updateUser.email), imageURL: clean(updateUser.imageURL))
     }
 }

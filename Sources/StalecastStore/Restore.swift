@@ -1,67 +1,188 @@
 import GRDB
 package import StalecastWire
 
+/// What ``TemplateStore/restore(from:to:above:isRehearsal:now:)`` did, or would do.
+package struct RestoreReport: Sendable, Hashable {
+    package var summary = BackupSummary()
+    /// Above these the numbers go on; they are at least the backup's own.
+    package var floors = NumberFloors()
+    /// True when the data directory knew a store before, so that ``floors`` covers what its clients hold.
+    package var knowsReplaced = false
+    /// The replaced store's new name; nil when there was none.
+    package var kept: String?
+    /// Stores that former restores had replaced and that were removed now, because newer ones are kept.
+    package var removed: [String] = []
+    /// True when the webhooks' databases were replaced as well.
+    package var hasWebhooks = false
+}
+
 extension TemplateStore {
-    /// Replaces the store of a data directory by a copy of a backup, under a new epoch: cursors and ETags that clients
-    /// got from the replaced history must not match by accident. Blocks.
+    /// Replaces the store of a data directory by a copy of a backup, and the webhooks' databases with it when the backup has
+    /// them. The copy gets a new epoch, and its numbers go on above all that the replaced store gave away: clients take no
+    /// lower version for news, and an ETag must never mean two things. Blocks.
     ///
-    /// The replaced database stays beside it as `stalecast.sqlite.before-restore-<time>`, with its `-wal` if it had
-    /// one.
+    /// The replaced databases stay beside it as `….before-restore-<time>`, with their `-wal` if they had one; of those the
+    /// newest ``keptReplaced`` stay.
     ///
+    /// - Parameters:
+    ///   - above: numbers go on above this one at least: what clients of a store that is not in `directory` may hold.
+    ///   - isRehearsal: nothing is changed.
     /// - Throws: ``StoreError/notAStore(_:)`` for a backup that is none, ``StoreError/locked(_:)`` for a data directory
     ///   in use, ``StoreError/diskFull(_:)``, ``StoreError/inaccessible(_:)``; the data directory's store is the old
     ///   one then.
     package static func restore(
-        from path: String, to directory: String, now: Timestamp = .now()
-    ) throws(StoreError) {
-        guard FileOperation.exists(path) else { throw .inaccessible("there is no backup \(path)") }
-        try DatabaseInspection.recognise(path)
-        try DatabaseInspection.verify(path, upTo: .max)
+        from path: String, to directory: String, above: VersionNumber = 0, isRehearsal: Bool = false,
+        now: Timestamp = .now()
+    ) throws(StoreError) -> RestoreReport {
+        var report = RestoreReport()
+        report.summary = try verifyBackup(path)
         let directory = DataDirectory(directory)
+        if isRehearsal, !FileOperation.exists(directory.path) {
+            report.floors.raiseAll(to: above)
+            return report
+        }
         _ = try directory.prepare()
         let lock = try DirectoryLock(directory)
         defer { lock.release() }
         do {
-            let reading = try stage(path, directory)
-            try keepReplaced(directory, now)
-            try FileOperation.remove(directory.writeAheadLog)
-            try FileOperation.remove(directory.sharedMemory)
-            try FileOperation.move(directory.unfinished, to: directory.database)
-            try FileOperation.synchronize(directory.path)
-            try HighWaterMark(directory.highWaterMark).establish(reading)
+            report.knowsReplaced = try raise(&report.floors, directory, path)
+            report.floors.raiseAll(to: above)
+            if isRehearsal { return report }
+            try putInPlace(path, directory, &report, now)
+            report.removed = try removeOldReplaced(directory)
         } catch {
             throw openingError(error, directory)
         }
+        return report
     }
 
-    /// Makes the complete new database under its temporary name, in the data directory's file system.
-    private static func stage(_ path: String, _ directory: DataDirectory) throws -> HighWaterMark.Reading {
+    /// Replaced stores that stay after a restore.
+    static let keptReplaced = 3
+
+    /// Collects what was given away: by the backup's store, by the one that is replaced, and, where the high-water mark is
+    /// ahead of what can be read, by commits nobody can read any more.
+    ///
+    /// - Returns: whether there was anything but the backup to ask.
+    private static func raise(
+        _ floors: inout NumberFloors, _ directory: DataDirectory, _ path: String
+    ) throws -> Bool {
+        let backup = try DatabaseInspection.readOnlyQueue(path)
+        let (ours, own) = try backup.unsafeRead { (try NumberFloors.givenAway($0), try identity($0)) }
+        try backup.close()
+        floors = ours
+        let replaced = try givenAway(directory)
+        if let replaced { floors.raise(to: replaced.floors) }
+        guard FileOperation.exists(directory.highWaterMark) else { return replaced != nil }
+        guard case .mark(let mark) = try HighWaterMark(directory.highWaterMark).found else { return replaced != nil }
+        var known: CommitSequence = 0
+        if own.0 == mark.epoch { known = own.1 }
+        if let replaced, replaced.mark.epoch == mark.epoch { known = max(known, replaced.mark.head) }
+        if mark.head > known { floors.raise(by: mark.head - known) }
+        return replaced != nil || mark.head > 0
+    }
+
+    /// What the data directory's store gave away; nil when there is none, or it cannot be read.
+    private static func givenAway(
+        _ directory: DataDirectory
+    ) throws -> (floors: NumberFloors, mark: HighWaterMark.Reading)? {
+        guard FileOperation.exists(directory.database) else { return nil }
+        do {
+            try DatabaseInspection.recognise(directory.database)
+            try DatabaseInspection.verify(directory.database)
+            let queue = try DatabaseInspection.readOnlyQueue(directory.database)
+            let found = try queue.unsafeRead { (try NumberFloors.givenAway($0), try identity($0)) }
+            try queue.close()
+            return (found.0, .init(epoch: found.1.0, head: found.1.1))
+        } catch is StoreError {
+            return nil  // A damaged store is what one restores over; the mark is left to ask.
+        }
+    }
+
+    private static func putInPlace(
+        _ path: String, _ directory: DataDirectory, _ report: inout RestoreReport, _ now: Timestamp
+    ) throws {
+        let (reading, parts) = try stage(path, directory, report.floors)
+        try finishInterrupted(directory)
+        let suffix = ".before-restore-" + now.description.filter { $0.isLetter || $0.isNumber || $0 == "." }
+        report.kept = try setAside(directory.database, suffix)
+        for part in parts { _ = try setAside(directory.path + "/" + part, suffix) }
+        try FileOperation.synchronize(directory.path)
+        for part in parts { try moveIn(directory.path + "/" + part) }
+        try moveIn(directory.database)
+        try FileOperation.synchronize(directory.path)
+        try HighWaterMark(directory.highWaterMark).establish(reading)
+        report.hasWebhooks = !parts.isEmpty
+    }
+
+    private static func moveIn(_ path: String) throws { try FileOperation.move(path + ".unfinished", to: path) }
+
+    /// Makes the complete new databases under their temporary names, in the data directory's file system.
+    private static func stage(
+        _ path: String, _ directory: DataDirectory, _ floors: NumberFloors
+    ) throws -> (HighWaterMark.Reading, parts: [String]) {
         try removeUnfinished(directory)
         try FileOperation.createEmpty(directory.unfinished)
         let source = try DatabaseInspection.readOnlyQueue(path)
-        try source.unsafeRead { try $0.execute(sql: "VACUUM INTO ?", arguments: [directory.unfinished]) }
+        let parts = try source.unsafeRead { db in
+            try db.execute(sql: "VACUUM INTO ?", arguments: [directory.unfinished])
+            return try BackupFile.extract(db, to: directory)
+        }
         try source.close()
         let epoch = Epoch.random()
         let copy = try DatabaseQueue(path: directory.unfinished)
+        try Schema.migrator.migrate(copy)
         let head = try copy.write { db in
+            try BackupFile.strip(db)
+            try floors.write(db)
             try db.execute(sql: "UPDATE store SET epoch = ?", arguments: [epoch.description])
             return try Int64.fetchOne(db, sql: "SELECT head FROM store") ?? 0
         }
+        try copy.vacuum()
         try copy.close()
         try FileOperation.synchronize(directory.unfinished)
-        return HighWaterMark.Reading(epoch: epoch, head: CommitSequence(head))
+        return (HighWaterMark.Reading(epoch: epoch, head: CommitSequence(head)), parts)
     }
 
-    /// Gives the old database and its log second names, so that there is never a moment without them. SQLite finds a
-    /// log by the database's name, so the pair stays a working database.
-    private static func keepReplaced(_ directory: DataDirectory, _ now: Timestamp) throws {
-        guard FileOperation.exists(directory.database) else { return }
-        let time = now.description.filter { $0.isLetter || $0.isNumber || $0 == "." }
-        let kept = "\(directory.database).before-restore-\(time)"
-        try FileOperation.giveName(kept, to: directory.database)
-        if (FileOperation.size(directory.writeAheadLog) ?? 0) > 0 {
-            try FileOperation.giveName(kept + "-wal", to: directory.writeAheadLog)
+    /// Renames a database, then its log: SQLite finds a log by the database's name, so the pair stays a working database.
+    /// Between the two, and until the new one is there, a start refuses (see ``provideDatabase(_:_:beginEmpty:)``); the old
+    /// database without its log, which would look sound, is never there under its own name.
+    ///
+    /// - Returns: the new name; nil when there was nothing.
+    private static func setAside(_ path: String, _ suffix: String) throws -> String? {
+        guard FileOperation.exists(path) else { return nil }
+        let kept = path + suffix
+        guard !FileOperation.exists(kept) else {
+            throw StoreError.alreadyExists("\(kept) is already there; move it away")
         }
-        try FileOperation.synchronize(directory.path)
+        try FileOperation.move(path, to: kept)
+        try setLogAside(path, kept)
+        return kept
+    }
+
+    private static func setLogAside(_ path: String, _ kept: String) throws {
+        if (FileOperation.size(path + "-wal") ?? 0) > 0 { try FileOperation.move(path + "-wal", to: kept + "-wal") }
+        try FileOperation.remove(path + "-wal")
+        try FileOperation.remove(path + "-shm")
+    }
+
+    /// A restore that was cut off between the two renames left a log whose database has its new name already.
+    private static func finishInterrupted(_ directory: DataDirectory) throws {
+        for path in [directory.database] + BackupFile.attachments.map({ directory.path + "/" + $0 }) {
+            guard !FileOperation.exists(path), FileOperation.exists(path + "-wal") else { continue }
+            guard let kept = try directory.replaced(path).last, !FileOperation.exists(kept + "-wal") else { continue }
+            try setLogAside(path, kept)
+        }
+    }
+
+    /// - Returns: the names that were removed.
+    private static func removeOldReplaced(_ directory: DataDirectory) throws -> [String] {
+        var removed: [String] = []
+        for path in [directory.database] + BackupFile.attachments.map({ directory.path + "/" + $0 }) {
+            for old in try directory.replaced(path).dropLast(keptReplaced) {
+                for suffix in ["", "-wal", "-shm"] { try FileOperation.remove(old + suffix) }
+                removed.append(old)
+            }
+        }
+        return removed
     }
 }

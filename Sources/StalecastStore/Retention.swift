@@ -1,7 +1,7 @@
 import GRDB
 import StalecastWire
 
-/// Which versions may go: beyond the newest so many of a scope, or too old; never a scope's newest.
+/// Which versions may go: beyond the newest so many of a scope, or no longer active for too long.
 struct Retention: Sendable {
     let maxVersions: Int
     let maxAge: Duration
@@ -11,25 +11,86 @@ struct Retention: Sendable {
         self.maxAge = maxAge
     }
 
+    /// ``maxAge``, saturated.
+    var maxAgeMicroseconds: Int64 { Int64(min(max(maxAge / .microseconds(1), 0), 9e18)) }
+
     /// Removes at most `limit` versions, of `scope` or of all scopes, inside the caller's transaction.
     ///
+    /// Versions are counted, not numbers: an origin's skip some. Age counts from when a version stopped being active, which is when a later one came. The newest of a scope stays,
+    /// and so does, whatever its age, the one before it: it is what one rolls back to.
+    ///
+    /// - Parameter now: nil removes by number only.
     /// - Returns: how many were removed; `limit` means there may be more.
-    func apply(to scope: Scope?, now: Timestamp, limit: Int, _ db: Database) throws -> Int {
-        let age = Int64(min(maxAge / .microseconds(1), 9e18))
-        let filter = "(?1 IS NULL OR (scope.project = ?1 AND scope.namespace = ?2))"
+    func apply(to scope: Scope?, now: Timestamp?, limit: Int, _ db: Database) throws -> Int {
+        let cutoff = now.map { $0.microseconds.subtractingReportingOverflow(maxAgeMicroseconds) }
+        let oldest = cutoff.map { $0.overflow ? Int64.min : $0.partialValue } ?? .min
         try db.execute(
             sql: """
                 DELETE FROM version WHERE rowid IN (
-                    SELECT version.rowid FROM scope CROSS JOIN version ON version.scope = scope.id
-                    WHERE \(filter) AND version.number <= scope.latest - ?3
-                    UNION
-                    SELECT version.rowid FROM scope CROSS JOIN version ON version.scope = scope.id
-                    WHERE \(filter) AND version.updateTime < ?4 AND version.number < scope.latest
+                    SELECT version.rowid FROM (
+                        SELECT id,
+                            (SELECT coalesce(min(number), 0) FROM (
+                                SELECT number FROM version AS v WHERE v.scope = scope.id
+                                ORDER BY number DESC LIMIT ?3)) AS counted,
+                            min(
+                                (SELECT coalesce(max(number), 0) FROM version AS v
+                                    WHERE v.scope = scope.id AND v.number < scope.latest),
+                                (SELECT coalesce(max(number), 0) FROM version AS v
+                                    WHERE v.scope = scope.id AND v.updateTime < ?4)) AS aged
+                        FROM scope WHERE (?1 IS NULL OR (project = ?1 AND namespace = ?2))
+                    ) AS kept CROSS JOIN version
+                    ON version.scope = kept.id AND version.number < max(kept.counted, kept.aged)
                     LIMIT ?5)
                 """,
-            arguments: [
-                scope?.project.description, scope?.namespace.description, maxVersions, now.microseconds - age, limit,
-            ])
+            arguments: [scope?.project.description, scope?.namespace.description, maxVersions, oldest, limit])
         return db.changesCount
+    }
+}
+
+/// Whether the wall clock may be believed when it says that versions are old. A clock that is ahead (wrong time source,
+/// a machine that was resumed) would otherwise take versions away that do not come back when it does.
+///
+/// Time counts as passed while the clock was read in steps shorter than the age; across a longer step, in either direction,
+/// nobody knows, and versions age anew from there: what is kept too long costs only space.
+struct ClockWitness: Sendable {
+    private var last: Timestamp?
+    private var steadySince: Timestamp?
+
+    /// Steps up to this are believed whatever the age.
+    private static let believable: Int64 = 86_400_000_000
+
+    /// What the stored versions say; before this, nothing ages.
+    mutating func begin(_ db: Database, _ retention: Retention, now: Timestamp) throws {
+        guard last == nil else { return }
+        let step = max(retention.maxAgeMicroseconds, Self.believable)
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT (SELECT updateTime FROM version ORDER BY sequence DESC LIMIT 1) AS last,
+                       (SELECT max(updateTime) FROM (
+                           SELECT updateTime, updateTime - lag(updateTime) OVER (ORDER BY sequence) AS step FROM version)
+                        WHERE step > ?1 OR step < -?1) AS steady
+                """, arguments: [step])
+        last = (row?["last"] as Int64?).map { Timestamp(microseconds: $0) } ?? now
+        steadySince = (row?["steady"] as Int64?).map { Timestamp(microseconds: $0) }
+    }
+
+    /// Reads the clock.
+    ///
+    /// - Returns: `now` as far as versions may be removed by it, nil while they may not; and whether it has just jumped.
+    mutating func read(_ now: Timestamp, _ retention: Retention) -> (trusted: Timestamp?, hasJumped: Bool) {
+        guard let last else { return (nil, false) }
+        let age = retention.maxAgeMicroseconds
+        let (step, overflow) = now.microseconds.subtractingReportingOverflow(last.microseconds)
+        self.last = now
+        if overflow || step.magnitude > max(age, Self.believable).magnitude {
+            steadySince = now
+            return (nil, true)
+        }
+        guard let steadySince else { return (now, false) }
+        let steady = now.microseconds.subtractingReportingOverflow(steadySince.microseconds)
+        guard steady.overflow || steady.partialValue >= age else { return (nil, false) }
+        self.steadySince = nil
+        return (now, false)
     }
 }

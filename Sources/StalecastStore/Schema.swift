@@ -6,7 +6,7 @@ enum Schema {
     /// In the header of every store, `STLC`: SQLite's `application_id`.
     static let applicationID: UInt32 = 0x5354_4C43
     /// SQLite's `user_version`; the highest migration.
-    static let version = 1
+    static let version = 2
 
     /// `content` is the last column of `version`, so that listing metadata does not read its overflow pages.
     static var migrator: DatabaseMigrator {
@@ -45,6 +45,17 @@ enum Schema {
                     ) STRICT;
                     CREATE INDEX versionTime ON version (scope, updateTime);
                     PRAGMA user_version = 1;
+                    """)
+        }
+        migrator.registerMigration("2") { db in
+            // See ``NumberFloors``; the row without a project is of all scopes.
+            try db.execute(
+                sql: """
+                    CREATE TABLE floor (
+                        project TEXT NOT NULL, namespace TEXT NOT NULL, number INTEGER NOT NULL,
+                        PRIMARY KEY (project, namespace)
+                    ) STRICT;
+                    PRAGMA user_version = 2;
                     """)
         }
         return migrator

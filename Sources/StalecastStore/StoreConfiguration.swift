@@ -6,6 +6,9 @@ package struct StoreConfiguration: Sendable {
     package var directory: String
     /// The projects that can be published to. Default: `demo`, number 123456789012.
     package var projects: [ProjectConfiguration]
+    /// Begin an empty store where the high-water mark says that there was one. Default false: a disk that is not mounted
+    /// must not look like a store without versions.
+    package var beginEmpty = false
     /// Versions kept per scope, the newest ones; at least 1. Default 300, as Firebase.
     package var maxVersionsPerScope = 300
     /// Age at which a version that is not the active one is removed. Default 90 days, as Firebase.

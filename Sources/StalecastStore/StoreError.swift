@@ -9,6 +9,8 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case unknownVersion(VersionNumber)
     /// A rollback's target must be lower than the current version.
     case invalidRollback(target: VersionNumber, current: VersionNumber)
+    /// The scope's current version has the highest number there is; only an origin that counts wildly gets there.
+    case numbersExhausted(Scope)
     /// The project is not configured.
     case unknownProject(ProjectID)
     /// No space; nothing was committed; works again when there is space.
@@ -41,6 +43,9 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         case .unknownVersion(let number): "version \(number) is not stored"
         case .invalidRollback(let target, let current):
             "cannot roll back to version \(target): it is not lower than the current version \(current)"
+        case .numbersExhausted(let scope):
+            "\(scope) has version \(VersionNumber.max), the highest number there is: no version can follow it; nothing was "
+                + "committed; restore a backup made before, or begin the scope anew in another data directory"
         case .unknownProject(let project): "project \(project) is not configured"
         case .diskFull(let sentence), .outcomeUnknown(let sentence), .unavailable(let sentence),
             .readFailed(let sentence), .notAStore(let sentence), .locked(let sentence), .inaccessible(let sentence),

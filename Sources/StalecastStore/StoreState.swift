@@ -11,6 +11,7 @@ struct StoreState: Sendable {
     var commitHandler: (@Sendable (StoredVersion) -> Void)?
     var failureHandler: (@Sendable (String) -> Void)?
     var figures = StoreFigures()
+    var clock = ClockWitness()
     /// Size of the write-ahead log from which the next checkpoint is tried.
     var checkpointAt: Int64
     private(set) var waiting = 0

@@ -28,10 +28,10 @@ extension TemplateStore {
             log(StoreNotice(.warning, "data directory is open to others", ["directory": directory.path]))
         }
         let lock = try DirectoryLock(directory)
-        let isNew = try provideDatabase(directory)
         do {
-            let database = try openPool(directory)
             let mark = try HighWaterMark(directory.highWaterMark)
+            let isNew = try provideDatabase(directory, mark.found, beginEmpty: configuration.beginEmpty)
+            let database = try openPool(directory)
             let (epoch, head) = try settleEpoch(database, mark, isNew: isNew, log)
             let current = try database.read { try VersionTable.allCurrent($0) }
             let parts = OpenedParts(
@@ -45,8 +45,10 @@ extension TemplateStore {
         }
     }
 
-    /// Makes the database when there is none, else makes sure that it is ours and sound.
-    private static func provideDatabase(_ directory: DataDirectory) throws(StoreError) -> Bool {
+    /// Makes the database when there is none and never was, else makes sure that it is ours and sound.
+    private static func provideDatabase(
+        _ directory: DataDirectory, _ mark: HighWaterMark.Finding, beginEmpty: Bool
+    ) throws(StoreError) -> Bool {
         if FileOperation.exists(directory.database) {
             try DatabaseInspection.recognise(directory.database)
             try DatabaseInspection.verify(directory.database)
@@ -59,6 +61,7 @@ extension TemplateStore {
                     + "put the database back beside it, or move the -wal file away")
         }
         do {
+            if !beginEmpty { try refuseLoss(directory, mark) }
             try removeUnfinished(directory)
             try FileOperation.createEmpty(directory.unfinished)
             try Schema.create(at: directory.unfinished, epoch: .random())
@@ -68,6 +71,25 @@ extension TemplateStore {
             return true
         } catch {
             throw openingError(error, directory)
+        }
+    }
+
+    private static func refuseLoss(_ directory: DataDirectory, _ mark: HighWaterMark.Finding) throws {
+        let advice = "put it back, restore a backup, or start with --begin-empty to begin without its versions"
+        if try !directory.replaced(directory.database).isEmpty {
+            throw StoreError.notAStore(
+                "\(directory.database) is missing and a replaced one is there: a restore was cut off; run it again; or \(advice)"
+            )
+        }
+        switch mark {
+        case .missing: return
+        case .mark(let mark) where mark.head == 0: return
+        case .mark(let mark):
+            throw StoreError.notAStore(
+                "\(directory.database) is missing, and it held \(mark.head) commits (is its disk mounted?); \(advice)")
+        case .damaged:
+            throw StoreError.notAStore(
+                "\(directory.database) is missing, and there was one (highwater says so); \(advice)")
         }
     }
 
@@ -109,11 +131,17 @@ extension TemplateStore {
         _ database: DatabasePool, _ mark: HighWaterMark, isNew: Bool, _ log: (StoreNotice) -> Void
     ) throws -> (Epoch, CommitSequence) {
         var (epoch, head) = try database.read { try identity($0) }
+        if isNew, case .mark(let lost) = mark.found {
+            try database.write { try numbersGivenAway(.mark(lost), epoch, head, $0).write($0) }
+        }
         if let reason = suspicion(mark.found, epoch: epoch, head: head, isNew: isNew, log) {
             let old = epoch
             epoch = .random()
             let new = epoch.description
-            try database.write { try $0.execute(sql: "UPDATE store SET epoch = ?", arguments: [new]) }
+            try database.write { db in
+                try db.execute(sql: "UPDATE store SET epoch = ?", arguments: [new])
+                try numbersGivenAway(mark.found, old, head, db).write(db)
+            }
             log(
                 StoreNotice(
                     .error, "database does not continue what was served, minted a new epoch",
@@ -123,7 +151,18 @@ extension TemplateStore {
         return (epoch, head)
     }
 
-    private static func identity(_ db: Database) throws -> (Epoch, CommitSequence) {
+    /// A database that is behind its mark gave away more numbers than it knows: at most one for each commit it lacks.
+    private static func numbersGivenAway(
+        _ found: HighWaterMark.Finding, _ epoch: Epoch, _ head: CommitSequence, _ db: Database
+    ) throws -> NumberFloors {
+        var floors = try NumberFloors.givenAway(db)
+        guard case .mark(let mark) = found else { return floors }
+        let known = mark.epoch == epoch ? head : 0
+        if mark.head > known { floors.raise(by: mark.head - known) }
+        return floors
+    }
+
+    static func identity(_ db: Database) throws -> (Epoch, CommitSequence) {
         guard let row = try Row.fetchOne(db, sql: "SELECT epoch, head FROM store"), let epoch = Epoch(row["epoch"])
         else { throw StoreError.notAStore("the database has no epoch; restore a backup or choose another --data") }
         return (epoch, CommitSequence(row["head"] as Int64))

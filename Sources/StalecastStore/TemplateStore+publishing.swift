@@ -128,11 +128,12 @@ extension TemplateStore {
         try assertOnlyWriter(scope, current, db)
         let now = configuration.now()
         let next = NextVersion(
-            scope: scope, projectNumber: projectNumber, current: current, head: currentTemplates.head, now: now)
+            scope: scope, projectNumber: projectNumber, current: current, head: currentTemplates.head,
+            floor: try NumberFloors.number(of: scope, db), now: now)
         let version = try next.make(proposal, db)
         try VersionTable.append(version, db)
         try db.execute(sql: "UPDATE store SET head = ?", arguments: [Int64(version.change.sequence)])
-        return (version, try retention.apply(to: scope, now: now, limit: Self.removalsPerPublish, db))
+        return (version, try retention.apply(to: scope, now: trustedTime(now), limit: Self.removalsPerPublish, db))
     }
 
     /// Bounds what retention adds to a publish: 1 in the long run, more after the limits were lowered.

@@ -18,7 +18,11 @@ extension TemplateStore {
         var stage = CommitFault.Stage.beforeCommit
         do {
             try db.beginTransaction(.immediate)
-            let removed = try retention.apply(to: nil, now: configuration.now(), limit: Self.removalsPerSweep, db)
+            var clock = state.withLock { $0.clock }
+            try clock.begin(db, retention, now: configuration.now())
+            state.withLock { [clock] in $0.clock = clock }
+            let now = trustedTime(configuration.now())
+            let removed = try retention.apply(to: nil, now: now, limit: Self.removalsPerSweep, db)
             stage = .committing
             try db.commit()
             state.withLock { $0.figures.removed += UInt64(removed) }
@@ -30,6 +34,19 @@ extension TemplateStore {
             let verdict = judge(error, at: stage)
             log(StoreNotice(.warning, "old versions could not be removed", ["error": verdict.description]))
         }
+    }
+
+    /// `now` as far as versions may be removed by it. Called on the writer's queue only.
+    func trustedTime(_ now: Timestamp) -> Timestamp? {
+        let retention = retention
+        let (trusted, hasJumped) = state.withLock { $0.clock.read(now, retention) }
+        if hasJumped {
+            log(
+                StoreNotice(
+                    .warning, "the clock moved by more than store.maxVersionAge, old versions are kept for now",
+                    ["now": now.description]))
+        }
+        return trusted
     }
 
     /// Writes the write-ahead log back into the database when it has grown past the limit, after the publisher has its

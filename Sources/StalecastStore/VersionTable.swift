@@ -13,12 +13,18 @@ enum VersionTable {
 
     /// The number of the scope's newest version; 0 when there is none. Never falls, whatever retention removes.
     static func latest(_ scope: Scope, _ db: Database) throws -> VersionNumber {
-        try VersionNumber.fetchOne(
-            db, sql: "SELECT latest FROM scope WHERE project = ? AND namespace = ?", arguments: arguments(scope)) ?? 0
+        let latest = try Int64.fetchOne(
+            db, sql: "SELECT latest FROM scope WHERE project = ? AND namespace = ?", arguments: arguments(scope))
+        return VersionNumber(clamping: latest ?? 0)
     }
 
     /// nil when the version is not stored.
     static func version(_ number: VersionNumber, of scope: Scope, _ db: Database) throws -> StoredVersion? {
+        try version(stored: number.rawValue, of: scope, db)
+    }
+
+    /// By the number as it is stored: stores made before numbers were limited may hold higher ones.
+    private static func version(stored number: Int64, of scope: Scope, _ db: Database) throws -> StoredVersion? {
         try Row.fetchOne(
             db, sql: "SELECT \(metadataColumns), version.content \(ofScope) AND version.number = ?",
             arguments: arguments(scope) + [number]
@@ -30,7 +36,7 @@ enum VersionTable {
         let scopes = try Row.fetchAll(db, sql: "SELECT project, namespace, latest FROM scope")
         return try scopes.compactMap { row in
             let scope = try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"]))
-            return try version(row["latest"], of: scope, db)
+            return try version(stored: row["latest"], of: scope, db)
         }
     }
 
@@ -49,7 +55,7 @@ enum VersionTable {
         let first = try firstNumber(of: scope, after: sequence, db)
         let rows = try Row.fetchAll(
             db, sql: "SELECT \(metadataColumns) \(ofScope) AND version.number >= ? ORDER BY version.number LIMIT ?",
-            arguments: arguments(scope) + [first, limit])
+            arguments: arguments(scope) + [first.rawValue, limit])
         return try rows.map { try change($0, of: scope) }
     }
 
@@ -60,27 +66,29 @@ enum VersionTable {
     ) throws -> VersionNumber {
         let statement = try db.cachedStatement(
             sql: "SELECT version.sequence \(ofScope) AND version.number >= ? ORDER BY version.number LIMIT 1")
-        var (low, high): (VersionNumber, VersionNumber) = (1, try latest(scope, db) + 1)
+        var (low, high): (Int64, Int64) = (1, try latest(scope, db).rawValue + 1)
         while low < high {
             let middle = low + (high - low) / 2
             let found = try Int64.fetchOne(statement, arguments: arguments(scope) + [middle])
             if found.map({ $0 <= Int64(clamping: sequence) }) == true { low = middle + 1 } else { high = middle }
         }
-        return low
+        return VersionNumber(clamping: low)
     }
 
     /// Newest first; one row more than the page tells whether there is another.
     static func page(of scope: Scope, _ query: VersionQuery, _ db: Database) throws -> VersionPage {
         let size = min(max(query.pageSize, 1), 300)
-        let newest = min(query.startingAt ?? .max, query.endVersion ?? .max)
+        let newest = min(query.startingAt?.rawValue ?? .max, query.endVersion?.rawValue ?? .max)
+        let end = query.endTime.map { $0.microseconds.subtractingReportingOverflow(1) }
         let rows = try Row.fetchAll(
             db,
             sql: """
                 SELECT \(metadataColumns) \(ofScope) AND version.number <= ?
-                   AND version.updateTime >= ? AND version.updateTime < ? ORDER BY version.number DESC LIMIT ?
+                   AND version.updateTime >= ? AND version.updateTime <= ? ORDER BY version.number DESC LIMIT ?
                 """,
             arguments: arguments(scope) + [
-                newest, query.startTime?.microseconds ?? .min, query.endTime?.microseconds ?? .max, size + 1,
+                newest, query.startTime?.microseconds ?? .min, end.map { $0.overflow ? .min : $0.partialValue } ?? .max,
+                size + 1,
             ])
         let versions = try rows.map { try change($0, of: scope).metadata }
         return VersionPage(versions: Array(versions.prefix(size)), next: versions.dropFirst(size).first?.number)
@@ -94,17 +102,31 @@ enum VersionTable {
             sql: """
                 INSERT INTO scope (project, namespace, latest) VALUES (?, ?, ?)
                 ON CONFLICT (project, namespace) DO UPDATE SET latest = excluded.latest RETURNING id
-                """, arguments: arguments(scope) + [version.version])
+                """, arguments: arguments(scope) + [version.version.rawValue])
         let metadata = version.metadata
         let keys = version.change.changedKeys.map { JSONValue.array($0.map(JSONValue.string)).text() }
         try db.execute(
             sql: "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             arguments: [
-                scopeID, metadata.number, Int64(version.change.sequence), metadata.updateTime.microseconds,
+                scopeID, metadata.number.rawValue, Int64(version.change.sequence), metadata.updateTime.microseconds,
                 metadata.updateUser.name, metadata.updateUser.email, metadata.updateUser.imageURL,
                 metadata.description, metadata.updateOrigin.rawValue, metadata.updateType.rawValue,
-                metadata.rollbackSource, version.etag, keys, String(decoding: version.content, as: UTF8.self),
+                metadata.rollbackSource?.rawValue, version.etag, keys, String(decoding: version.content, as: UTF8.self),
             ])
+    }
+
+    /// Reads every version whole; throws at the first that cannot be.
+    static func readAll(_ db: Database) throws {
+        let rows = try Row.fetchCursor(
+            db,
+            sql: "SELECT \(metadataColumns), version.content, scope.project, scope.namespace FROM version "
+                + "JOIN scope ON scope.id = version.scope")
+        while let row = try rows.next() {
+            let scope = try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"]))
+            do { _ = try storedVersion(row, of: scope) } catch {
+                throw StoreError.notAStore("version \(row["number"] as Int64) of \(scope) cannot be read: \(error)")
+            }
+        }
     }
 
     private static func arguments(_ scope: Scope) -> StatementArguments {
@@ -120,10 +142,12 @@ enum VersionTable {
     /// An enum value this program does not know reads as unspecified rather than making the version unreadable.
     private static func change(_ row: Row, of scope: Scope) throws -> TemplateChange {
         let metadata = VersionMetadata(
-            number: row["number"], updateTime: Timestamp(microseconds: row["updateTime"]),
+            number: VersionNumber(clamping: row["number"] as Int64),
+            updateTime: Timestamp(microseconds: row["updateTime"]),
             updateUser: UpdateUser(name: row["userName"], email: row["userEmail"], imageURL: row["userImage"]),
             description: row["description"], updateOrigin: UpdateOrigin(rawValue: row["origin"]) ?? .unspecified,
-            updateType: UpdateType(rawValue: row["type"]) ?? .unspecified, rollbackSource: row["rollbackSource"])
+            updateType: UpdateType(rawValue: row["type"]) ?? .unspecified,
+            rollbackSource: (row["rollbackSource"] as Int64?).map { VersionNumber(clamping: $0) })
         let keys = try (row["changedKeys"] as String?).map { try JSONValue.parse($0.utf8) }
         return TemplateChange(
             scope: scope, sequence: CommitSequence(row["sequence"] as Int64), metadata: metadata, etag: row["etag"],

@@ -64,8 +64,11 @@ package struct Scope: Hashable, Sendable, CustomStringConvertible, Comparable {
 package struct TopicName: Hashable, Sendable, CustomStringConvertible, Comparable {
     package let description: String
 
-    /// The topic every scope has unless configured otherwise; Firebase's guide uses this name.
+    /// The topic of clients' templates unless configured otherwise; Firebase's guide uses this name.
     package static let pushRC = TopicName(known: "PUSH_RC")
+
+    /// The topic of server templates unless configured otherwise: clients hear nothing of them.
+    package static let pushRCServer = TopicName(known: "PUSH_RC_SERVER")
 
     /// The topic of messages about webhooks themselves (`webhook.disabled`, `webhook.recovered`), which no scope is
     /// bound to: only webhooks hear it.
@@ -87,9 +90,6 @@ package struct TopicName: Hashable, Sendable, CustomStringConvertible, Comparabl
 
     package static func < (a: Self, b: Self) -> Bool { a.description < b.description }
 }
-
-/// The number of a version within its scope: 1, 2, 3 …; 0 means "no version yet".
-package typealias VersionNumber = Int64
 
 /// The store-wide commit counter: one step per version committed in any scope; 0 is an empty store.
 package typealias CommitSequence = UInt64

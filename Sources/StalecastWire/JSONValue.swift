@@ -54,6 +54,7 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, Ex
     }
 
     package static func int(_ value: some BinaryInteger) -> JSONValue { .number(String(value)) }
+    package static func int(_ version: VersionNumber) -> JSONValue { .number(version.description) }
     /// A finite number; NaN and infinities become null, since JSON has no word for them.
     package static func double(_ value: Double) -> JSONValue {
         guard value.isFinite else { return .null }
@@ -73,6 +74,9 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, Ex
         default: nil
         }
     }
+
+    /// A version's number, spelled like ``int64``; nil outside its range.
+    package var versionNumber: VersionNumber? { int64.flatMap { VersionNumber(exactly: $0) } }
 
     package subscript(key: String) -> JSONValue? { object?[key] }
 

@@ -13,11 +13,12 @@ package enum SSEEncoder {
         return bytes
     }
 
-    /// A comment with its blank line: clients ignore it, proxies and read timeouts do not.
-    package static func comment(_ text: String) -> [UInt8] { Array(": \(text)\n\n".utf8) }
+    /// A comment: clients ignore it, proxies and read timeouts do not. It needs no blank line, of which some clients
+    /// make an event without data.
+    package static func comment(_ text: String) -> [UInt8] { Array(": \(text)\n".utf8) }
 
-    /// The reconnect delay clients should use, in milliseconds.
-    package static func retry(milliseconds: Int) -> [UInt8] { Array("retry: \(milliseconds)\n\n".utf8) }
+    /// The reconnect delay clients should use, in milliseconds; without a blank line as well.
+    package static func retry(milliseconds: Int) -> [UInt8] { Array("retry: \(milliseconds)\n".utf8) }
 }
 
 /// HTTP/1.1 chunked framing.

@@ -1,5 +1,5 @@
 /// What the process ends with, so that scripts can tell the cases apart. Printed by `--help` and in README.
-enum ExitStatus: Int32, CaseIterable {
+package enum ExitStatus: Int32, CaseIterable {
     case done = 0
     case refused = 1
     case usage = 2
@@ -9,6 +9,8 @@ enum ExitStatus: Int32, CaseIterable {
     case notFound = 6
     case timedOut = 7
     case outcomeUnknown = 8
+    /// As `serve` ends with it: EX_CONFIG of sysexits.h, which supervisors know not to retry.
+    case misconfigured = 78
 
     /// One line of the table in the help text.
     var summary: String {
@@ -22,6 +24,7 @@ enum ExitStatus: Int32, CaseIterable {
         case .notFound: "no such version, topic or project"
         case .timedOut: "the time was up before it was done"
         case .outcomeUnknown: "the change may or may not have been made; look before you repeat it"
+        case .misconfigured: "the configuration has problems; all of them are printed"
         }
     }
 
@@ -30,14 +33,14 @@ enum ExitStatus: Int32, CaseIterable {
 }
 
 /// Why a command ends without success: what happened, the single problems, and what to do.
-struct CommandFailure: Error, CustomStringConvertible {
-    let status: ExitStatus
+package struct CommandFailure: Error, CustomStringConvertible {
+    package let status: ExitStatus
     /// A sentence without its full stop, lower case as it follows `stalecast: `.
-    let sentence: String
+    package let sentence: String
     /// Several problems found at once, each one line; empty when the sentence says it all.
-    let problems: [String]
+    package let problems: [String]
     /// What to do now; nil when nothing sensible can be said.
-    let advice: String?
+    package let advice: String?
 
     init(_ status: ExitStatus, _ sentence: String, problems: [String] = [], advice: String? = nil) {
         self.status = status
@@ -46,5 +49,5 @@ struct CommandFailure: Error, CustomStringConvertible {
         self.advice = advice
     }
 
-    var description: String { sentence }
+    package var description: String { sentence }
 }

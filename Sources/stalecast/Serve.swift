@@ -21,16 +21,19 @@ struct Serve: AsyncParsableCommand {
 
             SIGNALS
               TERM, INT  end: readiness off, publishes finished, streams ended one after the other (at most 15 s)
+              INT again  end at once
               HUP        reload the configuration; on an error the old one stays; no stream is dropped
 
             EXIT CODES
               0   ended by a signal
               1   cannot start, or the store failed while running (the last log line says why)
               2   bad flags
+              70  was told to end and something hung: ended without waiting for it
               78  the configuration has problems (all of them are printed)
+              130 interrupted twice
             """)
 
-    @Option(name: .long, help: "YAML file to configure from; see samples/stalecast.yaml.")
+    @Option(name: .long, help: "YAML file to configure from; see samples/stalecast.yaml.", completion: .file())
     var config: String?
 
     @Option(name: .long, help: "Directory of the store, token and endpoints (default: ./stalecast-data).")
@@ -42,10 +45,14 @@ struct Serve: AsyncParsableCommand {
     @Option(name: .long, help: "HOST:PORT of the private listener (default: 127.0.0.1:8081; port 0 takes a free one).")
     var control: String?
 
-    @Option(name: .long, help: "trace, debug, info, notice, warning, error or critical (default: info).")
+    @Option(
+        name: .long, help: "trace, debug, info, notice, warning, error or critical (default: info).",
+        completion: .list(["trace", "debug", "info", "notice", "warning", "error", "critical"]))
     var logLevel: String?
 
-    @Option(name: .long, help: "text or json, one object per line (default: text).")
+    @Option(
+        name: .long, help: "text or json, one object per line (default: text).",
+        completion: .list(["text", "json"]))
     var logFormat: String?
 
     @Flag(name: .long, help: "Permit Edge outside loopback although it has no subscriber credentials.")
@@ -54,6 +61,9 @@ struct Serve: AsyncParsableCommand {
     @Flag(name: .long, help: "Permit Control outside loopback although it speaks no TLS.")
     var allowPlaintextBind = false
 
+    @Flag(name: .long, help: "Begin without versions where the data directory held a store that is gone.")
+    var beginEmpty = false
+
     private var overrides: ConfigurationOverrides {
         ConfigurationOverrides(
             dataDirectory: data, edge: edge, control: control, logLevel: logLevel, logFormat: logFormat,
@@ -61,14 +71,16 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let signals = ProcessSignals()
         let (path, overrides) = (config, overrides)
         let load: @Sendable () throws(ConfigurationProblems) -> Configuration = { () throws(ConfigurationProblems) in
             try ConfigurationLoader.load(
                 path: path, environment: ProcessInfo.processInfo.environment, overrides: overrides)
         }
-        let configuration: Configuration
+        var configuration: Configuration
         do {
             configuration = try load()
+            configuration.beginEmpty = beginEmpty
         } catch {
             FileHandle.standardError.write(Data("\(error)\n".utf8))
             throw ExitCode(78)
@@ -78,7 +90,7 @@ struct Serve: AsyncParsableCommand {
         LoggingSystem.bootstrap { label in DaemonLog(label: label, format: format) }
         let logger = Logger(label: "stalecast")
         do {
-            try await Daemon(configuration: configuration, logger: logger, reload: load).run()
+            try await Daemon(configuration: configuration, logger: logger, signals: signals, reload: load).run()
         } catch {
             logger.critical("ended", metadata: ["error": "\(error)"])
             throw ExitCode(1)

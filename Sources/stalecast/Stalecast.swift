@@ -1,11 +1,11 @@
-import ArgumentParser
+package import ArgumentParser
 import Foundation
 import StalecastDaemon
 
 /// The one binary: the daemon (`serve`) and everything people and scripts do with it.
 @main
-struct Stalecast: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
+package struct Stalecast: AsyncParsableCommand {
+    package static let configuration = CommandConfiguration(
         commandName: "stalecast",
         abstract: "Tells every client of a remote configuration at once that what it holds is out of date.",
         discussion: """
@@ -25,12 +25,13 @@ struct Stalecast: AsyncParsableCommand {
         subcommands: [
             Serve.self, Publish.self, Rollback.self, Versions.self, Get.self, Diff.self, Evaluate.self, Watch.self,
             Send.self, Topics.self, Webhooks.self, Sources.self, Status.self, Load.self, Backup.self, Restore.self,
-            CheckConfig.self, Version.self,
+            Token.self, CheckConfig.self, Completion.self, Version.self,
         ])
 
+    package init() {}
+
     /// Parses, runs, and ends the process with one of ``ExitStatus``.
-    static func main() async {
-        keepLoopbackOffProxies()
+    package static func main() async {
         do {
             let command = try parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {
@@ -47,19 +48,24 @@ struct Stalecast: AsyncParsableCommand {
         }
     }
 
-    /// The HTTP library takes a proxy from the environment, also for this very machine; there the token would go astray.
-    /// Done before any other thread exists, as `setenv` demands.
-    private static func keepLoopbackOffProxies() {
-        let environment = ProcessInfo.processInfo.environment
-        let given = environment["no_proxy"] ?? environment["NO_PROXY"] ?? ""
-        guard given != "*" else { return }
-        setenv("no_proxy", (given.isEmpty ? "" : given + ",") + "localhost,127.0.0.1,::1", 1)
-    }
+    /// What the commands are called.
+    private static var names: [String] { configuration.subcommands.map { $0._commandName } }
 
     /// Help and version texts leave with 0, wrong use with 2 (the parser's own code would be 64), the rest with 1.
     private static func exitForParserError(_ error: any Error) -> Never {
         guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
-        FileHandle.standardError.write(Data((fullMessage(for: error) + "\n").utf8))
+        if let wrong = CommandLine.arguments.dropFirst().first, !wrong.hasPrefix("-"), !names.contains(wrong),
+            let near = NearestName(of: wrong, among: names).name
+        {
+            ErrorReport(
+                CommandFailure(
+                    .usage, "there is no command \"\(wrong)\"", advice: "Did you mean `stalecast \(near)`?")
+            ).write()
+        } else if ErrorReport.isJSONAsked {
+            ErrorReport(CommandFailure(.usage, message(for: error))).write()
+        } else {
+            FileHandle.standardError.write(Data((fullMessage(for: error) + "\n").utf8))
+        }
         Foundation.exit(ExitStatus.usage.rawValue)
     }
 }

@@ -59,6 +59,14 @@ import Testing
         #expect(fetch.answered(7, at: now, random: 0.5) == .settled)
     }
 
+    @Test mutating func aMessageWithoutAVersionDuringAFetchWantsAnotherOne() {
+        _ = fetch.announced(5, delay: 0, at: now)
+        #expect(fetch.announced(nil, delay: 0, at: now) == .none)
+        #expect(
+            fetch.answered(5, at: now, random: 0.5) == .fetch(attempt: 1), "the answer may be older than the message")
+        #expect(fetch.answered(5, at: now, random: 0.5) == .settled)
+    }
+
     @Test mutating func anAppsOwnFetchEndsTheWait() {
         _ = fetch.announced(5, delay: 60, at: now)
         #expect(fetch.reached(4) == .none)

@@ -83,11 +83,12 @@ import Testing
         let config = config(interval: 0)
         try await config.fetch()
         server.outage = .status(status)
-        await #expect(throws: RemoteConfigError.self) { try await config.fetch() }
-        #expect(config.lastFetchStatus == .failure)
+        let first = await #expect(throws: RemoteConfigError.self) { try await config.fetch() }
+        #expect(first?.code == .throttled && first?.httpStatus == status, "on the call that met it, as Firebase")
+        #expect(config.lastFetchStatus == .throttled)
         server.outage = nil
         let error = await #expect(throws: RemoteConfigError.self) { try await config.fetch() }
-        #expect(error?.code == .throttled)
+        #expect(error?.code == .throttled && error?.httpStatus == nil)
         #expect(error?.throttledEndTime == clock.now.addingTimeInterval(120))
         #expect(
             (error as NSError?)?.userInfo[RemoteConfigThrottledEndTimeInSecondsKey] as? Double

@@ -55,7 +55,8 @@ import Testing
         TransportResponse.json(#"{"state":"INSTANCE_STATE_UNSPECIFIED"}"#),
         .json(#"{"error":{"code":403,"message":"API disabled","status":"PERMISSION_DENIED"}}"#),
         .json("<html>Please log in to this Wi-Fi</html>"), .json("[]"), .json(""), .json("{}"),
-        .json(#"{"error":{"code":500,"message":"boom"}}"#, status: 500),
+        .json(#"{"state":"UPDATE","entries":7}"#), .json(#"{"state":"UPDATE","entries":null}"#),
+        .json(#"{"error":{"code":418,"message":"boom"}}"#, status: 418),
     ])
     func whatIsNoAnswerFailsAndChangesNothing(answer: TransportResponse) async throws {
         let (config, _) = try await config(then: answer)
@@ -69,7 +70,7 @@ import Testing
         #expect(config["a"].stringValue == "1")
     }
 
-    @Test func aFailedFetchAndActivateActivatesWhatWasFetched() async throws {
+    @Test func aFailedFetchAndActivateChangesNothing() async throws {
         let server = ScriptedTransport { _, before in
             before == 0 ? .json(Self.update) : TransportResponse(status: 500)
         }
@@ -79,7 +80,8 @@ import Testing
         settings.minimumFetchInterval = 0
         config.configSettings = settings
         await #expect(throws: RemoteConfigError.self) { try await config.fetchAndActivate() }
-        #expect(config["a"].stringValue == "1")
+        #expect(config["a"].source == .static, "what was fetched for the next start does not come into force now")
+        #expect(try await config.activate())
     }
 
     @Test func oneExchangeServesAllWhoAsk() async throws {
@@ -97,6 +99,76 @@ import Testing
         gate.open()
         #expect(try await [first, second, third] == [.success, .success, .success])
         #expect(server.received.count == 1)
+    }
+
+    /// A server that holds its first answer back, a configuration that asks it, and what that gets in the end.
+    private func whileTheFirstAnswerIsAwaited(
+        _ event: (StalecastApp) async throws -> Void
+    ) async throws -> (StalecastApp, ScriptedTransport, Task<Void, any Error>, AsyncGate) {
+        let gate = AsyncGate()
+        let server = ScriptedTransport { _, before in
+            if before == 0 { await gate.pass() }
+            return .json(Self.update)
+        }
+        let app = StalecastApp.test(server)
+        let config = app.config
+        let first = Task { _ = try await config.fetch() }
+        #expect(await eventually { server.received.count == 1 })
+        try await event(app)
+        return (app, server, first, gate)
+    }
+
+    @Test func aMessageDuringAFetchIsNotAnsweredByIt() async throws {
+        let (app, server, first, gate) = try await whileTheFirstAnswerIsAwaited { app in
+            // As a Cloud Function or a person sends it: without a version.
+            app.received(.stale(StaleNotice(version: 0)))
+        }
+        gate.open()
+        try await first.value
+        #expect(app.config.isStale, "the answer may be older than the message")
+        try await app.config.fetch()
+        #expect(server.received.count == 2 && !app.config.isStale)
+    }
+
+    @Test func signalsSetDuringAFetchAreSentWithAnother() async throws {
+        let (app, server, first, gate) = try await whileTheFirstAnswerIsAwaited { app in
+            try await app.config.setCustomSignals(["plan": "pro"])
+        }
+        let config = app.config
+        let second = Task { _ = try await config.fetch() }
+        for _ in 1...100 { await Task.yield() }
+        gate.open()
+        try await first.value
+        try await second.value
+        #expect(server.received.count == 2)
+        let body = try JSONValue.parse(try #require(server.received.last?.body))
+        #expect(body["customSignals"] == ["plan": "pro"])
+    }
+
+    @Test func anAnswerToFormerSignalsIsNotFresh() async throws {
+        let (app, server, first, gate) = try await whileTheFirstAnswerIsAwaited { app in
+            try await app.config.setCustomSignals(["plan": "pro"])
+        }
+        gate.open()
+        try await first.value
+        try await app.config.fetch()
+        #expect(server.received.count == 2)
+        try await app.config.fetch()
+        #expect(server.received.count == 2)
+    }
+
+    @Test func whatConditionsCompareCanBeSaid() async throws {
+        let server = ScriptedTransport { _, _ in .json(Self.update) }
+        let app = StalecastApp.test(server) { options in
+            options.appVersion = "2.10.0"
+            options.appBuild = "77"
+            options.country = "NO"
+            options.language = "nn-NO"
+        }
+        try await app.config.fetch()
+        let body = try JSONValue.parse(try #require(server.received.first?.body))
+        #expect(body["appVersion"] == "2.10.0" && body["appBuild"] == "77")
+        #expect(body["countryCode"] == "NO" && body["languageCode"] == "nn-NO")
     }
 
     @Test func theRequestHasFirebasesShape() async throws {
@@ -153,7 +225,7 @@ import Testing
         let both = await withCheckedContinuation { done in
             config.fetchAndActivate { status, error in done.resume(returning: (status, error == nil)) }
         }
-        #expect(both == (.successUsingPreFetchedData, true))
+        #expect(both == (.successFetchedFromRemote, true))
     }
 }
 

@@ -107,7 +107,7 @@ private final class Phone {
 
     var config: RemoteConfig { app.config }
     var file: URL { directory.appendingPathComponent("test@firebase") }
-    var draft: URL { directory.appendingPathComponent("test@firebase.new") }
+    var draft: URL { directory.appendingPathComponent("test@firebase.1a2b3c4d.new") }
     /// Damages of the cache that the app reported.
     var problems: Int { reported.value.withLock { $0 } }
 
@@ -127,7 +127,7 @@ private final class Phone {
         let config = config
         guard listening != .none else { return }
         config.addOnConfigUpdateListener { [listening] update, _ in
-            if listening == .activating, update != nil { config.activate() }
+            if listening == .activating, update != nil { config.activate(completion: nil) }
         }
     }
 

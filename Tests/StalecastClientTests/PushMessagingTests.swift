@@ -30,7 +30,7 @@ import Testing
         #expect(await eventually { messaging.isConfigStale })
         #expect(await eventually { delegate.messages.withLock { $0.count } == 1 })
         #expect(delegate.messages.withLock { $0.first?["CONFIG_STATE"] } == "STALE")
-        #expect(handled.withLock { $0.first?["latestTemplateVersionNumber"] } == "2")
+        #expect(await eventually { handled.withLock { $0.first?["latestTemplateVersionNumber"] } == "2" })
         #expect(server.fetchCount == 1, "the message alone fetches nothing")
         #expect(try await app.config.fetchAndActivate() == .successFetchedFromRemote)
         #expect(!messaging.isConfigStale)

@@ -91,6 +91,26 @@ import Testing
         #expect(waits.isSuperset(of: Set((1..<16).map(Double.init))))
     }
 
+    /// Both messages decide on a timer, and the threads start them in either order.
+    @Test func messagesAtTheSameMomentLoseNoTimer() async throws {
+        clock.random = 0.5
+        let app = try await listeningApp()
+        defer { app.delete() }
+        server.losesMessages = true
+        for round in 1...100 {
+            let newest = (server.publish(["a": "\(round)"]), server.publish(["a": "\(round)", "b": "2"])).1
+            DispatchQueue.concurrentPerform(iterations: 2) { number in
+                app.received(.stale(StaleNotice(version: newest - Int64(number), fetchWindowMs: 900)))
+            }
+            let isFetched = await eventually(within: 10) {
+                clock.advance(by: 1)
+                return app.config.fetchedVersion == newest
+            }
+            #expect(isFetched, "round \(round): the timer is lost")
+            if !isFetched { break }
+        }
+    }
+
     @Test func aServerThatAnswersAnOldVersionIsAskedThreeTimes() async throws {
         let app = try await listeningApp()
         defer { app.delete() }

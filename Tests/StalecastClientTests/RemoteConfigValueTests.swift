@@ -91,8 +91,8 @@ import Testing
         #expect(config["text"].source == .default)
         #expect(config["int"].numberValue == 3)
         #expect(config["double"].numberValue == 1.5)
-        #expect(config["bool"].boolValue && config["bool"].stringValue == "true")
-        #expect(config["no"].stringValue == "false")
+        #expect(config["bool"].boolValue && config["bool"].stringValue == "1")
+        #expect(config["no"].stringValue == "0")
         #expect(config["number"].stringValue == "7")
         #expect(config["data"].stringValue == "d")
         #expect(config["list"].stringValue == "[1,2]")
@@ -116,8 +116,8 @@ import Testing
     }
 
     @Test func aValueThatIsNoObjectIsRefused() {
-        #expect(throws: EncodingError.self) { try config.setDefaults(from: [1, 2]) }
-        #expect(throws: EncodingError.self) { try config.setDefaults(from: "text") }
+        #expect(throws: RemoteConfigCodableError.self) { try config.setDefaults(from: [1, 2]) }
+        #expect(throws: RemoteConfigCodableError.self) { try config.setDefaults(from: "text") }
     }
 
     @Test func aMissingParameterIsNamed() {
@@ -135,7 +135,7 @@ import Testing
         config.setDefaults(fromPlist: file.path)
         #expect(config["welcome_text"].stringValue == "Hello")
         #expect(config["max_items"].numberValue == 20)
-        #expect(config["dark_mode"].stringValue == "true")
+        #expect(config["dark_mode"].stringValue == "1")
         config.setDefaults(fromPlist: String(file.path.dropLast(6)))
         #expect(config.allKeys(from: .default).count == 3)
         config.setDefaults(fromPlist: "NoSuchList")

@@ -113,13 +113,86 @@ import Testing
         #expect(await client.remoteConfig().string(forKey: "a") == "1")
         server.publish(["a": "2"])
         #expect(await client.remoteConfig().string(forKey: "a") == "2")
-        server.outage = .status(500)
+        server.outage = .status(503)
         #expect(await client.remoteConfig().string(forKey: "a") == "2")
-        #expect(await client.remoteConfig().string(forKey: "a") == "2", "throttled: not even asked")
         server.outage = nil
-        #expect(server.fetchCount == 3 && server.listenerCount == 0 && clock.pending.isEmpty)
-        #expect(await eventually { events.list.count == 5 })
-        #expect(events.list == ["asked", "stored", "asked", "stored", "failed 8003"])
+        server.publish(["a": "3"])
+        #expect(await client.remoteConfig().string(forKey: "a") == "3", "one failure does not keep it from asking")
+        server.outage = .status(503, retryAfter: 60)
+        #expect(await client.remoteConfig().string(forKey: "a") == "3")
+        server.outage = nil
+        #expect(await client.remoteConfig().string(forKey: "a") == "3", "the server named a pause")
+        #expect(server.fetchCount == 5 && server.listenerCount == 0 && clock.pending.isEmpty)
+        let told = [
+            "asked", "stored", "asked", "stored", "failed 8003", "asked", "stored", "failed 8002", "failed 8002",
+        ]
+        #expect(await eventually { events.list == told })
+        clock.advance(by: 60)
+        #expect(await client.remoteConfig().string(forKey: "a") == "3")
+        #expect(server.fetchCount == 6)
+    }
+
+    @Test func actualSharesNothingThatWasAskedBefore() async throws {
+        let gate = AsyncGate()
+        let transport = ScriptedTransport { [server] request, before in
+            let answer = try await server.send(request)
+            if before == 0 { await gate.pass() }
+            return answer
+        }
+        let app = app(transport)
+        defer { app.delete() }
+        let client = client(.actual, app)
+        async let early = client.remoteConfig()
+        #expect(await eventually { transport.received.count == 1 })
+        server.publish(["a": "2"])
+        async let late = client.remoteConfig()
+        for _ in 1...100 { await Task.yield() }
+        gate.open()
+        #expect(await late.string(forKey: "a") == "2")
+        _ = await early
+    }
+
+    @Test(arguments: [true, false]) func anExpiredCacheIsWaitedFor(isSnapshot: Bool) async throws {
+        server.losesMessages = true
+        let behaviour: RemoteConfigUpdateBehaviour = isSnapshot ? .snapshot() : .default()
+        let first = app()
+        _ = await client(behaviour, first).remoteConfig()
+        try await first.config.setCustomSignals([:])
+        first.delete()
+        server.publish(["a": "2"])
+        clock.advance(by: RemoteConfigConfiguration.defaultTimeInterval - 1)
+        let fresh = app()
+        #expect(await client(behaviour, fresh).remoteConfig().string(forKey: "a") == "1")
+        #expect(server.fetchCount == 1, "a cache that is young enough is not asked about")
+        fresh.delete()
+        clock.advance(by: 1)
+        let late = app()
+        defer { late.delete() }
+        let client = client(behaviour, late)
+        #expect(await client.remoteConfig().string(forKey: "a") == "2")
+        #expect(await client.remoteConfig().string(forKey: "a") == "2" && server.fetchCount == 2)
+    }
+
+    @Test func anotherServerIsAnotherClient() async {
+        let (one, other) = (LocalConfigServer(values: ["a": "one"]), LocalConfigServer(values: ["a": "other"]))
+        let appID = "places-\(UUID().uuidString)"
+        let clients = [(one, "http://127.0.0.1:1"), (other, "http://127.0.0.1:2")].map { server, endpoint in
+            var options = StalecastOptions.local(server)
+            options.endpoint = URL(string: endpoint)!
+            return RemoteConfigClient(
+                appID: appID, configuration: RemoteConfigConfiguration(updateBehaviour: .actual), options: options)
+        }
+        #expect(await clients[0].remoteConfig().string(forKey: "a") == "one")
+        #expect(await clients[1].remoteConfig().string(forKey: "a") == "other")
+    }
+
+    @Test func accountsThatAreGoneLeaveNothingBehind() async throws {
+        let app = app(mirror)
+        defer { app.delete() }
+        for number in 1...20 { _ = await client(.actual, app, account: "account\(number)").remoteConfig() }
+        let files = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+        #expect(files.count { $0.contains("account") } <= 16)
+        #expect(app.keptScopes <= 2)
     }
 
     @Test func actualWithoutCacheAndServerHasNoValues() async throws {

@@ -12,6 +12,7 @@ struct AccessTests {
                 let reply = try await server.send("GET", path, token: token)
                 #expect(reply.status == 401)
                 #expect(try reply.errorStatus == "UNAUTHENTICATED")
+                #expect(try reply.message.contains("at Edge"), "whoever took this for the other listener is told")
                 #expect(reply.headers["www-authenticate"]?.hasPrefix("Bearer") == true)
             }
         }
@@ -73,8 +74,27 @@ struct AccessTests {
         try await ControlFixture.serving { server async throws in
             let reply = try await server.send("DELETE", ControlFixture.prefix)
             #expect(reply.status == 405)
-            #expect(reply.headers["allow"] == "GET, HEAD, PUT")
+            #expect(reply.headers["allow"] == "GET, HEAD, PUT, OPTIONS")
             #expect(try reply.json["error"]?["code"]?.int64 == 405)
+        }
+    }
+
+    @Test func optionsSayWhatIsAllowedToTheBearerOfTheToken() async throws {
+        try await ControlFixture.serving { server async throws in
+            let reply = try await server.send("OPTIONS", ControlFixture.prefix)
+            #expect(reply.status == 204)
+            #expect(reply.headers["allow"] == "GET, HEAD, PUT, OPTIONS")
+            #expect(try await server.send("OPTIONS", ControlFixture.prefix, token: nil).status == 401)
+        }
+    }
+
+    @Test func requestsAreCountedByOperationAndStatus() async throws {
+        try await ControlFixture.serving { server async throws in
+            _ = try await server.send("GET", "/healthz", token: nil)
+            _ = try await server.send("GET", "/status", token: nil)
+            _ = try await server.send("PUT", ControlFixture.prefix, body: Array("{".utf8))
+            let counted = server.tally.requests.map { "\($0.kind.operation) \($0.kind.status) \($0.count)" }
+            #expect(counted == ["health 200 1", "publishTemplate 400 1", "refused 401 1"])
         }
     }
 

@@ -1,5 +1,6 @@
 import NIOCore
 import StalecastControl
+import StalecastHTTP
 import StalecastStore
 import StalecastWire
 import Testing
@@ -150,7 +151,7 @@ struct BadHTTPTests {
     }
 
     @Test func connectionsBeyondTheCapAreTold503() async throws {
-        try await ControlFixture.serving({ $0.connections.maxConnections = 1 }) { server async throws in
+        try await ControlFixture.serving({ $0.maxConnections = 1 }) { server async throws in
             try await RawConnection.open(port: server.port) { inbound, outbound in
                 try await outbound.write(ByteBuffer(string: "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n"))
                 var pieces = inbound.makeAsyncIterator()

@@ -1,4 +1,5 @@
 import StalecastControl
+import StalecastHTTP
 import StalecastWire
 import Testing
 

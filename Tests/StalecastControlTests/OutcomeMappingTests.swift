@@ -1,4 +1,5 @@
 import StalecastControl
+import StalecastHTTP
 import StalecastStore
 import StalecastWire
 import Testing
@@ -30,7 +31,7 @@ struct OutcomeMappingTests {
         #expect(error.code == 503)
         #expect(error.status == "UNAVAILABLE")
         #expect(error.details.first?["outcome"]?.string == "not_committed")
-        #expect(error.headers.contains { $0.name == "Retry-After" })
+        #expect(error.fields.contains("Retry-After"))
         #expect(error.message.contains("certainly not committed"))
     }
 

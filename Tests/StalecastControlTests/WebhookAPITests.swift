@@ -1,121 +1,124 @@
 import StalecastControl
+import StalecastHTTP
+import StalecastWebhooks
 import StalecastWire
-import Synchronization
 import Testing
 
-/// Paths, queries, bodies and headers as commands, and refusals as answers. What the commands do is tested with the
-/// registry and from outside.
+/// Paths, queries, bodies and headers of `webhooks`, on a real registry; what is sent is tested with delivery and from
+/// outside.
 @Suite("webhooks", .timeLimit(.minutes(2)))
 struct WebhookAPITests {
     private static let base = "/v1/projects/demo/webhooks"
 
-    /// A request and the command it is.
-    struct Case: Sendable, CustomTestStringConvertible {
-        let method: String
-        let target: String
-        var headers: [String: String] = [:]
-        var body = ""
-        let command: WebhookCommand
-
-        var testDescription: String { "\(method) \(target)" }
+    /// Registers a URL; nothing is published, so nothing is sent.
+    private func create(_ server: ControlFixture, _ more: String = "") async throws -> (id: String, reply: HTTPReply) {
+        let body = #"{"url":"https://a.example/","topics":["PUSH_RC"],"verification":{"method":"none"}\#(more)}"#
+        let reply = try await server.send("POST", Self.base, body: Array(body.utf8))
+        try #require(reply.status == 200, "\(reply.text)")
+        return (try #require(try reply.json["id"]?.string), reply)
     }
 
-    private static let page = WebhookCommand.Page(size: 100, token: nil)
-
-    static let cases: [Case] =
-        [
-            Case(method: "GET", target: base, command: .list(page)),
-            Case(method: "GET", target: "\(base)?pageSize=0", command: .list(page)),
-            Case(
-                method: "GET", target: "\(base)?pageSize=5000&pageToken=a-b",
-                command: .list(WebhookCommand.Page(size: 1000, token: "a-b"))),
-            Case(
-                method: "POST", target: base, body: #"{"url":"https://a.example"}"#,
-                command: .create(["url": "https://a.example"])),
-            Case(method: "GET", target: "\(base)/wh_a", command: .get("wh_a")),
-            Case(
-                method: "PATCH", target: "\(base)/wh_a?updateMask=url,%20limits.timeout",
-                headers: ["If-Match": "\"wh_a-3\""], body: #"{"url":null}"#,
-                command: .update("wh_a", ["url": .null], mask: ["url", "limits.timeout"], etag: "wh_a-3")),
-            Case(
-                method: "PATCH", target: "\(base)/wh_a", body: #"{"etag":"wh_a-3","paused":true}"#,
-                command: .update("wh_a", ["etag": "wh_a-3", "paused": true], mask: nil, etag: "wh_a-3")),
-            Case(
-                method: "DELETE", target: "\(base)/wh_a", headers: ["If-Match": "*"],
-                command: .delete("wh_a", etag: nil)),
-            Case(
-                method: "DELETE", target: "\(base)/wh_a", headers: ["If-Match": "W/\"x\""],
-                command: .delete("wh_a", etag: "x")),
-            Case(
-                method: "GET", target: "\(base)/wh_a/attempts?pageSize=7",
-                command: .attempts("wh_a", WebhookCommand.Page(size: 7, token: nil))),
-            Case(method: "GET", target: "\(base)/wh_a/deadLetters", command: .deadLetters("wh_a", page)),
-            Case(
-                method: "POST", target: "\(base)/wh_a%3Atest", command: .act("wh_a", .test, [:])),
-        ]
-        + WebhookAction.allCases.map {
-            Case(
-                method: "POST", target: "\(base)/wh_a:\($0.rawValue)", body: #"{"a":1}"#,
-                command: .act("wh_a", $0, ["a": 1]))
+    @Test func aWebhookIsCreatedReadChangedAndDeleted() async throws {
+        try await ControlFixture.serving { server async throws in
+            let (id, created) = try await create(server)
+            #expect(
+                try created.json["secret"] != nil || created.json["secrets"] != nil || created.text.contains("whsec_"))
+            let one = "\(Self.base)/\(id)"
+            let read = try await server.send("GET", one)
+            #expect(read.status == 200)
+            #expect(!read.text.contains("whsec_"))
+            let etag = try #require(try read.json["etag"]?.string)
+            #expect(read.headers["etag"] == "\"\(etag)\"")
+            #expect(try read.json["state"]?["name"]?.string == "active")
+            let numbered = one.replacing("/demo/", with: "/123456789012/")
+            #expect(try await server.send("GET", numbered).status == 200)
+            let target = "\(one)?updateMask=description,%20limits.timeout"
+            let patch = Array(#"{"description":"d"}"#.utf8)
+            for stale in ["\"\(id)-77\"", "W/\"x\"", "x"] {
+                let refused = try await server.send("PATCH", target, ["If-Match": stale], body: patch)
+                #expect(refused.status == 409, "\(stale)")
+                #expect(try refused.errorStatus == "ABORTED")
+            }
+            let changed = try await server.send("PATCH", target, ["If-Match": "W/\"\(etag)\""], body: patch)
+            #expect(changed.status == 200, "\(changed.text)")
+            let inBody = Array(#"{"etag":"\#(etag)","paused":true}"#.utf8)
+            #expect(try await server.send("PATCH", one, body: inBody).status == 409)
+            #expect(try await server.send("DELETE", one, ["If-Match": "*"]).status == 200)
+            #expect(try await server.send("GET", one).status == 404)
         }
+    }
 
-    @Test(arguments: cases) func requestsBecomeCommands(of example: Case) async throws {
-        let heard = Mutex<[WebhookCommand]>([])
-        try await ControlFixture.serving(webhooks: { project, command throws(WebhookRefusal) in
-            heard.withLock { $0.append(command) }
-            return ["project": .string(project.description), "etag": "wh_a-4"]
-        }) { server async throws in
-            let reply = try await server.send(
-                example.method, example.target, example.headers, body: Array(example.body.utf8))
-            #expect(reply.status == 200)
-            #expect(reply.headers["etag"] == "\"wh_a-4\"")
-            #expect(heard.withLock { $0 } == [example.command])
-            let numbered = example.target.replacing("/demo/", with: "/123456789012/")
-            let again = try await server.send(
-                example.method, numbered, example.headers, body: Array(example.body.utf8))
-            #expect(try again.json["project"]?.string == "demo")
+    @Test func listsHavePages() async throws {
+        try await ControlFixture.serving { server async throws in
+            var ids: [String] = []
+            for _ in 0..<3 { ids.append(try await create(server).id) }
+            let first = try await server.send("GET", "\(Self.base)?pageSize=2").json
+            let token = try #require(first["nextPageToken"]?.string)
+            let second = try await server.send("GET", "\(Self.base)?page_size=2&pageToken=\(token)").json
+            #expect(second["nextPageToken"] == nil)
+            let listed = ((first["webhooks"]?.array ?? []) + (second["webhooks"]?.array ?? []))
+                .compactMap { $0["id"]?.string }
+            #expect(Set(listed) == Set(ids))
+            #expect(listed.count == 3)
+            for page in ["pageToken=x", "pageSize=-1", "pageSize=a"] {
+                #expect(try await server.send("GET", "\(Self.base)?\(page)").status == 400, "\(page)")
+            }
+            for list in ["attempts", "deadLetters"] {
+                let reply = try await server.send("GET", "\(Self.base)/\(ids[0])/\(list)?pageSize=7")
+                #expect(try reply.json[list]?.array == [])
+                #expect(try await server.send("GET", "\(Self.base)/\(ids[0])/\(list)?pageToken=x").status == 400)
+            }
+        }
+    }
+
+    @Test(arguments: WebhookAction.allCases) func everyVerbIsUnderstood(action: WebhookAction) async throws {
+        try await ControlFixture.serving { server async throws in
+            let one = "\(Self.base)/\(try await create(server).id)"
+            let body = action == .recover ? #"{"since":"2026-08-20T14:05:09Z"}"# : "{}"
+            if action == .test { return }  // a request to a server is tested from outside
+            let reply = try await server.send("POST", "\(one)%3A\(action.rawValue)", body: Array(body.utf8))
+            switch action {
+            case .verify, .redeliver:
+                #expect(reply.status == 400)
+                #expect(try reply.errorStatus == "FAILED_PRECONDITION")
+            default: #expect(reply.status == 200, "\(reply.text)")
+            }
+            if action == .pause { #expect(try reply.json["state"]?["name"]?.string == "paused") }
+            if action == .rotateSecret { #expect(reply.text.contains("whsec_")) }
+            #expect(try await server.send("GET", "\(one):\(action.rawValue)").status == 405)
+            let unknown = "\(Self.base)/wh_a:\(action.rawValue)"
+            #expect(try await server.send("POST", unknown, body: Array(body.utf8)).status == 404)
         }
     }
 
     @Test(arguments: [
-        (WebhookRefusal.invalid(field: "url", "is missing"), 400, "INVALID_ARGUMENT"),
-        (.notFound("there is no webhook"), 404, "NOT_FOUND"), (.changedMeanwhile("changed"), 409, "ABORTED"),
-        (.notNow("paused"), 400, "FAILED_PRECONDITION"), (.tooMany("full"), 429, "RESOURCE_EXHAUSTED"),
-        (.unavailable("broken"), 503, "UNAVAILABLE"),
+        (RegistryProblem.invalid(field: "url", "is missing"), 400, "INVALID_ARGUMENT"),
+        (.notFound("wh_a"), 404, "NOT_FOUND"), (.changedMeanwhile, 409, "ABORTED"),
+        (.notNow("paused"), 400, "FAILED_PRECONDITION"), (.configured(name: "a"), 400, "FAILED_PRECONDITION"),
+        (.tooMany(limit: 3), 429, "RESOURCE_EXHAUSTED"), (.storage(cause: "x"), 503, "UNAVAILABLE"),
     ])
-    func refusalsSayWhatIsWrong(refusal: WebhookRefusal, status: Int, word: String) async throws {
-        try await ControlFixture.serving(webhooks: { _, _ throws(WebhookRefusal) in throw refusal }) {
-            server async throws in
-            let reply = try await server.send("POST", Self.base, body: Array("{}".utf8))
-            #expect(reply.status == status)
-            #expect(try reply.errorStatus == word)
-            guard case .invalid = refusal else { return }
-            let violations = try reply.json["error"]?["details"]?.array?.first?["fieldViolations"]?.array
-            #expect(violations?.first?["field"]?.string == "url")
+    func problemsSayWhatIsWrong(problem: RegistryProblem, status: Int, word: String) {
+        let error = GoogleError(problem)
+        #expect(error.code == status)
+        #expect(error.status == word)
+        #expect(status != 503 || error.fields.contains("Retry-After: 5\r\n"))
+        if case .invalid = problem {
+            #expect(error.details.first?["fieldViolations"]?.array?.first?["field"]?.string == "url")
         }
     }
 
     @Test(arguments: ["[]", "1", "", "{", #"{"a":1,"a":2}"#])
-    func whatIsNoObjectIsRefusedBeforeAnythingIsDone(body: String) async throws {
-        try await ControlFixture.serving(webhooks: { _, _ throws(WebhookRefusal) in throw .unavailable("called") }) {
-            server async throws in
+    func whatIsNoObjectIsRefused(body: String) async throws {
+        try await ControlFixture.serving { server async throws in
             #expect(try await server.send("POST", Self.base, body: Array(body.utf8)).status == 400)
         }
     }
 
     @Test func strangersAndOtherProjectsGetNothing() async throws {
-        try await ControlFixture.serving(webhooks: { _, _ throws(WebhookRefusal) in [:] }) {
-            server async throws in
+        try await ControlFixture.serving { server async throws in
             #expect(try await server.send("GET", Self.base, token: nil).status == 401)
             #expect(try await server.send("GET", "/v1/projects/other/webhooks").status == 404)
-            #expect(try await server.send("GET", Self.base + "?pageSize=-1").status == 400)
             #expect(try await server.send("POST", Self.base + "/wh_a:explode").status == 405)
-        }
-    }
-
-    @Test func aDaemonWithoutWebhooksSaysSo() async throws {
-        try await ControlFixture.serving { server async throws in
-            #expect(try await server.send("GET", Self.base).status == 503)
         }
     }
 }

@@ -1,4 +1,5 @@
 import StalecastDaemon
+import StalecastEdge
 import StalecastWire
 import Testing
 
@@ -47,7 +48,7 @@ import Testing
     }
 
     @Test func starStandsAlone() throws {
-        #expect(try load("edge: {allowedOrigins: [\"*\"]}").edge.allowedOrigins == ["*"])
+        #expect(try load("edge: {allowedOrigins: [\"*\"]}").edge.settings.allowedOrigins == ["*"])
         #expect(problems("edge: {allowedOrigins: [\"*\", \"https://a.example\"]}").count == 1)
     }
 
@@ -73,15 +74,19 @@ import Testing
 }
 
 @Suite struct ConfigurationTopicsTests {
-    @Test func everyScopeHasPushRCUnlessAnEntryReplacesIt() throws {
+    @Test func clientsAndServersTemplatesHaveATopicEachUnlessAnEntryReplacesIt() throws {
         let server = Scope(project: .demo, namespace: .firebaseServer)
         let client = Scope(project: .demo, namespace: .firebase)
         let pay = try load("topics: [{name: pay, scopes: [demo/firebase], keys: [pay_*]}]")
-        #expect(pay.effectiveTopics.map(\.name.description) == ["PUSH_RC", "pay"])
-        #expect(pay.effectiveTopics[0].scopes == [client, server])
+        #expect(pay.effectiveTopics.map(\.name.description) == ["PUSH_RC", "PUSH_RC_SERVER", "pay"])
+        #expect(pay.effectiveTopics.prefix(2).map(\.scopes) == [[client], [server]])
         #expect(pay.topics[0].keys == [try KeyPattern("pay_*")])
         let replaced = try load("topics: [{name: PUSH_RC, scopes: [demo/firebase]}]")
-        #expect(replaced.effectiveTopics == [Configuration.Topic(name: .pushRC, scopes: [client], keys: [])])
+        #expect(
+            replaced.effectiveTopics == [
+                Configuration.Topic(name: .pushRCServer, scopes: [server], keys: []),
+                Configuration.Topic(name: .pushRC, scopes: [client], keys: []),
+            ])
     }
 
     @Test func projectsBringTheirNamespaces() throws {

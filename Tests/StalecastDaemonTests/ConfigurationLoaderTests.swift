@@ -1,5 +1,6 @@
 import Foundation
 import StalecastDaemon
+import StalecastEdge
 import StalecastWire
 import Testing
 
@@ -27,10 +28,10 @@ import Testing
         #expect(configuration.data == "/srv/stalecast")
         #expect(configuration.edge.listen == ListenAddress(host: "::1", port: 0))
         #expect(!configuration.edge.streamEngine)
-        #expect(configuration.edge.heartbeat == .milliseconds(500))
-        #expect(configuration.edge.maxHeadBytes == 8192)
-        #expect(configuration.edge.allowedOrigins == ["https://app.example.com", "http://[::1]:3000"])
-        #expect(configuration.edge.poll.maxWait == .seconds(120))
+        #expect(configuration.edge.settings.heartbeat == .milliseconds(500))
+        #expect(configuration.edge.settings.maxHeadBytes == 8192)
+        #expect(configuration.edge.settings.allowedOrigins == ["https://app.example.com", "http://[::1]:3000"])
+        #expect(configuration.edge.settings.pollMaxWait == .seconds(120))
         #expect(configuration.control.staleETagStatus == .conflict)
         #expect(configuration.control.tokenFile == "token")
         #expect(configuration.store.maxVersionAge == .seconds(30 * 86_400))
@@ -51,10 +52,10 @@ import Testing
         #expect(configuration.data == "c")
         #expect(configuration.edge.listen.port == 2)
         #expect(configuration.control.listen.port == 3)
-        #expect(configuration.edge.retry == .seconds(1), "an empty variable counts as not set")
-        #expect(configuration.edge.poll.maxWait == .seconds(60))
+        #expect(configuration.edge.settings.retry == .seconds(1), "an empty variable counts as not set")
+        #expect(configuration.edge.settings.pollMaxWait == .seconds(60))
         #expect(configuration.control.staleETagStatus == .conflict)
-        #expect(configuration.edge.allowedOrigins == ["https://a.example", "https://b.example"])
+        #expect(configuration.edge.settings.allowedOrigins == ["https://a.example", "https://b.example"])
         #expect(configuration.log.level == .error)
     }
 

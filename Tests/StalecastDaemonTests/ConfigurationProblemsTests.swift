@@ -92,6 +92,98 @@ import Testing
         #expect(problems("data: &a x\nlog: *b\n").count == 1)
     }
 
+    @Test func everythingIsSaidInOneRound() {
+        let found = problems(
+            """
+            topics:
+              - {name: A, scopes: [demo/nobody], kes: [x]}
+              - {name: A, scopes: ["no scope"]}
+            sources:
+              scopes:
+                - {kind: file, path: t, interval: 5}
+                - {scope: demo/nobody, kind: http, url: x, timeout: 0}
+                - {scope: demo/nobody, kind: http}
+            webhooks:
+              receivers:
+                - {url: "ftp://a.example", mode: never, timeout: 1000d, project: none, topics: [B]}
+            """)
+        #expect(
+            found.prefix(14).map { String($0.prefix(60)) } == [
+                "test.yaml:2: unknown key topics[0].kes; the nearest known ke",
+                "test.yaml:2: topics[0].scopes[0]: there is no scope demo/nob",
+                "test.yaml:3: topics[1].name: topic A is already topics[0]; j",
+                "test.yaml:3: topics[1].scopes[0]: \"no scope\" is no scope; wr",
+                "test.yaml:6: sources.scopes[0] has no scope",
+                "test.yaml:6: sources.scopes[0].interval: \"5\" is no duration;",
+                "test.yaml:7: sources.scopes[1].timeout: \"0\" is no duration; ",
+                "test.yaml:7: sources.scopes[1].url: the URL must begin with ",
+                "test.yaml:7: sources.scopes[1].scope: there is no scope demo",
+                "test.yaml:8: sources.scopes[2].scope: demo/nobody is already",
+                "test.yaml:8: sources.scopes[2] has no url; name the document",
+                "test.yaml:8: sources.scopes[2].scope: there is no scope demo",
+                "test.yaml:11: webhooks.receivers[0] has no name",
+                "test.yaml:11: webhooks.receivers[0].timeout: \"1000d\" is long",
+            ], "\(found)")
+        let rest = found.dropFirst(14).joined(separator: "\n")
+        #expect(["[0].url ", "[0].mode ", "there is no project none"].allSatisfy { rest.contains($0) }, "\(rest)")
+    }
+
+    @Test(arguments: ["bogus: 1", "edge: {zzzzzzzz: 1}", "topics: [{name: A, scopes: [demo/firebase], wibble: 1}]"])
+    func aKeyThatNobodyCanHaveMeantProposesNothing(text: String) {
+        let found = problems(text)
+        #expect(found.count == 1 && found[0].hasSuffix("`stalecast check-config --explain` prints every key there is"))
+    }
+
+    @Test func aTildeIsTheHomeDirectory() throws {
+        let configuration = try load("data: ~/x\ncontrol: {tokenFile: ~/t}\n")
+        #expect(configuration.data.hasSuffix("/x") && configuration.data.hasPrefix("/"))
+        #expect(configuration.control.tokenFile?.hasPrefix("/") == true)
+        #expect(problems("data: ~other/x\n").first?.contains("another user's home directory") == true)
+    }
+
+    @Test func whatAStartWouldRefuseIsRefusedHereInTheSameWords() throws {
+        let text = """
+            control: {tokenFile: /nonexistent/token}
+            webhooks:
+              receivers:
+                - {name: a, url: "https://a.example/", secretFiles: [/nonexistent/secret]}
+            sources:
+              scopes:
+                - {scope: demo/nobody, kind: file, path: t, triggerTokenFiles: [/nonexistent/other]}
+                - {scope: demo/firebase, kind: file, path: t, triggerTokenFiles: [/nonexistent/trigger]}
+            """
+        let error = #expect(throws: ConfigurationProblems.self) {
+            try ConfigurationLoader.load(text: text, file: "test.yaml", opensFiles: true)
+        }
+        let found = error?.problems.map(\.description) ?? []
+        let files = ["token", "secret", "other", "trigger"].map { "/nonexistent/\($0)" }
+        #expect(
+            files.allSatisfy { file in found.contains { $0.contains(file) && $0.contains("cannot be read") } },
+            "\(found)")
+        #expect(found.first?.hasPrefix("test.yaml:1: control.tokenFile: ") == true)
+    }
+
+    @Test func anAmpersandInAValueIsNoAnchor() throws {
+        let text = """
+            sources:
+              scopes: [{scope: demo/firebase, kind: http, url: "https://a.example/t?a=1&b=2"}]
+            webhooks:
+              receivers:
+                - {name: a, url: https://b.example/hook?a=1&b=2, secretFiles: [a], description: R&D *x}
+            """
+        #expect(problems(text) == [])
+        let found = problems("data: x\nlog: &a {level: info}\n")
+        #expect(found.count == 1 && found[0].hasPrefix("test.yaml:2: anchors and aliases are not supported"))
+    }
+
+    /// The API counts in microseconds: spelled for it, these overflowed.
+    @Test(arguments: ["timeout", "minInterval"], ["9000000000000000s", "100000d"])
+    func anAbsurdDurationOfAReceiverIsRefused(key: String, text: String) {
+        let receiver = "{name: shop, url: https://a.example/, secretFiles: [a], \(key): \(text)}"
+        let found = problems("webhooks:\n  receivers:\n    - \(receiver)\n")
+        #expect(found == ["test.yaml:3: webhooks.receivers[0].\(key): \"\(text)\" is longer than 1d"])
+    }
+
     @Test func anAddressInBracketsWithoutQuotesGetsAHint() {
         #expect(problems("edge:\n  listen: [::1]:8080\n").first?.contains("must be in quotes") == true)
     }

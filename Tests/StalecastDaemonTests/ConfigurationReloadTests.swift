@@ -1,4 +1,5 @@
 import StalecastDaemon
+import StalecastEdge
 import StalecastWire
 import Testing
 
@@ -23,6 +24,7 @@ import Testing
           maxTopicsPerStream: 1
           retry: 1s
           allowedOrigins: ["*"]
+          hosts: [config.example]
           apiKeys: [k]
           allowPublicBind: true
           poll: {defaultWait: 1s, maxWait: 1s}
@@ -70,7 +72,8 @@ import Testing
         let expected = [
             "edge.heartbeat", "edge.streamLifetime", "edge.writeStallLimit", "edge.maxConnections",
             "edge.maxConnectionsPerAddress", "edge.maxTopicsPerStream", "edge.retry", "edge.allowedOrigins",
-            "edge.apiKeys", "edge.poll.defaultWait", "edge.poll.maxWait", "store.maxVersions", "store.maxVersionAge",
+            "edge.apiKeys", "edge.hosts", "edge.poll.defaultWait", "edge.poll.maxWait", "store.maxVersions",
+            "store.maxVersionAge",
             "webhooks.allowedAddresses", "webhooks.addressProfile", "webhooks.httpsOnly", "webhooks.filesDirectory",
             "webhooks.maxPerProject", "log.level",
         ]
@@ -98,7 +101,7 @@ import Testing
             """)
         let running = new.applyingLiveChanges(to: Configuration())
         #expect(running.edge.listen.port == 8080)
-        #expect(running.edge.heartbeat == .seconds(1))
+        #expect(running.edge.settings.heartbeat == .seconds(1))
         #expect(running.topics.map(\.name.description) == ["A"])
         #expect(new.changesNeedingRestart(from: running) == ["edge.listen"])
     }

@@ -75,6 +75,10 @@ import Testing
             "use content or etag"
         ),
         (
+            "{scope: demo/firebase, kind: http, url: \"http://x.example\", headers: {Content-Length: 5}}",
+            "set by the daemon itself"
+        ),
+        (
             "{scope: demo/firebase, kind: http, url: \"http://x.example\", headers: {\"bad name\": x}}",
             "is no header name"
         ),

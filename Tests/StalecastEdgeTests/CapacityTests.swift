@@ -33,7 +33,7 @@ import Testing
                 #expect(answer.contains("\r\nRetry-After: "))
             }
             held.close()
-            try await live.wait { $0.drops[.peerClosed] == 1 }
+            try await live.wait { $0.drops[.peerClosed] == 1 && live.edge.connections == 0 }
             _ = try live.stream()
         }
     }

@@ -1,16 +1,21 @@
 import StalecastEdge
+import StalecastHTTP
 import StalecastWire
 import Testing
 
 @Suite struct EdgeOpenAPITests {
     private let document = EdgeOperation.document(version: "1.2.3")
-    private let names = ["project": "demo", "namespace": "firebase", "fid": "cAbCdEfGhIjKlMnOpQrStU"]
+
+    private func filled(_ path: PathTemplate) -> String {
+        path.text.replacing("{project}", with: "demo").replacing("{namespace}", with: "firebase")
+            .replacing("{fid}", with: "cAbCdEfGhIjKlMnOpQrStU")
+    }
 
     @Test(arguments: [true, false])
     func everyDescribedOperationIsServed(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in
             for operation in EdgeOperation.all {
-                let path = operation.path.filled(names)
+                let path = filled(operation.path)
                 let client = RawClient(port: live.port)
                 client.send(
                     "\(operation.method) \(path)?topic=PUSH_RC&wait=0 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
@@ -36,7 +41,7 @@ import Testing
         let firebase = EdgeOperation.all.filter { !$0.path.names.isEmpty }
         #expect(firebase.count == 5)
         for operation in firebase {
-            let path = try #require(ProjectPath(operation.path.filled(names)))
+            let path = try #require(ProjectPath(filled(operation.path)))
             #expect(operationID(path) == operation.id)
         }
     }

@@ -13,7 +13,7 @@ import Testing
     private func served(_ versions: [[String: String]]) -> ServedTemplates {
         let served = ServedTemplates(Self.projects)
         for (position, values) in versions.enumerated() {
-            served.install(.of(values), .fetchable(VersionNumber(position + 1)))
+            served.install(.of(values), .fetchable(VersionNumber(clamping: position + 1)))
         }
         return served
     }

@@ -1,4 +1,5 @@
 import StalecastEdge
+import StalecastHTTP
 import StalecastTemplate
 import StalecastWire
 
@@ -37,7 +38,7 @@ extension TemplateChange {
     /// Version `version` of `scope`; its sequence is the version.
     static func fetchable(_ version: VersionNumber, of scope: Scope = LiveEdge.scope) -> TemplateChange {
         TemplateChange(
-            scope: scope, sequence: CommitSequence(version),
+            scope: scope, sequence: CommitSequence(version.rawValue),
             metadata: VersionMetadata(number: version, updateTime: .now()), etag: "etag-1-\(version)",
             changedKeys: nil)
     }

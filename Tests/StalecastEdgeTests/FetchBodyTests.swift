@@ -1,4 +1,5 @@
 import StalecastEdge
+import StalecastHTTP
 import StalecastTemplate
 import StalecastWire
 import Testing

@@ -51,7 +51,7 @@ import Testing
         try await LiveEdge.with(engine: engine, { $0.heartbeat = .milliseconds(300) }) { live in
             let client = try live.invalidations(known: "0")
             let condition = try TopicCondition(parsing: "!('pay' in topics)")
-            live.hub.send(DataMessage(target: .condition(condition), data: ["a": "b"]))
+            live.hub.send(DataMessage(target: .condition(condition), in: .demo, data: ["a": "b"]))
             try client.read { $0.text.components(of: "1\r\n\n\r\n") >= 4 }
             #expect(!client.text.contains("{"))
         }
@@ -94,6 +94,22 @@ import Testing
             try await live.wait { $0.drops[.lifetime] == 1 && $0.streams == 1 }
             live.publish()
             try events.read(untilVersion: 2)
+        }
+    }
+
+    /// Without a word they would come back at once, be refused, and wait for minutes.
+    @Test(arguments: [true, false])
+    func aDrainTellsWhenToComeBackAndTheEndOfALifeDoesNot(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            live.publish()
+            let client = try live.invalidations(known: "1")
+            try await live.wait { $0.streams == 1 }
+            await live.edge.drain(over: .milliseconds(200))
+            let last = try client.readToEnd().split(separator: "\r\n").dropLast().last ?? ""
+            let object = try JSONValue.parse(Array(last.utf8))
+            #expect(object["latestTemplateVersionNumber"]?.int64 == 1)
+            #expect((3...10).contains(object["retryIntervalSeconds"]?.int64 ?? 0))
+            #expect(client.text.hasSuffix("0\r\n\r\n"))
         }
     }
 

@@ -1,4 +1,4 @@
-import CEpoll
+import CLinux
 import Logging
 import StalecastEdge
 import StalecastHub
@@ -9,6 +9,7 @@ import Testing
 /// Edge on a free port over a real hub, in this process.
 final class LiveEdge: Sendable {
     static let scope = Scope(project: try! ProjectID("demo"), namespace: .firebase)
+    static let second = Scope(project: try! ProjectID("second"), namespace: .firebase)
     static let other = Scope(project: try! ProjectID("demo"), namespace: .firebaseServer)
 
     let hub: Hub
@@ -16,24 +17,43 @@ final class LiveEdge: Sendable {
     let port: Int
     private let versions = Mutex<(sequence: CommitSequence, [Scope: VersionNumber])>((0, [:]))
 
-    /// Runs `body` against Edge and stops it.
+    /// Runs `body` against Edge, sees that its books are right, and stops it.
     static func with(
-        engine: Bool, threads: Int = 2, manyTopics: Int = 0, _ change: (inout EdgeSettings) -> Void = { _ in },
+        engine: Bool, threads: Int = 2, manyTopics: Int = 0, severalProjects: Bool = false,
+        witness: Hub.Shard? = nil, _ change: (inout EdgeSettings) -> Void = { _ in },
         _ body: (LiveEdge) async throws -> Void
     ) async throws {
         var settings = EdgeSettings()
         change(&settings)
-        let live = try await LiveEdge(engine: engine, threads: threads, manyTopics: manyTopics, settings)
+        let live = try await LiveEdge(
+            engine: engine, threads: threads, manyTopics: manyTopics, severalProjects: severalProjects,
+            witness: witness, settings)
         do { try await body(live) } catch {
             try await live.edge.stop()
             throw error
         }
+        await live.checkBooks()
         try await live.edge.stop()
     }
 
-    private init(engine: Bool, threads: Int, manyTopics: Int, _ settings: EdgeSettings) async throws {
+    /// Connections change hands while they are counted, so what is wrong must stay wrong.
+    private func checkBooks() async {
+        var problems: [String] = []
+        for _ in 0..<20 {
+            problems = await edge.inconsistencies()
+            if problems.isEmpty { return }
+            await Task.yield()
+        }
+        #expect(problems == [])
+    }
+
+    /// - Parameter witness: a shard that hears of everything before Edge's own.
+    private init(
+        engine: Bool, threads: Int, manyTopics: Int, severalProjects: Bool, witness: Hub.Shard?,
+        _ settings: EdgeSettings
+    ) async throws {
         let bindings = [
-            TopicBinding(name: .pushRC, scopes: [Self.scope]),
+            TopicBinding(name: .pushRC, scopes: severalProjects ? [Self.scope, Self.second] : [Self.scope]),
             TopicBinding(name: try TopicName("pay"), scopes: [Self.scope], keys: [try KeyPattern("pay_*")]),
             TopicBinding(name: try TopicName("server"), scopes: [Self.other]),
             TopicBinding(invalidationsOf: Self.scope),
@@ -41,7 +61,12 @@ final class LiveEdge: Sendable {
         let project = ServedTemplates.Project(
             id: Self.scope.project, number: 123_456_789_012, namespaces: [.firebase, .firebaseServer])
         let extra = try (0..<manyTopics).map { TopicBinding(name: try TopicName("t\($0)"), scopes: [Self.scope]) }
-        hub = Hub(board: TopicBoard(epoch: .random(), head: 0, bindings: bindings + extra, changes: []))
+        var projects = ["demo": Self.scope.project, "123456789012": Self.scope.project]
+        if severalProjects { projects["second"] = Self.second.project }
+        hub = Hub(
+            board: TopicBoard(
+                epoch: .random(), head: 0, projects: projects, bindings: bindings + extra, changes: []))
+        if let witness { _ = hub.attach(witness) }
         var options = EdgeServer.Options()
         options.port = 0
         options.threads = threads

@@ -1,3 +1,4 @@
+import Foundation
 import StalecastEdge
 import StalecastHub
 import StalecastWire
@@ -75,7 +76,7 @@ import Testing
     func silentStreamsGetComments(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine, { $0.heartbeat = .milliseconds(300) }) { live in
             let client = try live.stream()
-            try client.read { $0.text.components(of: ": hb\n\n") >= 3 }
+            try client.read { $0.text.components(of: ": hb\n") >= 3 }
             live.publish()
             try client.read(untilVersion: 1)
         }
@@ -100,7 +101,8 @@ import Testing
             let poll = RawClient(port: live.port)
             poll.get("/v1/poll?topic=PUSH_RC&wait=20s")
             try await live.wait { $0.polls == 1 }
-            live.hub.send(DataMessage(target: .topic(.pushRC), data: ["CONFIG_STATE": "STALE", "x": "\r\n\u{2028}"]))
+            live.hub.send(
+                DataMessage(target: .topic(.pushRC), in: .demo, data: ["CONFIG_STATE": "STALE", "x": "\r\n\u{2028}"]))
             try client.read(untilText: #"{"CONFIG_STATE":"STALE","x":"\r\n\u2028"}"#)
             try poll.read(untilText: #""messages":[{"CONFIG_STATE":"STALE","x":"\r\n\u2028"}]"#)
         }
@@ -116,9 +118,148 @@ import Testing
             await live.edge.drain(over: .milliseconds(300))
             _ = try client.readToEnd()
             #expect(try client.transcript().isEnded)
-            #expect(try poll.readToEnd().contains("\"messages\":[]"))
+            let answer = try poll.readToEnd()
+            #expect(answer.contains("\"messages\":[]") && answer.contains("Retry-After: "))
             #expect(live.edge.connections == 0)
         }
+    }
+
+    @Test(arguments: [true, false])
+    func aDrainAnswersPollsOneAfterTheOther(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            let polls = (0..<100).map { _ in RawClient(port: live.port) }
+            for poll in polls { poll.get("/v1/poll?topic=PUSH_RC&wait=60s") }
+            try await live.wait { $0.polls == 100 }
+            async let drained: Void = live.edge.drain(over: .seconds(5))
+            var left: Set<Int> = []
+            try await live.wait { tally in
+                left.insert(tally.polls)
+                return tally.polls == 0
+            }
+            await drained
+            #expect(!left.isDisjoint(with: 1..<100), "all were answered at once")
+            // A client that is not used any more hangs up.
+            withExtendedLifetime(polls) {}
+        }
+    }
+}
+
+/// Which messages a subscription hears, on both halves of Edge.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct SubscriptionTests {
+    @Test(arguments: [true, false])
+    func aTopicIsHeardWithinTheProjectThatTheClientNames(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine, severalProjects: true) { live in
+            let mine = try live.stream("topic=PUSH_RC&project=123456789012")
+            let poll = RawClient(port: live.port)
+            poll.get("/v1/poll?topic=PUSH_RC&project=demo&namespace=firebase&wait=20s")
+            let others = try live.stream("topic=PUSH_RC&project=second")
+            try await live.wait { $0.polls == 1 && $0.streams == 2 }
+            live.publish(["secret"], in: LiveEdge.second)
+            live.hub.send(DataMessage(target: .topic(.pushRC), in: LiveEdge.second.project, data: ["only": "second"]))
+            try others.read(untilText: "only")
+            try others.read(untilVersion: 1)
+            live.publish(["welcome"])
+            for client in [mine, poll] {
+                try client.read(untilText: "welcome")
+                #expect(!client.text.contains("second") && !client.text.contains("secret"))
+            }
+            #expect(!others.text.contains("welcome"))
+            let presence = await live.edge.presence()
+            #expect(presence.counts[LiveEdge.second.project]?[.pushRC] == [.sse: 1])
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func withSeveralProjectsAStrangerMustNameOneAndLearnsOfNoOther(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine, severalProjects: true) { live in
+            for path in ["events", "poll", "state"] {
+                let (silent, wrong) = (RawClient(port: live.port), RawClient(port: live.port))
+                silent.get("/v1/\(path)?topic=PUSH_RC", headers: ["Connection: close"])
+                wrong.get("/v1/\(path)?topic=PUSH_RC&project=guess", headers: ["Connection: close"])
+                let (answer, refusal) = (try silent.readToEnd(), try wrong.readToEnd())
+                #expect(answer.hasPrefix("HTTP/1.1 400 ") && answer.contains("project="))
+                #expect(refusal.hasPrefix("HTTP/1.1 404 "))
+                #expect(!(answer + refusal).contains("demo") && !(answer + refusal).contains("second"))
+            }
+            let state = RawClient(port: live.port)
+            state.get("/v1/state?topic=PUSH_RC&project=demo", headers: ["Connection: close"])
+            #expect(try !state.readToEnd().contains("second"))
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func anUnknownTopicAmongKnownOnesIsNamedAndTheOthersAreServed(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            live.publish()
+            let stream = try live.stream("topic=NEWS&topic=PUSH_RC&have=0")
+            #expect(try stream.transcript().events.map(\.type) == ["unknown-topics", "message", "synced"])
+            #expect(try stream.transcript().events[0].data == #"{"topics":["NEWS"]}"#)
+            for (path, query) in [("poll", "&have=0"), ("poll", "&wait=20s"), ("state", "")] {
+                let client = RawClient(port: live.port)
+                client.get("/v1/\(path)?topic=PUSH_RC,NEWS\(query)", headers: ["Connection: close"])
+                if query.contains("wait") {
+                    try await live.wait { $0.polls == 1 }
+                    live.publish()
+                }
+                #expect(try client.readToEnd().contains(#""unknownTopics":["NEWS"]"#))
+            }
+            let none = RawClient(port: live.port)
+            none.get("/v1/events?topic=NEWS", headers: ["Connection: close"])
+            #expect(try none.readToEnd().hasPrefix("HTTP/1.1 404 "))
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func apiKeysGuardStreamsPollsAndState(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine, { $0.apiKeys = ["right"] }) { live in
+            for path in ["events", "poll", "state"] {
+                for key in ["", "&key=wrong"] {
+                    let client = RawClient(port: live.port)
+                    client.get("/v1/\(path)?topic=PUSH_RC\(key)", headers: ["Connection: close"])
+                    #expect(try client.readToEnd().hasPrefix("HTTP/1.1 403 "))
+                }
+                let client = RawClient(port: live.port)
+                client.get("/v1/\(path)?topic=PUSH_RC&wait=0&key=right", headers: ["Connection: close"])
+                try client.read(untilText: "HTTP/1.1 200 ")
+            }
+            _ = try live.stream(headers: ["X-Goog-Api-Key: right"])
+        }
+    }
+
+    /// Somebody was told of version 2; the loops of Edge have not heard of it yet.
+    @Test(arguments: [true, false], ["state?", "poll?wait=20s&have=1&", "events?have=1&"])
+    func whatWasAnnouncedIsSeenByEveryRequestAfterIt(engine: Bool, path: String) async throws {
+        let (told, hold) = (Flag(), Flag())
+        let witness = { @Sendable (event: HubEvent) in
+            guard case .announcement(let announcement) = event, announcement.change.version == 2 else { return }
+            told.raise()
+            hold.wait()
+        }
+        try await LiveEdge.with(engine: engine, witness: witness) { live in
+            live.publish()
+            Thread.detachNewThread { live.publish() }
+            told.wait()
+            let client = RawClient(port: live.port)
+            client.get("/v1/\(path)topic=PUSH_RC", headers: ["Connection: close"])
+            // Nobody who has heard of version 1 only may answer meanwhile.
+            client.readSome(milliseconds: 200)
+            let early = client.text
+            hold.raise()
+            try client.read(untilVersion: 2)
+            #expect(!early.contains("\"latestTemplateVersionNumber\":\"1\"") && !early.contains("synced"))
+        }
+    }
+}
+
+/// Something that happens once and is waited for by threads.
+final class Flag: Sendable {
+    private let semaphore = DispatchSemaphore(value: 0)
+
+    func raise() { semaphore.signal() }
+
+    func wait() {
+        semaphore.wait()
+        semaphore.signal()
     }
 }
 

@@ -43,7 +43,7 @@ struct Transcript {
     /// Versions of the unnamed events, in order.
     var versions: [VersionNumber] {
         events.filter { $0.type == "message" }.compactMap { event in
-            (try? JSONValue.parse(event.data.utf8))?["latestTemplateVersionNumber"]?.int64
+            (try? JSONValue.parse(event.data.utf8))?["latestTemplateVersionNumber"]?.versionNumber
         }
     }
 

@@ -21,9 +21,10 @@ extension TemplateChange {
         updateType: UpdateType = .incremental
     ) -> TemplateChange {
         let metadata = VersionMetadata(
-            number: version, updateTime: Timestamp(microseconds: 1_000_000 * version), updateType: updateType)
+            number: version, updateTime: Timestamp(microseconds: 1_000_000 * version.rawValue), updateType: updateType)
         return TemplateChange(
-            scope: scope, sequence: sequence ?? CommitSequence(version), metadata: metadata, etag: "etag-1-\(version)",
+            scope: scope, sequence: sequence ?? CommitSequence(version.rawValue), metadata: metadata,
+            etag: "etag-1-\(version)",
             changedKeys: keys)
     }
 }
@@ -46,8 +47,10 @@ extension TopicBoard {
         return announcement.notices.map(\.notice.message)
     }
 
-    var push: TopicIndex { index(of: .pushRC)! }
-    var payTopic: TopicIndex { index(of: .pay)! }
+    /// PUSH_RC of the client template, and of the server template.
+    var push: TopicIndex { topics(.pushRC, in: .demo)[0] }
+    var pushServer: TopicIndex { topics(.pushRC, in: .demo)[1] }
+    var payTopic: TopicIndex { topics(.pay, in: .demo)[0] }
 
     func cursor(_ sequence: CommitSequence, epoch: Epoch = .test) -> ResumePoint {
         ResumePoint(cursor: Cursor(epoch: epoch, sequence: sequence).description)
@@ -55,6 +58,6 @@ extension TopicBoard {
 
     /// Versions owed to one topic's subscriber from a point.
     func versions(_ topics: [TopicIndex], _ point: ResumePoint) -> [VersionNumber] {
-        opening(for: topics, from: point).messages.compactMap { self[$0.topic].lines[$0.line].latest?.version }
+        opening(for: topics, from: point).messages.compactMap { self[$0.topic].latest?.version }
     }
 }

@@ -24,7 +24,10 @@ import Testing
         board.take(.make(3, keys: ["title"]))
         let message = board.take(.make(4, keys: ["pay_y"])).last
         #expect(message?.since == 1)
-        #expect(message?.changedKeys == ["pay_y", "title", "welcome"])
+        #expect(message?.changedKeys == ["pay_y"], "names that its patterns do not match are none of its business")
+        let behind = board.opening(for: [board.payTopic], from: board.cursor(0)).messages
+        var cache = NoticeCache()
+        #expect(cache.notice(for: behind[0], on: board).message.changedKeys == ["pay_x", "pay_y"])
     }
 
     @Test func aRollbackToEqualContentIsAnnouncedToo() {
@@ -46,8 +49,8 @@ import Testing
         let board = TopicBoard.make([
             .make(1, keys: ["pay_x"]), .make(2, keys: ["welcome"]), .make(1, sequence: 3, scope: .server),
         ])
-        #expect(board[board.payTopic].lines[0].latest?.version == 1)
-        #expect(board[board.push].lines.map { $0.latest?.version } == [2, 1])
+        #expect(board[board.payTopic].latest?.version == 1)
+        #expect([board.push, board.pushServer].map { board[$0].latest?.version } == [2, 1])
     }
 
     @Test func aKeyTopicWhoseLastChangeWasPurgedIsMadeToSpeakOnce() {
@@ -57,21 +60,77 @@ import Testing
     }
 
     @Test func reboundTopicsKeepTheirIndexAndLostOnesAreRetired() {
-        var board = TopicBoard.make([.make(1, keys: ["pay_x"])])
-        let before = board.push
+        let before = TopicBoard.make([.make(1, keys: ["pay_x"])])
         let other = TopicBinding(name: try! TopicName("other"), scopes: [.demo])
-        board.rebind([other, TopicBoard.bindings[0]], changes: [.make(1, keys: ["pay_x"])])
-        #expect(board.push == before)
-        #expect(board.index(of: .pay) == nil)
-        #expect(board.names.map(\.description) == ["PUSH_RC", "other"])
-        #expect(board[board.index(of: other.name)!].lines[0].latest?.version == 1)
+        let hub = Hub(board: before)
+        hub.rebind([other, TopicBoard.bindings[0]])
+        let board = hub.board
+        #expect(board.push == before.push)
+        #expect(board.topics(.pay, in: .demo) == [])
+        #expect(Set(hub.topics.map(\.name.description)) == ["PUSH_RC", "other"])
+        #expect(board[board.topics(other.name, in: .demo)[0]].latest?.version == 1)
+    }
+}
+
+/// What names in a request mean.
+@Suite struct SubscriptionTests {
+    private static let other = Scope(project: try! ProjectID("other"), namespace: .firebase)
+    private static let bindings = [
+        TopicBinding(name: .pushRC, scopes: [.demo, other]), TopicBinding(name: .pay, scopes: [.demo, .server]),
+    ]
+    private static let projects: [String: ProjectID] = ["demo": .demo, "12": .demo, "other": other.project]
+    private let several = TopicBoard(
+        epoch: .test, head: 0, projects: projects, bindings: bindings,
+        changes: [.make(1), .make(1, sequence: 2, scope: other)])
+
+    private func scopes(
+        _ names: [TopicName], _ project: String?, _ namespace: String? = nil
+    ) throws(Unheard) -> [Scope] {
+        try several.topics(named: names, project: project, namespace: namespace).known.map { several[$0].scope }
+    }
+
+    @Test(arguments: ["demo", "12"])
+    func aTopicIsHeardWithinAProject(project: String) throws {
+        #expect(try scopes([.pushRC], project) == [.demo])
+        #expect(try scopes([.pay], project) == [.demo, .server])
+        #expect(try scopes([.pushRC], "other") == [Self.other])
+    }
+
+    @Test func aNamespaceNarrowsIt() throws {
+        #expect(try scopes([.pay, .pushRC], "demo", "firebase") == [.demo, .demo])
+        #expect(try scopes([.pay, .pushRC], "demo", "firebase-server") == [.server])
+        #expect(throws: Unheard.unknownTopics) { try scopes([.pay], "demo", "elsewhere") }
+    }
+
+    @Test func withSeveralProjectsOneMustBeSaid() {
+        #expect(throws: Unheard.projectIsMissing) { try scopes([.pushRC], nil) }
+        #expect(throws: Unheard.unknownProject) { try scopes([.pushRC], "secret") }
+        #expect(throws: Unheard.unknownTopics) { try scopes([.pay], "other") }
+    }
+
+    @Test func withOneProjectItIsThatOne() throws {
+        #expect(try TopicBoard.make().topics(named: [.pay]).known.count == 1)
+    }
+
+    @Test func whatMeansNothingIsNamedBesideWhatThereIs() throws {
+        let gone = try TopicName("gone")
+        let found = try several.topics(named: [gone, .pushRC], project: "demo")
+        #expect(found.known.count == 1 && found.unknown == [gone])
+    }
+
+    @Test func aSubscriberHearsNothingOfAnotherProject() throws {
+        let topics = try several.topics(named: [.pushRC, .pay], project: "demo").known
+        #expect(several.opening(for: topics, from: ResumePoint(have: 0)).messages.map(\.sequence) == [1, 1])
+        let announcement = several.announcement(
+            of: .make(2, sequence: 3, scope: Self.other), fetchWindowMs: 0, at: 0)
+        #expect(announcement.notices.count == 1 && !topics.contains(announcement.notices[0].topic))
     }
 }
 
 @Suite struct OpeningTests {
     private func board() -> TopicBoard {
         var board = TopicBoard.make()
-        for version in 1...5 { board.take(.make(VersionNumber(version), keys: ["k\(version)"])) }
+        for version in 1...5 { board.take(.make(VersionNumber(clamping: version), keys: ["k\(version)"])) }
         return board
     }
 
@@ -119,9 +178,10 @@ import Testing
         board.take(.make(1, keys: ["pay_x"]))
         board.take(.make(2, keys: ["welcome"]))
         board.take(.make(1, sequence: 3, scope: .server))
-        let debts = board.opening(for: [board.push, board.payTopic], from: board.cursor(0)).messages
+        let topics = [board.push, board.pushServer, board.payTopic]
+        let debts = board.opening(for: topics, from: board.cursor(0)).messages
         #expect(debts.map(\.sequence) == [1, 2, 3])
-        #expect(debts.map(\.topic) == [board.payTopic, board.push, board.push])
+        #expect(debts.map(\.topic) == [board.payTopic, board.push, board.pushServer])
     }
 
     @Test func equallyBehindSubscribersShareOneEncoding() {
@@ -140,16 +200,16 @@ import Testing
         var versions: [Scope: VersionNumber] = [:]
         for sequence in 1...20 {
             let scope: Scope = Bool.random(using: &random) ? .demo : .server
-            versions[scope, default: 0] += 1
+            versions[scope] = versions[scope, default: 0] + 1
             let keys = [["pay_x"], ["welcome"], nil].randomElement(using: &random)!
             board.take(.make(versions[scope]!, sequence: CommitSequence(sequence), scope: scope, keys: keys))
         }
         for start in 0...20 as ClosedRange<CommitSequence> {
-            let debts = board.opening(for: [board.push, board.payTopic], from: board.cursor(start)).messages
+            let topics = [board.push, board.pushServer, board.payTopic]
+            let debts = board.opening(for: topics, from: board.cursor(start)).messages
             #expect(debts.allSatisfy { $0.sequence > start })
             #expect(debts.map(\.sequence) == debts.map(\.sequence).sorted())
-            let lines = [board.push, board.payTopic].flatMap { board[$0].lines }
-            #expect(debts.count == lines.count { ($0.latest?.sequence ?? 0) > start })
+            #expect(debts.count == topics.count { (board[$0].latest?.sequence ?? 0) > start })
         }
     }
 }

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import stalecast
+import StalecastLoad
 
 struct ChunkDecoderTests {
     /// The payload of `parts`, and the decoder afterwards.

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import stalecast
+import StalecastLoad
 
 struct EventScannerTests {
     private let stream = Transcript.beginning + Transcript.synced + Transcript.stale(17) + ": hb\n\n"

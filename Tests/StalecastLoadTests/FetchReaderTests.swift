@@ -2,7 +2,7 @@ import StalecastTemplate
 import StalecastWire
 import Testing
 
-@testable import stalecast
+import StalecastLoad
 
 @Suite struct FetchReaderTests {
     private let body =
@@ -55,11 +55,9 @@ import Testing
 
 @Suite struct FetchTemplateTests {
     @Test func everyContextHasAnAnswerOfItsOwnAndTheSizeAsked() throws {
-        let answer = HTTPAnswer(
-            head: HTTPHead(status: 200, fields: ["ETag": "e"]),
-            body: Array(#"{"conditions":[],"parameters":{"mine":{"defaultValue":{"value":"1"}}}}"#.utf8))
+        let found = try JSONValue.parse(#"{"conditions":[],"parameters":{"mine":{"defaultValue":{"value":"1"}}}}"#.utf8)
         let made = FetchTemplate(outcomes: 20, answerBytes: 100 << 10)
-        let document = made.document(try ServedTemplate(answer), round: 3)
+        let document = made.document(found, round: 3)
         let template = try Template(validating: document, kind: .client)
         let compiled = CompiledTemplate(template)
         var answers: Set<Int> = []

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import stalecast
+import StalecastLoad
 
 struct SubscriberTests {
     private let payload = Transcript.beginning + Transcript.synced + Transcript.stale(17)

@@ -1,4 +1,4 @@
-@testable import stalecast
+import StalecastLoad
 
 /// What Edge writes, in parts.
 enum Transcript {

@@ -1,7 +1,7 @@
 import StalecastWire
 import Testing
 
-@testable import stalecast
+import StalecastLoad
 
 @Suite struct WebhookRequestReaderTests {
     private let reader = WebhookRequestReader(namespace: .firebase)

@@ -36,6 +36,7 @@ import Testing
     @Test(arguments: [
         ("10.1.2.3", true), ("192.168.1.1", true), ("100.64.0.1", true), ("fd12::1", true), ("127.0.0.1", false),
         ("::1", false), ("169.254.169.254", false), ("fe80::1", false), ("fd00:ec2::254", false),
+        ("fd20:ce::254", false),
         ("100.100.100.200", false), ("::ffff:127.0.0.1", false),
     ])
     func theInternalProfileAllowsPrivateNetworksOnly(text: String, isAllowed: Bool) throws {

@@ -48,6 +48,36 @@ import Testing
         #expect(store.head() == 1)
     }
 
+    @Test func composedAndDecomposedLettersAreDifferentContent() async throws {
+        let store = try TemplateStore.make(directory)
+        _ = try await store.adopt(try adoption("caf\u{E9}"))
+        let next = try #require(try await store.adopt(try adoption("cafe\u{301}")))
+        #expect(next.version == 2)
+        #expect(try #require(next.template.greeting).utf8.elementsEqual("cafe\u{301}".utf8))
+    }
+
+    @Test func afterTheHighestNumberNothingIsCommittedAndTheStoreGoesOn() async throws {
+        let store = try TemplateStore.make(directory)
+        let last = try #require(try await store.adopt(try adoption("a", number: .max)))
+        #expect(last.etag == "etag-123456789012-9007199254740992")
+        #expect(await storeError { try await store.put("b") } == .numbersExhausted(.demo))
+        #expect(await storeError { try await store.adopt(try adoption("c")) } == .numbersExhausted(.demo))
+        try await store.put("other", in: .demoServer)
+        #expect(await storeError { try await store.rollback(.demo, to: 1) } == .unknownVersion(1))
+        #expect(try store.changes(of: .demo, after: 0, limit: 10).map(\.version) == [.max])
+    }
+
+    @Test func anOriginsTextsEndAtNoNUL() async throws {
+        let metadata = VersionMetadata(
+            number: 1, updateTime: .now(), updateUser: UpdateUser(name: "a\0b"), description: "c\0d")
+        let store = try TemplateStore.make(directory)
+        let version = try #require(try await store.adopt(try adoption("a", metadata: metadata)))
+        store.close()
+        let stored = try #require(try await TemplateStore.make(directory).current(.demo))
+        #expect(stored == version)
+        #expect((stored.metadata.description, stored.metadata.updateUser.name) == ("cd", "ab"))
+    }
+
     @Test func aNewNumberCountsEvenWithTheSameContent() async throws {
         let store = try TemplateStore.make(directory)
         _ = try await store.adopt(try adoption("a", number: 5))

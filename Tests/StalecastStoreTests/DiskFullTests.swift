@@ -51,7 +51,7 @@ struct DiskFullTests {
         guard case .diskFull = store.health else { throw CocoaError(.fileWriteUnknown) }
         #expect(try await store.current(.demo)?.version == acknowledged)
         #expect(try await store.version(1, of: .demo)?.version == 1)
-        #expect(store.head() == CommitSequence(acknowledged))
+        #expect(store.head() == CommitSequence(acknowledged.rawValue))
 
         try FileManager.default.removeItem(atPath: ballast)
         #expect(store.health == .ok)

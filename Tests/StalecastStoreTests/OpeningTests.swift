@@ -39,6 +39,24 @@ import Testing
         _ = try TemplateStore.make(directory)
     }
 
+    @Test func aNumberFromTimesThatCheckedNothingStopsItsScopeOnly() async throws {
+        var store = try TemplateStore.make(directory)
+        try await store.put(1...2)
+        store.close()
+        let file = try DatabaseQueue(path: directory.database)
+        try await file.write {
+            try $0.execute(sql: "UPDATE version SET number = 9223372036854775807, etag = 'etag-1-9' WHERE number = 2")
+            try $0.execute(sql: "UPDATE scope SET latest = 9223372036854775807")
+        }
+        try file.close()
+        store = try TemplateStore.make(directory)
+        #expect(try await store.numbers() == [.max, 1])
+        #expect(try await store.current(.demo)?.template.greeting == "2")
+        #expect(try store.changes(of: .demo, after: 1, limit: 9).count == 1)
+        #expect(await storeError { try await store.put("3") } == .numbersExhausted(.demo))
+        #expect(try await store.put("x", in: .demoServer).version == 1)
+    }
+
     @Test func foreignFilesAreRefusedAndUntouched() throws {
         let other = try DatabaseQueue(path: directory.file("other"))
         try other.write { try $0.execute(sql: "CREATE TABLE t (a); PRAGMA user_version = 1") }

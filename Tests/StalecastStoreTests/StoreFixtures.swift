@@ -36,6 +36,8 @@ final class TestClock: Sendable {
 
     var now: Timestamp { time.withLock { $0 } }
 
+    func set(_ now: Timestamp) { time.withLock { $0 = now } }
+
     func advance(days: Int64) {
         time.withLock { $0 = Timestamp(microseconds: $0.microseconds + days * 86_400_000_000) }
     }

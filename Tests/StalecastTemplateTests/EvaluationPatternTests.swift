@@ -88,6 +88,23 @@ import Testing
         }
     }
 
+    /// Measuring each level anew took 2 to the depth: at 45 weeks, at 50 years.
+    @Test(
+        .timeLimit(.minutes(1)),
+        arguments: [("*", true), ("+", false), ("?", true), ("{2}", false), ("{0,1000}", false), ("*|b", true)])
+    func repetitionsFiftyDeepAreMeasuredInNoTime(repetition: String, isAccepted: Bool) {
+        let pattern = String(repeating: "(", count: 50) + "a" + String(repeating: ")\(repetition)", count: 50)
+        let expression = "app.version.matches(['\(pattern)'])"
+        if isAccepted {
+            #expect(throws: Never.self) { try ConditionExpression(parsing: expression, kind: .client) }
+        } else {
+            let error = #expect(throws: ExpressionError.self) {
+                try ConditionExpression(parsing: expression, kind: .client)
+            }
+            #expect(error?.reason.contains("too large") == true)
+        }
+    }
+
     @Test func aTextTooLongForPatternsMatchesNone() {
         let context = EvaluationContext(analyticsUserProperties: ["a": String(repeating: "a", count: 1001)])
         #expect(!isTrue("app.userProperty['a'].matches(['a'])", context))

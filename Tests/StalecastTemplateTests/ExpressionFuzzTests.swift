@@ -62,10 +62,10 @@ import Testing
         ("é", 50_000), ("\u{0}", 100_000),
     ]
 
-    /// Quadratic work on 100 KB would be 10¹⁰ steps: minutes even in a release build.
+    /// Quadratic work on 65 KB would be 4 × 10⁹ steps: minutes in a debug build. Longer texts are refused unread.
     @Test(arguments: bombs)
-    func hundredKilobytesAreReadAtOnce(piece: String, count: Int) {
-        let bomb = String(repeating: piece, count: count)
+    func whatIsReadAtAllIsReadAtOnce(piece: String, count: Int) {
+        let bomb = String(decoding: String(repeating: piece, count: count).utf8.prefix(65_000), as: UTF8.self)
         let clock = ContinuousClock()
         let time = clock.measure {
             for prefix in [
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test func longListsAndTextsAreLinearToo() throws {
-        let long = String(repeating: "x\\'", count: 30_000)
+        let long = String(repeating: "x\\'", count: 20_000)
         #expect(try ConditionExpression(parsing: "app.id == '\(long)'", kind: .client).tests.count == 1)
         let list = Array(repeating: "'US'", count: 20_000).joined(separator: ",")
         #expect(throws: ExpressionError.self) {

@@ -12,6 +12,11 @@ typedef bool (*stalecast_guard)(void *context, const uint8_t *address, size_t le
 // Bytes of a streamed body, or with none the end of its head. False ends the transfer.
 typedef bool (*stalecast_bytes)(void *context, int status, const uint8_t *bytes, size_t count);
 
+// Host names being looked up, each by a thread of libcurl's, over all multi handles of one engine; at most `most`.
+typedef struct {
+  int count, most;
+} stalecast_lookups;
+
 // One multi handle, and the epoll descriptor that its sockets are in, which is not its own.
 typedef struct {
   CURLM *multi;
@@ -27,8 +32,7 @@ typedef struct {
   bool *ours;
   // When libcurl wants to be called, on the monotonic clock, in ns; UINT64_MAX for never.
   uint64_t deadline;
-  // Transfers whose host name is being looked up, each of them with a thread of libcurl's.
-  int lookups;
+  stalecast_lookups *lookups;  // the engine's
   // TLS handshakes, and those of them that resumed a session.
   uint64_t handshakes, resumed;
   // Open sockets, idle ones included.
@@ -51,8 +55,11 @@ typedef struct {
   // The head of the final answer as it came, at most 16 KiB of it.
   char *head;
   size_t head_length, head_capacity;
-  // looking_up: counted in `lookups`. opened: a socket was made. connected: a request could go out.
-  bool looking_up, opened, connected, blocked, too_large, cut;
+  // The host of the request is an address, which libcurl looks up without a thread.
+  bool is_literal;
+  // looking_up: counted in `lookups`. held_back: it would have been one lookup too many, and the request failed for
+  // that. opened: a socket was made. connected: a request could go out.
+  bool looking_up, held_back, opened, connected, blocked, too_large, cut;
   // The last one opened; -1 for none.
   int socket;
   // The last address that the guard let a request go to; asked about again after a change of policy.
@@ -65,7 +72,8 @@ typedef struct {
 bool stalecast_curl_prepare(void);
 
 // NULL when memory or descriptors are short.
-stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, long kept_connections);
+// `lookups` must outlive it.
+stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, long kept_connections, stalecast_lookups *lookups);
 void stalecast_curl_free(stalecast_curl *curl);
 
 // Tells libcurl that its time has come, or that a socket is ready (`events` as epoll says).

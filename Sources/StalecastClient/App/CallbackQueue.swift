@@ -3,9 +3,11 @@ import Foundation
 /// Where completion handlers and listeners run, one at a time and in order.
 struct CallbackQueue: Sendable {
     private let queue: DispatchQueue
+    private let onProblem: (@Sendable (StalecastProblem) -> Void)?
 
     /// - Parameter queue: nil takes the main queue on Apple's systems and a queue of the SDK's own elsewhere.
-    init(_ queue: DispatchQueue?) {
+    init(_ queue: DispatchQueue?, onProblem: (@Sendable (StalecastProblem) -> Void)?) {
+        self.onProblem = onProblem
         #if canImport(Darwin)
             self.queue = queue ?? .main
         #else
@@ -14,4 +16,9 @@ struct CallbackQueue: Sendable {
     }
 
     func run(_ body: @escaping @Sendable () -> Void) { queue.async(execute: body) }
+
+    /// Tells the app of a problem: never on the caller's thread, which may hold locks that the app's handler needs.
+    func report(_ problem: StalecastProblem) {
+        if let onProblem { run { onProblem(problem) } }
+    }
 }

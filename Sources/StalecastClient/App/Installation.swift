@@ -19,6 +19,16 @@ struct Installation: Sendable, Equatable, Codable {
         firstOpenTime = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
     }
 
+    /// What an older SDK did not write has its default: a member more must not make another installation of it.
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        id = try values.decode(String.self, forKey: .id)
+        firstOpenTime = try values.decode(Date.self, forKey: .firstOpenTime)
+        userProperties = try values.decode(.userProperties, or: [:])
+        topics = try values.decode(.topics, or: [])
+        token = try values.decodeIfPresent(InstallationToken.self, forKey: .token)
+    }
+
     /// 17 random bytes whose first four bits are 0111, in base64url, cut to 22 characters.
     static func newID() -> String {
         var bytes = (0..<17).map { _ in UInt8.random(in: 0...255) }

@@ -13,8 +13,8 @@ final class InstallationKeeper: Sendable {
     private let environment: ClientEnvironment
     private let state: Locked<State>
 
-    init(options: StalecastOptions, cache: URL, environment: ClientEnvironment) {
-        let file = RecordFile<Installation>(url: cache, onProblem: options.onProblem ?? { _ in })
+    init(options: StalecastOptions, cache: URL, callbacks: CallbackQueue, environment: ClientEnvironment) {
+        let file = RecordFile<Installation>(url: cache, onProblem: callbacks.report)
         var installation = file.load() ?? Installation(id: options.appInstanceID, at: environment.now())
         if let id = options.appInstanceID, id != installation.id { (installation.id, installation.token) = (id, nil) }
         file.save(installation)
@@ -40,15 +40,16 @@ final class InstallationKeeper: Sendable {
 
     /// The installation, with a token that is good for a while where the server needs one.
     ///
+    /// - Parameter timeout: seconds that reaching the installation service may take.
     /// - Throws: when Firebase could not be reached or refused to register it.
-    func valid() async throws -> Installation {
+    func valid(timeout: TimeInterval = 60) async throws -> Installation {
         guard let registry else { return current }
         let flight = state.withLock { state in
             if let flight = state.flight { return flight }
             let installation = state.installation
             let flight = Task {
                 defer { self.state.withLock { $0.flight = nil } }
-                return try await registry.valid(installation, now: self.environment.now())
+                return try await registry.valid(installation, now: self.environment.now(), timeout: timeout)
             }
             state.flight = flight
             return flight

@@ -11,18 +11,22 @@ struct InstallationRegistry: Sendable {
     static let renewBefore: TimeInterval = 3600
 
     /// An installation with a token that is good for a while: the one given, renewed, or a new registration.
-    func valid(_ installation: Installation, now: Date) async throws -> Installation {
-        guard let token = installation.token else { return try await registered(installation, now) }
+    ///
+    /// - Parameter timeout: seconds one request may take.
+    func valid(_ installation: Installation, now: Date, timeout: TimeInterval) async throws -> Installation {
+        guard let token = installation.token else { return try await registered(installation, now, timeout) }
         if token.expires.timeIntervalSince(now) > Self.renewBefore { return installation }
-        return try await renewed(installation, token, now)
+        return try await renewed(installation, token, now, timeout)
     }
 
-    private func registered(_ installation: Installation, _ now: Date) async throws -> Installation {
+    private func registered(
+        _ installation: Installation, _ now: Date, _ timeout: TimeInterval
+    ) async throws -> Installation {
         let body: JSONObject = [
             "fid": .string(installation.id), "authVersion": "FIS_v2", "appId": .string(options.appID),
             "sdkVersion": .string("i:" + SDKVersion.text),
         ]
-        let (status, answer) = try await post("installations", body, authorization: nil)
+        let (status, answer) = try await post("installations", body, authorization: nil, timeout)
         guard status == 200, let refresh = answer["refreshToken"]?.string, let grant = answer["authToken"] else {
             throw FetchFailure(envelope: answer["error"] ?? .null, status: status)
         }
@@ -34,18 +38,18 @@ struct InstallationRegistry: Sendable {
     }
 
     private func renewed(
-        _ installation: Installation, _ token: InstallationToken, _ now: Date
+        _ installation: Installation, _ token: InstallationToken, _ now: Date, _ timeout: TimeInterval
     ) async throws -> Installation {
         let body: JSONObject = [
             "installation": ["sdkVersion": .string("i:" + SDKVersion.text), "appId": .string(options.appID)]
         ]
         let path = "installations/\(installation.id)/authTokens:generate"
-        let (status, grant) = try await post(path, body, authorization: "FIS_v2 " + token.refreshToken)
+        let (status, grant) = try await post(path, body, authorization: "FIS_v2 " + token.refreshToken, timeout)
         // The server no longer knows the installation: make a new one (JS SDK).
         if status == 401 || status == 404 {
             var fresh = installation
             fresh.id = Installation.newID()
-            return try await registered(fresh, now)
+            return try await registered(fresh, now, timeout)
         }
         guard status == 200 else { throw FetchFailure(envelope: grant["error"] ?? .null, status: status) }
         var installation = installation
@@ -53,7 +57,9 @@ struct InstallationRegistry: Sendable {
         return installation
     }
 
-    private func post(_ path: String, _ body: JSONObject, authorization: String?) async throws -> (Int, JSONValue) {
+    private func post(
+        _ path: String, _ body: JSONObject, authorization: String?, _ timeout: TimeInterval
+    ) async throws -> (Int, JSONValue) {
         var headers = ["Content-Type": "application/json", "Accept": "application/json"]
         headers["x-goog-api-key"] = options.apiKey
         headers["Authorization"] = authorization
@@ -61,7 +67,8 @@ struct InstallationRegistry: Sendable {
             headers["X-Ios-Bundle-Identifier"] = Bundle.main.bundleIdentifier
         #endif
         let url = host.appendingPathComponent("v1/projects/\(options.project)/\(path)")
-        let request = TransportRequest(url: url, headers: headers, body: Data(JSONValue.object(body).encoded()))
+        let request = TransportRequest(
+            url: url, headers: headers, body: Data(JSONValue.object(body).encoded()), timeout: timeout)
         let response = try await options.transport.send(request)
         // A body that is no JSON has nothing to say beyond its status.
         return (response.status, (try? JSONValue.parse(response.body)) ?? .null)

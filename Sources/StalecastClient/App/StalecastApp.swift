@@ -15,8 +15,14 @@ public final class StalecastApp: Sendable {
         }
     }
 
+    /// The app's own keepers stay; those of accounts, which come and go, live as long as somebody uses them.
+    private struct Kept: Sendable {
+        var own: ConfigKeeper?
+        weak var keeper: ConfigKeeper?
+    }
+
     private struct State: Sendable {
-        var keepers: [Scope: ConfigKeeper] = [:]
+        var keepers: [Scope: Kept] = [:]
         var configs: [String: RemoteConfig] = [:]
         var messaging: PushMessaging?
         var isDeleted = false
@@ -32,17 +38,18 @@ public final class StalecastApp: Sendable {
     let callbacks: CallbackQueue
     private let directory: URL
     private let state = Locked(State())
-    private let realtime: RealtimeLink
+    private let realtime: Subscriptions
 
     package init(name: String, options: StalecastOptions, environment: ClientEnvironment) {
         self.name = name
         self.options = options
         self.environment = environment
         directory = options.cacheDirectory ?? CacheDirectory.standard()
+        callbacks = CallbackQueue(options.callbackQueue, onProblem: options.onProblem)
         installation = InstallationKeeper(
-            options: options, cache: Self.file(name, "installation", in: directory), environment: environment)
-        callbacks = CallbackQueue(options.callbackQueue)
-        realtime = RealtimeLink(options: options, installation: installation)
+            options: options, cache: Self.file(name, "installation", in: directory), callbacks: callbacks,
+            environment: environment)
+        realtime = Subscriptions(options: options, installation: installation)
     }
 
     /// The installation's id: 22 characters, the same for as long as the cache directory is kept.
@@ -60,13 +67,14 @@ public final class StalecastApp: Sendable {
     /// Ends the app's connection and timers and forgets the app, so that its name can be configured anew. Its cache
     /// stays; objects made from it answer from memory.
     public func delete() {
-        let keepers = state.withLock { state in
+        let (keepers, messaging) = state.withLock { state in
             state.isDeleted = true
             // They hold the app in turn.
-            (state.configs, state.messaging) = ([:], nil)
-            return Array(state.keepers.values)
+            defer { (state.configs, state.messaging) = ([:], nil) }
+            return (state.keepers.values.compactMap(\.keeper), state.messaging)
         }
         realtime.close()
+        messaging?.end()
         for keeper in keepers { keeper.close() }
         Stalecast.forget(self)
     }
@@ -77,10 +85,10 @@ public final class StalecastApp: Sendable {
     public func networkChanged() { realtime.forEachConnection { $0.networkChanged() } }
 
     /// The app goes to the background: the connection is closed.
-    public func enterBackground() { realtime.forEachConnection { $0.enterBackground() } }
+    public func enterBackground() { realtime.setBackground(true) }
 
     /// The app is back: the connection is opened, and what was announced meanwhile is fetched.
-    public func enterForeground() { realtime.forEachConnection { $0.enterForeground() } }
+    public func enterForeground() { realtime.setBackground(false) }
 
     // MARK: Parts
 
@@ -108,42 +116,62 @@ public final class StalecastApp: Sendable {
     func keeper(namespace: String, account: String? = nil) -> ConfigKeeper {
         let scope = Scope(namespace: namespace, account: account)
         return state.withLock { state in
-            if let keeper = state.keepers[scope] { return keeper }
+            if let keeper = state.keepers[scope]?.keeper { return keeper }
+            state.keepers = state.keepers.filter { $0.value.keeper != nil }
+            if account != nil {
+                let file = Self.file(name, CacheDirectory.fileName(namespace) + "@", in: directory)
+                CacheDirectory.keepNewest(Self.keptAccounts, beginningWith: file)
+            }
             let keeper = ConfigKeeper(
                 options: options, namespace: namespace, account: account,
                 cache: Self.file(name, scope.fileName, in: directory), installation: installation,
-                environment: environment)
-            state.keepers[scope] = keeper
+                callbacks: callbacks, environment: environment)
+            state.keepers[scope] = Kept(own: account == nil ? keeper : nil, keeper: keeper)
             return keeper
         }
     }
 
-    var keepers: [ConfigKeeper] { state.withLock { Array($0.keepers.values) } }
+    /// How many accounts' caches are kept besides that of one that is new: those used last.
+    private static let keptAccounts = 15
+
+    /// How many scopes are in memory.
+    package var keptScopes: Int { keepers.count }
+
+    var keepers: [ConfigKeeper] { state.withLock { $0.keepers.values.compactMap(\.keeper) } }
 
     // MARK: Real time
 
     /// Says which topics `owner` wants to hear of on behalf of `keeper`'s namespace; empty ends that.
     func listen(to topics: Set<String>, owner: UUID, namespace: String) {
         if state.withLock({ $0.isDeleted }) { return }
-        realtime.want(topics, owner: owner, namespace: namespace, keepers: keepers) { [weak self] namespace, event in
-            self?.received(event, on: namespace)
+        realtime.want(topics, owner: owner, namespace: namespace, keepers: keepers) {
+            [weak self] namespace, topics, event in
+            self?.received(event, on: namespace, topics: topics)
         }
     }
 
+    /// Whether a connection is about to say whether the server has a topic.
+    func isConnecting(_ topic: String) -> Bool { realtime.isConnecting(topic) }
+
     /// An event of the connection.
     ///
-    /// - Parameter namespace: the only one the event is about; nil for a connection that serves all.
-    package func received(_ event: ConnectionEvent, on namespace: String? = nil) {
-        let (keepers, messaging) = state.withLock { ($0.keepers.values, $0.messaging) }
+    /// - Parameters:
+    ///   - namespace: the only one the event is about; nil for a connection that serves all.
+    ///   - topics: those of the connection.
+    package func received(_ event: ConnectionEvent, on namespace: String? = nil, topics: Set<String> = []) {
+        defer { state.withLock { $0.messaging }?.heard(event, of: topics) }
+        let (keepers, messaging) = (self.keepers, state.withLock { $0.messaging })
         let concerned = keepers.filter { namespace == nil || $0.namespace == namespace }
         switch event {
         case .stale(let notice):
-            if notice.isStale {
-                for keeper in concerned where keeper.isMeant(by: notice) { keeper.received(notice) }
+            for keeper in concerned {
+                if notice.isStale, keeper.isMeant(by: notice) { keeper.received(notice) }
+                keeper.passed(notice.cursor, of: topics)
             }
             messaging?.received(notice)
             realtime.holds(keepers)
-        case .synced(let cursor): for keeper in concerned { keeper.synced(cursor: cursor) }
+        case .synced(let cursor): for keeper in concerned { keeper.synced(cursor, of: topics) }
+        case .unknownTopics(let names): for name in names { callbacks.report(.unknownTopic(name)) }
         case .reset: for keeper in concerned { keeper.reset() }
         case .unavailable: for keeper in concerned { keeper.report(RemoteConfigUpdateError(.unavailable)) }
         case .invalidMessage: for keeper in concerned { keeper.report(RemoteConfigUpdateError(.messageInvalid)) }

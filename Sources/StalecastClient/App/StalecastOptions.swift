@@ -19,14 +19,23 @@ public struct StalecastOptions: Sendable {
     public var appID: String
     /// The installation's id, which percentages are drawn by; nil (default) makes one at first use and keeps it.
     public var appInstanceID: String?
+    /// What conditions on `app.version` compare, for example `2.10.0`; nil (default) is the bundle's.
+    public var appVersion: String?
+    /// What conditions on `app.build` compare; nil (default) is the bundle's.
+    public var appBuild: String?
+    /// Two letters, for example `FR`, for conditions on the country; nil (default) is the system's.
+    public var country: String?
+    /// BCP 47, for example `fr-FR`, for conditions on the language; nil (default) is the system's.
+    public var language: String?
     /// Topics listened to while there is an update listener. Default `["PUSH_RC"]`, which every scope is bound to.
     public var topics: [String]
     /// Further headers of every request, for example `["Authorization": "Bearer …"]`. Default none.
     public var headers: [String: String]
-    /// Directory of the cache; nil (default) is the user's, see ``CacheDirectory``. Apps with one directory need
-    /// different names.
+    /// Directory of the cache; nil (default) is the user's, see ``CacheDirectory``. Apps of one process need different
+    /// names there. Processes may share it, as two workers of one service do: each file is always whole, the one
+    /// that wrote last counts at the next start, and nobody sees another's values before.
     public var cacheDirectory: URL?
-    /// How requests travel. Default ``URLSessionTransport/shared``.
+    /// How requests travel. Default ``NetworkTransport/shared``.
     public var transport: any HTTPTransport
     /// Whose protocol the server speaks. Default ``Server/stalecast``.
     public var server: Server
@@ -36,7 +45,8 @@ public struct StalecastOptions: Sendable {
     /// Where completion handlers and listeners run; nil (default) is the main queue on Apple's systems and a serial
     /// queue of the SDK's own elsewhere, because a Linux program need not drain its main queue.
     public var callbackQueue: DispatchQueue?
-    /// Hears of what the SDK survives but somebody should know: a damaged or unwritable cache. Default nil.
+    /// Hears of what the SDK survives but somebody should know: a damaged or unwritable cache, a topic that the server
+    /// does not have. Called on ``callbackQueue``, where it may use the SDK. Default nil.
     public var onProblem: (@Sendable (StalecastProblem) -> Void)?
 
     /// Whose protocol a server speaks.
@@ -61,7 +71,7 @@ public struct StalecastOptions: Sendable {
         topics = ["PUSH_RC"]
         headers = [:]
         cacheDirectory = nil
-        transport = URLSessionTransport.shared
+        transport = NetworkTransport.shared
         server = .stalecast
         connection = ConnectionOptions()
         callbackQueue = nil
@@ -127,6 +137,9 @@ public enum StalecastProblem: Error, Sendable, Hashable, CustomStringConvertible
     /// The server answered an older version than the one held. That one is kept, for five minutes of nothing but older
     /// answers; see <doc:WhenAnAnswerIsOlder>.
     case olderAnswer(version: Int64, held: Int64)
+    /// The server has no such topic: nothing will come over it until the server's configuration names it. The app's
+    /// other topics are heard.
+    case unknownTopic(String)
 
     /// A sentence for the developer.
     public var description: String {
@@ -135,6 +148,8 @@ public enum StalecastProblem: Error, Sendable, Hashable, CustomStringConvertible
             "the cache file \(file) is damaged (\(reason)); it is ignored and replaced after the next fetch"
         case .cacheNotWritten(let file, let reason):
             "the cache file \(file) could not be written (\(reason)); check the directory's permissions and free space"
+        case .unknownTopic(let topic):
+            "the server has no topic \(topic); add it to the server's topics, or unsubscribe from it"
         case .olderAnswer(let version, let held):
             "the server answered version \(version), older than version \(held), which is kept; it lags, or its store was "
                 + "restored, and then its answers are taken after \(Int(KeeperState.olderAnswersLimit / 60)) minutes"

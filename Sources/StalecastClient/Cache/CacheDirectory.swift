@@ -32,6 +32,19 @@ public enum CacheDirectory {
         return spelled.hasPrefix(".") ? "%2E" + spelled.dropFirst() : spelled
     }
 
+    /// Removes all but the `count` files written last of those whose paths begin as `prefix`.
+    static func keepNewest(_ count: Int, beginningWith prefix: URL) {
+        let directory = prefix.deletingLastPathComponent()
+        // Without the directory there is nothing to remove, and what has no time was removed by somebody else.
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
+        let files = names.filter { $0.hasPrefix(prefix.lastPathComponent) }.compactMap { name -> (Date, String)? in
+            let path = directory.appendingPathComponent(name).path
+            let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+            return (attributes?[.modificationDate] as? Date).map { ($0, path) }
+        }
+        for (_, path) in files.sorted(by: { $0.0 > $1.0 }).dropFirst(count) { unlink(path) }
+    }
+
     /// ``fileName(_:)`` for names of any length, cut where file systems might (255 bytes); two long names may come out
     /// the same, so that the file itself must say whose it is.
     static func shortFileName(_ name: String) -> String {

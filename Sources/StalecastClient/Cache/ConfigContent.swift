@@ -11,6 +11,19 @@ struct ConfigContent: Sendable, Equatable, Codable {
     /// Parameter name → its personalization metadata as JSON text with sorted members, so that equal ones compare equal.
     var personalization: [String: String] = [:]
 
+    init(etag: String? = nil, version: Int64? = nil) { (self.etag, self.version) = (etag, version) }
+
+    /// What an older SDK did not write has its default: a member more must not make a cache useless.
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        entries = try values.decode(.entries, or: [:])
+        etag = try values.decodeIfPresent(String.self, forKey: .etag)
+        version = try values.decodeIfPresent(Int64.self, forKey: .version)
+        experiments = try values.decode(.experiments, or: [])
+        rollouts = try values.decode(.rollouts, or: [])
+        personalization = try values.decode(.personalization, or: [:])
+    }
+
     /// Values of an A/B test; the members official SDKs compare (`reference/firebase-wire.md` §4.4).
     struct Experiment: Sendable, Equatable, Codable {
         var id: String

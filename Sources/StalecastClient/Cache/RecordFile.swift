@@ -21,6 +21,7 @@ final class RecordFile<Record: Codable & Sendable>: Sendable {
 
     /// The record; nil when there is none or it is damaged, which is reported.
     func load() -> Record? {
+        file.removeLeftovers()
         do {
             return try file.read().map { try JSONDecoder().decode(Record.self, from: $0) }
         } catch {

@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 
 #if canImport(Glibc)
     import Glibc
@@ -13,20 +13,23 @@ import Foundation
 /// A file that is either whole or not used. Its first line names the format, a checksum and the length of what
 /// follows; it is replaced by writing a neighbour, flushing that, and renaming it, so that a kill or a power cut
 /// leaves the old or the new content.
-struct SealedFile: Sendable {
+package struct SealedFile: Sendable {
     let url: URL
 
+    package init(url: URL) { self.url = url }
+
     /// Why a file is not used or could not be written.
-    struct Problem: Error, CustomStringConvertible {
-        let description: String
+    package struct Problem: Error, CustomStringConvertible {
+        package let description: String
     }
 
+    private static let draftSuffix = ".new"
     private static let magic = "stalecast-cache 1"
 
     /// The content; nil when there is no file.
     ///
     /// - Throws: ``Problem`` when it cannot be read or its seal is broken.
-    func read() throws -> Data? {
+    package func read() throws -> Data? {
         let bytes: Data
         do {
             bytes = try Data(contentsOf: url)
@@ -44,17 +47,32 @@ struct SealedFile: Sendable {
     }
 
     /// Replaces the content; when it returns, the new content is on disk. Makes the directory when there is none.
-    func write(_ content: Data) throws(Problem) {
+    package func write(_ content: Data) throws(Problem) {
         let directory = url.deletingLastPathComponent().path
         makeDirectory(directory)
-        let draft = url.path + ".new"
-        try writeFlushed(Data((Self.seal(of: content) + "\n").utf8) + content, to: draft)
-        guard rename(draft, url.path) == 0 else { throw problem("rename") }
+        // Another process may write the same file at the same time.
+        let draft = "\(url.path).\(String(UInt32.random(in: .min ... .max), radix: 16))\(Self.draftSuffix)"
+        do throws(Problem) {
+            try writeFlushed(Data((Self.seal(of: content) + "\n").utf8) + content, to: draft)
+            guard rename(draft, url.path) == 0 else { throw problem("rename") }
+        } catch {
+            unlink(draft)
+            throw error
+        }
         try flush(directory)
     }
 
-    /// Removes the file if there is one.
-    func remove() { unlink(url.path) }
+    /// Removes the drafts that killed processes left behind: those older than an hour, which nobody writes any more.
+    func removeLeftovers() {
+        let directory = url.deletingLastPathComponent()
+        // Without the directory, or without a time, there is nothing to remove.
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
+        where name.hasPrefix(url.lastPathComponent + ".") && name.hasSuffix(Self.draftSuffix) {
+            let path = directory.appendingPathComponent(name).path
+            let changed = (try? FileManager.default.attributesOfItem(atPath: path))?[.modificationDate] as? Date
+            if let changed, changed.timeIntervalSinceNow < -3600 { unlink(path) }
+        }
+    }
 
     private func makeDirectory(_ path: String) {
         if access(path, W_OK) == 0 { return }
@@ -64,7 +82,7 @@ struct SealedFile: Sendable {
     }
 
     private func writeFlushed(_ bytes: Data, to path: String) throws(Problem) {
-        let file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+        let file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0o600)
         guard file >= 0 else { throw problem("open") }
         defer { close(file) }
         var rest = bytes[...]

@@ -27,11 +27,33 @@ package struct StoredConfig: Sendable, Equatable, Codable {
     var account: String?
     /// Where the connection stood when everything it had said was written here; nil for none.
     var cursor: String?
+    /// The topics of that connection: with others the cursor says nothing.
+    var cursorTopics: [String] = []
     /// App version, system, locale … at the last successful fetch; another one overrides interval and throttling.
     package var deviceContext: String?
     var customSignals: [String: String] = [:]
 
     package init() {}
+
+    /// What an older SDK did not write has its default: a member more must not make a cache useless.
+    package init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        fetched = try values.decodeIfPresent(ConfigContent.self, forKey: .fetched)
+        active = try values.decodeIfPresent(ConfigContent.self, forKey: .active)
+        lastFetchTime = try values.decodeIfPresent(Date.self, forKey: .lastFetchTime)
+        lastFetchStatus = try values.decode(.lastFetchStatus, or: 0)
+        throttle = try values.decode(.throttle, or: FetchThrottle())
+        isStale = try values.decode(.isStale, or: false)
+        staleVersion = try values.decodeIfPresent(Int64.self, forKey: .staleVersion)
+        isVoid = try values.decode(.isVoid, or: false)
+        olderSince = try values.decodeIfPresent(Date.self, forKey: .olderSince)
+        origin = try values.decodeIfPresent(String.self, forKey: .origin)
+        account = try values.decodeIfPresent(String.self, forKey: .account)
+        cursor = try values.decodeIfPresent(String.self, forKey: .cursor)
+        cursorTopics = try values.decode(.cursorTopics, or: [])
+        deviceContext = try values.decodeIfPresent(String.self, forKey: .deviceContext)
+        customSignals = try values.decode(.customSignals, or: [:])
+    }
 
     /// Prepares what was read for a server: versions of another one mean nothing there, and a lower one may be newer.
     mutating func belong(to origin: String) {
@@ -42,5 +64,12 @@ package struct StoredConfig: Sendable, Equatable, Codable {
     /// The versions held are not those of the server's store: whatever it answers next is to be taken.
     mutating func disown() {
         (isVoid, isStale, staleVersion, cursor) = (true, true, nil, nil)
+    }
+}
+
+extension KeyedDecodingContainer {
+    /// The value of a member, or what it is where the member is missing.
+    func decode<Value: Decodable>(_ key: Key, or missing: Value) throws -> Value {
+        try decodeIfPresent(Value.self, forKey: key) ?? missing
     }
 }

@@ -6,6 +6,8 @@ public enum ConnectionEvent: Sendable, Hashable {
     case synced(cursor: String?)
     /// The server could not understand the cursor: whatever is held may be out of date.
     case reset(reason: String)
+    /// The server has no such topics; the others are heard. Told with each connection.
+    case unknownTopics([String])
     /// The connection's state changed.
     case state(ConnectionState)
     /// The server switched real-time updates off for this client (Firebase's `featureDisabled`).

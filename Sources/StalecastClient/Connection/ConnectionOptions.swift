@@ -16,16 +16,17 @@ public struct ConnectionOptions: Sendable {
     public var heartbeatLimit: TimeInterval = 75
     /// How long the server may hold a long-poll, in seconds. Default 55: below the minute after which proxies give up.
     public var pollWait: TimeInterval = 55
-    /// The first reconnect delay is random and at most this, in seconds, unless the server names one; each further one
-    /// in a row may be twice as long. Default 1.
+    /// The least reconnect delay in seconds, unless the server names one; chance adds up to as much again, and to each
+    /// further one in a row up to twice as much as to the one before. Default 1.
     public var reconnectDelay: TimeInterval = 1
-    /// No reconnect delay of ours is longer, in seconds; after refusals such as 403 or 404 ten times that. Default 60.
+    /// Chance adds no more than this to a reconnect delay, in seconds; after refusals such as 403 or 404 ten times that.
+    /// Default 60.
     public var longestReconnectDelay: TimeInterval = 60
     /// While long-poll is used, a stream is tried after so many seconds; each vain try doubles that, up to 15 minutes.
     /// Default 60.
     public var streamRetryInterval: TimeInterval = 60
-    /// Whether plain http goes over Foundation's `URLSession`, as https does: with the system's proxies, but on Linux
-    /// for most of a core per process. Default false; without effect on Apple's systems, where all does.
+    /// Whether requests go over Foundation's `URLSession` on Linux too, for most of a core per process, instead of
+    /// libcurl. Default false; without effect on Apple's systems, where all does.
     public var prefersURLSession = false
 
     /// A protocol over HTTP.

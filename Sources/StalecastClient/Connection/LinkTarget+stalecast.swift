@@ -7,6 +7,8 @@ extension LinkTarget {
     /// - Parameter have: the version that is held; counts only while there is no cursor.
     func request(_ path: String, have: Int64?) -> StreamRequest {
         var items = topics.map { URLQueryItem(name: "topic", value: $0) }
+        if let project { items.append(URLQueryItem(name: "project", value: project)) }
+        if let namespace { items.append(URLQueryItem(name: "namespace", value: namespace)) }
         if let have { items.append(URLQueryItem(name: "have", value: String(max(0, have)))) }
         var request = StreamRequest(url: endpoint.appendingPathComponent(path).adding(items), headers: options.headers)
         request.prefersURLSession = options.prefersURLSession
@@ -16,7 +18,15 @@ extension LinkTarget {
     /// What one of Stalecast's events means; nil for those that a later server may have added.
     func connectionEvent(_ event: ServerSentEvent) -> ConnectionEvent? {
         switch event.type {
-        case "message": return NoticeReader.event(event.data.utf8, topic: topics.first ?? "")
+        case "message":
+            let notice = NoticeReader.event(event.data.utf8, topic: topics.first ?? "")
+            guard case .stale(var notice) = notice else { return notice }
+            notice.cursor = event.lastEventID.isEmpty ? nil : event.lastEventID
+            return .stale(notice)
+        case "unknown-topics":
+            // Without names it says nothing.
+            let data = try? JSONValue.parse(event.data.utf8)
+            return data?["topics"]?.array.map { .unknownTopics($0.compactMap(\.string)) }
         case "synced": return .synced(cursor: event.lastEventID.isEmpty ? nil : event.lastEventID)
         case "reset":
             // The reason is for people; a reset without one is a reset.
@@ -24,5 +34,23 @@ extension LinkTarget {
             return .reset(reason: data?["reason"]?.string ?? "")
         default: return nil
         }
+    }
+
+    /// Those of the topics that the server says it does not have, asked one by one; none when it cannot be asked.
+    func unknownTopics() async -> [String] {
+        var unknown: [String] = []
+        for topic in topics {
+            var single = self
+            single.topics = [topic]
+            let request = single.request("v1/state", have: nil)
+            let answer = try? await NetworkTransport.shared.send(
+                TransportRequest(
+                    method: "GET", url: request.url, headers: request.headers, timeout: options.openingLimit))
+            guard let answer else { return [] }
+            // A 404 that does not speak of topics is that of another kind of server.
+            let isAboutTopics = String(decoding: answer.body.prefix(4096), as: UTF8.self).contains("topic")
+            if answer.status == 404, isAboutTopics { unknown.append(topic) }
+        }
+        return unknown
     }
 }

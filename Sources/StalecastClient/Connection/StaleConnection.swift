@@ -13,15 +13,20 @@ public final class StaleConnection: Sendable {
     /// - Parameters:
     ///   - endpoint: the server's base URL, for example `http://127.0.0.1:8080`.
     ///   - topics: the topics subscribed to, at least one.
+    ///   - project: id or number; nil (default) hears every project's messages, or those of the server's only one.
+    ///   - namespace: nil (default) hears those of all the project's namespaces.
     ///   - have: the version held of the topics' scope; nil when none is.
     ///   - cursor: where a former connection ended; nil for none.
     ///   - onEvent: called one event at a time, on no particular thread.
     public convenience init(
-        endpoint: URL, topics: [String], have: Int64? = nil, cursor: String? = nil,
+        endpoint: URL, topics: [String], project: String? = nil, namespace: String? = nil, have: Int64? = nil,
+        cursor: String? = nil,
         options: ConnectionOptions = ConnectionOptions(), onEvent: @escaping @Sendable (ConnectionEvent) -> Void
     ) {
         self.init(
-            target: LinkTarget(endpoint: endpoint, topics: topics, options: options), have: have, cursor: cursor,
+            target: LinkTarget(
+                endpoint: endpoint, topics: topics, project: project, namespace: namespace, options: options),
+            have: have, cursor: cursor,
             random: { Double.random(in: 0..<1) }, onEvent: onEvent)
     }
 

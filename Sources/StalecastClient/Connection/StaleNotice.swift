@@ -20,6 +20,8 @@ public struct StaleNotice: Sendable, Hashable {
     public var fetchWindowMs: Int
     /// True when the publisher asked that nobody waits: the window is then to be ignored.
     public var isUrgent: Bool
+    /// The place to resume from once this is remembered, to be stored by the owner; nil when the transport has none.
+    public var cursor: String?
     /// The message's members as strings, as a Firebase push message carries them: `["CONFIG_STATE": "STALE", …]`.
     public var data: [String: String]
 
@@ -27,7 +29,8 @@ public struct StaleNotice: Sendable, Hashable {
     public init(
         topic: String = "PUSH_RC", project: String? = nil, namespace: String? = nil, version: Int64,
         sinceVersion: Int64? = nil, changedKeys: [String]? = nil, etag: String? = nil, updateType: String? = nil,
-        fetchWindowMs: Int = 0, isUrgent: Bool = false, data: [String: String] = ["CONFIG_STATE": "STALE"]
+        fetchWindowMs: Int = 0, isUrgent: Bool = false, cursor: String? = nil,
+        data: [String: String] = ["CONFIG_STATE": "STALE"]
     ) {
         self.topic = topic
         self.project = project
@@ -39,6 +42,7 @@ public struct StaleNotice: Sendable, Hashable {
         self.updateType = updateType
         self.fetchWindowMs = fetchWindowMs
         self.isUrgent = isUrgent
+        self.cursor = cursor
         self.data = data
     }
 }

@@ -17,16 +17,17 @@ struct DeviceFacts: Sendable, Equatable {
     /// The bundle id; nil outside of an app bundle.
     var packageName: String?
 
-    static func current() -> DeviceFacts {
+    /// The system's and the bundle's, but for what `options` says.
+    static func current(_ options: StalecastOptions) -> DeviceFacts {
         let system = ProcessInfo.processInfo.operatingSystemVersion
         let identifier = Locale.current.identifier
         return DeviceFacts(
-            country: country(of: identifier),
-            language: language(of: Locale.preferredLanguages.first ?? identifier),
+            country: options.country ?? country(of: identifier),
+            language: options.language ?? language(of: Locale.preferredLanguages.first ?? identifier),
             platformVersion: "\(system.majorVersion).\(system.minorVersion).\(system.patchVersion)",
             timeZone: TimeZone.current.identifier,
-            appVersion: Bundle.main.infoDictionary?["CFBundleShortVersionString"] as? String,
-            appBuild: Bundle.main.infoDictionary?["CFBundleVersion"] as? String,
+            appVersion: options.appVersion ?? Bundle.main.infoDictionary?["CFBundleShortVersionString"] as? String,
+            appBuild: options.appBuild ?? Bundle.main.infoDictionary?["CFBundleVersion"] as? String,
             packageName: Bundle.main.bundleIdentifier)
     }
 

@@ -36,7 +36,9 @@ enum FetchAnswer: Sendable, Equatable {
     }
 
     private static func content(_ body: JSONObject, _ response: TransportResponse, _ version: Int64?) -> FetchAnswer {
-        guard let entries = body["entries"]?.object ?? (body["state"] == nil ? nil : JSONObject()) else {
+        // Entries may be left out where there are none, as Firebase does; anything else in their place is no answer.
+        let isLeftOut = body["entries"] == nil && body["state"] != nil
+        guard let entries = isLeftOut ? JSONObject() : body["entries"]?.object else {
             return .failed(.unreadable("the answer has no entries; is the endpoint a config server?"))
         }
         var content = ConfigContent(etag: response.headers["etag"], version: version)

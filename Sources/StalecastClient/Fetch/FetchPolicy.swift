@@ -5,6 +5,9 @@ package struct FetchPolicy: Sendable {
     package enum Demand: Sendable, Equatable {
         /// The app asked. Interval in seconds; nil takes the settings'.
         case app(interval: TimeInterval?)
+        /// The app asked, and wants nothing older than its question (RuStore's `actual`): only a pause that the server
+        /// named keeps it from asking.
+        case actual
         /// A message said so; the interval is 0. `attempt` from 1.
         case announced(attempt: Int)
     }
@@ -30,6 +33,7 @@ package struct FetchPolicy: Sendable {
             // A negative age is that of a clock that was set back: nobody knows how old the configuration is.
             if age >= 0 && age < (explicit ?? interval) { return .cached }
         }
+        if demand == .actual, !stored.throttle.isNamedByServer { return .fetch }
         if let end = stored.throttle.end(after: now) { return .throttled(until: end) }
         return .fetch
     }

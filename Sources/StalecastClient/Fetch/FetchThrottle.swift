@@ -8,6 +8,8 @@ package struct FetchThrottle: Sendable, Equatable, Codable {
     private(set) var failures = 0
     /// Until when no fetch is made; nil for no pause.
     private(set) var end: Date?
+    /// Whether `end` is the server's own word, its `Retry-After`.
+    private(set) var isNamedByServer = false
 
     /// Statuses that throttle: those of the iOS, Android and JS SDKs taken together.
     static let statuses: Set<Int> = [429, 500, 502, 503, 504]
@@ -22,6 +24,7 @@ package struct FetchThrottle: Sendable, Equatable, Codable {
     ///   - retryAfter: seconds the server asked for; nil when it did not.
     package mutating func failed(at now: Date, random: Double, retryAfter: TimeInterval?) {
         failures = min(failures + 1, 30)
+        isNamedByServer = retryAfter != nil
         let pause = retryAfter ?? Self.pause(afterFailures: failures) * (0.5 + random)
         end = now.addingTimeInterval(min(max(0, pause), Self.longestPause))
     }
@@ -33,6 +36,16 @@ package struct FetchThrottle: Sendable, Equatable, Codable {
         var pause = firstPause
         for _ in 1..<max(failures, 1) where pause * 2 < longestPause { pause *= 2 }
         return pause
+    }
+
+    package init() {}
+
+    /// What an older SDK did not write has its default: a member more must not make a cache useless.
+    package init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        failures = try values.decode(.failures, or: 0)
+        end = try values.decodeIfPresent(Date.self, forKey: .end)
+        isNamedByServer = try values.decode(.isNamedByServer, or: false)
     }
 
     /// The end of the pause if that is still to come. An end further away than any pause lasts belongs to a clock that

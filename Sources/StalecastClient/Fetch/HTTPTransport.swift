@@ -43,7 +43,7 @@ public struct TransportResponse: Sendable {
     }
 }
 
-/// How requests of the SDK other than streams travel. ``URLSessionTransport`` goes over the network,
+/// How requests of the SDK other than streams travel. ``NetworkTransport`` goes over the network,
 /// ``LocalConfigServer`` answers in the process.
 public protocol HTTPTransport: Sendable {
     /// Sends a request and returns the complete answer, whatever its status.

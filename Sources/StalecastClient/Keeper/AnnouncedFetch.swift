@@ -35,6 +35,8 @@ package struct AnnouncedFetch: Sendable, Equatable {
     private(set) var failures = 0
     /// Set by an announcement during an attempt: when its herd window lets the next attempt begin.
     private var notBefore: Date?
+    /// One of those did not say its version: no answer that was asked for before it will do.
+    private var isOvertaken = false
     private var turn = 0
 
     package init() {}
@@ -59,6 +61,7 @@ package struct AnnouncedFetch: Sendable, Equatable {
         case .fetching:
             raise(version)
             notBefore = due
+            if version == nil { isOvertaken = true }
             return .none
         }
     }
@@ -72,7 +75,7 @@ package struct AnnouncedFetch: Sendable, Equatable {
     package mutating func answered(_ version: Int64?, at now: Date, random: Double) -> Action {
         guard phase == .fetching else { return reached(version) }
         failures = 0
-        if isReached(by: version) { return settle() }
+        if isReached(by: version), !isOvertaken { return settle() }
         // What was announced meanwhile has attempts of its own.
         if let notBefore { return wait(until: notBefore, now) }
         attempts += 1
@@ -132,7 +135,7 @@ package struct AnnouncedFetch: Sendable, Equatable {
 
     private mutating func begin() -> Action {
         phase = .fetching
-        notBefore = nil
+        (notBefore, isOvertaken) = (nil, false)
         return .fetch(attempt: min(attempts, Self.maxAttempts - 1) + 1)
     }
 

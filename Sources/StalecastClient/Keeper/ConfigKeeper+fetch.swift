@@ -1,45 +1,60 @@
 import Foundation
 
 extension ConfigKeeper {
-    /// Fetches if the policy says so. One exchange at a time: whoever asks meanwhile shares its outcome. The exchange
-    /// is not cancelled with its callers; it ends by itself after `fetchTimeout`.
+    /// Fetches if the policy says so. One exchange at a time: whoever asks meanwhile shares its outcome, unless that
+    /// would be an answer to other signals, to a time before a message, or to a time before a call that wants the actual
+    /// values; then another follows. The exchange is not cancelled with its callers; it ends by itself after
+    /// `fetchTimeout`.
     func fetch(_ demand: FetchPolicy.Demand) async -> FetchReport {
-        let facts = DeviceFacts.current()
-        let flight = begin(demand, facts)
-        switch flight {
-        case .success(let task): return await task.value
-        case .failure(let refusal): return refusal.report
+        let facts = DeviceFacts.current(options)
+        // Whoever wants the actual values shares only what begins from now on.
+        var oldest = demand == .actual ? state.withLock { $0.flights } + 1 : 0
+        while true {
+            switch begin(demand, facts, oldest) {
+            case .refused(let report): return report
+            case .shared(let flight): return await flight.task.value
+            case .tooOld(let flight):
+                oldest = flight.number + 1
+                _ = await flight.task.value
+            }
         }
     }
 
     /// Waits until everything that is known is on disk.
     func flush() async { await file.flush() }
 
-    private struct Refusal: Error { let report: FetchReport }
+    private enum Beginning {
+        case refused(FetchReport)
+        case shared(Flight)
+        case tooOld(Flight)
+    }
 
-    private func begin(
-        _ demand: FetchPolicy.Demand, _ facts: DeviceFacts
-    ) -> Result<Task<FetchReport, Never>, Refusal> {
+    /// - Parameter oldest: the first flight that will do.
+    private func begin(_ demand: FetchPolicy.Demand, _ facts: DeviceFacts, _ oldest: Int) -> Beginning {
         let context = facts.context(appID: options.appID)
         let now = environment.now()
         return change { state in
             // A deleted app's connection may have asked for it just before.
-            if state.isClosed, case .announced = demand { return .failure(Refusal(report: .cached)) }
+            if state.isClosed, case .announced = demand { return .refused(.cached) }
             let decision = FetchPolicy.decide(
                 demand, settings: state.minimumFetchInterval, stored: state.stored, context: context, now: now)
-            switch decision {
-            case .cached: return .failure(Refusal(report: .cached))
-            case .fetch: break
-            case .throttled(let end):
-                if state.flight == nil {
-                    state.stored.lastFetchStatus = RemoteConfigFetchStatus.throttled.rawValue
-                    return .failure(Refusal(report: .throttled(until: end)))
-                }
+            if decision == .cached, oldest == 0 { return .refused(.cached) }
+            if let flight = state.flight {
+                let isCurrent =
+                    flight.number >= oldest && flight.signals == state.stored.customSignals
+                    && flight.unnumberedMessages == state.unnumberedMessages
+                return isCurrent ? .shared(flight) : .tooOld(flight)
             }
-            if let flight = state.flight { return .success(flight) }
-            let flight = Task { await self.exchange(demand, facts, context) }
+            if case .throttled(let end) = decision {
+                state.stored.lastFetchStatus = RemoteConfigFetchStatus.throttled.rawValue
+                return .refused(.throttled(until: end))
+            }
+            state.flights += 1
+            let flight = Flight(
+                number: state.flights, task: Task { await self.exchange(demand, facts, context) },
+                signals: state.stored.customSignals, unnumberedMessages: state.unnumberedMessages)
             state.flight = flight
-            return .success(flight)
+            return .shared(flight)
         }
     }
 
@@ -48,16 +63,17 @@ extension ConfigKeeper {
         let now = environment.now()
         let random = environment.random()
         let (report, action, listeners, held) = change { state in
+            let report = state.receive(
+                answer, to: demand, of: state.flight, context: context, now: now, random: random)
             state.flight = nil
-            let report = state.receive(answer, to: demand, context: context, now: now, random: random)
-            let action: AnnouncedFetch.Action =
-                if case .answered(let version) = report, case .app = demand { state.announced.reached(version) } else {
-                    .none
-                }
+            var action = AnnouncedFetch.Action.none
+            if case .answered(let version) = report {
+                if case .announced = demand {} else { action = state.announced.reached(version) }
+            }
             return (report, action, Array(state.exchangeListeners.values), state.fetchedVersion)
         }
         if case .answered(let version?) = report, version < held {
-            options.onProblem?(.olderAnswer(version: version, held: held))
+            callbacks.report(.olderAnswer(version: version, held: held))
         }
         for listener in listeners { listener(report) }
         perform(action)
@@ -68,15 +84,18 @@ extension ConfigKeeper {
         let held = state.withLock { (etag: $0.stored.fetched?.etag, $0.stored.customSignals, $0.fetchTimeout) }
         let type =
             switch demand {
-            case .app: "BASE/1"
+            case .app, .actual: "BASE/1"
             case .announced(let attempt): "REALTIME/\(attempt)"
             }
+        let begun = environment.now()
         do {
-            let installation = try await installation.valid()
+            let installation = try await installation.valid(timeout: held.2)
+            // Making the installation valid may have taken a part of the time.
+            let left = held.2 - max(0, environment.now().timeIntervalSince(begun))
             let request = FetchRequest(
                 options: options, namespace: namespace, facts: facts, installation: installation,
                 token: installation.token?.text ?? "stalecast", etag: held.etag, customSignals: held.1,
-                fetchType: type, timeout: held.2)
+                fetchType: type, timeout: max(1, (left * 1000).rounded() / 1000))
             return FetchAnswer(try await options.transport.send(request.transportRequest))
         } catch let failure as FetchFailure {
             return .failed(failure)

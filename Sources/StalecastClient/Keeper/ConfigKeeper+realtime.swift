@@ -15,21 +15,30 @@ extension ConfigKeeper {
                 return .none
             }
             state.stored.isStale = true
+            if notice.version == 0 { state.unnumberedMessages += 1 }
             // It proves that older answers are those of a server that lags.
             state.stored.olderSince = nil
             if notice.version > 0 {
                 state.stored.staleVersion = max(notice.version, state.stored.staleVersion ?? 0)
             }
             guard state.isLive else { return .none }
-            return state.announced.announced(state.stored.staleVersion, delay: delay, at: now)
+            // During an attempt it matters that this message says nothing an answer could be compared with.
+            let isUnknown = notice.version == 0 && state.announced.phase == .fetching
+            return state.announced.announced(isUnknown ? nil : state.stored.staleVersion, delay: delay, at: now)
         }
         perform(action)
     }
 
     /// The connection delivered all it owed: what it said is in the state, so its place may be remembered.
-    func synced(cursor: String?) {
-        change { $0.stored.cursor = cursor }
+    func synced(_ cursor: String?, of topics: Set<String>) {
+        change { ($0.stored.cursor, $0.stored.cursorTopics) = (cursor, topics.sorted()) }
         catchUp()
+    }
+
+    /// What a message said is in the state: the next start need not hear it again.
+    func passed(_ cursor: String?, of topics: Set<String>) {
+        guard let cursor else { return }
+        change { ($0.stored.cursor, $0.stored.cursorTopics) = (cursor, topics.sorted()) }
     }
 
     /// The server disowned the cursor: its store was replaced, and version numbers may have started over.
@@ -72,11 +81,13 @@ extension ConfigKeeper {
             do { try await environment.sleep(seconds) } catch { return }
             perform(change { $0.announced.timerFired(turn: turn) })
         }
-        let former = state.withLock { state in
-            defer { state.timer = state.isClosed ? nil : timer }
+        // Another thread may have decided on a later one and been quicker here: that one is in force.
+        let obsolete = state.withLock { state in
+            guard !state.isClosed, turn > state.timerTurn else { return timer as Task<Void, Never>? }
+            defer { (state.timer, state.timerTurn) = (timer, turn) }
             return state.timer
         }
-        former?.cancel()
+        obsolete?.cancel()
     }
 
     private func attempt(_ attempt: Int) async {
@@ -88,7 +99,7 @@ extension ConfigKeeper {
                 switch report {
                 case .cached: state.announced.answered(state.fetchedVersion, at: now, random: random)
                 case .answered(let version): state.announced.answered(version, at: now, random: random)
-                case .throttled(let end): state.announced.throttled(until: end, at: now, random: random)
+                case .throttled(let end, _): state.announced.throttled(until: end, at: now, random: random)
                 case .failed: state.announced.failed(at: now, random: random)
                 }
             })

@@ -7,6 +7,7 @@ final class ConfigKeeper: Sendable {
     let namespace: String
     let environment: ClientEnvironment
     let installation: InstallationKeeper
+    let callbacks: CallbackQueue
     let file: RecordFile<StoredConfig>
     let state: Locked<KeeperState>
 
@@ -15,13 +16,14 @@ final class ConfigKeeper: Sendable {
     /// - Parameter account: whose values they are; a cache of somebody else's is not used. nil for an app's own.
     init(
         options: StalecastOptions, namespace: String, account: String?, cache: URL, installation: InstallationKeeper,
-        environment: ClientEnvironment
+        callbacks: CallbackQueue, environment: ClientEnvironment
     ) {
         self.options = options
         self.namespace = namespace
         self.environment = environment
         self.installation = installation
-        file = RecordFile(url: cache, onProblem: options.onProblem ?? { _ in })
+        self.callbacks = callbacks
+        file = RecordFile(url: cache, onProblem: callbacks.report)
         var stored = file.load() ?? StoredConfig()
         if stored.account != account { stored = StoredConfig() }
         stored.account = account

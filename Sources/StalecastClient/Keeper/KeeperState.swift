@@ -9,10 +9,16 @@ struct KeeperState: Sendable {
     var minimumFetchInterval = RemoteConfigSettings.defaultMinimumFetchInterval
     /// Seconds; ``RemoteConfigSettings/fetchTimeout``.
     var fetchTimeout = RemoteConfigSettings.defaultFetchTimeout
-    /// The exchange under way; whoever wants to fetch meanwhile shares its outcome.
-    var flight: Task<FetchReport, Never>?
+    /// The exchange under way; whoever wants to fetch meanwhile shares its outcome, unless it would be too old for him.
+    var flight: Flight?
+    /// How many exchanges there were.
+    var flights = 0
+    /// How many messages did not say which version is new.
+    var unnumberedMessages = 0
     var announced = AnnouncedFetch()
     var timer: Task<Void, Never>?
+    /// That of `timer`; one with a lower turn that starts later is void.
+    var timerTurn = 0
     /// Whether ``PushMessaging/fetchesAutomatically`` is on.
     var fetchesAutomatically = false
     var updateListeners: [UUID: @Sendable (Result<Set<String>, RemoteConfigUpdateError>) -> Void] = [:]
@@ -28,8 +34,14 @@ struct KeeperState: Sendable {
 
     /// Takes the server's answer, unless it is older than what is held and ``keepsOut(_:_:_:)`` says to wait.
     mutating func receive(
-        _ answer: FetchAnswer, to demand: FetchPolicy.Demand, context: String, now: Date, random: Double
+        _ answer: FetchAnswer, to demand: FetchPolicy.Demand, of flight: Flight?, context: String, now: Date,
+        random: Double
     ) -> FetchReport {
+        // What came after the request was sent, this answer may not know of.
+        let isOvertaken = flight.map { $0.unnumberedMessages < unnumberedMessages } ?? false
+        defer { if isOvertaken { stored.isStale = true } }
+        // An answer to other signals is not what they would get: the next fetch asks whatever the interval.
+        let context = flight.map { $0.signals == stored.customSignals } ?? true ? context : ""
         switch answer {
         case .content(let content):
             if keepsOut(content.version, demand, now) { return keepWhatIsHeld(answered: content.version) }
@@ -37,13 +49,14 @@ struct KeeperState: Sendable {
             return succeed(version: content.version, context, now)
         case .unchanged(let version):
             guard stored.fetched != nil else {
-                return fail(.unreadable("the server answered NO_CHANGE to a client that holds nothing"), now, random)
+                let reason = "the server answered NO_CHANGE to a client that holds nothing"
+                return fail(.unreadable(reason), demand, now, random)
             }
             if keepsOut(version, demand, now) { return keepWhatIsHeld(answered: version) }
             if let version { stored.fetched?.version = version }
             return succeed(version: stored.fetched?.version, context, now)
         case .failed(let failure):
-            return fail(failure, now, random)
+            return fail(failure, demand, now, random)
         }
     }
 
@@ -66,11 +79,31 @@ struct KeeperState: Sendable {
         return .answered(version: version)
     }
 
-    private mutating func fail(_ failure: FetchFailure, _ now: Date, _ random: Double) -> FetchReport {
-        stored.lastFetchStatus = RemoteConfigFetchStatus.failure.rawValue
+    /// A failure that begins a pause is told as that, as the iOS SDK does; but a client that never fetched anything is
+    /// not paused, and one that wants the actual values only by a server that names the pause.
+    private mutating func fail(
+        _ failure: FetchFailure, _ demand: FetchPolicy.Demand, _ now: Date, _ random: Double
+    ) -> FetchReport {
         if failure.throttles { stored.throttle.failed(at: now, random: random, retryAfter: failure.retryAfter) }
+        let isHeldBack = demand != .actual || failure.retryAfter != nil
+        if failure.throttles, isHeldBack, stored.lastFetchTime != nil, let end = stored.throttle.end(after: now) {
+            stored.lastFetchStatus = RemoteConfigFetchStatus.throttled.rawValue
+            return .throttled(until: end, failure)
+        }
+        stored.lastFetchStatus = RemoteConfigFetchStatus.failure.rawValue
         return .failed(failure)
     }
+}
+
+/// An exchange with the server that is under way.
+struct Flight: Sendable {
+    /// Counts up from 1 in the order of their beginnings.
+    var number: Int
+    var task: Task<FetchReport, Never>
+    /// Sent with it.
+    var signals: [String: String]
+    /// How many such messages had come when it began.
+    var unnumberedMessages: Int
 }
 
 /// How a fetch ended.
@@ -79,7 +112,7 @@ enum FetchReport: Sendable, Equatable {
     case cached
     /// The server answered; its version, if it said one.
     case answered(version: Int64?)
-    /// The server was not asked, because of failures before.
-    case throttled(until: Date)
+    /// The server asked for a pause: by the failure this fetch met, or before, and then it was not asked.
+    case throttled(until: Date, FetchFailure? = nil)
     case failed(FetchFailure)
 }

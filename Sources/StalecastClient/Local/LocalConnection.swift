@@ -5,6 +5,7 @@ final class LocalConnection: UpdateConnection {
     private let server: LocalConfigServer
     private let id = UUID()
     private let version: Locked<Int64>
+    private let standing = Locked((isStarted: false, isInBackground: false))
     private let onEvent: @Sendable (ConnectionEvent) -> Void
 
     init(server: LocalConfigServer, have: Int64?, onEvent: @escaping @Sendable (ConnectionEvent) -> Void) {
@@ -13,15 +14,27 @@ final class LocalConnection: UpdateConnection {
         self.onEvent = onEvent
     }
 
-    func start() { server.subscribe(id, have: version.withLock { $0 }, onEvent: onEvent) }
+    func start() { stand { $0.isStarted = true } }
 
-    func stop() { server.unsubscribe(id) }
+    func stop() { stand { $0.isStarted = false } }
 
     func holds(version: Int64) { self.version.withLock { $0 = version } }
 
     func networkChanged() {}
 
-    func enterBackground() { stop() }
+    func enterBackground() { stand { $0.isInBackground = true } }
 
-    func enterForeground() { start() }
+    func enterForeground() { stand { $0.isInBackground = false } }
+
+    private func stand(_ change: (inout (isStarted: Bool, isInBackground: Bool)) -> Void) {
+        let isOpen = standing.withLock { standing in
+            change(&standing)
+            return standing.isStarted && !standing.isInBackground
+        }
+        if isOpen {
+            server.subscribe(id, have: version.withLock { $0 }, onEvent: onEvent)
+        } else {
+            server.unsubscribe(id)
+        }
+    }
 }

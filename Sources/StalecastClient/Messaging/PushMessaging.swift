@@ -1,15 +1,43 @@
 import Foundation
 
-/// Receives messages of topics; set as ``PushMessaging/delegate``.
-public protocol PushMessagingDelegate: AnyObject, Sendable {
+/// Receives messages of topics; set as ``PushMessaging/delegate``, and called on ``StalecastOptions/callbackQueue`` only.
+/// Each method may be left out.
+public protocol PushMessagingDelegate: AnyObject {
     /// A message came over a topic.
     ///
     /// - Parameter userInfo: its members as texts. A STALE message has `userInfo["CONFIG_STATE"] == "STALE"`.
     func messaging(_ messaging: PushMessaging, didReceiveRemoteNotification userInfo: [String: String])
+
+    /// Topics may be subscribed to: called once the delegate is set, as Firebase's is once its token is there.
+    ///
+    /// - Parameter fcmToken: ``PushMessaging/fcmToken``.
+    func messaging(_ messaging: PushMessaging, didReceiveRegistrationToken fcmToken: String?)
+
+    /// The same, as code for older versions of Firebase declares it.
+    func messaging(_ messaging: PushMessaging, didReceiveRegistrationToken fcmToken: String)
 }
 
-/// Messages of topics, with the API of Firebase's push messages: the recipe "propagate Remote Config updates in real
-/// time" works with its lines unchanged.
+extension PushMessagingDelegate {
+    /// Does nothing.
+    public func messaging(_ messaging: PushMessaging, didReceiveRemoteNotification userInfo: [String: String]) {}
+
+    /// Calls the method of the older declaration.
+    public func messaging(_ messaging: PushMessaging, didReceiveRegistrationToken fcmToken: String?) {
+        if let fcmToken { self.messaging(messaging, didReceiveRegistrationToken: fcmToken) as Void }
+    }
+
+    /// Does nothing.
+    public func messaging(_ messaging: PushMessaging, didReceiveRegistrationToken fcmToken: String) {}
+}
+
+/// The name in Firebase's SDK.
+public typealias Messaging = PushMessaging
+/// The name in Firebase's SDK.
+public typealias MessagingDelegate = PushMessagingDelegate
+
+/// Messages of topics, with the API of Firebase's push messages as far as topics go: code for the recipe "propagate
+/// Remote Config updates in real time" compiles with another import. Messages come while the app runs; an app that is
+/// not running is reached by Google's and Apple's services only.
 ///
 /// A STALE message sets ``isConfigStale`` durably, and the next ``RemoteConfig/fetch()`` asks the server whatever the
 /// interval. With ``fetchesAutomatically`` on, the SDK fetches by itself and tells update listeners.
@@ -17,9 +45,12 @@ public final class PushMessaging: Sendable {
     private struct State: Sendable {
         var handlers: [UUID: @Sendable ([String: String]) -> Void] = [:]
         var delegate = WeakDelegate()
+        /// Who waits to hear whether the server has a topic.
+        var waiting: [(topic: String, completion: @Sendable ((any Error)?) -> Void)] = []
     }
 
-    private struct WeakDelegate: Sendable {
+    /// `@unchecked`: the delegate is called on one serial queue only.
+    private struct WeakDelegate: @unchecked Sendable {
         weak var value: (any PushMessagingDelegate)?
     }
 
@@ -45,7 +76,23 @@ public final class PushMessaging: Sendable {
     /// Receives messages on ``StalecastOptions/callbackQueue``; held weakly. Default nil.
     public weak var delegate: (any PushMessagingDelegate)? {
         get { state.withLock { $0.delegate.value } }
-        set { state.withLock { $0.delegate.value = newValue } }
+        set {
+            let delegate = WeakDelegate(value: newValue)
+            state.withLock { $0.delegate = delegate }
+            app.callbacks.run { [self] in delegate.value?.messaging(self, didReceiveRegistrationToken: fcmToken) }
+        }
+    }
+
+    /// What stands for Firebase's registration token: the installation's id. Nobody can send to it; topics are what
+    /// reaches an app here.
+    public var fcmToken: String? { app.appInstanceID }
+
+    /// ``fcmToken``, as code for Firebase asks for it.
+    public func token() async throws -> String { app.appInstanceID }
+
+    /// ``token()`` with a completion handler.
+    public func token(completion: @escaping @Sendable (String?, (any Error)?) -> Void) {
+        app.callbacks.run { [app] in completion(app.appInstanceID, nil) }
     }
 
     /// The topics subscribed to, in alphabetical order; they survive the process.
@@ -67,17 +114,68 @@ public final class PushMessaging: Sendable {
     }
 
     /// Listens to a topic from now on. Again: no effect. A client whose configuration is older than the topic's newest
-    /// version hears of that at once.
+    /// version hears of that at once. Returns once the server took the subscription or could not be reached; it is kept
+    /// and made as soon as it can be.
     ///
-    /// - Throws: ``PushMessagingError`` for a name that is no topic's, or a server without topics.
+    /// - Throws: ``PushMessagingError`` for a name that is no topic's, a server without topics, or a topic it does not
+    ///   have; that one is kept too, for servers learn topics.
     public func subscribe(toTopic topic: String) async throws {
-        try add(topic)
-        await app.installation.flush()
+        try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
+            subscribe(topic) { error in
+                if let error { done.resume(throwing: error) } else { done.resume() }
+            }
+        }
     }
 
     /// ``subscribe(toTopic:)`` with a completion handler.
-    public func subscribe(toTopic topic: String, completion: (@Sendable ((any Error)?) -> Void)? = nil) {
-        report(Result { try add(topic) }, to: completion)
+    public func subscribe(toTopic topic: String, completion: (@Sendable ((any Error)?) -> Void)?) {
+        subscribe(topic) { [app] error in app.callbacks.run { completion?(error) } }
+    }
+
+    /// - Parameter completion: called once, on no particular thread.
+    private func subscribe(_ topic: String, _ completion: @escaping @Sendable ((any Error)?) -> Void) {
+        // Ends with the write of the cache.
+        let finish: @Sendable ((any Error)?) -> Void = { [app] error in
+            Task {
+                await app.installation.flush()
+                completion(error)
+            }
+        }
+        do {
+            let topic = try PushMessagingError.checked(topic)
+            let wasSubscribed = topics.contains(topic)
+            state.withLock { $0.waiting.append((topic, finish)) }
+            do { try add(topic) } catch {
+                settle { $0 == topic ? .some(error) : nil }
+                return
+            }
+            // A connection that had the topic before says nothing new about it.
+            if wasSubscribed || !app.isConnecting(topic) { settle { $0 == topic ? .some(nil) : nil } }
+        } catch { finish(error) }
+    }
+
+    /// What a connection for these topics said about them.
+    func heard(_ event: ConnectionEvent, of topics: Set<String>) {
+        switch event {
+        case .unknownTopics(let names):
+            settle { names.contains($0) ? .some(PushMessagingError.unknownTopic($0)) : nil }
+        case .synced, .state(.waiting), .state(.ended), .state(.idle):
+            settle { topics.contains($0) ? .some(nil) : nil }
+        default: break
+        }
+    }
+
+    /// The app is deleted: nothing more will be heard.
+    func end() { settle { _ in .some(nil) } }
+
+    /// Tells those who wait about the topics that `outcome` has something to say of.
+    private func settle(_ outcome: (String) -> (any Error)??) {
+        let told = state.withLock { state in
+            let told = state.waiting.compactMap { waiting in outcome(waiting.topic).map { (waiting.completion, $0) } }
+            state.waiting.removeAll { outcome($0.topic) != nil }
+            return told
+        }
+        for (completion, error) in told { completion(error) }
     }
 
     /// Listens to a topic no more. No effect when it was not subscribed to.
@@ -89,7 +187,7 @@ public final class PushMessaging: Sendable {
     }
 
     /// ``unsubscribe(fromTopic:)`` with a completion handler.
-    public func unsubscribe(fromTopic topic: String, completion: (@Sendable ((any Error)?) -> Void)? = nil) {
+    public func unsubscribe(fromTopic topic: String, completion: (@Sendable ((any Error)?) -> Void)?) {
         report(Result { try remove(topic) }, to: completion)
     }
 
@@ -124,6 +222,7 @@ public final class PushMessaging: Sendable {
         let topic = try PushMessagingError.checked(topic)
         app.installation.change { $0.topics.removeAll { $0 == topic } }
         listen()
+        settle { $0 == topic ? .some(nil) : nil }
     }
 
     private func listen() {

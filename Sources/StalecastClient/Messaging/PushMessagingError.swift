@@ -7,12 +7,16 @@ public enum PushMessagingError: Error, Sendable, Hashable, LocalizedError {
     case invalidTopicName(String)
     /// The app is configured for Firebase itself, whose topics need Firebase's own SDK.
     case noTopics
+    /// The server has no such topic. The subscription is kept, for the time when it has.
+    case unknownTopic(String)
 
     /// A sentence for the developer.
     public var errorDescription: String? {
         switch self {
         case .invalidTopicName(let name):
             "\"\(name.prefix(80))\" is no topic: a name has 1 to 255 characters of A-Z a-z 0-9 - _ . ~ %"
+        case .unknownTopic(let name):
+            "the server has no topic \(name); add it to the server's topics, or unsubscribe from it"
         case .noTopics: "topics need a Stalecast server; with StalecastOptions.firebase use an update listener"
         }
     }

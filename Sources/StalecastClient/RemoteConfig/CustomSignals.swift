@@ -32,7 +32,19 @@ public struct RemoteConfigCustomSignalsError: Error, Sendable, Hashable, Localiz
         case unknown = 8101
         case invalidValueType = 8102
         case limitExceeded = 8103
+
+        /// Lets `catch RemoteConfigCustomSignalsError.limitExceeded` match.
+        public static func ~= (code: Code, error: any Error) -> Bool {
+            (error as? RemoteConfigCustomSignalsError)?.code == code
+        }
     }
+
+    /// ``Code/unknown``, for patterns.
+    public static var unknown: Code { .unknown }
+    /// ``Code/invalidValueType``, for patterns.
+    public static var invalidValueType: Code { .invalidValueType }
+    /// ``Code/limitExceeded``, for patterns.
+    public static var limitExceeded: Code { .limitExceeded }
 
     /// Which of them it is.
     public let code: Code

@@ -3,20 +3,19 @@ import StalecastWire
 
 /// Default values as the text a parameter would have.
 enum DefaultValues {
-    /// From a dictionary of Foundation's or Swift's plain types: texts as they are, numbers and booleans as JSON
-    /// spells them, `Data` as UTF-8, dates as RFC 3339, arrays and dictionaries as JSON. `NSNull` and whatever has no such
+    /// From a dictionary of Foundation's or Swift's plain types: texts as they are, numbers as JSON spells them, booleans
+    /// as `1` and `0`, which Firebase's SDK makes of them, `Data` as UTF-8, dates as RFC 3339, arrays and dictionaries as JSON. `NSNull` and whatever has no such
     /// text are left out.
     static func texts(of values: [String: Any]) -> [String: String] { values.compactMapValues(text) }
 
     /// From a value that encodes as an object: each member is a parameter.
     ///
-    /// - Throws: `EncodingError`, also when `value` is no object.
+    /// - Throws: `EncodingError`; ``RemoteConfigCodableError`` when `value` is no object.
     static func texts(of value: some Encodable) throws -> [String: String] {
         let data = try JSONEncoder().encode(value)
         guard let object = (try? JSONValue.parse(data))?.object else {
-            let reason = "defaults are a type with named members, or a dictionary by parameter name"
-            throw EncodingError.invalidValue(
-                value, EncodingError.Context(codingPath: [], debugDescription: reason))
+            throw RemoteConfigCodableError.invalidSetDefaultsInput(
+                "defaults are a type with named members, or a dictionary by parameter name, and not \(type(of: value))")
         }
         var texts: [String: String] = [:]
         for (key, member) in object.members where !member.isNull {
@@ -33,16 +32,11 @@ enum DefaultValues {
         case let data as NSData: String(decoding: data as Data, as: UTF8.self)
         case let date as Date: Timestamp(microseconds: Int64(date.timeIntervalSince1970 * 1e6)).description
         case let url as URL: url.absoluteString
-        case let number as NSNumber: text(ofNumber: number)
+        case let isOn as Bool: isOn ? "1" : "0"
+        case let number as NSNumber: number.stringValue
         case let number as any LosslessStringConvertible: number.description
         default: json(value)
         }
-    }
-
-    /// A boolean is told from a number by its Objective-C type, for a `Bool` became an `NSNumber` on its way.
-    private static func text(ofNumber number: NSNumber) -> String {
-        let isBoolean = ["c", "B"].contains(String(cString: number.objCType)) && (number == 0 || number == 1)
-        return isBoolean ? (number.boolValue ? "true" : "false") : number.stringValue
     }
 
     private static func json(_ value: Any) -> String? {

@@ -12,7 +12,7 @@ extension RemoteConfig {
 
     /// Sets the members of `value` as defaults, each under its own name; replaces all former defaults.
     ///
-    /// - Throws: `EncodingError`, also when `value` does not encode as an object.
+    /// - Throws: `EncodingError`; ``RemoteConfigCodableError`` when `value` does not encode as an object.
     public func setDefaults(from value: some Encodable) throws {
         let texts = try DefaultValues.texts(of: value)
         keeper.state.withLock { $0.defaults = texts }
@@ -30,8 +30,9 @@ extension RemoteConfig {
     }
 
     /// The default of a parameter; nil when it has none.
-    public func defaultValue(forKey key: String) -> RemoteConfigValue? {
-        keeper.state.withLock { $0.defaults[key] }.map { RemoteConfigValue($0, source: .default) }
+    public func defaultValue(forKey key: String?) -> RemoteConfigValue? {
+        guard let key else { return nil }
+        return keeper.state.withLock { $0.defaults[key] }.map { RemoteConfigValue($0, source: .default) }
     }
 
     private static func plist(_ name: String) -> Data? {

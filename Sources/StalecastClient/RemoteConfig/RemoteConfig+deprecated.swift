@@ -4,7 +4,7 @@ extension RemoteConfig {
     /// Makes the fetched content the active one.
     ///
     /// - Returns: whether there was something new.
-    @available(*, deprecated, message: "Use activate() or activate(completionHandler:) instead.")
+    @available(*, deprecated, message: "Use activate() or activate(completion:) instead.")
     @discardableResult
     public func activateFetched() -> Bool { keeper.activate() != nil }
 }

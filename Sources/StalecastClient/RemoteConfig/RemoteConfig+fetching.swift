@@ -20,15 +20,17 @@ extension RemoteConfig {
         try await fetched(interval: expirationDuration)
     }
 
-    /// ``fetch()`` with a completion handler: the status, and with `failure` or `throttled` a ``RemoteConfigError``.
-    public func fetch(completionHandler: (@Sendable (RemoteConfigFetchStatus, (any Error)?) -> Void)? = nil) {
+    /// ``fetch()`` with a completion handler: the status, and with `failure` or `throttled` a ``RemoteConfigError``. It
+    /// has no default, here and below: without one `try await fetch()` is the asynchronous method everywhere, also in
+    /// the top-level code of a script, where it would otherwise not wait.
+    public func fetch(completionHandler: (@Sendable (RemoteConfigFetchStatus, (any Error)?) -> Void)?) {
         fetch(interval: nil, completionHandler)
     }
 
     /// ``fetch(withExpirationDuration:)`` with a completion handler.
     public func fetch(
         withExpirationDuration expirationDuration: TimeInterval,
-        completionHandler: (@Sendable (RemoteConfigFetchStatus, (any Error)?) -> Void)? = nil
+        completionHandler: (@Sendable (RemoteConfigFetchStatus, (any Error)?) -> Void)?
     ) {
         fetch(interval: expirationDuration, completionHandler)
     }
@@ -44,39 +46,43 @@ extension RemoteConfig {
     }
 
     /// ``activate()`` with a completion handler; the error is always nil.
-    public func activate(completionHandler: (@Sendable (Bool, (any Error)?) -> Void)? = nil) {
+    public func activate(completion: (@Sendable (Bool, (any Error)?) -> Void)?) {
         let isNew = keeper.activate() != nil
-        complete { completionHandler?(isNew, nil) }
+        complete { completion?(isNew, nil) }
     }
 
-    /// Fetches and activates. When the fetch fails, what was fetched before is activated all the same.
+    /// ``activate(completion:)`` under the label of the other methods. A trailing closure means that one.
+    @_disfavoredOverload
+    public func activate(completionHandler: (@Sendable (Bool, (any Error)?) -> Void)?) {
+        activate(completion: completionHandler)
+    }
+
+    /// Fetches and, when that succeeds, activates, as in Firebase's SDK: after a failed fetch nothing changes. Whether
+    /// anything new came into force, ``activate()`` says.
     ///
     /// - Throws: ``RemoteConfigError`` of the fetch.
     @discardableResult
     public func fetchAndActivate() async throws -> RemoteConfigFetchAndActivateStatus {
-        let (isNew, error) = await fetchedAndActivated()
-        if let error { throw error }
-        return isNew ? .successFetchedFromRemote : .successUsingPreFetchedData
+        if let error = await fetchedAndActivated() { throw error }
+        return .successFetchedFromRemote
     }
 
     /// ``fetchAndActivate()`` with a completion handler.
     public func fetchAndActivate(
-        completionHandler: (@Sendable (RemoteConfigFetchAndActivateStatus, (any Error)?) -> Void)? = nil
+        completionHandler: (@Sendable (RemoteConfigFetchAndActivateStatus, (any Error)?) -> Void)?
     ) {
         // Ends with the fetch's timeout.
         Task {
-            let (isNew, error) = await fetchedAndActivated()
-            let status: RemoteConfigFetchAndActivateStatus =
-                error != nil ? .error : isNew ? .successFetchedFromRemote : .successUsingPreFetchedData
-            app.callbacks.run { completionHandler?(status, error) }
+            let error = await fetchedAndActivated()
+            app.callbacks.run { completionHandler?(error == nil ? .successFetchedFromRemote : .error, error) }
         }
     }
 
-    private func fetchedAndActivated() async -> (isNew: Bool, error: RemoteConfigError?) {
+    private func fetchedAndActivated() async -> RemoteConfigError? {
         let report = await keeper.fetch(.app(interval: nil))
-        let changed = keeper.activate()
+        if report.error == nil { _ = keeper.activate() }
         await keeper.flush()
-        return (changed != nil, report.error)
+        return report.error
     }
 
     private func fetched(interval: TimeInterval?) async throws -> RemoteConfigFetchStatus {
@@ -118,7 +124,7 @@ extension FetchReport {
     var error: RemoteConfigError? {
         switch self {
         case .cached, .answered: nil
-        case .throttled(let end): RemoteConfigError(throttledUntil: end)
+        case .throttled(let end, let failure): RemoteConfigError(throttledUntil: end, failure)
         case .failed(let failure): RemoteConfigError(failure)
         }
     }

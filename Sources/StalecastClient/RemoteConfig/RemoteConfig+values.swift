@@ -1,16 +1,18 @@
 import Foundation
 
 extension RemoteConfig {
-    /// The value in force: the active one, else the default, else the empty one of source `static`.
-    public func configValue(forKey key: String) -> RemoteConfigValue {
+    /// The value in force: the active one, else the default, else the empty one of source `static`, which a nil key has.
+    public func configValue(forKey key: String?) -> RemoteConfigValue {
+        guard let key else { return RemoteConfigValue("", source: .static) }
         let (text, source) = keeper.value(forKey: key)
         return RemoteConfigValue(text, source: source)
     }
 
     /// The value that `source` has for a parameter; an empty one of source `static` when it has none.
-    public func configValue(forKey key: String, source: RemoteConfigSource) -> RemoteConfigValue {
+    public func configValue(forKey key: String?, source: RemoteConfigSource) -> RemoteConfigValue {
         let text = keeper.state.withLock { state -> String? in
-            switch source {
+            guard let key else { return nil }
+            return switch source {
             case .remote: state.stored.active?.entries[key]
             case .default: state.defaults[key]
             case .static: nil

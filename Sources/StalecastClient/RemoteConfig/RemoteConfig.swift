@@ -1,5 +1,8 @@
 public import Foundation
 
+/// The namespace of client templates, under the name that Firebase's SDK has for it.
+public let NamespaceGoogleMobilePlatform = "firebase"
+
 /// The configuration of one namespace, with the API of Firebase Remote Config.
 ///
 /// Values are those of the content that was activated last, over the app's defaults; reading them never waits.
@@ -26,6 +29,9 @@ public final class RemoteConfig: Sendable {
     public static func remoteConfig(app: StalecastApp, namespace: String? = nil) -> RemoteConfig {
         app.remoteConfig(namespace: namespace)
     }
+
+    /// The name this type's updates have in Firebase's SDK.
+    public typealias RemoteConfigUpdateSequence = StalecastClient.RemoteConfigUpdateSequence
 
     /// A copy of the settings in force; assign to change them. They last until the process ends.
     public var configSettings: RemoteConfigSettings {
@@ -68,4 +74,7 @@ public final class RemoteConfig: Sendable {
     public func ensureInitialized(completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
         app.callbacks.run { completionHandler(nil) }
     }
+
+    /// Where the connection stood when this was written; for tests.
+    package var storedCursor: String? { keeper.state.withLock { $0.stored.cursor } }
 }

@@ -3,17 +3,33 @@ public import Foundation
 /// Key of the user info of a ``RemoteConfigError`` with the code `throttled`: when fetching is possible again, in
 /// seconds since 1970 as a `TimeInterval`.
 public let RemoteConfigThrottledEndTimeInSecondsKey = "error_throttled_end_time_seconds"
+/// The domain of a ``RemoteConfigError``.
+public let RemoteConfigErrorDomain = RemoteConfigError.errorDomain
+/// The domain of a ``RemoteConfigUpdateError``.
+public let RemoteConfigUpdateErrorDomain = RemoteConfigUpdateError.errorDomain
+/// The domain of a ``RemoteConfigCustomSignalsError``.
+public let RemoteConfigCustomSignalsErrorDomain = RemoteConfigCustomSignalsError.errorDomain
 
 /// Why a fetch failed. As `NSError` it has Firebase's domain and codes.
 public struct RemoteConfigError: Error, Sendable, Hashable, LocalizedError, CustomNSError {
     /// Firebase's codes.
     public enum Code: Int, Sendable, Hashable {
         case unknown = 8001
-        /// Not asked: the server said "not now". See ``RemoteConfigError/throttledEndTime``.
+        /// The server said "not now", to this fetch or before. See ``RemoteConfigError/throttledEndTime``.
         case throttled = 8002
         /// No answer, an error, or an answer that was not understood.
         case internalError = 8003
+
+        /// Lets `catch RemoteConfigError.throttled` match.
+        public static func ~= (code: Code, error: any Error) -> Bool { (error as? RemoteConfigError)?.code == code }
     }
+
+    /// ``Code/unknown``, for patterns.
+    public static var unknown: Code { .unknown }
+    /// ``Code/throttled``, for patterns: `catch RemoteConfigError.throttled`.
+    public static var throttled: Code { .throttled }
+    /// ``Code/internalError``, for patterns.
+    public static var internalError: Code { .internalError }
 
     /// Which of them it is.
     public let code: Code
@@ -31,9 +47,11 @@ public struct RemoteConfigError: Error, Sendable, Hashable, LocalizedError, Cust
         self.httpStatus = httpStatus
     }
 
-    init(throttledUntil end: Date) {
+    init(throttledUntil end: Date, _ failure: FetchFailure?) {
+        let cause = failure.map { "; \($0.reason)" } ?? ""
         self.init(
-            .throttled, "the server asked for a pause; fetch again after \(end)", throttledEndTime: end)
+            .throttled, "the server asked for a pause; fetch again after \(end)\(cause)", throttledEndTime: end,
+            httpStatus: failure?.status)
     }
 
     init(_ failure: FetchFailure) {
@@ -66,12 +84,26 @@ public struct RemoteConfigUpdateError: Error, Sendable, Hashable, LocalizedError
         case messageInvalid = 8003
         /// The server switched real-time updates off for this client.
         case unavailable = 8004
+
+        /// Lets `catch RemoteConfigUpdateError.streamError` match.
+        public static func ~= (code: Code, error: any Error) -> Bool {
+            (error as? RemoteConfigUpdateError)?.code == code
+        }
     }
+
+    /// ``Code/streamError``, for patterns.
+    public static var streamError: Code { .streamError }
+    /// ``Code/notFetched``, for patterns.
+    public static var notFetched: Code { .notFetched }
+    /// ``Code/messageInvalid``, for patterns.
+    public static var messageInvalid: Code { .messageInvalid }
+    /// ``Code/unavailable``, for patterns.
+    public static var unavailable: Code { .unavailable }
 
     /// Which of them it is.
     public let code: Code
 
-    init(_ code: Code) { self.code = code }
+    package init(_ code: Code) { self.code = code }
 
     /// The domain's name in Firebase's SDK.
     public static let errorDomain = "com.google.remoteconfig.update.ErrorDomain"
@@ -88,4 +120,16 @@ public struct RemoteConfigUpdateError: Error, Sendable, Hashable, LocalizedError
         case .unavailable: "the server has switched real-time updates off"
         }
     }
+}
+
+/// Why defaults were refused; Firebase's name.
+public enum RemoteConfigCodableError: Error, Sendable, Hashable {
+    /// The value does not encode as an object, whose members would be the parameters.
+    case invalidSetDefaultsInput(String)
+}
+
+/// Firebase's error for types it cannot decode. Nothing here throws it: what Firebase refuses, `Date`, is decoded.
+public enum RemoteConfigValueCodableError: Error, Sendable, Hashable {
+    /// The type is named.
+    case unsupportedType(String)
 }

@@ -16,11 +16,15 @@ public struct RemoteConfigProperty<Value: Decodable & Sendable> {
         private let observer: RemoteConfigPropertyObserver<Value>
     #endif
 
+    /// The parameter.
+    public let key: String
+
     /// - Parameters:
     ///   - key: the parameter.
     ///   - fallback: the value while the parameter has none, in the active content or the defaults, that decodes.
     ///   - config: nil (default) is that of the default app, looked up at first use.
     public init(key: String, fallback: Value, config: RemoteConfig? = nil) {
+        self.key = key
         #if canImport(SwiftUI)
             _observer = StateObject(
                 wrappedValue: RemoteConfigPropertyObserver(key: key, fallback: fallback, config: config))
@@ -30,9 +34,15 @@ public struct RemoteConfigProperty<Value: Decodable & Sendable> {
     }
 
     /// The value in force, else the fallback.
+    #if canImport(SwiftUI)
+        @MainActor
+    #endif
     public var wrappedValue: Value { observer.value }
 
     /// The value over time.
+    #if canImport(SwiftUI)
+        @MainActor
+    #endif
     public var projectedValue: RemoteConfigPropertyObserver<Value> { observer }
 }
 

@@ -26,7 +26,8 @@ public final class RemoteConfigSettings: Sendable {
         set { values.withLock { $0.minimumFetchInterval = max(0, newValue) } }
     }
 
-    /// Seconds one fetch may take before it fails. Default 60; values below 1 count as 1.
+    /// Seconds one fetch may take, its answer read to the end, before it fails. Default 60; values below 1 count as 1. An
+    /// ``HTTPTransport`` of the app's own has to keep to it itself.
     public var fetchTimeout: TimeInterval {
         get { values.withLock { $0.fetchTimeout } }
         set { values.withLock { $0.fetchTimeout = max(1, newValue) } }

@@ -6,17 +6,17 @@ public enum RemoteConfigFetchStatus: Int, Sendable, Hashable {
     case success = 1
     /// No answer, or an error.
     case failure = 2
-    /// The server was not asked, because it had said "not now".
+    /// The server said "not now": to this fetch, or before, and then it was not asked.
     case throttled = 3
 }
 
 /// How ``RemoteConfig/fetchAndActivate()`` ended; raw values are Firebase's.
 public enum RemoteConfigFetchAndActivateStatus: Int, Sendable, Hashable {
-    /// Something new was activated.
+    /// The fetch succeeded, or what was fetched before is fresh enough, and the content is active.
     case successFetchedFromRemote = 0
-    /// Nothing new: what is active stays.
+    /// Firebase's SDK says so when the activation fails, which it does not do here; there for code that switches over it.
     case successUsingPreFetchedData = 1
-    /// The fetch failed; what had been fetched before is active.
+    /// The fetch failed; what was active stays.
     case error = 2
 }
 

@@ -46,6 +46,17 @@ final class AccountUse: Sendable {
 extension ConfigKeeper {
     fileprivate var activeContent: ConfigContent? { state.withLock { $0.stored.active } }
 
+    /// Seconds until what is in force is as old as `interval`; 0 once it is, or when something else was fetched since.
+    func freshFor(_ interval: TimeInterval) -> TimeInterval {
+        let fetched = state.withLock { state in
+            state.stored.active == nil || state.stored.active != state.stored.fetched ? nil : state.stored.lastFetchTime
+        }
+        guard let last = fetched else { return 0 }
+        let age = environment.now().timeIntervalSince(last)
+        // A negative age is that of a clock that was set back.
+        return age < 0 ? 0 : max(0, interval - age)
+    }
+
     /// The values activated last; nil when none ever were.
     var activeEntries: [String: String]? { activeContent?.entries }
 }

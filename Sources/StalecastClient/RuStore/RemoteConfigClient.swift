@@ -35,7 +35,8 @@ public final class RemoteConfigClient: Sendable {
     ///
     /// - Parameters:
     ///   - appID: sent as the app's id, and names the cache.
-    ///   - options: where the server is; nil (default) takes the default app's options.
+    ///   - options: where the server is; nil (default) takes the default app's options. Of several clients of one app
+    ///     and environment on one server the first one's count.
     /// - Precondition: `options` is given, or ``Stalecast/configure(options:)`` was called.
     public convenience init(
         appID: String, configuration: RemoteConfigConfiguration = RemoteConfigConfiguration(),
@@ -44,16 +45,23 @@ public final class RemoteConfigClient: Sendable {
         var options = options ?? Stalecast.requiredApp().options
         options.appID = appID
         let name = "rustore.\(appID).\(configuration.environment)"
-        self.init(
-            app: Stalecast.app(name: name, orConfigured: options, environment: .live), configuration: configuration)
+        var app = Stalecast.app(name: name, orConfigured: options, environment: .live)
+        // Clients of one app share it; one that is to ask another server must not get the first one's answers.
+        if app.options.place != options.place {
+            app = Stalecast.app(name: "\(name).\(options.place)", orConfigured: options, environment: .live)
+        }
+        self.init(app: app, configuration: configuration)
     }
 
     package init(app: StalecastApp, configuration: RemoteConfigConfiguration) {
         self.app = app
         self.configuration = configuration
-        let account = configuration.request.account
-        let active = app.keeper(namespace: app.options.namespace, account: account).activeEntries
-        state.withLock { $0.snapshots[account] = active }
+        // What there is now is what `snapshot` keeps to, unless it is too old.
+        if let interval = configuration.updateBehaviour.timeInterval {
+            let account = configuration.request.account
+            let keeper = app.keeper(namespace: app.options.namespace, account: account)
+            if keeper.freshFor(interval) > 0 { state.withLock { $0.snapshots[account] = keeper.activeEntries } }
+        }
     }
 
     deinit {
@@ -75,22 +83,23 @@ public final class RemoteConfigClient: Sendable {
         state.withLock { $0.refreshing = refreshing }
     }
 
-    /// The values, as the behaviour says: at once when there are any, else after the first request.
-    /// ``RemoteConfigUpdateBehaviour/actual`` always asks the server first and, when that fails, answers from the cache.
+    /// The values, as ``RemoteConfigUpdateBehaviour`` says: from the cache at once while it is young enough, else after a
+    /// request, and from the cache all the same when that fails.
     public func remoteConfig() async -> RemoteConfigView {
         start()
         let request = configuration.request
-        let keeper = use(of: request.account).keeper
+        let use = use(of: request.account)
         switch configuration.updateBehaviour {
         case .actual:
-            await fetch(request)
-            return RemoteConfigView(values: keeper.activeEntries ?? [:])
-        case .default:
-            if keeper.activeEntries == nil { await fetch(request) }
-            return RemoteConfigView(keeper: keeper)
-        case .snapshot:
-            if snapshot(of: request.account, keeper) == nil { await fetch(request) }
-            return RemoteConfigView(values: snapshot(of: request.account, keeper) ?? [:])
+            await fetch(request, .actual)
+            return RemoteConfigView(values: use.keeper.activeEntries ?? [:])
+        case .default(let interval):
+            if use.keeper.freshFor(interval) == 0 { await fetch(request, .app(interval: interval)) }
+            return RemoteConfigView(keeper: use.keeper)
+        case .snapshot(let interval):
+            if let former = state.withLock({ $0.snapshots[use.account] }) { return RemoteConfigView(values: former) }
+            if use.keeper.freshFor(interval) == 0 { await fetch(request, .app(interval: interval)) }
+            return RemoteConfigView(values: snapshot(of: use) ?? [:])
         }
     }
 
@@ -124,11 +133,11 @@ public final class RemoteConfigClient: Sendable {
     }
 
     /// The values that `snapshot` keeps to: those there were first.
-    private func snapshot(of account: String?, _ keeper: ConfigKeeper) -> [String: String]? {
-        let active = keeper.activeEntries
+    private func snapshot(of use: AccountUse) -> [String: String]? {
+        let active = use.keeper.activeEntries
         return state.withLock { state in
-            if state.snapshots[account] == nil { state.snapshots[account] = active }
-            return state.snapshots[account]
+            if state.snapshots[use.account] == nil { state.snapshots[use.account] = active }
+            return state.snapshots[use.account]
         }
     }
 
@@ -136,20 +145,34 @@ public final class RemoteConfigClient: Sendable {
 
     private func refreshing(every interval: TimeInterval) -> Task<Void, Never> {
         Task { [weak self, environment = app.environment] in
-            repeat {
-                if let self { await self.fetch(self.configuration.request) }
+            while let pause = await self?.refreshed(interval) {
                 // Cancelled by the client's end.
-                do { try await environment.sleep(interval) } catch { return }
-            } while !Task.isCancelled
+                do { try await environment.sleep(pause) } catch { return }
+            }
         }
     }
 
+    /// Asks the server if what is held is as old as the interval.
+    ///
+    /// - Returns: seconds until this is to be done again.
+    private func refreshed(_ interval: TimeInterval) async -> TimeInterval {
+        let request = configuration.request
+        let left = use(of: request.account).keeper.freshFor(interval)
+        if left > 0 { return left }
+        await fetch(request, .app(interval: interval))
+        return interval
+    }
+
     /// Asks the server; whoever asks for the same account meanwhile shares the answer. Ends once it is stored.
-    private func fetch(_ request: RemoteConfigConfiguration.Request) async {
-        let keeper = use(of: request.account).keeper
-        keeper.change { $0.stored.customSignals = request.signals }
-        _ = await keeper.fetch(.app(interval: 0))
-        await keeper.flush()
+    private func fetch(_ request: RemoteConfigConfiguration.Request, _ demand: FetchPolicy.Demand) async {
+        let use = use(of: request.account)
+        use.keeper.change { $0.stored.customSignals = request.signals }
+        let report = await use.keeper.fetch(demand)
+        // No request was made, and nobody would hear why.
+        if case .throttled(_, nil) = report { completed(use, report) }
+        // What an earlier process fetched may not be in force yet.
+        if report == .cached { _ = use.keeper.activate() }
+        await use.keeper.flush()
     }
 
     private func completed(_ use: AccountUse, _ report: FetchReport) {
@@ -169,4 +192,9 @@ public final class RemoteConfigClient: Sendable {
             }
         }
     }
+}
+
+extension StalecastOptions {
+    /// Whose values these options lead to.
+    fileprivate var place: String { "\(endpoint.absoluteString) \(project) \(namespace)" }
 }

@@ -7,13 +7,15 @@ public enum RemoteConfigEnvironment: String, Sendable, Hashable, CaseIterable {
 
 /// When a ``RemoteConfigClient`` asks its server, and who sees the answer.
 public enum RemoteConfigUpdateBehaviour: Sendable, Hashable {
-    /// Refreshes in the background, every `timeInterval` seconds. Values are read from the cache, and all objects
-    /// obtained before see what a refresh brought. The very first request waits for the server.
-    case `default`(timeInterval: TimeInterval)
-    /// Refreshes in the background too, but the values stay those of the client's first request: what a refresh brought
-    /// is seen by a new client, in this process or the next.
-    case snapshot(timeInterval: TimeInterval)
-    /// Each request asks the server.
+    /// Refreshes in the background, every `timeInterval` seconds (default 15 minutes). Values are read from the cache,
+    /// and all objects obtained before see what a refresh brought. A request waits for the server while the cache is
+    /// empty or older than the interval.
+    case `default`(timeInterval: TimeInterval = RemoteConfigConfiguration.defaultTimeInterval)
+    /// Refreshes and waits as ``default(timeInterval:)``, but the values stay those of the client's first request: what a
+    /// refresh brought is seen by a new client, in this process or the next.
+    case snapshot(timeInterval: TimeInterval = RemoteConfigConfiguration.defaultTimeInterval)
+    /// Each request asks the server, and answers from the cache when that fails. A server that named a pause
+    /// (`Retry-After`) is not asked until that is over, which listeners are told.
     case actual
 
     /// Seconds between background refreshes; nil for none.
@@ -65,6 +67,9 @@ public struct RemoteConfigConfiguration: Sendable {
     public var updateBehaviour: RemoteConfigUpdateBehaviour
     /// Asked before each request; nil (default) sends nothing.
     public var requestParametersProvider: (any RemoteConfigRequestParametersProvider)?
+
+    /// RuStore's name of what is sent along with a request.
+    public typealias RequestParameters = RemoteConfigRequestParameters
 
     /// 15 minutes, in seconds.
     public static let defaultTimeInterval: TimeInterval = 900

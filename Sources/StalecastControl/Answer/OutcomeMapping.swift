@@ -1,3 +1,4 @@
+package import StalecastHTTP
 package import StalecastStore
 import StalecastWire
 
@@ -26,6 +27,7 @@ package struct OutcomeMapping: Sendable {
         case .unknownVersion(let number):
             .notFound("Requested entity was not found: version \(number) is not stored, or no longer.")
         case .invalidRollback: .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
+        case .numbersExhausted: .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
         case .unknownProject(let project): .notFound("Requested entity was not found: project \(project).")
         case .diskFull: Self.diskFull
         case .unavailable: Self.unavailable(error)

@@ -1,21 +1,22 @@
+import StalecastHTTP
 package import StalecastWire
 
 /// `/openapi.json` of the private listener.
 package enum ControlDocument {
-    /// The document, written from ``ControlOperation/all``.
+    /// The document, written from ``ControlOperations/table``.
     ///
     /// - Parameter version: the daemon's.
     package static func json(version: String) -> JSONValue {
         APIDocument(
             title: "Stalecast Control", version: version, description: description,
-            operations: ControlOperation.all.map(\.operation), schemas: schemas,
+            operations: ControlOperations.table.operations.map(\.document), schemas: schemas,
             commonErrors: [405, 408, 413, 431, 503]
         ).json
     }
 
     private static var schemas: JSONObject {
         var merged = JSONObject()
-        for part in ControlOperation.schemas {
+        for part in ControlOperations.schemas {
             for (name, schema) in part.members { merged[name] = schema }
         }
         return merged

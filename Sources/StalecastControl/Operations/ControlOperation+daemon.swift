@@ -1,35 +1,37 @@
+import StalecastHTTP
 import StalecastWire
 
-extension ControlOperation {
+extension ControlOperations {
     static let daemon: [ControlOperation] = [
-        ControlOperation(
+        operation(
             APIOperation(
                 "status", "GET", "/status", tag: "Daemon", summary: "What the daemon does, for people and scripts",
                 answers: [.json("The status", .schema("Status"))], errors: [])
-        ) { _ in .status },
-        ControlOperation(
+        ) { call async throws(GoogleError) in Answer(await call.control.status()) },
+        operation(
             APIOperation(
                 "metrics", "GET", "/metrics", tag: "Daemon", summary: "Figures in Prometheus' text format",
-                answers: [APIAnswer("The figures", content: [.init("text/plain")])], errors: [])
-        ) { _ in .metrics },
-        ControlOperation(
+                answers: [APIAnswer("The figures", content: [.init("text/plain")])], errors: []), access: .metrics
+        ) { call async throws(GoogleError) in await call.metrics() },
+        operation(
             APIOperation(
                 "health", "GET", "/healthz", tag: "Daemon", summary: "Whether the process answers",
-                answers: [APIAnswer("It does", content: [.init("text/plain")])], errors: [], needsToken: false)
-        ) { _ in .health },
-        ControlOperation(
+                answers: [APIAnswer("It does", content: [.init("text/plain")])], errors: []), access: .anyone
+        ) { call async throws(GoogleError) in call.health() },
+        operation(
             APIOperation(
                 "readiness", "GET", "/readyz", tag: "Daemon", summary: "Whether publishes can be committed",
                 answers: [
                     .json("It is ready", .schema("Readiness")),
                     .json("It is not, and why", .schema("Readiness"), status: 503),
-                ], errors: [], needsToken: false)
-        ) { _ in .readiness },
-        ControlOperation(
+                ], errors: []), access: .anyone
+        ) { call async throws(GoogleError) in await call.readiness() },
+        operation(
             APIOperation(
                 "openapi", "GET", "/openapi.json", tag: "Daemon", summary: "This document",
                 answers: [.json("OpenAPI 3.1", ["type": "object", "required": ["openapi", "paths"]])], errors: [])
-        ) { _ in .openapi },
+        ) { call async throws(GoogleError) in Answer(ControlDocument.json(version: call.control.configuration.version))
+        },
     ]
 
     static let daemonSchemas: JSONObject = [

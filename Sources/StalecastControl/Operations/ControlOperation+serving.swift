@@ -1,15 +1,16 @@
+import StalecastHTTP
 import StalecastWire
 
-extension ControlOperation {
+extension ControlOperations {
     /// Topics and messages.
     static let serving: [ControlOperation] = [
-        ControlOperation(
+        operation(
             APIOperation(
                 "listTopics", "GET", "/v1/projects/{project}/topics", tag: "Topics",
                 summary: "The topics bound to a scope of the project, with their subscribers",
                 answers: [.json("The topics", .schema("Topics"))])
-        ) { .topics(project: $0["project"]) },
-        ControlOperation(
+        ) { call async throws(GoogleError) in try await call.listTopics() },
+        operation(
             APIOperation(
                 "sendMessage", "POST", "/v1/projects/{project}/messages:send", tag: "Topics",
                 summary: "Sends data to whoever is subscribed to a topic now, in the shape of FCM's HTTP v1 API",
@@ -17,7 +18,7 @@ extension ControlOperation {
                     APIParameter(.query, "validateOnly", "Check, do not send.", schema: ["type": "boolean"])
                 ],
                 body: APIBody(.schema("SendRequest")), answers: [.json("Sent", .schema("SentMessage"))])
-        ) { .sendMessage(project: $0["project"]) },
+        ) { call async throws(GoogleError) in try await call.sendMessage() },
     ]
 
     static let servingSchemas: JSONObject = [

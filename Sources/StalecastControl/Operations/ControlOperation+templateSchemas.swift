@@ -1,6 +1,7 @@
+import StalecastHTTP
 import StalecastWire
 
-extension ControlOperation {
+extension ControlOperations {
     static let templateSchemas: JSONObject = [
         "Template": .objectSchema([
             "conditions": .listSchema(.schema("Condition")),
@@ -49,9 +50,12 @@ extension ControlOperation {
             [
                 "conditions": .listSchema(
                     .objectSchema(
-                        ["name": text, "matched": ["type": "boolean"], "reason": text, "tests": ["type": "array"]],
-                        required: ["name", "matched", "reason", "tests"]))
-            ], required: ["conditions"]),
+                        [
+                            "name": text, "matched": ["type": "boolean"], "reason": text,
+                            "tests": .listSchema(["type": "object"]),
+                        ], required: ["name", "matched", "reason", "tests"])),
+                "entries": ["type": "object", "additionalProperties": text],
+            ], required: ["conditions", "entries"]),
     ]
 
     private static let text: JSONValue = ["type": "string"]

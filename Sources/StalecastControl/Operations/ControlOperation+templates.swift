@@ -1,30 +1,45 @@
 import StalecastTemplate
+import StalecastHTTP
 import StalecastWire
 
-extension ControlOperation {
+extension ControlOperations {
     /// A scope's template: every operation under the project, which means namespace `firebase`, and again under each
     /// namespace.
     static let templates: [ControlOperation] =
         templates(under: "/v1/projects/{project}", suffix: "")
         + templates(under: "/v1/projects/{project}/namespaces/{namespace}", suffix: "InNamespace")
         + [
-            ControlOperation(
+            operation(
                 APIOperation(
                     "getServerTemplate", "GET",
                     "/v1/projects/{project}/namespaces/firebase-server/serverRemoteConfig", tag: "Templates",
                     summary: "The server template with its conditions as trees, as Admin SDKs load it",
                     parameters: [pretty], answers: [.json("The template", ["type": "object"], headers: ["ETag"])])
-            ) { .template(ScopeSpelling(project: $0["project"], namespace: "firebase-server"), .serverTemplate) }
+            ) { call async throws(GoogleError) in
+                try await call.template(namespace: "firebase-server").serverTemplate(call)
+            }
         ]
 
     private static func templates(under base: String, suffix: String) -> [ControlOperation] {
         [
-            (.get, get(base)), (.publish, publish(base)), (.listVersions, listVersions(base)),
-            (.rollback, rollback(base)), (.downloadDefaults, downloadDefaults(base)), (.evaluate, evaluate(base)),
-        ].map { (action: Route.TemplateAction, operation: APIOperation) in
-            var operation = operation
-            operation.id += suffix
-            return ControlOperation(operation) { .template($0.scope, action) }
+            operation(get(base)) { call async throws(GoogleError) in try await call.template().get(call) },
+            operation(publish(base), takesTemplate: true) { call async throws(GoogleError) in
+                try await call.publishableTemplate().publish(call)
+            },
+            operation(listVersions(base)) { call async throws(GoogleError) in
+                try await call.template().listVersions(call)
+            },
+            operation(rollback(base)) { call async throws(GoogleError) in
+                try await call.publishableTemplate().rollback(call)
+            },
+            operation(downloadDefaults(base)) { call async throws(GoogleError) in
+                try await call.template().downloadDefaults(call)
+            },
+            operation(evaluate(base)) { call async throws(GoogleError) in try await call.template().evaluate(call) },
+        ].map { operation in
+            var document = operation.document
+            document.id += suffix
+            return ControlOperation(document, handler: operation.handler)
         }
     }
 
@@ -46,7 +61,7 @@ extension ControlOperation {
                     .header, "If-Match", "The ETag the template was read with, or `*` for any.", isRequired: true),
                 APIParameter(
                     .header, "X-Stalecast-Urgent", "Clients are asked to fetch at once, whatever the herd window.",
-                    schema: ["type": "boolean"]),
+                    schema: ["type": "boolean"]), user,
                 APIParameter(.query, "validateOnly", "Check, do not publish.", schema: ["type": "boolean"]), pretty,
             ], body: APIBody(.schema("Template")), answers: [templateAnswer], errors: [400, 404, 409, 413, 500])
     }
@@ -69,7 +84,7 @@ extension ControlOperation {
         APIOperation(
             "rollbackTemplate", "POST", PathTemplate(stringLiteral: base + "/remoteConfig:rollback"),
             tag: "Templates", summary: "Publishes an older version's content as the next version",
-            parameters: [version, pretty], body: APIBody(.schema("VersionChoice"), isRequired: false),
+            parameters: [version, user, pretty], body: APIBody(.schema("VersionChoice"), isRequired: false),
             answers: [templateAnswer], errors: [400, 404, 500])
     }
 
@@ -101,6 +116,8 @@ extension ControlOperation {
     // MARK: Parts
 
     private static let templateAnswer = APIAnswer.json("The template", .schema("Template"), headers: ["ETag"])
+    private static let user = APIParameter(
+        .header, "X-Stalecast-User", "Who does this, a name or an address: kept as the version's `updateUser`.")
     private static let pretty = APIParameter(
         .query, "prettyPrint", "Two spaces a level; one line when absent.", schema: ["type": "boolean"])
     private static let version = APIParameter(

@@ -1,9 +1,10 @@
+import StalecastHTTP
 import StalecastWire
 
-extension ControlOperation {
+extension ControlOperations {
     /// Inbound events.
     static let triggers: [ControlOperation] = [
-        ControlOperation(
+        operation(
             APIOperation(
                 "trigger", "POST", "/v1/projects/{project}/triggers", tag: "Sources",
                 summary:
@@ -19,8 +20,8 @@ extension ControlOperation {
                 answers: [
                     .json("At least one source looks", .schema("TriggerAnswer"), status: 202),
                     .json("Nothing to look for: told before, known already, or not about us", .schema("TriggerAnswer")),
-                ], errors: [400, 404, 415])
-        ) { .trigger(project: $0["project"]) }
+                ], errors: [400, 404, 415]), access: .trigger
+        ) { call async throws(GoogleError) in try await call.trigger() }
     ]
 
     static let triggerSchemas: JSONObject = [

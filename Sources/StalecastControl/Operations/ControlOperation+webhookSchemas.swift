@@ -1,6 +1,7 @@
+import StalecastHTTP
 import StalecastWire
 
-extension ControlOperation {
+extension ControlOperations {
     static let webhookSchemas: JSONObject = [
         "WebhookSettings": .objectSchema(webhookSettings),
         "Webhook": .objectSchema(

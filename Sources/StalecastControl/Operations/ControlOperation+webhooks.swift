@@ -1,6 +1,7 @@
+import StalecastHTTP
 import StalecastWire
 
-extension ControlOperation {
+extension ControlOperations {
     private static let collection = "/v1/projects/{project}/webhooks"
 
     /// Webhooks.
@@ -13,7 +14,7 @@ extension ControlOperation {
                 "listWebhooks", "GET", PathTemplate(stringLiteral: collection), tag: "Webhooks",
                 summary: "The project's webhooks, oldest first", parameters: paging,
                 answers: [.json("The webhooks", .schema("Webhooks"))])
-        ) { _ in .list },
+        ) { call async throws(GoogleError) in try await call.listWebhooks() },
         operation(
             APIOperation(
                 "createWebhook", "POST", PathTemplate(stringLiteral: collection), tag: "Webhooks",
@@ -21,14 +22,14 @@ extension ControlOperation {
                 body: APIBody(.schema("WebhookSettings")),
                 answers: [.json("The webhook with its secret", .schema("Webhook"), headers: ["ETag"])],
                 errors: [400, 404, 429])
-        ) { _ in .create },
+        ) { call async throws(GoogleError) in try await call.createWebhook() },
     ]
 
     private static let read = operation(
         APIOperation(
             "getWebhook", "GET", one(), tag: "Webhooks", summary: "A webhook, its state and what is owed to it",
             answers: [.json("The webhook", .schema("Webhook"), headers: ["ETag"])])
-    ) { .get($0["webhook"]) }
+    ) { call async throws(GoogleError) in try await call.getWebhook() }
 
     private static let update = operation(
         APIOperation(
@@ -41,14 +42,14 @@ extension ControlOperation {
                 ifMatch,
             ], body: APIBody(.schema("WebhookSettings")),
             answers: [.json("The webhook", .schema("Webhook"), headers: ["ETag"])], errors: [400, 404, 409])
-    ) { .update($0["webhook"]) }
+    ) { call async throws(GoogleError) in try await call.updateWebhook() }
 
     private static let delete = operation(
         APIOperation(
             "deleteWebhook", "DELETE", one(), tag: "Webhooks",
             summary: "Removes a webhook and everything owed to it", parameters: [ifMatch],
             answers: [.json("It is gone", ["type": "object"])], errors: [400, 404, 409])
-    ) { .delete($0["webhook"]) }
+    ) { call async throws(GoogleError) in try await call.deleteWebhook() }
 
     private static let lists = [
         operation(
@@ -56,13 +57,13 @@ extension ControlOperation {
                 "listAttempts", "GET", one("/attempts"), tag: "Webhooks",
                 summary: "What was tried, newest first", parameters: paging,
                 answers: [.json("The attempts", .schema("WebhookAttempts"))])
-        ) { .attempts($0["webhook"]) },
+        ) { call async throws(GoogleError) in try await call.listAttempts() },
         operation(
             APIOperation(
                 "listDeadLetters", "GET", one("/deadLetters"), tag: "Webhooks",
                 summary: "What was given up, oldest first", parameters: paging,
                 answers: [.json("The dead letters", .schema("WebhookDeadLetters"))])
-        ) { .deadLetters($0["webhook"]) },
+        ) { call async throws(GoogleError) in try await call.listDeadLetters() },
     ]
 
     private static func action(_ action: WebhookAction) -> ControlOperation {
@@ -71,13 +72,7 @@ extension ControlOperation {
                 "\(action.rawValue)Webhook", "POST", one(":\(action.rawValue)"), tag: "Webhooks",
                 summary: action.summary, body: APIBody(action.request, isRequired: action.needsBody),
                 answers: [.json(action.answer, action.answerSchema)], errors: [400, 404])
-        ) { .act($0["webhook"], action) }
-    }
-
-    private static func operation(
-        _ operation: APIOperation, route: @escaping @Sendable (PathValues) -> WebhookRoute
-    ) -> ControlOperation {
-        ControlOperation(operation) { .webhook(project: $0["project"], route($0)) }
+        ) { call async throws(GoogleError) in try await call.act(action) }
     }
 
     private static func one(_ suffix: String = "") -> PathTemplate {

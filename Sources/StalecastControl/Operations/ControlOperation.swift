@@ -1,39 +1,43 @@
-package import StalecastWire
+package import StalecastHTTP
+import StalecastWire
 
-/// One line of the private listener's table: an operation as its document tells it, and the route that serves it.
-/// Requests are routed by this table and `/openapi.json` is written from it, so the two cannot differ.
-package struct ControlOperation: Sendable {
-    package let operation: APIOperation
-    /// From what the path's names stand for.
-    let makeRoute: @Sendable (PathValues) -> Route
+/// A line of the private listener's table.
+package typealias ControlOperation = Operation<ControlHandler>
 
-    package init(_ operation: APIOperation, route: @escaping @Sendable (PathValues) -> Route) {
-        self.operation = operation
-        makeRoute = route
+/// What serves an operation of the private listener.
+package struct ControlHandler: Sendable {
+    package typealias Run = @Sendable (Call) async throws(GoogleError) -> Answer
+
+    /// Who may call it beside the bearer of the control token.
+    package enum Access: Sendable {
+        case token, anyone
+        /// Anyone, if the configuration says so.
+        case metrics
+        /// Whoever a source's own credentials admit.
+        case trigger
     }
+
+    package let access: Access
+    /// The body is a template, which may be larger than others.
+    let takesTemplate: Bool
+    let run: Run
 }
 
-/// What the names in a path stand for, decoded.
-package struct PathValues: Sendable {
-    private let values: [String: String]
-
-    init(_ values: [String: String]) { self.values = values }
-
-    /// Empty when the template has no such name.
-    package subscript(name: String) -> String { values[name] ?? "" }
-
-    /// The scope of `{project}` and `{namespace}`; the namespace is `firebase` when the template has none.
-    package var scope: ScopeSpelling {
-        ScopeSpelling(project: self["project"], namespace: values["namespace"] ?? "firebase")
-    }
-}
-
-extension ControlOperation {
-    /// Everything this listener serves. A resource adds its lines here and describes them in a file of its own.
-    package static let all: [ControlOperation] = templates + serving + webhooks + triggers + daemon
+/// Everything this listener serves. A resource adds its lines here and describes them in a file of its own.
+package enum ControlOperations {
+    package static let table = OperationTable(templates + serving + webhooks + triggers + daemon)
 
     /// The schemas that `$ref`s name.
     static let schemas: [JSONObject] = [
         templateSchemas, servingSchemas, webhookSchemas, triggerSchemas, daemonSchemas,
     ]
+
+    static func operation(
+        _ document: APIOperation, access: ControlHandler.Access = .token, takesTemplate: Bool = false,
+        _ run: @escaping ControlHandler.Run
+    ) -> ControlOperation {
+        var document = document
+        document.needsToken = access != .anyone
+        return Operation(document, handler: ControlHandler(access: access, takesTemplate: takesTemplate, run: run))
+    }
 }

@@ -1,3 +1,4 @@
+package import StalecastHTTP
 package import StalecastWire
 
 /// A request's body as JSON, refused before it is parsed when it would take far more memory than it has bytes: 8 MB of

@@ -1,9 +1,11 @@
+import StalecastHTTP
+import StalecastHub
 import StalecastWire
 
 /// The body of FCM's `messages:send`, as far as it means something here: a target and data. Members for platforms
 /// (`android`, `apns`, `webpush`, `fcmOptions`) and `notification` are accepted and have no effect.
-struct MessageRequest: Sendable, Hashable {
-    let target: SentMessage.Target
+struct MessageRequest: Sendable {
+    let target: SendTarget
     let data: JSONObject
     let validateOnly: Bool
 
@@ -30,7 +32,7 @@ struct MessageRequest: Sendable, Hashable {
         return flag
     }
 
-    private static func target(_ message: JSONObject) throws(GoogleError) -> SentMessage.Target {
+    private static func target(_ message: JSONObject) throws(GoogleError) -> SendTarget {
         for name in ["token", "fid"] where message[name].map({ !$0.isNull }) ?? false {
             throw refusal(
                 "message.\(name)", "This server knows topics, not devices: use message.topic or message.condition.")

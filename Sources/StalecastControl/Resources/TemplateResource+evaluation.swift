@@ -1,25 +1,24 @@
+import StalecastHTTP
 import StalecastStore
 import StalecastTemplate
 import StalecastWire
 
 extension TemplateResource {
-    /// `GET serverRemoteConfig`: the newest version as Admin SDKs load it to evaluate it themselves. 404 while there is
-    /// none: an empty template would silently replace the values a server has.
-    func serverTemplate(_ query: QueryParameters) async throws(GoogleError) -> Answer {
-        guard let version = try await version(nil) else {
-            throw .notFound("Requested entity was not found: \(scope) has no template yet.")
-        }
-        let json = ServerTemplate.json(version.template, version: version.metadata)
+    /// `GET serverRemoteConfig`: the newest version as Admin SDKs load it to evaluate it themselves. While there is none
+    /// it is empty, of version 0, as the client template is: an app's server that starts first has its own defaults.
+    func serverTemplate(_ call: Call) async throws(GoogleError) -> Answer {
+        let version = try await version(nil)
+        let json = ServerTemplate.json(version?.template ?? .empty, version: version?.metadata)
         var answer = Answer(
-            contentType: Answer.jsonType, body: json.encoded(query.wantsPretty ? .pretty : .utf8Line))
-        answer.headers.append(HeaderField("ETag", version.etag))
+            contentType: Answer.jsonType, body: json.encoded(call.wantsPretty ? .pretty : .utf8Line))
+        answer.add("ETag", version?.etag ?? etag(0))
         return answer
     }
 
     /// `POST remoteConfig:evaluate` with `{"context":{…},"versionNumber":"7"}`, the version by default the newest: what
     /// became of each condition for that context, why, and what it gets.
-    func evaluate(_ body: [UInt8], pretty: Bool) async throws(GoogleError) -> Answer {
-        let request = try JSONBody.parse(body)
+    func evaluate(_ call: Call) async throws(GoogleError) -> Answer {
+        let request = try JSONBody.parse(call.body)
         guard request.object != nil else { throw .invalidArgument("The request body must be a JSON object.") }
         guard let context = request["context"] else {
             throw .invalidField("context", "context is missing: say who fetches, for example {\"countryCode\":\"FR\"}")
@@ -28,8 +27,8 @@ extension TemplateResource {
             throw .notFound("Requested entity was not found: \(scope) has no template yet.")
         }
         let json = try await Self.explanation(version.template, TemplateKind(namespace: scope.namespace), context)
-        var answer = Answer(contentType: Answer.jsonType, body: json.encoded(pretty ? .pretty : .utf8Line))
-        answer.headers.append(HeaderField("ETag", version.etag))
+        var answer = Answer(contentType: Answer.jsonType, body: json.encoded(call.wantsPretty ? .pretty : .utf8Line))
+        answer.add("ETag", version.etag)
         return answer
     }
 
@@ -38,7 +37,7 @@ extension TemplateResource {
         guard let number = value.int64, number > 0 else {
             throw .invalidField("versionNumber", "versionNumber must be an integer greater than 0")
         }
-        return number
+        return VersionNumber(clamping: number)
     }
 
     /// Explaining a large template takes long enough to keep it off every event loop.

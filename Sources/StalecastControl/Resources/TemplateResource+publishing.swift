@@ -1,3 +1,4 @@
+import StalecastHTTP
 import StalecastStore
 import StalecastTemplate
 import StalecastWire
@@ -5,17 +6,17 @@ import StalecastWire
 extension TemplateResource {
     /// `PUT remoteConfig`: validates, compares and sets, answers when the new version is visible. With `validateOnly`
     /// everything is checked and nothing is done; the ETag then ends in `-0`.
-    func publish(_ request: ControlRequest, body: [UInt8]) async throws(GoogleError) -> Answer {
-        let validateOnly = try request.query.flag("validateOnly")
-        let precondition = try Publish.Precondition(ifMatch: request.headers["if-match"])
-        let template = try await Self.template(body, TemplateKind(namespace: scope.namespace))
+    func publish(_ call: Call) async throws(GoogleError) -> Answer {
+        let validateOnly = try call.query.flag("validateOnly")
+        let precondition = try Publish.Precondition(ifMatch: call[field: "if-match"])
+        let template = try await Self.template(call.body, TemplateKind(namespace: scope.namespace))
         let publish = Publish(
             scope: scope, template: template, precondition: precondition,
-            description: template.requestedDescription, origin: request.updateOrigin,
-            isUrgent: try request.isUrgent(template.requestedDescription))
-        if validateOnly { return try await validated(publish, pretty: request.query.wantsPretty) }
+            description: template.requestedDescription, user: call.updateUser, origin: call.updateOrigin,
+            isUrgent: try call.isUrgent(template.requestedDescription))
+        if validateOnly { return try await validated(publish, pretty: call.wantsPretty) }
         let version = try await store(commits: true) { () async throws(StoreError) in try await store.publish(publish) }
-        return answer(version, pretty: request.query.wantsPretty)
+        return answer(version, pretty: call.wantsPretty)
     }
 
     private func validated(_ publish: Publish, pretty: Bool) async throws(GoogleError) -> Answer {
@@ -41,16 +42,16 @@ extension TemplateResource {
     }
 
     /// `POST remoteConfig:rollback`: the target stands in the body or, as firebase-tools sends it, in the query.
-    func rollback(_ request: ControlRequest, body: [UInt8]) async throws(GoogleError) -> Answer {
-        let queried = try request.query.versionNumber("versionNumber")
-        guard let target = try Self.target(body) ?? queried else {
+    func rollback(_ call: Call) async throws(GoogleError) -> Answer {
+        let queried = try call.query.versionNumber("versionNumber")
+        guard let target = try Self.target(call.body) ?? queried else {
             throw .invalidField("versionNumber", "versionNumber is missing: say which version to roll back to")
         }
-        let origin = request.updateOrigin
+        let (user, origin) = (call.updateUser, call.updateOrigin)
         let version = try await store(commits: true) { () async throws(StoreError) in
-            try await store.rollback(scope, to: target, origin: origin)
+            try await store.rollback(scope, to: target, user: user, origin: origin)
         }
-        return answer(version, pretty: request.query.wantsPretty)
+        return answer(version, pretty: call.wantsPretty)
     }
 
     private static func target(_ body: [UInt8]) throws(GoogleError) -> VersionNumber? {
@@ -63,6 +64,18 @@ extension TemplateResource {
         guard let number = value.int64, number > 0 else {
             throw .invalidField("versionNumber", "versionNumber must be an integer greater than 0")
         }
-        return number
+        return VersionNumber(clamping: number)
+    }
+}
+
+extension Call {
+    /// Whether a publish asks clients to fetch at once: header `X-Stalecast-Urgent: true`, or `[urgent]` in the
+    /// description.
+    fileprivate func isUrgent(_ description: String) throws(GoogleError) -> Bool {
+        switch self[field: "x-stalecast-urgent"]?.lowercased() {
+        case "true", "1": return true
+        case nil, "false", "0": return description.contains(ChangeNotes.urgentMarker)
+        default: throw .invalidArgument("X-Stalecast-Urgent must be true or false.")
+        }
     }
 }

@@ -1,3 +1,4 @@
+import StalecastHTTP
 import StalecastStore
 import StalecastTemplate
 import StalecastWire
@@ -5,28 +6,26 @@ import StalecastWire
 extension TemplateResource {
     /// `GET remoteConfig`: the current version, or the one `versionNumber` names. A scope without versions answers with
     /// explicit empty collections and version 0 in its ETag. `If-None-Match` is ignored, as undocumented.
-    func get(_ query: QueryParameters) async throws(GoogleError) -> Answer {
-        let wanted = try query.versionNumber("versionNumber")
+    func get(_ call: Call) async throws(GoogleError) -> Answer {
+        let wanted = try call.query.versionNumber("versionNumber")
         guard let version = try await version(wanted) else {
-            return answer(Template.empty.json, version: nil, etag: etag(0), pretty: query.wantsPretty)
+            return answer(Template.empty.json, version: nil, etag: etag(0), pretty: call.wantsPretty)
         }
-        return answer(version, pretty: query.wantsPretty)
+        return answer(version, pretty: call.wantsPretty)
     }
 
     /// `GET remoteConfig:downloadDefaults?format=XML|PLIST|JSON`, as a file; `versionNumber` as with GET.
-    func downloadDefaults(_ query: QueryParameters) async throws(GoogleError) -> Answer {
-        guard let format = DefaultsFormat(rawValue: (query["format"] ?? "").uppercased()) else {
+    func downloadDefaults(_ call: Call) async throws(GoogleError) -> Answer {
+        guard let format = DefaultsFormat(rawValue: (call.query["format"] ?? "").uppercased()) else {
             let formats = DefaultsFormat.allCases.map(\.rawValue).joined(separator: ", ")
             throw .invalidField("format", "format must be one of \(formats)")
         }
-        let version = try await version(try query.versionNumber("versionNumber"))
+        let version = try await version(try call.query.versionNumber("versionNumber"))
         let file = (version?.template ?? .empty).defaultsFile(format)
         var answer = Answer(contentType: format.contentType, body: file)
         let name = "remote_config_defaults.\(format.rawValue.lowercased())"
-        answer.headers += [
-            HeaderField("ETag", version?.etag ?? etag(0)),
-            HeaderField("Content-Disposition", "attachment; filename=\"\(name)\""),
-        ]
+        answer.add("ETag", version?.etag ?? etag(0))
+        answer.add("Content-Disposition", "attachment; filename=\"\(name)\"")
         return answer
     }
 
@@ -42,14 +41,14 @@ extension TemplateResource {
     }
 
     /// `GET remoteConfig:listVersions`: metadata, newest first; `{}` when there are no versions.
-    func listVersions(_ query: QueryParameters) async throws(GoogleError) -> Answer {
-        let wanted = try versionQuery(query)
+    func listVersions(_ call: Call) async throws(GoogleError) -> Answer {
+        let wanted = try versionQuery(call.query)
         let page = try await store { () async throws(StoreError) in try await store.versions(of: scope, wanted) }
         var body = JSONObject()
         if !page.versions.isEmpty { body["versions"] = .array(page.versions.map(\.json)) }
         if let next = page.next { body["nextPageToken"] = .string(String(next)) }
         return Answer(
-            contentType: Answer.jsonType, body: JSONValue.object(body).encoded(query.wantsPretty ? .pretty : .utf8Line))
+            contentType: Answer.jsonType, body: JSONValue.object(body).encoded(call.wantsPretty ? .pretty : .utf8Line))
     }
 
     private static let defaultPageSize: Int64 = 10

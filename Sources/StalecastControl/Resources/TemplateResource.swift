@@ -1,3 +1,4 @@
+import StalecastHTTP
 import StalecastStore
 import StalecastTemplate
 import StalecastWire
@@ -47,7 +48,7 @@ struct TemplateResource: Sendable {
 
     private func answer(_ body: [UInt8], etag: String) -> Answer {
         var answer = Answer(contentType: Answer.jsonType, body: body)
-        answer.headers.append(HeaderField("ETag", etag))
+        answer.add("ETag", etag)
         return answer
     }
 }
@@ -55,9 +56,4 @@ struct TemplateResource: Sendable {
 extension JSONStyle {
     /// One line, UTF-8 as is.
     static let utf8Line = JSONStyle(asciiOnly: false)
-}
-
-extension QueryParameters {
-    /// Google pretty-prints by default; here one has to ask.
-    var wantsPretty: Bool { self["prettyPrint"] == "true" }
 }

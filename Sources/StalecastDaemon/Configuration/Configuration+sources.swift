@@ -59,6 +59,7 @@ extension Configuration {
         package var installationsURL: String?
 
         package var fenceURL: String?
+        package var fenceCAFile: String?
         package var fenceProof = Proof.etag
         package var fencePointer: JSONPointer?
         package var fenceWait: Duration = .seconds(2)

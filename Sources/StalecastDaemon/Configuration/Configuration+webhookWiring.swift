@@ -1,4 +1,5 @@
 import Foundation
+import StalecastOutbound
 import StalecastWebhooks
 import StalecastWire
 
@@ -25,24 +26,23 @@ extension Configuration {
                 throw StartError("webhook \(receiver.name): \(error)")
             }
             var keys: [SigningKey] = []
-            for file in receiver.secretFiles { keys.append(try Self.signingKey(file, of: receiver.name)) }
+            for file in receiver.secretFiles {
+                do { keys.append(try Self.signingKey(file)) } catch {
+                    throw StartError("webhook \(receiver.name): \(error)")
+                }
+            }
             configured.append(
                 ConfiguredWebhook(name: receiver.name, project: receiver.project, draft: draft, keys: keys))
         }
         return configured
     }
 
-    private static func signingKey(_ path: String, of name: String) throws(StartError) -> SigningKey {
-        let text: String
-        do {
-            text = try String(contentsOfFile: path, encoding: .utf8)
-        } catch {
-            throw StartError("webhook \(name): the secret file \(path) cannot be read: \(error.localizedDescription)")
-        }
-        do {
-            return try SigningKey(text)
-        } catch {
-            throw StartError("webhook \(name): the secret file \(path) holds no secret: \(error)")
+    /// The secret in a file.
+    static func signingKey(_ path: String) throws(InvalidValue) -> SigningKey {
+        let file: LocalFile
+        do { file = try LocalFile(path: path) } catch { throw InvalidValue("the secret file \(error)") }
+        do { return try SigningKey(String(decoding: file.bytes, as: UTF8.self)) } catch {
+            throw InvalidValue("the secret file \(path) holds no secret: \(error)")
         }
     }
 

@@ -1,3 +1,4 @@
+package import StalecastEdge
 package import StalecastWire
 
 /// Everything an operator can decide about one daemon. `Configuration()` is what `stalecast serve` runs with when nothing
@@ -16,6 +17,8 @@ package struct Configuration: Sendable, Equatable {
     package var webhooks = Webhooks()
     package var log = Log()
     package var shutdown = Shutdown()
+    /// `--begin-empty`: for one start, so it is no key of the file.
+    package var beginEmpty = false
 
     package init() {}
 
@@ -24,10 +27,16 @@ package struct Configuration: Sendable, Equatable {
         projects.flatMap { project in project.namespaces.map { Scope(project: project.id, namespace: $0) } }
     }
 
-    /// The topics that exist: those configured, preceded by `PUSH_RC` for every scope unless an entry redefines it.
+    /// The topics that exist: those configured, preceded by `PUSH_RC` for the client templates and `PUSH_RC_SERVER` for
+    /// the server templates, unless an entry redefines them.
     package var effectiveTopics: [Topic] {
-        if topics.contains(where: { $0.name == .pushRC }) { return topics }
-        return [Topic(name: .pushRC, scopes: scopes, keys: [])] + topics
+        let servers = scopes.filter { $0.namespace == .firebaseServer }
+        let clients = scopes.filter { $0.namespace != .firebaseServer }
+        let standing = [
+            Topic(name: .pushRC, scopes: clients, keys: []), Topic(name: .pushRCServer, scopes: servers, keys: []),
+        ]
+        let configured = Set(topics.map(\.name))
+        return standing.filter { !$0.scopes.isEmpty && !configured.contains($0.name) } + topics
     }
 }
 
@@ -39,45 +48,21 @@ extension Configuration {
         package var streamEngine = true
         /// Threads of the stream engine; 0 is one per core.
         package var threads = 0
-        /// Time between two comments on an idle stream, ± 10 %.
-        package var heartbeat: Duration = .seconds(25)
-        /// The longest a stream lives, ± 20 %.
-        package var streamLifetime: Duration = .seconds(30 * 60)
-        /// How long a subscriber may read nothing while bytes are pending for it.
-        package var writeStallLimit: Duration = .seconds(10)
-        /// How long a request head may take to arrive.
-        package var headerTimeout: Duration = .seconds(10)
-        /// How long a keep-alive connection may wait for its next request.
-        package var idleTimeout: Duration = .seconds(60)
-        /// The largest request head, in bytes.
-        package var maxHeadBytes = 16 * 1024
-        /// Connections in total; 0 derives it from the descriptor limit.
-        package var maxConnections = 0
-        /// Connections from one address; 0 is no limit.
-        package var maxConnectionsPerAddress = 0
-        /// Topics one stream or poll may name.
-        package var maxTopicsPerStream = 64
-        package var poll = Poll()
-        /// What clients are told to wait before they reconnect, jittered per client.
-        package var retry: Duration = .seconds(3)
-        /// Origins that browsers may read from, as browsers send them; `["*"]` is every origin.
-        package var allowedOrigins: [String] = []
+        /// What can change while Edge runs, with Edge's own defaults. `maxConnections` 0 derives it from the descriptor
+        /// limit; `apiKeys` is empty here, see below.
+        package var settings: EdgeSettings
         /// API keys of which Firebase's clients must show one; empty asks for none.
         package var apiKeys: [APIKey] = []
+        /// Names under which Edge may be asked for; empty is any, but on loopback without `apiKeys` only addresses and
+        /// `localhost`.
+        package var hosts: [String] = []
         /// True permits `listen` outside loopback although Edge has no subscriber credentials.
         package var allowPublicBind = false
 
-        package init() {}
-    }
-
-    /// How long a long-poll is held.
-    package struct Poll: Sendable, Equatable {
-        /// Used when the request names no `wait`; at most `maxWait`.
-        package var defaultWait: Duration = .seconds(55)
-        /// A longer `wait` is cut to this.
-        package var maxWait: Duration = .seconds(600)
-
-        package init() {}
+        package init() {
+            settings = EdgeSettings()
+            settings.maxConnections = 0
+        }
     }
 
     /// The private listener: template API, status, metrics.
@@ -124,6 +109,8 @@ extension Configuration {
         package var number: Int64
         /// At least one, no duplicates.
         package var namespaces: [Namespace]
+        /// True: Edge serves the server template too, to whoever reaches it.
+        package var serverTemplateOnEdge = false
 
         package init(id: ProjectID, number: Int64, namespaces: [Namespace] = [.firebase, .firebaseServer]) {
             self.id = id

@@ -1,3 +1,4 @@
+import StalecastSources
 import Yams
 
 /// The file as a tree of nodes with marks, and what its syntax was blamed for.
@@ -15,8 +16,8 @@ struct ConfigurationDocument {
     /// other problem: it is noted, its first appearance renamed, and the text composed again.
     init(text: String, file: String) throws(ConfigurationProblems) {
         var text = text
-        var problems = Self.anchors(in: text, file)
-        if !problems.isEmpty { throw ConfigurationProblems(problems) }
+        var problems: [ConfigurationProblem] = []
+        if let problem = Self.obstacle(in: text, file) { throw ConfigurationProblems([problem]) }
         var renamed: Set<String> = []
         while true {
             do {
@@ -44,12 +45,18 @@ struct ConfigurationDocument {
 
     /// Anchors are refused: aliases of aliases grow a short file into a tree that takes for ever to compare and to free,
     /// and no configuration needs them.
-    private static func anchors(in text: String, _ file: String) -> [ConfigurationProblem] {
-        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-        return lines.enumerated().compactMap { index, line in
-            guard line.withoutComment.contains("&") else { return nil }
-            let sentence = "the character & is not supported (no anchors, no aliases); write the value out"
-            return ConfigurationProblem(origin: .file(file, line: index + 1), sentence: sentence)
+    private static func obstacle(in text: String, _ file: String) -> ConfigurationProblem? {
+        switch YAMLEvents.obstacle(in: Array(text.utf8), maxDepth: 16, maxNodes: 100_000) {
+        case nil: nil
+        case .anchor(let line):
+            ConfigurationProblem(
+                origin: .file(file, line: line),
+                sentence: "anchors and aliases are not supported; write the value out, or put it in quotes if it is a "
+                    + "text that begins with & or *")
+        case .depth(let line), .count(let line):
+            ConfigurationProblem(
+                origin: .file(file, line: line),
+                sentence: "this is nested more deeply, or is more, than any configuration")
         }
     }
 
@@ -81,18 +88,6 @@ struct ConfigurationDocument {
     /// `listen: [::1]:8080` is the one mistake that looks right.
     private static func hint(_ snippet: String) -> String {
         snippet.contains("]:") ? " (an address such as \"[::1]:8080\" must be in quotes)" : ""
-    }
-}
-
-extension Substring {
-    /// The line up to a `#` that begins a comment; `#` in quotes is taken for one too.
-    fileprivate var withoutComment: Substring {
-        var previous: Character = " "
-        let end = indices.first { index in
-            defer { previous = self[index] }
-            return self[index] == "#" && previous.isWhitespace
-        }
-        return self[..<(end ?? endIndex)]
     }
 }
 

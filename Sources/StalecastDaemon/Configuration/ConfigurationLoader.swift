@@ -1,28 +1,39 @@
 import Foundation
+import Synchronization
 
 /// Makes the configuration from its sources, each winning over the one before: defaults, file, environment, flags.
 package enum ConfigurationLoader {
     /// A file is at most this large; a larger one is no configuration.
     private static let maxFileBytes = 256 * 1024
 
-    /// Loads and checks everything. `path` nil: no file. Throws all problems of all sources together; blocks on the file.
+    /// The name of standard input as `path`.
+    package static let standardInput = "-"
+    /// What standard input held: it can be read once, and SIGHUP loads again.
+    private static let piped = Mutex<[UInt8]?>(nil)
+
+    /// Loads and checks everything, the files that hold tokens and secrets included, which are opened as at a start.
+    /// `path` nil: no file. Throws all problems of all sources together; blocks on the files.
     package static func load(
         path: String?, environment: [String: String], overrides: ConfigurationOverrides = ConfigurationOverrides()
     ) throws(ConfigurationProblems) -> Configuration {
         let text = if let path { try text(of: path) } else { "" }
-        return try load(text: text, file: path ?? "defaults", environment: environment, overrides: overrides)
+        let name = path == standardInput ? "standard input" : path ?? "defaults"
+        return try load(text: text, file: name, environment: environment, overrides: overrides, opensFiles: true)
     }
 
     /// The same with the text of the file; `file` names it in problems.
+    ///
+    /// - Parameter opensFiles: false does not look at the files that values name.
     package static func load(
         text: String, file: String, environment: [String: String] = [:],
-        overrides: ConfigurationOverrides = ConfigurationOverrides()
+        overrides: ConfigurationOverrides = ConfigurationOverrides(), opensFiles: Bool = false
     ) throws(ConfigurationProblems) -> Configuration {
         let document = try ConfigurationDocument(text: text, file: file)
         var reading = ConfigurationReading(document: document, file: file)
         reading.read(environment)
         reading.read(overrides)
         reading.checkAcrossOptions()
+        if opensFiles { reading.checkFiles() }
         if !reading.problems.isEmpty { throw ConfigurationProblems(reading.problems) }
         return reading.configuration
     }
@@ -36,8 +47,21 @@ package enum ConfigurationLoader {
     }
 
     private static func bytes(of path: String) throws(ConfigurationProblems) -> [UInt8] {
+        guard path != standardInput else {
+            if let bytes = piped.withLock({ $0 }) { return bytes }
+            guard let input = fdopen(STDIN_FILENO, "r") else { throw unreadable("standard input", errno) }
+            let bytes = try read(input, "standard input")
+            piped.withLock { $0 = bytes }
+            return bytes
+        }
         guard let file = fopen(path, "r") else { throw unreadable(path, errno) }
         defer { fclose(file) }
+        return try read(file, path)
+    }
+
+    private static func read(_ file: UnsafeMutablePointer<FILE>, _ path: String) throws(ConfigurationProblems)
+        -> [UInt8]
+    {
         var bytes = [UInt8](repeating: 0, count: maxFileBytes + 1)
         let count = fread(&bytes, 1, bytes.count, file)
         if ferror(file) != 0 { throw unreadable(path, errno) }

@@ -13,11 +13,16 @@ extension ConfigurationOption {
             EntryField(
                 name: "namespaces", form: "list of names; may be left out: [firebase, firebase-server]",
                 meaning: "The project's namespaces; firebase has the client template, firebase-server the server's."),
+            EntryField(
+                name: "serverTemplateOnEdge", form: "true or false; may be left out: false",
+                meaning: "True lets everybody who reaches Edge fetch and stream the server template, as web apps with "
+                    + "server-side rendering do; what is secret in it is not any more."),
         ],
         .restart, "The projects served, at least one; ids and numbers are unique.",
         spell: { project in
             let namespaces = project.namespaces.map(\.description).joined(separator: ", ")
-            return "{id: \(project.id), number: \(project.number), namespaces: [\(namespaces)]}"
+            let onEdge = project.serverTemplateOnEdge ? ", serverTemplateOnEdge: true" : ""
+            return "{id: \(project.id), number: \(project.number), namespaces: [\(namespaces)]\(onEdge)}"
         },
         read: { $1.readProjects($0) })
 }
@@ -28,30 +33,38 @@ extension ConfigurationReading {
         var projects: [Configuration.Project] = []
         var taken: [String: String] = [:]
         for (path, entry) in entries(of: node, at: "projects") {
-            guard let project = project(entry, at: path) else { continue }
-            projects.append(project)
-            claim(project.id.description, as: "\(path).id", in: &taken)
-            // A project whose id is its own number is unusual but unambiguous.
-            if project.id.description != String(project.number) {
-                claim(String(project.number), as: "\(path).number", in: &taken)
-            }
+            if let project = project(entry, at: path, &taken) { projects.append(project) }
         }
         if entriesAreEmpty(node) { note("projects needs at least one project", at: "projects") }
         configuration.projects = projects
     }
 
-    private mutating func project(_ entry: Node, at path: String) -> Configuration.Project? {
-        guard let fields = fields(of: entry, at: path, required: ["id", "number"], optional: ["namespaces"]) else {
+    private mutating func project(
+        _ entry: Node, at path: String, _ taken: inout [String: String]
+    ) -> Configuration.Project? {
+        let optional = ["namespaces", "serverTemplateOnEdge"]
+        guard let fields = fields(of: entry, at: path, required: ["id", "number"], optional: optional) else {
             return nil
         }
         let id = value(fields["id"], at: "\(path).id", parse: ProjectID.init)
         let number = value(fields["number"], at: "\(path).number", parse: projectNumber)
+        if let id { claim(id.description, as: "\(path).id", in: &taken) }
+        // A project whose id is its own number is unusual but unambiguous.
+        if let number, id?.description != String(number) {
+            claim(String(number), as: "\(path).number", in: &taken)
+        }
         var namespaces: [Namespace]? = [.firebase, .firebaseServer]
         if let node = fields["namespaces"] {
             namespaces = uniqueValues(node, at: "\(path).namespaces", parse: Namespace.init)
         }
-        guard let id, let number, let namespaces else { return nil }
-        return Configuration.Project(id: id, number: number, namespaces: namespaces)
+        var onEdge: Bool? = false
+        if let node = fields["serverTemplateOnEdge"] {
+            onEdge = value(node, at: "\(path).serverTemplateOnEdge", parse: flag)
+        }
+        guard let id, let number, let namespaces, let onEdge else { return nil }
+        var project = Configuration.Project(id: id, number: number, namespaces: namespaces)
+        project.serverTemplateOnEdge = onEdge
+        return project
     }
 
     /// Ids and numbers share one space, because both resolve in URLs.
@@ -62,6 +75,11 @@ extension ConfigurationReading {
             taken[name] = path
         }
     }
+}
+
+private func flag(_ text: String) throws(InvalidValue) -> Bool {
+    guard let flag = Bool(text) else { throw InvalidValue("\"\(text)\" must be true or false") }
+    return flag
 }
 
 private func projectNumber(_ text: String) throws(InvalidValue) -> Int64 {

@@ -1,3 +1,5 @@
+import StalecastEdge
+
 extension ConfigurationOption {
     /// Every option, in the order of the reference text.
     package static let all: [ConfigurationOption] =
@@ -18,43 +20,47 @@ extension ConfigurationOption {
             "edge.threads", \.edge.threads, .count(0...256, of: "threads", zero: "one per core"), .restart,
             "Threads of the stream engine."),
         ConfigurationOption(
-            "edge.heartbeat", \.edge.heartbeat, .duration(.milliseconds(100)...minutes(10)), .live,
+            "edge.heartbeat", \.edge.settings.heartbeat, .duration(.milliseconds(100)...minutes(10)), .live,
             "Time between two comments on an idle stream, + or - 10 %; shorter than the idle timeouts of proxies."),
         ConfigurationOption(
-            "edge.streamLifetime", \.edge.streamLifetime, .duration(.seconds(1)...hours(24)), .live,
+            "edge.streamLifetime", \.edge.settings.streamLifetime, .duration(.seconds(1)...hours(24)), .live,
             "The longest a stream lives, + or - 20 %; its client then reconnects and resumes."),
         ConfigurationOption(
-            "edge.writeStallLimit", \.edge.writeStallLimit, .duration(.milliseconds(100)...minutes(10)), .live,
+            "edge.writeStallLimit", \.edge.settings.writeStallLimit, .duration(.milliseconds(100)...minutes(10)), .live,
             "How long a subscriber may read nothing while bytes wait for it, before it is closed."),
         ConfigurationOption(
-            "edge.headerTimeout", \.edge.headerTimeout, .duration(.milliseconds(100)...minutes(5)), .restart,
+            "edge.headerTimeout", \.edge.settings.headerTimeout, .duration(.milliseconds(100)...minutes(5)), .restart,
             "How long a request head may take to arrive."),
         ConfigurationOption(
-            "edge.idleTimeout", \.edge.idleTimeout, .duration(.milliseconds(100)...hours(1)), .restart,
+            "edge.idleTimeout", \.edge.settings.idleTimeout, .duration(.milliseconds(100)...hours(1)), .restart,
             "How long a keep-alive connection may wait for its next request."),
         ConfigurationOption(
-            "edge.maxHeadBytes", \.edge.maxHeadBytes, .size(1024...65_536), .restart,
+            "edge.maxHeadBytes", \.edge.settings.maxHeadBytes, .size(1024...65_536), .restart,
             "The largest request head; a larger one is refused with 431."),
         ConfigurationOption(
-            "edge.maxConnections", \.edge.maxConnections,
+            "edge.maxConnections", \.edge.settings.maxConnections,
             .count(0...10_000_000, of: "connections", zero: "from the descriptor limit"), .live,
             "Connections in total; more are told to come back later."),
         ConfigurationOption(
-            "edge.maxConnectionsPerAddress", \.edge.maxConnectionsPerAddress,
+            "edge.maxConnectionsPerAddress", \.edge.settings.maxConnectionsPerAddress,
             .count(0...10_000_000, of: "connections", zero: "no limit"), .live,
             "Connections from one address; behind a proxy all clients share the address of the proxy."),
         ConfigurationOption(
-            "edge.maxTopicsPerStream", \.edge.maxTopicsPerStream, .count(1...1024, of: "topics"), .live,
+            "edge.maxTopicsPerStream", \.edge.settings.maxTopicsPerStream, .count(1...1024, of: "topics"), .live,
             "Topics that one stream or poll may name."),
         ConfigurationOption(
-            "edge.retry", \.edge.retry, .duration(.milliseconds(100)...minutes(10)), .live,
+            "edge.retry", \.edge.settings.retry, .duration(.milliseconds(100)...minutes(10)), .live,
             "What clients are told to wait before they reconnect, with jitter for each client."),
         ConfigurationOption(
-            list: "edge.allowedOrigins", \.edge.allowedOrigins, .origin, .live,
+            list: "edge.allowedOrigins", \.edge.settings.allowedOrigins, .origin, .live,
             "Web origins whose pages may read from Edge (CORS), spelled as browsers do; * alone is every origin."),
         ConfigurationOption(
             list: "edge.apiKeys", \.edge.apiKeys, .apiKey, .live,
             "Firebase clients must show one of these keys to fetch (X-Goog-Api-Key or ?key=); none lets all in."),
+        ConfigurationOption(
+            list: "edge.hosts", \.edge.hosts, .hostName, .live,
+            "Names under which Edge is asked for, against DNS rebinding; addresses and localhost always are. Others get "
+                + "421. None: any, but on loopback without apiKeys no name at all."),
         ConfigurationOption(
             "edge.allowPublicBind", \.edge.allowPublicBind, .flag, .restart, flag: "--allow-public-bind",
             "Permit listen outside loopback, although whoever reaches Edge may then subscribe and fetch."),
@@ -62,10 +68,10 @@ extension ConfigurationOption {
 
     private static let poll = [
         ConfigurationOption(
-            "edge.poll.defaultWait", \.edge.poll.defaultWait, .duration(.zero...minutes(10)), .live,
+            "edge.poll.defaultWait", \.edge.settings.pollDefaultWait, .duration(.zero...minutes(10)), .live,
             "How long a poll is held whose request names no wait; at most maxWait."),
         ConfigurationOption(
-            "edge.poll.maxWait", \.edge.poll.maxWait, .duration(.seconds(1)...minutes(10)), .live,
+            "edge.poll.maxWait", \.edge.settings.pollMaxWait, .duration(.seconds(1)...minutes(10)), .live,
             "The longest a poll is held; a longer wait is cut to this."),
     ]
 

@@ -17,7 +17,8 @@ extension ConfigurationOption {
                 meaning: "Only versions that change a parameter matching one of these reach the topic."),
         ],
         .live,
-        "Topics besides PUSH_RC, which is bound to every scope; an entry named PUSH_RC replaces that with its own scopes.",
+        "Topics besides PUSH_RC for all client templates and PUSH_RC_SERVER for all server templates (namespace "
+            + "firebase-server); an entry of that name replaces them with its own scopes.",
         spell: { topic in
             let scopes = topic.scopes.map(\.description).joined(separator: ", ")
             return "{name: \(topic.name), scopes: [\(scopes)], keys: \(topic.keys.map(\.description))}"
@@ -32,22 +33,22 @@ extension ConfigurationReading {
         var topics: [Configuration.Topic] = []
         var taken: [TopicName: String] = [:]
         for (path, entry) in entries(of: node, at: "topics") {
-            guard let topic = topic(entry, at: path) else { continue }
-            if let first = taken[topic.name] {
-                note("\(path).name: topic \(topic.name) is already \(first); join the two entries", at: "\(path).name")
-                continue
-            }
-            taken[topic.name] = path
-            topics.append(topic)
+            if let topic = topic(entry, at: path, &taken) { topics.append(topic) }
         }
         configuration.topics = topics
     }
 
-    private mutating func topic(_ entry: Node, at path: String) -> Configuration.Topic? {
+    /// - Parameter taken: the entries by name.
+    private mutating func topic(
+        _ entry: Node, at path: String, _ taken: inout [TopicName: String]
+    ) -> Configuration.Topic? {
         guard let fields = fields(of: entry, at: path, required: ["name", "scopes"], optional: ["keys"]) else {
             return nil
         }
         let name = value(fields["name"], at: "\(path).name", parse: TopicName.init)
+        if let name, let first = taken.updateValue(path, forKey: name) {
+            note("\(path).name: topic \(name) is already \(first); join the two entries", at: "\(path).name")
+        }
         let scopes = fields["scopes"].flatMap { uniqueValues($0, at: "\(path).scopes", parse: scope) }
         var keys: [KeyPattern]? = []
         if let node = fields["keys"] { keys = uniqueValues(node, at: "\(path).keys", parse: KeyPattern.init) }

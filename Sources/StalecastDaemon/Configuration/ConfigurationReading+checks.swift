@@ -1,3 +1,4 @@
+import StalecastEdge
 import StalecastWire
 
 extension ConfigurationReading {
@@ -22,28 +23,32 @@ extension ConfigurationReading {
     private mutating func checkBinds() {
         let edge = configuration.edge
         if sound("edge.listen", "edge.allowPublicBind"), !edge.listen.isLoopback, !edge.allowPublicBind {
-            let sentence = "whoever reaches it could subscribe and fetch; set edge.allowPublicBind to permit it"
+            let sentence =
+                "whoever reaches it could subscribe and fetch; set edge.allowPublicBind (serve --allow-public-bind) to "
+                + "permit it"
             note("edge.listen: \(edge.listen) is not a loopback address: \(sentence)", at: "edge.listen")
         }
         let control = configuration.control
         let isSound = sound("control.listen", "control.allowPlaintextBind")
         if isSound, !control.listen.isLoopback, !control.allowPlaintextBind {
-            let sentence = "the token would cross the network unencrypted; set control.allowPlaintextBind to permit it"
+            let sentence =
+                "the token would cross the network unencrypted; set control.allowPlaintextBind "
+                + "(serve --allow-plaintext-bind) to permit it"
             note("control.listen: \(control.listen) is not a loopback address: \(sentence)", at: "control.listen")
         }
     }
 
     private mutating func checkOrigins() {
-        let origins = configuration.edge.allowedOrigins
+        let origins = configuration.edge.settings.allowedOrigins
         let path = "edge.allowedOrigins"
         guard sound(path), origins.contains("*"), origins.count > 1 else { return }
         note("\(path): * is every origin and stands alone; remove it or the others", at: path)
     }
 
     private mutating func checkPollWaits() {
-        let poll = configuration.edge.poll
-        guard sound("edge.poll.defaultWait", "edge.poll.maxWait"), poll.defaultWait > poll.maxWait else { return }
-        let sentence = "(\(poll.defaultWait.spelled)) is longer than edge.poll.maxWait (\(poll.maxWait.spelled))"
+        let (wait, longest) = (configuration.edge.settings.pollDefaultWait, configuration.edge.settings.pollMaxWait)
+        guard sound("edge.poll.defaultWait", "edge.poll.maxWait"), wait > longest else { return }
+        let sentence = "(\(wait.spelled)) is longer than edge.poll.maxWait (\(longest.spelled))"
         note("edge.poll.defaultWait \(sentence)", at: latest("edge.poll.defaultWait", "edge.poll.maxWait"))
     }
 

@@ -7,8 +7,8 @@ extension ConfigurationReading {
             read(option, text, from: .variable(name))
         }
         for name in environment.keys.sorted() where !known.contains(name) && isMeantForConfiguration(name, known) {
-            let nearest = nearestName(to: name, of: known) ?? ""
-            note("unknown variable; the nearest known one is \(nearest)", from: .variable(name))
+            let nearest = nearestName(to: name, of: known, prefix: ConfigurationOption.variablePrefix)
+            note("unknown variable\(hint(at: nearest, "one"))", from: .variable(name))
         }
     }
 

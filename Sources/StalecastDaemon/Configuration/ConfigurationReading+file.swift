@@ -62,8 +62,8 @@ extension ConfigurationReading {
         let known =
             ConfigurationOption.all.filter { $0.section == section }.map(\.path)
             + ConfigurationSection.all.filter { $0.parent == section }.map(\.path)
-        let nearest = elsewhere?.path ?? nearestName(to: path, of: known) ?? ""
-        note("unknown key \(path); the nearest known key is \(nearest)", from: origin)
+        let nearest = elsewhere?.path ?? nearestName(to: path, of: known, prefix: section)
+        note("unknown key \(path)\(hint(at: nearest))", from: origin)
     }
 
     /// Where `node` stands.

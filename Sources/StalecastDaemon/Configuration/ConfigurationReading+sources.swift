@@ -8,34 +8,42 @@ extension ConfigurationReading {
     /// scopes exist is checked when the projects are known.
     mutating func readFeeds(_ node: Node) {
         var feeds: [Configuration.Feed] = []
+        var taken: [Scope: String] = [:]
         for (path, entry) in entries(of: node, at: "sources.scopes") {
-            guard let feed = feed(entry, at: path) else { continue }
-            if let first = feeds.firstIndex(where: { $0.scope == feed.scope }) {
-                note("\(path).scope: \(feed.scope) is already sources.scopes[\(first)]", at: "\(path).scope")
-                continue
-            }
-            mentionedScopes.append(("\(path).scope", feed.scope))
+            guard let feed = feed(entry, at: path, &taken) else { continue }
             feeds.append(feed)
+            entryPaths.feeds.append(path)
         }
         configuration.sources.scopes = feeds
     }
 
-    private mutating func feed(_ entry: Node, at path: String) -> Configuration.Feed? {
+    /// - Parameter taken: the entries by scope.
+    private mutating func feed(
+        _ entry: Node, at path: String, _ taken: inout [Scope: String]
+    ) -> Configuration.Feed? {
         let names = SourceField.all.map(\.name)
         guard let fields = fields(of: entry, at: path, required: ["scope", "kind"], optional: names) else { return nil }
         let scope = value(fields["scope"], at: "\(path).scope", parse: scope)
         let kind = value(fields["kind"], at: "\(path).kind", parse: OptionKind<SourceKind>.choice.parse)
-        guard let scope, let kind else { return nil }
-        var feed = Configuration.Feed(scope: scope, kind: kind)
+        if let scope {
+            mentionedScopes.append(("\(path).scope", scope))
+            if let first = taken[scope] { note("\(path).scope: \(scope) is already \(first)", at: "\(path).scope") }
+            taken[scope] = taken[scope] ?? path
+        }
+        // Which of the other keys mean something depends on the kind.
+        guard let kind else { return nil }
+        var feed = Configuration.Feed(scope: scope ?? Self.anyScope, kind: kind)
         var isSound = true
         for (name, node) in fields.sorted(by: { $0.key < $1.key }) where name != "scope" && name != "kind" {
             place("\(path).\(name)", at: origin(of: node))
             isSound = read(name, node, at: "\(path).\(name)", into: &feed) && isSound
         }
-        guard isSound else { return nil }
-        check(feed, at: path)
-        return feed
+        if isSound { check(feed, at: path) }
+        return isSound && scope != nil ? feed : nil
     }
+
+    /// For an entry whose scope was refused, while the rest of it is read.
+    private static let anyScope = Scope(project: .demo, namespace: .firebase)
 
     /// - Returns: false, with a note, for a value that is refused.
     private mutating func read(
@@ -54,7 +62,10 @@ extension ConfigurationReading {
             }
         case .list(let read):
             guard let texts = uniqueValues(node, at: path, parse: { $0 }) else { return false }
-            read(texts, &feed)
+            do { try read(texts, &feed) } catch {
+                note("\(path): \(error)", at: path)
+                return false
+            }
         case .headers:
             guard let headers = sourceHeaders(node, at: path) else { return false }
             feed.headers = headers
@@ -71,6 +82,10 @@ extension ConfigurationReading {
         for (key, value) in mapping {
             guard let name = keyName(key) else { continue }
             guard let text = text(of: value, at: "\(path).\(name)", expected: "one value") else { return nil }
+            if Self.ownHeaders.contains(name.lowercased()) {
+                note("\(path): \(name) is set by the daemon itself; remove it", at: path)
+                return nil
+            }
             do { headers.append(try OutboundHeader(name, text)) } catch {
                 note("\(path): \(error)", at: path)
                 return nil
@@ -78,6 +93,12 @@ extension ConfigurationReading {
         }
         return headers
     }
+
+    /// What libcurl and a conditional GET say themselves; said twice, the origin would see two different requests.
+    private static let ownHeaders: Set<String> = [
+        "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect",
+        "if-none-match", "if-modified-since", "accept-encoding", "range",
+    ]
 
     /// What takes more than one key of an entry.
     private mutating func check(_ feed: Configuration.Feed, at path: String) {

@@ -53,7 +53,8 @@ extension ConfigurationReading {
     /// True for a list without elements.
     func entriesAreEmpty(_ node: Node) -> Bool { node.sequence?.isEmpty ?? false }
 
-    /// The fields of an entry by name; nil, with a note for each problem, if one is unknown or a required one is missing.
+    /// The fields of an entry by name; nil, with a note, if it is no mapping. Unknown fields and missing ones are
+    /// noted, and do not keep the others from being read.
     mutating func fields(
         of entry: Node, at path: String, required: [String], optional: [String]
     ) -> [String: Node]? {
@@ -67,12 +68,11 @@ extension ConfigurationReading {
             fields[name] = value
             guard !(required + optional).contains(name) else { continue }
             place("\(path).\(name)", at: origin(of: key))
-            let nearest = nearestName(to: name, of: required + optional) ?? ""
-            note("unknown key \(path).\(name); the nearest known key is \(path).\(nearest)", at: "\(path).\(name)")
+            let nearest = nearestName(to: name, of: required + optional)
+            note("unknown key \(path).\(name)\(hint(at: nearest.map { "\(path).\($0)" }))", at: "\(path).\(name)")
         }
-        let missing = required.filter { fields[$0] == nil }
-        for name in missing { note("\(path) has no \(name)", at: path) }
-        return missing.isEmpty ? fields : nil
+        for name in required where fields[name] == nil { note("\(path) has no \(name)", at: path) }
+        return fields
     }
 
     private mutating func noteWrongShape(of node: Node, at path: String, expected: String) {

@@ -9,26 +9,30 @@ extension ConfigurationReading {
         var receivers: [Configuration.Receiver] = []
         var taken: Set<String> = []
         for (path, entry) in entries(of: node, at: "webhooks.receivers") {
-            guard let receiver = receiver(entry, at: path) else { continue }
-            if !taken.insert("\(receiver.project)/\(receiver.name)").inserted {
-                note("\(path).name: \(receiver.name) is there already", at: "\(path).name")
-            }
+            guard let receiver = receiver(entry, at: path, &taken) else { continue }
             receivers.append(receiver)
+            entryPaths.receivers.append(path)
         }
         configuration.webhooks.receivers = receivers
     }
 
-    private mutating func receiver(_ entry: Node, at path: String) -> Configuration.Receiver? {
+    private mutating func receiver(
+        _ entry: Node, at path: String, _ taken: inout Set<String>
+    ) -> Configuration.Receiver? {
         guard let fields = fields(of: entry, at: path, required: ["name"], optional: ReceiverField.names) else {
             return nil
         }
         let name = value(fields["name"], at: "\(path).name", parse: receiverName)
         let project = fields["project"].map { value($0, at: "\(path).project", parse: ProjectID.init) } ?? .demo
+        if let name, let project, !taken.insert("\(project)/\(name)").inserted {
+            note("\(path).name: \(name) is there already", at: "\(path).name")
+        }
         var topics: [TopicName]? = [.pushRC]
         if let node = fields["topics"] { topics = uniqueValues(node, at: "\(path).topics", parse: TopicName.init) }
+        if let project { mentionedTopics.append((path, project, topics ?? [])) }
         var secretFiles: [String]? = []
         if let node = fields["secretFiles"] {
-            secretFiles = uniqueValues(node, at: "\(path).secretFiles", parse: { $0 })
+            secretFiles = uniqueValues(node, at: "\(path).secretFiles", parse: checkedPath)
         }
         guard let document = document(fields, topics ?? [], at: path) else { return nil }
         guard let name, let project, let topics, let secretFiles else { return nil }
@@ -60,18 +64,25 @@ extension ConfigurationReading {
             members[parts.count == 2 ? parts[0] : "", default: JSONObject()][parts[parts.count - 1]] = value
         }
         if let node = fields["headers"] {
-            guard let headers = headers(node, at: "\(path).headers") else { return nil }
-            members["", default: JSONObject()]["headers"] = .object(headers)
+            let headers = headers(node, at: "\(path).headers")
+            isSound = isSound && headers != nil
+            if let headers { members["", default: JSONObject()]["headers"] = .object(headers) }
         }
-        guard isSound else { return nil }
         var object = members[""] ?? JSONObject()
         for name in members.keys.sorted() where !name.isEmpty { object[name] = members[name].map(JSONValue.object) }
         object["topics"] = .array(topics.map { .string($0.description) })
-        return understood(.object(object), at: path) ? .object(object) : nil
+        return understood(.object(object), at: path) && isSound ? .object(object) : nil
     }
 
-    /// Lets the registry judge the single values; a problem is noted where the value stands.
+    /// Lets the registry judge each value by itself, then all together; problems are noted where the values stand.
     private mutating func understood(_ document: JSONValue, at path: String) -> Bool {
+        let members = document.object ?? [:]
+        let alone = members.keys.map { name in JSONValue.object([name: members[name] ?? .null]) }
+        let areSound = alone.map { isAccepted($0, at: path) }
+        return areSound.allSatisfy(\.self) && isAccepted(document, at: path)
+    }
+
+    private mutating func isAccepted(_ document: JSONValue, at path: String) -> Bool {
         var draft = WebhookDraft()
         do {
             try draft.take(document, files: .paths)
@@ -104,20 +115,21 @@ extension ConfigurationReading {
 
     /// Projects and topics of the receivers exist.
     mutating func checkReceivers() {
-        guard sound("projects", "topics", "webhooks.receivers") else { return }
-        for (index, receiver) in configuration.webhooks.receivers.enumerated() {
-            let path = "webhooks.receivers[\(index)]"
-            let projects = configuration.projects.map(\.id)
-            guard projects.contains(receiver.project) else {
+        guard sound("projects") else { return }
+        let projects = configuration.projects.map(\.id)
+        for (path, project, topics) in mentionedTopics {
+            guard projects.contains(project) else {
                 let names = projects.map(\.description).joined(separator: ", ")
-                note("\(path): there is no project \(receiver.project); the projects are \(names)", at: path)
+                note("\(path): there is no project \(project); the projects are \(names)", at: path)
                 continue
             }
-            let known = configuration.webhookTopics(of: receiver.project)
-            for topic in receiver.topics where topic != .webhookOperations && !known.contains(topic) {
+            // A topic that was refused is not missing.
+            guard sound("topics") else { continue }
+            let known = configuration.webhookTopics(of: project)
+            for topic in topics where topic != .webhookOperations && !known.contains(topic) {
                 let names = known.map(\.description).joined(separator: ", ")
                 note(
-                    "\(path).topics: no scope of \(receiver.project) is bound to \(topic); there are \(names)",
+                    "\(path).topics: no scope of \(project) is bound to \(topic); there are \(names)",
                     at: "\(path).topics")
             }
         }
@@ -145,6 +157,10 @@ private func scalar(_ text: String, _ kind: ReceiverField.Kind) throws(InvalidVa
     case .number:
         guard let number = Double(text), number.isFinite else { throw InvalidValue("\"\(text)\" is no number") }
         return .double(number)
-    case .duration: return .string(try Duration(spelled: text).wireText)
+    case .duration:
+        let duration = try Duration(spelled: text)
+        // Before it is spelled for the API, which counts in microseconds; what is permitted is shorter still.
+        guard duration <= .seconds(86_400) else { throw InvalidValue("\"\(text)\" is longer than 1d") }
+        return .string(duration.wireText)
     }
 }

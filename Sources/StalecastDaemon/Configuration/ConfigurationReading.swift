@@ -6,6 +6,10 @@ struct ConfigurationReading {
     var configuration = Configuration()
     /// Scopes that topics name, with the key path that names them; checked when all projects are known.
     var mentionedScopes: [(path: String, scope: Scope)] = []
+    /// Topics that receivers name, and the receivers' projects; checked when all topics are known.
+    var mentionedTopics: [(path: String, project: ProjectID, topics: [TopicName])] = []
+    /// Where the entries of sources and of receivers stand that were not refused, in their order.
+    var entryPaths = (feeds: [String](), receivers: [String]())
     private(set) var problems: [ConfigurationProblem]
     /// Where the value of a key path was written: `edge.listen`, `topics[0].scopes[1]`.
     private(set) var origins: [String: ConfigurationProblem.Origin] = [:]

@@ -14,7 +14,7 @@ package enum ConfigurationReference {
         #   stalecast check-config --config FILE   reports all problems, with line numbers
         #
         # Durations are a whole number and its unit: 500ms, 25s, 10m, 2h, 90d. Sizes likewise: 512B, 16KiB, 8MiB, 1GiB.
-        # A number without unit is a count. Anchors and aliases (the character &) are not supported.
+        # A number without unit is a count. Anchors and aliases are not supported.
         #
         # The environment wins over this file, flags win over the environment. The variable of a key is named beside it; an
         # empty variable counts as not set, a list is separated by commas.

@@ -1,3 +1,4 @@
+import Foundation
 import StalecastWire
 
 /// What the values of an option look like: how one is read and checked, how it is spelled, and the words for both.
@@ -76,9 +77,32 @@ extension OptionKind<String> {
         $0
     }
 
+    /// A file of an entry, relative to the working directory.
+    static func file(_ form: String) -> OptionKind {
+        OptionKind(form: form) { text throws(InvalidValue) in
+            try checkedPath(text)
+        } spell: {
+            $0
+        }
+    }
+
     /// One of `allowedOrigins`, or `*`.
     static let origin = OptionKind(form: "SCHEME://HOST[:PORT], or * alone") { text throws(InvalidValue) in
         try checkedOrigin(text)
+    } spell: {
+        "\"\($0)\""
+    }
+}
+
+extension OptionKind<String> {
+    /// One of `hosts`.
+    static let hostName = OptionKind(form: "host name without port, such as config.example.com") {
+        text throws(InvalidValue) in
+        let isName = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-._".utf8.contains($0) }
+        guard isName, (1...253).contains(text.utf8.count) else {
+            throw InvalidValue("\"\(text)\" is no host name; write it without scheme and port: config.example.com")
+        }
+        return text.lowercased()
     } spell: {
         "\"\($0)\""
     }
@@ -124,7 +148,13 @@ private func checked<Value: Comparable>(
     throw InvalidValue("\"\(text)\" is out of range: \(spell(range.lowerBound)) to \(spell(range.upperBound))")
 }
 
-private func checkedPath(_ text: String) throws(InvalidValue) -> String {
+/// A path of the operator's; `~/x` is `x` in the home directory, as a shell would have it.
+func checkedPath(_ text: String) throws(InvalidValue) -> String {
+    if text == "~" || text.hasPrefix("~/") { return NSHomeDirectory() + text.dropFirst() }
+    if text.hasPrefix("~") {
+        throw InvalidValue(
+            "\"\(text)\" names another user's home directory; write the path out, or ./~ for such a name")
+    }
     if text.isEmpty { throw InvalidValue("the path is empty") }
     if text.utf8.contains(0) { throw InvalidValue("a path cannot contain a NUL character") }
     return text

@@ -26,7 +26,7 @@ extension SourceField {
 
     private static let document = [
         SourceField(
-            optional: "path", \.path, .text("file or directory"), for: [.file],
+            optional: "path", \.path, .file("file or directory"), for: [.file],
             "The template, or a directory of *.json, *.yaml and *.yml that make one together."),
         SourceField(
             optional: "url", \.url, .baseURL, for: [.firebase],
@@ -60,14 +60,15 @@ extension SourceField {
             form: "duration, 100ms to 5m; may be left out: 15s", "For one request."),
         SourceField(headers: "headers", for: remote, "Sent with every request."),
         SourceField(
-            optional: "tokenFile", \.tokenFile, .text("file"), for: remote,
+            optional: "tokenFile", \.tokenFile, .file("file"), for: remote,
             "Holds a bearer token for the origin; read again whenever it changes."),
         SourceField(
-            optional: "caFile", \.caFile, .text("PEM file"), for: remote, "A private authority."),
+            optional: "caFile", \.caFile, .file("PEM file"), for: remote,
+            "A private authority of the origin's host; it and the certificate are not used for other hosts."),
         SourceField(
-            optional: "certificateFile", \.certificateFile, .text("PEM file"), for: remote,
+            optional: "certificateFile", \.certificateFile, .file("PEM file"), for: remote,
             "A client certificate, together with keyFile."),
-        SourceField(optional: "keyFile", \.keyFile, .text("PEM file"), for: remote, "Its key."),
+        SourceField(optional: "keyFile", \.keyFile, .file("PEM file"), for: remote, "Its key."),
     ]
 
     private static let firebase = [
@@ -78,7 +79,7 @@ extension SourceField {
             optional: "originNamespace", \.originNamespace, .namespace, for: [.firebase],
             form: "namespace; may be left out: as here", "The namespace's name at the origin."),
         SourceField(
-            optional: "serviceAccountFile", \.serviceAccountFile, .text("JSON file"), for: [.firebase],
+            optional: "serviceAccountFile", \.serviceAccountFile, .file("JSON file"), for: [.firebase],
             "Key of the service account whose tokens the origin wants."),
         SourceField(
             optional: "tokenUrl", \.tokenURL, .sourceURL, for: [.firebase],
@@ -107,6 +108,10 @@ extension SourceField {
             "What shows the version: the ETag, the number at fencePointer, a client's fetch, the same content."),
         SourceField(
             optional: "fencePointer", \.fencePointer, .pointer, for: fed, "Where fenceProof pointer finds the version."),
+        SourceField(
+            optional: "fenceCaFile", \.fenceCAFile, .file("PEM file"), for: fed,
+            form: "PEM file; may be left out: caFile for the origin's host, the system's for others",
+            "A private authority of the host of fenceUrl."),
         SourceField(
             "fenceWait", \.fenceWait, .duration(.zero...(.seconds(300))), for: fed,
             form: "duration; may be left out: 2s",

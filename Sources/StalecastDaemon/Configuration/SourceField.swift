@@ -13,7 +13,7 @@ struct SourceField: Sendable {
     /// How the value of a key is read.
     enum Reader: Sendable {
         case scalar(@Sendable (String, inout Configuration.Feed) throws(InvalidValue) -> Void)
-        case list(@Sendable ([String], inout Configuration.Feed) -> Void)
+        case list(@Sendable ([String], inout Configuration.Feed) throws(InvalidValue) -> Void)
         /// A mapping of names and values.
         case headers
     }
@@ -53,7 +53,7 @@ struct SourceField: Sendable {
         read = .scalar { text, feed throws(InvalidValue) in feed[keyPath: key] = try kind.parse(text) }
     }
 
-    /// A row whose value is a list of texts.
+    /// A row whose value is a list of files.
     init(
         list name: String, _ key: any WritableKeyPath<Configuration.Feed, [String]> & Sendable,
         for kinds: Set<SourceKind>, form: String, _ meaning: String
@@ -62,7 +62,10 @@ struct SourceField: Sendable {
         self.kinds = kinds
         self.form = form
         self.meaning = meaning
-        read = .list { texts, feed in feed[keyPath: key] = texts }
+        read = .list { texts, feed throws(InvalidValue) in
+            feed[keyPath: key] = []
+            for text in texts { feed[keyPath: key].append(try checkedPath(text)) }
+        }
     }
 
     /// The row of `headers`.
@@ -76,7 +79,7 @@ struct SourceField: Sendable {
 }
 
 extension OptionKind<String> {
-    /// A path or another text that must not be empty.
+    /// A text that must not be empty.
     static func text(_ form: String) -> OptionKind {
         OptionKind(form: form) { text throws(InvalidValue) in
             if text.isEmpty { throw InvalidValue("it is empty; give it a value or remove the key") }

@@ -25,5 +25,4 @@ struct SeveralTopics {
     var positions: [Int32]
     /// The last announcement handled, so that a second topic of it does not send again.
     var handled: CommitSequence = 0
-    var handledData: ObjectIdentifier?
 }

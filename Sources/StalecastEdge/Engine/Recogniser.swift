@@ -1,3 +1,4 @@
+package import StalecastHTTP
 import StalecastWire
 
 /// Recognises, byte for byte, a complete and ordinary `GET` of a stream or poll path with nothing after it.
@@ -7,6 +8,7 @@ import StalecastWire
 /// What it accepts must mean the same to any HTTP parser.
 package struct Recogniser {
     private let bytes: UnsafeBufferPointer<UInt8>
+    private let hosts: HostRule
     private var index = 0
 
     /// Fields that may come once.
@@ -15,11 +17,16 @@ package struct Recogniser {
         var connection = false
     }
 
-    private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+    private init(_ bytes: UnsafeBufferPointer<UInt8>, _ hosts: HostRule) {
+        self.bytes = bytes
+        self.hosts = hosts
+    }
 
     /// The request, or nil when in doubt.
-    package static func recognise(_ bytes: UnsafeBufferPointer<UInt8>, maxTopics: Int) -> StreamRequest? {
-        var recogniser = Recogniser(bytes)
+    package static func recognise(
+        _ bytes: UnsafeBufferPointer<UInt8>, maxTopics: Int, hosts: HostRule = .any
+    ) -> StreamRequest? {
+        var recogniser = Recogniser(bytes, hosts)
         return recogniser.request(maxTopics: maxTopics)
     }
 
@@ -83,7 +90,8 @@ package struct Recogniser {
             if Self.equal(name, "host") {
                 if seen.host { return false }
                 seen.host = true
-                return !value.isEmpty
+                // What is no host, or another's, is refused by the Front.
+                return hosts.judge(value) == .admitted
             }
         case 6:
             if Self.equal(name, "expect") { return false }
@@ -97,7 +105,7 @@ package struct Recogniser {
                 guard Self.equal(value, "keep-alive") || Self.equal(value, "close") else { return false }
                 if seen.connection { return false }
                 seen.connection = true
-                headers.keepAlive = value.count == 10
+                headers.keepAlive = headers.isHTTP11 && value.count == 10
             }
         case 13:
             if Self.equal(name, "if-none-match") { return false }
@@ -105,7 +113,12 @@ package struct Recogniser {
                 guard headers.lastEventID == nil else { return false }
                 headers.lastEventID = String(decoding: value, as: UTF8.self)
             }
-        case 14: return !Self.equal(name, "http2-settings")
+        case 14:
+            if Self.equal(name, "x-goog-api-key") {
+                guard headers.apiKey == nil else { return false }
+                headers.apiKey = String(decoding: value, as: UTF8.self)
+            }
+            return !Self.equal(name, "http2-settings")
         case 16: return !Self.equal(name, "proxy-connection")
         case 17: return !Self.equal(name, "transfer-encoding")
         default: break

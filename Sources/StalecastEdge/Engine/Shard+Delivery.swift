@@ -1,4 +1,4 @@
-import CEpoll
+import CLinux
 import StalecastHub
 import StalecastWire
 
@@ -17,7 +17,7 @@ extension Shard {
         for topic in batch.skipped { tally.coalesced += members[Int(topic.rawValue)].count }
         var polls: [Int32] = []
         for announcement in batch.announcements {
-            for (topic, _, notice) in announcement.notices where !holdBack(topic, announcement) {
+            for (topic, notice) in announcement.notices where !holdBack(topic, announcement) {
                 walk(topic, notice, announcement, &polls)
             }
         }
@@ -112,7 +112,7 @@ extension Shard {
         guard slots[index].pointee.phase == .poll else { return }
         let messages = board.owed(to: topics(of: index), after: before).map { cache.notice(for: $0, on: board).json }
         tally.deliveries[.poll, default: 0] += messages.count
-        answer(index, PollDialect.body(cursor: board.head, messages: messages))
+        answer(index, messages)
     }
 
     // MARK: Data messages
@@ -124,7 +124,7 @@ extension Shard {
             switch slot.pointee.phase {
             case .poll:
                 tally.deliveries[.poll, default: 0] += 1
-                answer(index, PollDialect.body(cursor: board.head, messages: CollectionOfOne(message.json)))
+                answer(index, [message.json])
             case .direct, .stream: deliver(message, to: index)
             default: continue
             }
@@ -134,7 +134,8 @@ extension Shard {
 
     private func audience(of message: DataMessage) -> [Int32] {
         if case .topic(let name) = message.target {
-            return board.index(of: name).map { members[Int($0.rawValue)] } ?? []
+            let lists = board.topics(name, in: message.project).map { members[Int($0.rawValue)] }
+            return lists.count < 2 ? lists.first ?? [] : Array(Set(lists.joined()))
         }
         return (0..<slots.end).filter { index in
             switch slots[index].pointee.phase {

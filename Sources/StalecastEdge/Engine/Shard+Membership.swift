@@ -65,6 +65,7 @@ extension Shard {
         }
         leaveTopics(index)
         backlogs[index] = nil
+        unknownTopics[index] = nil
         slot.pointee.hasBacklog = false
         slot.pointee.phase = .head
     }
@@ -102,19 +103,42 @@ extension Shard {
     /// Subscribers by topic and transport.
     func presence() -> Presence {
         var presence = Presence()
-        for (topic, indexes) in members.enumerated() where !indexes.isEmpty {
-            let polls = indexes.count { slots[$0].pointee.phase == .poll }
-            let binding = board[TopicIndex(topic)].binding
-            if polls > 0 { presence.add(binding.name, .poll, polls) }
-            let streams: Transport = binding.isInvalidation ? .firebase : .sse
-            if indexes.count > polls { presence.add(binding.name, streams, indexes.count - polls) }
+        for (number, indexes) in members.enumerated() where !indexes.isEmpty {
+            let (index, topic) = (TopicIndex(number), board[TopicIndex(number)])
+            var (polls, streams) = (0, 0)
+            for member in indexes where isFirst(index, of: member, named: topic.name) {
+                if slots[member].pointee.phase == .poll { polls += 1 } else { streams += 1 }
+            }
+            if polls > 0 { presence.add(topic.name, in: topic.scope.project, .poll, polls) }
+            let transport: Transport = topic.isInvalidation ? .firebase : .sse
+            if streams > 0 { presence.add(topic.name, in: topic.scope.project, transport, streams) }
         }
         return presence
     }
 
+    /// Whether a topic is the first of those with its name: the others are the same name in other namespaces.
+    private func isFirst(_ topic: TopicIndex, of index: Int32, named name: TopicName) -> Bool {
+        guard let joined = several[index] else { return true }
+        return joined.topics.first { board[$0].name == name } == topic
+    }
+
+    /// Subscribers whose messages a scope's changes are, each once.
+    func subscribersByScope() -> [Scope: Int] {
+        var counts: [Scope: Int] = [:]
+        for (topic, indexes) in members.enumerated() where !indexes.isEmpty {
+            counts[board[TopicIndex(topic)].scope, default: 0] += indexes.count
+        }
+        for joined in several.values {
+            let scopes = joined.topics.map { board[$0].scope }
+            for scope in Set(scopes) { counts[scope, default: 0] -= scopes.count { $0 == scope } - 1 }
+        }
+        return counts
+    }
+
     /// Takes new bindings; subscribers of topics that are gone are ended.
     func rebind(to board: TopicBoard) {
-        self.board = board
+        releaseDoomed()
+        self.board.takeTopics(of: board)
         cache.removeAll()
         growMembers()
         for (topic, state) in board.topics.enumerated() where state.isRetired {

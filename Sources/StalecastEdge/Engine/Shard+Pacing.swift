@@ -4,12 +4,12 @@ import StalecastWire
 /// Messages to Firebase's streams keep a distance: their parsers take one message from what one read returns, so two
 /// that arrive together would be one. Newest wins within the distance.
 extension Shard {
-    /// The distance in ticks: at least 100 ms.
-    private static let distance: Tick = 2
+    /// The distance in ticks, of which the running one is over soon.
+    private static let distance = TimerWheel.ticks(SubscriberPolicy.distanceMs) + 1
 
     /// True when a scope's hidden topic had a message a moment ago: this one waits, in place of one that waits already.
     func holdBack(_ topic: TopicIndex, _ announcement: Announcement) -> Bool {
-        guard board[topic].binding.isInvalidation else { return false }
+        guard board[topic].isInvalidation else { return false }
         guard let until = pacedUntil[topic], until > wheel.now else {
             said(topic)
             return false

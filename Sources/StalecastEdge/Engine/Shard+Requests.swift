@@ -1,4 +1,5 @@
-import CEpoll
+import CLinux
+import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
@@ -30,14 +31,24 @@ extension Shard {
         }
     }
 
-    /// Nothing a client says on a stream matters, but it must not pile up. False when the peer ended.
+    /// Nothing a client says on a stream matters, but it must not pile up: the edge comes once for all of it. False
+    /// when the peer ended, or never stops to speak.
     private func discardInput(_ index: Int32) -> Bool {
-        let received = stalecast_discard(slots[index].pointee.fd, 1 << 16)
-        return received > 0 || (received < 0 && errno == EAGAIN)
+        for _ in 0..<Self.discardsPerEvent {
+            let received = stalecast_discard(slots[index].pointee.fd, 1 << 16)
+            if received < 0 { return errno == EAGAIN }
+            if received < 1 << 16 { return received > 0 }
+        }
+        return false
     }
 
+    /// Times 64 KiB: more than a socket holds by default in the time one event takes.
+    private static let discardsPerEvent = 256
+
     /// Looks at the request without taking it: an ordinary one is served here, anything else goes to the Front.
-    func readHead(_ index: Int32) {
+    ///
+    /// - Parameter isCurrent: the board shows what was announced when the request came.
+    func readHead(_ index: Int32, isCurrent: Bool = false) {
         let slot = slots[index]
         let fd = slot.pointee.fd
         let count = stalecast_peek(fd, peekBuffer.baseAddress, peekBuffer.count)
@@ -47,12 +58,12 @@ extension Shard {
         }
         let bytes = UnsafeBufferPointer(rebasing: peekBuffer[0..<count])
         guard count < peekBuffer.count,
-            let request = Recogniser.recognise(bytes, maxTopics: settings.maxTopicsPerStream)
+            let request = Recogniser.recognise(
+                bytes, maxTopics: settings.maxTopicsPerStream, hosts: settings.hosts)
         else { return giveToFront(index) }
-        guard catchUp(with: request.resume) else {
-            return postponed.append(.head(index, generation: slot.pointee.generation))
-        }
-        guard let topics = resolve(request.topics) else { return giveToFront(index) }
+        if !isCurrent, postpones(.head(index, generation: slot.pointee.generation)) { return }
+        guard APIKeys(keys: settings.apiKeys).admits(request.apiKey), let topics = try? request.topics(on: board)
+        else { return giveToFront(index) }
         stalecast_discard(fd, count)
         begin(index, request, topics)
     }
@@ -67,43 +78,28 @@ extension Shard {
         handOver(fd, address, isRefused)
     }
 
-    private func resolve(_ names: [TopicName]) -> [TopicIndex]? {
-        var topics: [TopicIndex] = []
-        topics.reserveCapacity(names.count)
-        for name in names {
-            guard let topic = board.index(of: name) else { return nil }
-            topics.append(topic)
-        }
-        return topics
-    }
-
-    /// A client that comes from a shard that is a moment ahead is not from the future: wait for the hub's running
-    /// announcement and take what it posted here.
-    ///
-    /// - Returns: false when that cannot be done now, because events are being taken; try again after them.
-    private func catchUp(with point: ResumePoint) -> Bool {
-        guard let cursor = point.cursor.flatMap({ Cursor($0) }), cursor.epoch == board.epoch,
-            cursor.sequence > board.headSequence, hub.headSequence > board.headSequence
-        else { return true }
-        if isTakingInbox { return false }
-        takeInbox()
-        return true
-    }
-
     func adopt(_ adoption: Adoption) {
-        guard catchUp(with: adoption.request.resume) else { return postponed.append(.adoption(adoption)) }
-        let index = claim(adoption.fd, adoption.address)
-        guard let topics = resolve(adoption.request.topics), draining == nil else { return release(index, .drain) }
-        begin(index, adoption.request, topics)
+        if !postpones(.adoption(adoption)) { serve(adoption) }
     }
 
-    private func begin(_ index: Int32, _ request: StreamRequest, _ topics: [TopicIndex]) {
+    /// What the Front found good a moment ago may have become impossible since; it is answered all the same.
+    func serve(_ adoption: Adoption) {
+        let request = adoption.request
+        guard let index = claim(adoption.fd, adoption.address) else { return }
+        if draining != nil { return refuse(index, request, .drain) }
+        guard let topics = try? request.topics(on: board) else { return refuse(index, request, .topicRetired) }
+        begin(index, request, topics)
+    }
+
+    private typealias Topics = (known: [TopicIndex], unknown: [TopicName])
+
+    private func begin(_ index: Int32, _ request: StreamRequest, _ topics: Topics) {
         let slot = slots[index]
         wheel.remove(index, in: slots)
         slot.pointee.isHTTP11 = request.isHTTP11
         slot.pointee.keepAlive = request.keepAlive
         slot.pointee.isInvalidation = request.kind == .invalidations
-        if slot.pointee.isRefused { return refuse(index, request) }
+        if slot.pointee.isRefused { return refuse(index, request, .capacity) }
         switch request.kind {
         case .events, .invalidations: beginStream(index, request, topics)
         case .poll: beginPoll(index, request, topics)
@@ -113,19 +109,20 @@ extension Shard {
     // MARK: Streams
 
     /// Registers first, then reads the state, then writes what is owed: nothing can fall between.
-    private func beginStream(_ index: Int32, _ request: StreamRequest, _ topics: [TopicIndex]) {
+    private func beginStream(_ index: Int32, _ request: StreamRequest, _ topics: Topics) {
         let slot = slots[index]
         let dialect = slot.pointee.dialect
         // What is held back for others must not reach this one twice.
-        if dialect.isInvalidation { flushPaced(topics[0]) }
-        subscribe(index, to: topics)
+        if dialect.isInvalidation { flushPaced(topics.known[0]) }
+        subscribe(index, to: topics.known)
         slot.pointee.phase = request.isHTTP11 ? .direct : .stream
         tally.streams += 1
-        let opening = board.opening(for: topics, from: request.resume)
+        let opening = board.opening(for: topics.known, from: request.resume)
         out.removeAll(keepingCapacity: true)
         let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
         out.append(contentsOf: streamHead(dialect, cors))
-        dialect.appendBeginning(retryMs: retryMs(), reset: opening.reset, epoch: board.epoch, to: &out)
+        dialect.appendBeginning(
+            retryMs: policy.retryMs(), reset: opening.reset, unknown: topics.unknown, epoch: board.epoch, to: &out)
         let notices = opening.messages.map { cache.notice(for: $0, on: board) }
         dialect.append(notices, to: &out)
         if !dialect.isInvalidation { appendSynced(request.isHTTP11) }
@@ -156,42 +153,42 @@ extension Shard {
 
     private func scheduleStream(_ index: Int32) {
         let slot = slots[index]
-        let life = slot.pointee.dialect.lifetimeMs(settings, random: &random)
-        slot.pointee.heartbeat = nextHeartbeat()
+        let life = policy.lifetimeMs(isInvalidation: slot.pointee.isInvalidation)
+        slot.pointee.heartbeat = wheel.now + TimerWheel.ticks(policy.heartbeatMs())
         slot.pointee.deadline = wheel.now + TimerWheel.ticks(life)
         wheel.insert(index, due: min(slot.pointee.heartbeat, slot.pointee.deadline), in: slots)
     }
 
-    func nextHeartbeat() -> Tick {
-        let interval = times.heartbeat
-        let jittered = Int.random(in: interval - interval / 10...interval + interval / 10, using: &random)
-        return wheel.now + TimerWheel.ticks(jittered)
-    }
-
-    /// The reconnect delay for one client: the configured base and up to as much again.
-    func retryMs() -> Int {
-        Int.random(in: times.retry...2 * times.retry, using: &random)
-    }
-
     // MARK: Polls
 
-    private func beginPoll(_ index: Int32, _ request: StreamRequest, _ topics: [TopicIndex]) {
+    private func beginPoll(_ index: Int32, _ request: StreamRequest, _ topics: Topics) {
         let slot = slots[index]
         slot.pointee.wantsNotModified = request.wantsNotModified
         slot.pointee.origin = remember(request.origin)
-        let opening = board.opening(for: topics, from: request.resume)
+        if !topics.unknown.isEmpty { unknownTopics[index] = topics.unknown }
+        let opening = board.opening(for: topics.known, from: request.resume)
         if opening.reset != nil || !opening.messages.isEmpty {
             let messages = opening.messages.map { cache.notice(for: $0, on: board).json }
             tally.deliveries[.poll, default: 0] += messages.count
-            return answer(index, PollDialect.body(cursor: opening.head, messages: messages, reset: opening.reset))
+            return answer(index, messages, reset: opening.reset)
         }
-        let hold = PollDialect.holdMs(wanted: request.waitMs, settings: settings, random: &random)
+        let hold = policy.holdMs(wanted: request.waitMs)
         if hold == 0 { return answerEmpty(index) }
-        subscribe(index, to: topics)
+        subscribe(index, to: topics.known)
         slot.pointee.phase = .poll
         tally.polls += 1
         slot.pointee.deadline = wheel.now + TimerWheel.ticks(hold)
         wheel.insert(index, due: slot.pointee.deadline, in: slots)
+        releaseIfGone(index)
+    }
+
+    /// The edge that brought a poll may have brought its client's end too, and comes only once; nothing is written to
+    /// a held poll that would tell.
+    private func releaseIfGone(_ index: Int32) {
+        var byte: UInt8 = 0
+        let seen = stalecast_peek(slots[index].pointee.fd, &byte, 1)
+        if seen > 0 { slots[index].pointee.hasInput = true }
+        if seen == 0 || (seen < 0 && errno != EAGAIN) { release(index, .peerClosed) }
     }
 
     /// Only allowed origins are remembered, so the list cannot grow by what clients send.
@@ -205,21 +202,24 @@ extension Shard {
 
     /// A poll whose time is up.
     func answerEmpty(_ index: Int32) {
-        let body = PollDialect.body(cursor: board.head, messages: EmptyCollection())
-        answer(index, body, status: slots[index].pointee.wantsNotModified ? 304 : 200)
+        answer(index, [], status: slots[index].pointee.wantsNotModified ? 304 : 200)
     }
 
     /// Answers a poll and returns its connection to the head state, or closes it.
-    func answer(_ index: Int32, _ body: [UInt8], status: Int = 200) {
+    func answer(_ index: Int32, _ messages: [[UInt8]], reset: ResetReason? = nil, status: Int = 200) {
         let slot = slots[index]
+        let unknown = unknownTopics.removeValue(forKey: index) ?? []
+        let body = PollDialect.body(cursor: board.head, messages: messages, reset: reset, unknown: unknown)
         endSubscription(index)
         wheel.remove(index, in: slots)
         let keepAlive = slot.pointee.keepAlive && draining == nil
         let origin = slot.pointee.origin == 0 ? nil : origins[Int(slot.pointee.origin)]
+        var fields = PollDialect.etagField(board.head)
+        if draining != nil { fields += Refusals.retryAfter(milliseconds: drainRetryMs()) }
         let response = ResponseHead.response(
-            status: status, fields: PollDialect.etagField(board.head),
+            status: status, fields: fields,
             cors: ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins), date: date.string(),
-            keepAlive: keepAlive, isHTTP11: slot.pointee.isHTTP11, body: body)
+            keepAlive: keepAlive, body: body)
         slot.pointee.keepAlive = keepAlive
         let sent = response.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
         if sent == response.count { return answered(index) }
@@ -267,19 +267,25 @@ extension Shard {
 
     // MARK: Refusals
 
-    /// Over a cap. Browsers never come back after a refusal by status, so a stream is opened and ended with a delay.
-    private func refuse(_ index: Int32, _ request: StreamRequest) {
-        let response: [UInt8]
-        let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
-        if request.kind != .poll {
-            let version = board.index(of: request.topics[0]).flatMap { board[$0].lines[0].latest?.version } ?? 0
-            response = Refusals.stream(
-                slots[index].pointee.dialect, version: version, cors: cors, retryMs: 5 * retryMs(),
-                date: date.string())
-        } else {
-            response = Refusals.overloaded(cors: cors, retrySeconds: 5 * retryMs() / 1000, date: date.string())
-        }
+    /// Answers a request that cannot be served, and closes: over a cap, during a drain, or after its topic went.
+    private func refuse(_ index: Int32, _ request: StreamRequest, _ reason: DropReason) {
+        let response = refusal(of: request, reason)
         _ = response.withUnsafeBytes { stalecast_send(slots[index].pointee.fd, $0.baseAddress, $0.count) }
-        release(index, nil)
+        // Who is over a cap was counted when it came.
+        release(index, reason == .capacity ? nil : reason)
+    }
+
+    /// Browsers never come back after a refusal by status, so a stream is opened and ended with a delay.
+    private func refusal(of request: StreamRequest, _ reason: DropReason) -> [UInt8] {
+        let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
+        if reason == .topicRetired { return Refusals.whole(.unknownTopic, cors: cors, date: date.string()) }
+        let retry = reason == .drain ? drainRetryMs() : policy.refusalRetryMs()
+        guard request.kind != .poll else {
+            return Refusals.overloaded(cors: cors, retryMs: retry, date: date.string())
+        }
+        let topic = (try? request.topics(on: board))?.known.first
+        let version = topic.flatMap { board[$0].latest?.version } ?? 0
+        let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: request.kind == .invalidations)
+        return Refusals.stream(dialect, version: version, cors: cors, retryMs: retry, date: date.string())
     }
 }

@@ -1,4 +1,4 @@
-import CEpoll
+import CLinux
 import Logging
 import StalecastHub
 import StalecastWire
@@ -42,7 +42,7 @@ extension Shard {
         }
         if slot.pointee.deadline <= wheel.now { return end(index, draining == nil ? .lifetime : .drain) }
         if slot.pointee.heartbeat <= wheel.now {
-            slot.pointee.heartbeat = nextHeartbeat()
+            slot.pointee.heartbeat = wheel.now + TimerWheel.ticks(policy.heartbeatMs())
             if !slot.pointee.hasBacklog { beat(index) }
             if slot.pointee.phase == .doomed { return }
         }
@@ -62,6 +62,8 @@ extension Shard {
     func end(_ index: Int32, _ reason: DropReason) {
         let slot = slots[index]
         switch slot.pointee.phase {
+        // The doomed are released by ``releaseDoomed()``; until then they are in its list.
+        case .free, .doomed: return
         case .poll: answerEmpty(index)
         case .direct, .stream:
             if !slot.pointee.hasBacklog { sendEnd(index) }
@@ -73,31 +75,32 @@ extension Shard {
     private func sendEnd(_ index: Int32) {
         let slot = slots[index]
         out.removeAll(keepingCapacity: true)
-        let retry = draining == nil ? retryMs() : drainRetryMs()
-        slot.pointee.dialect.appendEnd(retryMs: retry, to: &out)
+        let retry = draining == nil ? policy.retryMs() : drainRetryMs()
+        let newest = draining == nil ? nil : topics(of: index).first.map { board[$0].latest?.version ?? 0 }
+        slot.pointee.dialect.appendEnd(retryMs: retry, newest: newest, to: &out)
         _ = out.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
     }
 
-    /// Nobody should come back before the restart is over, because some clients give up when they are refused: what
-    /// is left of the drain, then the usual delay, then half a millisecond for each stream so that they come one
-    /// after the other.
-    private func drainRetryMs() -> Int {
+    /// What whoever is ended by the drain is told.
+    func drainRetryMs() -> Int {
         let end = draining?.deadline ?? wheel.now
         let left = Int(end - min(end, wheel.now)) * Int(TimerWheel.tickNanoseconds / 1_000_000)
-        return left + retryMs() + Int.random(in: 0...max(1000, slots.used / 2), using: &random)
+        return policy.drainRetryMs(left: left, connections: slots.used)
     }
 
     func drain(over milliseconds: Int, done: @escaping @Sendable () -> Void) {
         stopListening()
-        draining = (done, wheel.now + TimerWheel.ticks(milliseconds + 2000))
+        draining = (done, wheel.now + TimerWheel.ticks(milliseconds + SubscriberPolicy.drainGraceMs))
         for index in 0..<slots.end {
             switch slots[index].pointee.phase {
             case .free, .doomed: continue
             case .head: release(index, .drain)
             case .answering: slots[index].pointee.keepAlive = false
             case .poll, .direct, .stream:
-                let wait = Int.random(in: 0...max(1, milliseconds), using: &random)
+                let wait = policy.drainWaitMs(over: milliseconds)
                 slots[index].pointee.deadline = wheel.now + TimerWheel.ticks(wait)
+                // A poll has no heartbeat that could come before.
+                if slots[index].pointee.phase == .poll { slots[index].pointee.heartbeat = .max }
                 reschedule(index)
             }
         }

@@ -1,6 +1,7 @@
-import CEpoll
-import Logging
-import StalecastHub
+import CLinux
+package import Logging
+import StalecastHTTP
+package import StalecastHub
 import StalecastWire
 import Synchronization
 
@@ -10,31 +11,21 @@ import Synchronization
     import Musl
 #endif
 
-/// A request that came up while events were being taken and needs later ones.
+/// A request that came before the shard had taken what the hub announced earlier.
 enum Postponed {
     case adoption(Adoption)
     case head(Int32, generation: UInt32)
-}
 
-/// Settings needed for each new stream, in whole milliseconds.
-struct Times {
-    let heartbeat: Int
-    let header: Int
-    let retry: Int
-
-    init(_ settings: EdgeSettings) {
-        heartbeat = settings.heartbeat.milliseconds
-        header = settings.headerTimeout.milliseconds
-        retry = settings.retry.milliseconds
-    }
+    var event: ShardEvent? { if case .adoption(let adoption) = self { .adopt(adoption) } else { nil } }
 }
 
 /// One event loop of the stream engine: accepts, recognises, holds streams and polls, writes messages to them.
 ///
-/// `@unchecked Sendable`: all state but `inbox`, `published` and `turnedAt` belongs to the shard's own thread, which
+/// `@unchecked Sendable`: all state but `inbox`, `published` and the atomics belongs to the shard's own thread, which
 /// `run()` occupies; other threads only post events.
-final class Shard: @unchecked Sendable {
+package final class Shard: @unchecked Sendable {
     static let flushEvery = 64
+    private static let ticksPerCount: Tick = 10
     private static let listenerTag = UInt64.max
     private static let bellTag = UInt64.max - 1
     private static let maxEvents = 512
@@ -47,16 +38,23 @@ final class Shard: @unchecked Sendable {
     /// Takes a descriptor the engine does not want, with unread input.
     let handOver: @Sendable (Int32, UInt64, Bool) -> Void
 
-    private let inbox = Mutex<[ShardEvent]>([])
+    /// nil once the shard has stopped.
+    private let inbox = Mutex<[ShardEvent]?>([])
     private let published = Mutex(EdgeTally())
     private let turnedAt = Atomic<UInt64>(0)
+    private let wantedUntil = Atomic<UInt64>(0)
+    private let streams = Atomic<Int>(0)
+    private let polls = Atomic<Int>(0)
+    private var publishAt: UInt64 = 0
     private let bell: Int32
     private let epoll: Int32
     var listener: Int32
     private var isListening = false
 
-    var settings: EdgeSettings { didSet { times = Times(settings) } }
-    private(set) var times: Times
+    private(set) var settings: EdgeSettings
+    var policy: SubscriberPolicy
+    /// `TCP_USER_TIMEOUT` as changed since the listener was made; nil when it was not.
+    private var userTimeoutMs: UInt32?
     /// The stream head of this second.
     var headCache: (second: String, cors: String, bytes: [UInt8]) = ("", "", [])
     var board: TopicBoard
@@ -65,18 +63,19 @@ final class Shard: @unchecked Sendable {
     var members: [[Int32]] = []
     var several: [Int32: SeveralTopics] = [:]
     var backlogs: [Int32: Backlog] = [:]
+    /// Names in a held poll's request that mean nothing; its answer says so.
+    var unknownTopics: [Int32: [TopicName]] = [:]
     /// Allowed origins that held polls will need again, from 1.
     var origins: [String] = [""]
     var wheel = TimerWheel()
     var tally = EdgeTally()
-    var random = SystemRandomNumberGenerator()
     var date = HTTPDate()
     var out: [UInt8] = []
     var doomed: [(Int32, DropReason)] = []
     var draining: (done: @Sendable () -> Void, deadline: Tick)?
-    /// True while events are handled: who needs later ones must wait, or they would be applied before earlier ones.
-    private(set) var isTakingInbox = false
-    var postponed: [Postponed] = []
+    private var postponed: [Postponed] = []
+    /// The board must have reached this before they are served.
+    private var postponedUntil: CommitSequence = 0
     let peekBuffer: UnsafeMutableBufferPointer<UInt8>
     /// When a hidden topic may have its next message, and what waits for that.
     var pacedUntil: [TopicIndex: Tick] = [:]
@@ -87,8 +86,8 @@ final class Shard: @unchecked Sendable {
     private var startedAt: UInt64 = 0
     private var isStopped = false
 
-    /// - Parameter listener: a listening socket that the shard owns from here on.
-    init(
+    /// - Parameter listener: a listening socket that the shard owns from here on; -1 for none.
+    package init(
         number: Int, listener: Int32, hub: Hub, ledger: AddressLedger, settings: EdgeSettings, logger: Logger,
         handOver: @escaping @Sendable (Int32, UInt64, Bool) -> Void
     ) throws(EdgeError) {
@@ -97,7 +96,7 @@ final class Shard: @unchecked Sendable {
         self.hub = hub
         self.ledger = ledger
         self.settings = settings
-        times = Times(settings)
+        policy = SubscriberPolicy(settings)
         self.logger = logger
         self.handOver = handOver
         bell = stalecast_eventfd()
@@ -114,25 +113,35 @@ final class Shard: @unchecked Sendable {
     }
 
     /// Joins the hub; called once before `run()`.
-    func attach() {
+    package func attach() {
         board = hub.attach { [self] in post(.hub($0)) }
         growMembers()
     }
 
-    /// Queues an event and wakes the shard; never blocks.
-    func post(_ event: ShardEvent) {
-        inbox.withLock { $0.append(event) }
-        stalecast_ring(bell)
+    /// Queues an event and wakes the shard; never blocks. Once the shard has stopped it is answered here.
+    package func post(_ event: ShardEvent) {
+        let isQueued = inbox.withLock { inbox in
+            inbox?.append(event)
+            return inbox != nil
+        }
+        if isQueued { stalecast_ring(bell) } else { answerAfterStop(event) }
     }
 
-    /// The counts as of the shard's last turn.
-    var lastTally: EdgeTally { published.withLock { $0 } }
+    /// Streams and polls as of the shard's last turn; the rest may be a tenth of a second old when nobody asked for a
+    /// second.
+    package var lastTally: EdgeTally {
+        wantedUntil.store(stalecast_monotonic_ns() + 1_000_000_000, ordering: .relaxed)
+        var tally = published.withLock { $0 }
+        tally.streams = streams.load(ordering: .relaxed)
+        tally.polls = polls.load(ordering: .relaxed)
+        return tally
+    }
 
     /// When the loop last turned, in nanoseconds of the monotonic clock; it turns at least ten times a second.
     var lastTurn: UInt64 { turnedAt.load(ordering: .relaxed) }
 
     /// Runs the loop until `.stop`.
-    func run() {
+    package func run() {
         startedAt = stalecast_monotonic_ns()
         stalecast_epoll_add_level(epoll, bell, Self.bellTag)
         setListening(true)
@@ -146,6 +155,7 @@ final class Shard: @unchecked Sendable {
         let count = epoll_wait(epoll, events.baseAddress, Int32(Self.maxEvents), timeoutMs())
         for index in 0..<max(0, Int(count)) { dispatch(events[index]) }
         advanceTimers()
+        resumePostponed()
         releaseDoomed()
         publishTally()
     }
@@ -167,6 +177,7 @@ final class Shard: @unchecked Sendable {
 
     /// Milliseconds to the next tick of the wheel.
     private func timeoutMs() -> Int32 {
+        guard postponed.isEmpty else { return 0 }
         let elapsed = stalecast_monotonic_ns() &- startedAt
         let next = (UInt64(wheel.now) + 1) * TimerWheel.tickNanoseconds
         return next <= elapsed ? 0 : Int32((next - elapsed) / 1_000_000 + 1)
@@ -178,9 +189,11 @@ final class Shard: @unchecked Sendable {
         while wheel.now < target {
             fired.removeAll(keepingCapacity: true)
             wheel.advance(in: slots, fired: &fired)
-            for index in fired { timerFired(index) }
+            // One that an earlier firing ended, or that got another time by it, is not due any more.
+            for index in fired where slots[index].pointee.due == 0 { timerFired(index) }
             if !heldBack.isEmpty { flushPaced() }
             if !echoes.isEmpty { echoBursts() }
+            if hub.countsSubscribers, wheel.now % Self.ticksPerCount == 0 { hub.count(subscribersByScope(), of: self) }
         }
         if !isListening, listener >= 0, draining == nil, hasRoom { setListening(true) }
         finishDrainIfDone()
@@ -188,19 +201,23 @@ final class Shard: @unchecked Sendable {
     }
 
     private func publishTally() {
+        streams.store(tally.streams, ordering: .relaxed)
+        polls.store(tally.polls, ordering: .relaxed)
+        let turn = stalecast_monotonic_ns()
+        // Handing the counts out makes the next count copy them: ten times a second, or while somebody reads.
+        guard isStopped || turn >= publishAt || wantedUntil.load(ordering: .relaxed) > turn else { return }
+        publishAt = turn + TimerWheel.tickNanoseconds
         tally.stalled = backlogs.count
         published.withLock { $0 = tally }
     }
 
     // MARK: Inbox
 
-    /// Handles everything posted so far, in order.
-    func takeInbox() {
-        precondition(!isTakingInbox, "events are taken in order, never from within one")
-        isTakingInbox = true
+    /// Handles everything posted so far, in order; never from within an event.
+    private func takeInbox() {
         let events = inbox.withLock { inbox in
             defer { inbox = [] }
-            return inbox
+            return inbox ?? []
         }
         var run: [Announcement] = []
         for event in events {
@@ -212,21 +229,37 @@ final class Shard: @unchecked Sendable {
             handle(event)
         }
         broadcastRun(&run)
-        isTakingInbox = false
-        resumePostponed()
     }
 
-    /// What had to wait for the events that were being taken.
+    /// True when a request must wait until the end of the turn: whoever was told of a version by another shard is
+    /// never shown an older one here, nor taken for a client from the future.
+    func postpones(_ item: Postponed) -> Bool {
+        let newest = hub.newestSequence
+        guard newest > board.headSequence else { return false }
+        postponed.append(item)
+        postponedUntil = newest
+        return true
+    }
+
+    /// Takes what was announced before the postponed requests came, then serves them. By then a connection may be
+    /// gone, and its slot somebody else's.
     private func resumePostponed() {
+        guard !postponed.isEmpty else { return }
         let waiting = postponed
         postponed = []
+        if board.headSequence < postponedUntil {
+            // Waits until the announcement that is under way was posted here.
+            _ = hub.headSequence
+            takeInbox()
+        }
         for item in waiting {
             switch item {
-            case .adoption(let adoption): adopt(adoption)
+            case .adoption(let adoption): serve(adoption)
             case .head(let index, let generation):
-                if slots[index].pointee.generation == generation, slots[index].pointee.phase == .head {
-                    readHead(index)
+                guard slots[index].pointee.generation == generation, slots[index].pointee.phase == .head else {
+                    continue
                 }
+                readHead(index, isCurrent: true)
             }
         }
     }
@@ -243,11 +276,25 @@ final class Shard: @unchecked Sendable {
         case .hub(.announcement(let announcement)): broadcast([announcement])
         case .hub(.data(let message)): broadcast(message)
         case .hub(.rebound(let board)): rebind(to: board)
-        case .settings(let settings): self.settings = settings
+        case .settings(let settings): apply(settings)
         case .adopt(let adoption): adopt(adoption)
         case .presence(let reply): reply(presence())
+        case .check(let reply): reply(slots.used, inconsistencies())
         case .drain(let milliseconds, let done): drain(over: milliseconds, done: done)
         case .stop: isStopped = true
+        }
+    }
+
+    private func apply(_ settings: EdgeSettings) {
+        let before = self.settings
+        self.settings = settings
+        policy = SubscriberPolicy(settings)
+        let timeout = StreamEngine.userTimeoutMs(settings)
+        guard timeout != StreamEngine.userTimeoutMs(before) else { return }
+        userTimeoutMs = timeout
+        if listener >= 0 { stalecast_set_user_timeout(listener, timeout) }
+        for index in 0..<slots.end where slots[index].pointee.phase != .free {
+            stalecast_set_user_timeout(slots[index].pointee.fd, timeout)
         }
     }
 
@@ -292,23 +339,27 @@ final class Shard: @unchecked Sendable {
     private func admit(_ fd: Int32, _ address: UInt64) {
         tally.accepted += 1
         let admission = ledger.enter(address, settings: settings)
-        let index = claim(fd, address)
+        guard let index = claim(fd, address) else { return }
+        // What the kernel had accepted before the listener learned of it.
+        if let userTimeoutMs { stalecast_set_user_timeout(fd, userTimeoutMs) }
         if admission != .admitted {
             slots[index].pointee.isRefused = true
             tally.refused[admission == .overTotal ? .capacity : .addressCapacity, default: 0] += 1
         }
-        wheel.insert(index, due: wheel.now + TimerWheel.ticks(times.header), in: slots)
+        wheel.insert(index, due: wheel.now + TimerWheel.ticks(settings.headerTimeout.milliseconds), in: slots)
     }
 
-    /// Gives a descriptor a slot in phase `.head` and watches it.
-    func claim(_ fd: Int32, _ address: UInt64) -> Int32 {
+    /// Gives a descriptor a slot in phase `.head` and watches it; closes it when the kernel has no room for that.
+    func claim(_ fd: Int32, _ address: UInt64) -> Int32? {
         let index = slots.take()
         let slot = slots[index]
         slot.pointee.fd = fd
         slot.pointee.address = address
         slot.pointee.phase = .head
-        stalecast_epoll_add(epoll, fd, UInt64(slot.pointee.generation) << 32 | UInt64(UInt32(bitPattern: index)))
-        return index
+        let tag = UInt64(slot.pointee.generation) << 32 | UInt64(UInt32(bitPattern: index))
+        if stalecast_epoll_add(epoll, fd, tag) == 0 { return index }
+        release(index, .capacity)
+        return nil
     }
 
     /// Stops watching a descriptor that somebody else will own.
@@ -319,8 +370,29 @@ final class Shard: @unchecked Sendable {
     }
 
     private func closeAll() {
+        releaseDoomed()
         for index in 0..<slots.end where slots[index].pointee.phase != .free { release(index, .drain) }
         stopListening()
+        draining?.done()
+        draining = nil
+        let unanswered = inbox.withLock { inbox in
+            defer { inbox = nil }
+            return inbox ?? []
+        }
+        for event in unanswered + postponed.compactMap(\.event) { answerAfterStop(event) }
         publishTally()
+    }
+
+    /// Nobody waits for ever on a shard that has stopped, and no descriptor stays open. On any thread.
+    private func answerAfterStop(_ event: ShardEvent) {
+        switch event {
+        case .adopt(let adoption):
+            close(adoption.fd)
+            ledger.leave(adoption.address)
+        case .presence(let reply): reply(Presence())
+        case .check(let reply): reply(0, [])
+        case .drain(_, let done): done()
+        case .hub, .settings, .stop: return
+        }
     }
 }

@@ -1,4 +1,4 @@
-import CEpoll
+import CLinux
 import Logging
 import StalecastHub
 import Synchronization
@@ -41,14 +41,11 @@ final class StreamEngine: Sendable {
         self.shards = shards
     }
 
-    /// Joins the hub and starts the threads. `ended` is called by each thread when its loop is left.
-    func start(ended: @escaping @Sendable () -> Void) {
+    /// Joins the hub and starts the threads.
+    func start() {
         for shard in shards {
             shard.attach()
-            EngineThread.run(name: "edge-\(shard.number)") {
-                shard.run()
-                ended()
-            }
+            EngineThread.run(name: "edge-\(shard.number)") { shard.run() }
         }
     }
 

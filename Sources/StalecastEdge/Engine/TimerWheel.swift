@@ -40,6 +40,14 @@ struct TimerWheel {
         slot.pointee.due = 0
     }
 
+    /// Whether slot `index` is in the list of its tick.
+    func holds(_ index: Int32, in slots: SlotTable) -> Bool {
+        guard slots[index].pointee.due != 0 else { return false }
+        var entry = heads[Int(slots[index].pointee.due) % Self.size]
+        while entry >= 0, entry != index { entry = slots[entry].pointee.wheelNext }
+        return entry == index
+    }
+
     /// Moves on by one tick and appends what is due to `fired`, taken out of the wheel.
     mutating func advance(in slots: SlotTable, fired: inout [Int32]) {
         now += 1

@@ -9,10 +9,17 @@ struct APIKeys {
     /// - Throws: 403.
     func check(header: String?, query: Substring) throws(Refusal) {
         guard !keys.isEmpty else { return }
-        guard let offered = header ?? Self.key(in: query), keys.contains(offered) else {
+        try check(header ?? Self.key(in: query))
+    }
+
+    /// - Throws: 403.
+    func check(_ offered: String?) throws(Refusal) {
+        guard admits(offered) else {
             throw Refusal(status: 403, sentence: "the API key is missing or not one of this server's")
         }
     }
+
+    func admits(_ offered: String?) -> Bool { keys.isEmpty || offered.map(keys.contains) ?? false }
 
     private static func key(in query: Substring) -> String? {
         for item in query.split(separator: "&") where item.hasPrefix("key=") { return String(item.dropFirst(4)) }

@@ -1,4 +1,5 @@
-import CEpoll
+import CLinux
+import StalecastHTTP
 import StalecastTemplate
 import StalecastWire
 import Synchronization
@@ -32,7 +33,8 @@ package final class FetchScope: Sendable {
     /// From now on every answer is of this version or a newer one.
     func install(_ template: Template, _ change: TemplateChange) {
         let version = Version(
-            number: change.version, sequence: change.sequence, template: CompiledTemplate(template))
+            number: change.version, sequence: change.sequence,
+            template: CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace)))
         cache.begin(scope, change.sequence)
         current.withLock { $0 = version }
     }
@@ -58,16 +60,7 @@ package final class FetchScope: Sendable {
         let context = try FetchRequest.context(try RequestBody.object(body, cap: maxBodyBytes), at: .now())
         let (rendering, seconds) = rendering(for: context)
         return FetchAnswer(
-            bytes: Self.holds(ifNoneMatch, rendering.etag) ? rendering.unchanged : rendering.update,
+            bytes: ETagSpelling.names(rendering.etag, in: ifNoneMatch) ? rendering.unchanged : rendering.update,
             dialect: FetchDialect(appID: context.appID ?? ""), renderingSeconds: seconds)
-    }
-
-    /// Whether `If-None-Match` is this ETag; proxies may have added quotes or `W/`. `*` is "nothing" to Firebase.
-    static func holds(_ ifNoneMatch: String?, _ etag: String) -> Bool {
-        guard var text = ifNoneMatch?[...] else { return false }
-        if text == etag { return true }
-        if text.hasPrefix("W/") { text = text.dropFirst(2) }
-        if text.count >= 2, text.hasPrefix("\""), text.hasSuffix("\"") { text = text.dropFirst().dropLast() }
-        return text == etag
     }
 }

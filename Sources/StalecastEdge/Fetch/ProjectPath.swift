@@ -1,4 +1,4 @@
-import StalecastWire
+import StalecastHTTP
 
 /// A path below `/v1/projects/{p}` that Firebase's clients use; names are decoded and unchecked.
 package enum ProjectPath: Equatable {
@@ -43,22 +43,7 @@ package enum ProjectPath: Equatable {
 
     /// nil for a broken encoding or a NUL.
     private static func decoded(_ segment: some StringProtocol) -> String? {
-        guard segment.utf8.contains(UInt8(ascii: "%")) else { return String(segment) }
-        var decoded: [UInt8] = []
-        var bytes = segment.utf8.makeIterator()
-        while let byte = bytes.next() {
-            guard byte == UInt8(ascii: "%") else {
-                decoded.append(byte)
-                continue
-            }
-            guard let high = bytes.next().flatMap(hexDigit), let low = bytes.next().flatMap(hexDigit)
-            else { return nil }
-            decoded.append(high << 4 | low)
-        }
-        return decoded.contains(0) ? nil : String(validating: decoded, as: UTF8.self)
-    }
-
-    private static func hexDigit(_ byte: UInt8) -> UInt8? {
-        Character(Unicode.Scalar(byte)).hexDigitValue.map { UInt8($0) }
+        guard let text = PercentEncoding.decode(segment), !text.utf8.contains(0) else { return nil }
+        return text
     }
 }

@@ -9,11 +9,18 @@ package final class ServedTemplates: Sendable {
         package let id: ProjectID
         package let number: UInt64
         package let namespaces: [Namespace]
+        /// Server templates may hold what clients should not see, so they are served only where this is true.
+        package let servesServerTemplate: Bool
 
-        package init(id: ProjectID, number: UInt64, namespaces: [Namespace]) {
+        package init(id: ProjectID, number: UInt64, namespaces: [Namespace], servesServerTemplate: Bool = false) {
             self.id = id
             self.number = number
             self.namespaces = namespaces
+            self.servesServerTemplate = servesServerTemplate
+        }
+
+        func serves(_ namespace: Namespace) -> Bool {
+            servesServerTemplate || TemplateKind(namespace: namespace) == .client
         }
     }
 
@@ -26,8 +33,8 @@ package final class ServedTemplates: Sendable {
     let document: [UInt8]
 
     /// - Parameters:
-    ///   - projects: all there are; a scope outside them is unknown. Server templates are left out: they are for
-    ///     servers, which read them from the private listener.
+    ///   - projects: all there are; a scope outside them is unknown. Server templates are left out unless a project
+    ///     says otherwise: they are for servers, which read them from the private listener.
     ///   - elsewhere: scopes whose clients are served by somebody else, with a sentence that says by whom.
     ///   - version: the daemon's, for `/openapi.json`.
     package init(_ projects: [Project] = [], elsewhere: [Scope: String] = [:], version: String = "0") {
@@ -36,7 +43,7 @@ package final class ServedTemplates: Sendable {
         var scopes: [Scope: FetchScope] = [:]
         var paths: [Substring: FetchScope] = [:]
         for project in projects {
-            for namespace in project.namespaces where TemplateKind(namespace: namespace) == .client {
+            for namespace in project.namespaces where project.serves(namespace) {
                 let scope = Scope(project: project.id, namespace: namespace)
                 let served = FetchScope(
                     scope, projectNumber: project.number, cache: cache, elsewhere: elsewhere[scope])
@@ -69,9 +76,7 @@ package final class ServedTemplates: Sendable {
 
     /// - Parameter name: id or number.
     func project(_ name: String) throws(Refusal) -> Project {
-        guard let project = projects[name] else {
-            throw Refusal(status: 404, sentence: "no such project; give the id or the number of a configured one")
-        }
+        guard let project = projects[name] else { throw .unknownProject }
         return project
     }
 
@@ -79,6 +84,10 @@ package final class ServedTemplates: Sendable {
         let known = try self.project(project)
         for candidate in known.namespaces where candidate.description == namespace {
             if let scope = scopes[Scope(project: known.id, namespace: candidate)] { return scope }
+            throw Refusal(
+                status: 403,
+                sentence: "the server template of this project is for its servers, which read it from the private "
+                    + "listener; serverTemplateOnEdge: true of the project serves it here too")
         }
         throw Refusal(status: 404, sentence: "no such namespace in this project")
     }

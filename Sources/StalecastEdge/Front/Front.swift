@@ -1,8 +1,8 @@
-import CEpoll
+import CLinux
 import Logging
 import NIOCore
-import NIOHTTP1
 import NIOPosix
+import StalecastHTTP
 import StalecastHub
 import Synchronization
 
@@ -35,69 +35,63 @@ final class Front: Sendable {
     func adopt(_ fd: Int32, _ address: UInt64, isRefused: Bool) {
         let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
         let engine = engine.withLock { $0 }
+        let peer = FrontPeer(address: address, isRefused: isRefused, ledger: ledger, fd: fd, engine: engine)
         ClientBootstrap(group: shard.loop)
+            .channelOption(.allowRemoteHalfClosure, value: true)
             .channelOption(.writeBufferWaterMark, value: .init(low: 1, high: 1))
-            .channelInitializer { [ledger] channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let peer = FrontPeer(
-                        address: address, isRefused: isRefused, ledger: ledger, fd: fd, engine: engine)
-                    try Self.fill(channel, shard, peer)
-                }
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try Self.fill(channel, shard, peer) }
             }
             .withConnectedSocket(fd)
-            .whenFailure { [ledger, logger] error in
-                ledger.leave(address)
+            .whenFailure { [logger] error in
+                // Whoever comes first counts it out: the connection may have been made already.
+                peer.release()
                 logger.debug("connection lost at hand-over", metadata: ["error": "\(error)"])
             }
     }
 
-    /// Listens itself; for Edge without the engine. Returns the bound port's channel.
-    func listen(host: String, port: Int) async throws -> any Channel {
+    /// Listens itself; for Edge without the engine.
+    ///
+    /// - Throws: ``EdgeError`` when the address cannot be bound.
+    func listen(host: String, port: Int) async throws -> HTTPListener {
         let shards = Dictionary(uniqueKeysWithValues: shards.map { (ObjectIdentifier($0.loop), $0) })
-        return try await ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: StreamEngine.backlog)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .serverChannelOption(.maxMessagesPerRead, value: 16)
-            .serverChannelInitializer { [ledger, first = self.shards[0]] channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(
-                        AcceptPacer { ledger.total < first.lastMaxConnections + Shard.refusalHeadroom })
+        let (ledger, first) = (ledger, self.shards[0])
+        do {
+            return try await HTTPListener.open(
+                host: host, port: port, group: group, sendBuffer: StreamEngine.sendBuffer,
+                hasRoom: { ledger.total < first.lastMaxConnections + Shard.refusalHeadroom }
+            ) { channel in
+                guard let shard = shards[ObjectIdentifier(channel.eventLoop)] else { return }
+                let address = Self.key(channel.remoteAddress)
+                let admission = ledger.enter(address, settings: shard.settings)
+                shard.tally.accepted += 1
+                if admission != .admitted {
+                    let cap: DropReason = admission == .overTotal ? .capacity : .addressCapacity
+                    shard.tally.refused[cap, default: 0] += 1
                 }
+                let peer = FrontPeer(
+                    address: address, isRefused: admission != .admitted, ledger: ledger, fd: nil, engine: nil)
+                try Self.fill(channel, shard, peer)
             }
-            .childChannelOption(.socketOption(.so_sndbuf), value: SocketOptionValue(StreamEngine.sendBuffer))
-            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .childChannelOption(.writeBufferWaterMark, value: .init(low: 1, high: 1))
-            .childChannelInitializer { [ledger] channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let shard = shards[ObjectIdentifier(channel.eventLoop)]!
-                    let address = Self.key(channel.remoteAddress)
-                    let admission = ledger.enter(address, settings: shard.settings)
-                    shard.tally.accepted += 1
-                    if admission != .admitted {
-                        let cap: DropReason = admission == .overTotal ? .capacity : .addressCapacity
-                        shard.tally.refused[cap, default: 0] += 1
-                    }
-                    let peer = FrontPeer(
-                        address: address, isRefused: admission != .admitted, ledger: ledger, fd: nil, engine: nil)
-                    try Self.fill(channel, shard, peer)
-                }
-            }
-            .bind(host: host, port: port).get()
+        } catch let error as IOError {
+            throw EdgeError.cannotListen(address: "\(host):\(port)", errno: error.errnoCode)
+        }
     }
 
     private static func fill(_ channel: any Channel, _ shard: FrontShard, _ peer: FrontPeer) throws {
-        let budget = HeadBudget(maxHeadBytes: shard.settings.maxHeadBytes)
-        let pipeline = channel.pipeline.syncOperations
-        try pipeline.addHandler(budget)
-        try pipeline.addHandler(ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes)))
-        try pipeline.addHandler(FrontConnection(shard: shard, budget: budget, peer: peer))
+        do {
+            try HTTPConnection.open(on: channel, limits: shard.settings.connections, loop: shard.http) {
+                FrontConnection(shard: shard, peer: peer, connection: $0)
+            }
+        } catch {
+            peer.release()
+            throw error
+        }
     }
 
-    /// A key of the peer's address without its port.
+    /// The ledger's key of the peer, as the engine makes it.
     private static func key(_ address: SocketAddress?) -> UInt64 {
-        var hasher = Hasher()
-        hasher.combine(address?.ipAddress)
-        return UInt64(bitPattern: Int64(hasher.finalize()))
+        address?.withSockAddr { bytes, _ in stalecast_address_key(bytes) } ?? 0
     }
 
     func apply(_ settings: EdgeSettings) {

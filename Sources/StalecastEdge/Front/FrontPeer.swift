@@ -1,4 +1,4 @@
-import CEpoll
+import CLinux
 
 #if canImport(Glibc)
     import Glibc
@@ -7,7 +7,9 @@ import CEpoll
 #endif
 
 /// What the Front knows of a connection's other end and of the descriptor below its channel.
-final class FrontPeer {
+///
+/// `@unchecked Sendable`: made by whoever accepted, from then on confined to the connection's event loop.
+final class FrontPeer: @unchecked Sendable {
     /// The connection is over a cap: it gets a refusal.
     let isRefused: Bool
     private let address: UInt64

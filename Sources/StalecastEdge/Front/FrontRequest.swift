@@ -1,38 +1,32 @@
-package import NIOHTTP1
+import NIOHTTP1
+package import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
-/// A complete request as the Front has parsed it.
+/// A complete request, as the router reads it.
 package struct FrontRequest {
-    package let head: HTTPRequestHead
+    package let head: RequestHead
     package let body: [UInt8]
 
-    package init(head: HTTPRequestHead, body: [UInt8] = []) {
-        self.head = head
-        self.body = body
+    package init(_ request: Request) {
+        head = request.head
+        body = request.body
     }
 
-    var isHTTP11: Bool { head.version.major == 1 && head.version.minor >= 1 }
-    package var path: Substring { head.uri.prefix { $0 != "?" && $0 != "#" } }
-    package var query: Substring { head.uri.drop { $0 != "?" }.dropFirst().prefix { $0 != "#" } }
+    var isHTTP11: Bool { head.isHTTP11 }
+    package var path: Substring { head.path }
+    package var query: Substring { head.query }
     /// False when the request cannot be one for a stream; saves the search for what lies behind it.
     var mayBeStream: Bool { !path.hasSuffix(":fetch") }
     var origin: String? { head.headers.first(name: "origin") }
 
-    /// Why HTTP itself forbids serving the request; nil when it does not.
-    package var violation: Refusal? {
-        let hosts = head.headers["host"].count
-        if hosts > 1 || (hosts == 0 && isHTTP11) {
-            return .badRequest("exactly one Host header is needed")
-        }
-        return head.uri.hasPrefix("/") ? nil : .badRequest("the request target must be a path")
-    }
-
     package var streamHeaders: StreamHeaders {
-        StreamHeaders(
-            lastEventID: head.headers.first(name: "last-event-id"), origin: origin,
-            ifNoneMatch: head.headers.first(name: "if-none-match"), isHTTP11: isHTTP11,
-            keepAlive: head.isKeepAlive)
+        var headers = StreamHeaders(isHTTP11: isHTTP11, keepAlive: head.keepsAlive)
+        headers.lastEventID = head.headers.first(name: "last-event-id")
+        headers.origin = origin
+        headers.apiKey = head.headers.first(name: "x-goog-api-key")
+        headers.ifNoneMatch = head.headers.first(name: "if-none-match")
+        return headers
     }
 }
 

@@ -1,3 +1,4 @@
+import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
@@ -7,14 +8,15 @@ extension FrontRouter {
         _ project: String, _ namespace: String, _ request: FrontRequest
     ) throws(Refusal) -> FrontOutcome {
         try checkKey(of: request)
-        let topic = TopicName.ofScope(try served.scope(project, namespace).scope)
-        guard board.index(of: topic) != nil else { throw Refusal(status: 404, sentence: "no such namespace") }
+        let scope = try served.scope(project, namespace).scope
+        guard board.invalidations(of: scope) != nil else { throw Refusal(status: 404, sentence: "no such namespace") }
         let body = try RequestBody.object(request.body, cap: settings.maxBodyBytes)
         let known = (body["lastKnownVersionNumber"] ?? body["last_known_version_number"])?.int64 ?? 0
         let headers = request.streamHeaders
         return .subscribe(
             StreamRequest(
-                kind: .invalidations, topics: [topic], resume: ResumePoint(have: max(0, known)),
-                isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive, origin: headers.origin))
+                kind: .invalidations, topics: [.ofScope(scope)], project: scope.project.description,
+                resume: ResumePoint(have: VersionNumber(clamping: known)), isHTTP11: headers.isHTTP11,
+                keepAlive: headers.keepAlive, origin: headers.origin))
     }
 }

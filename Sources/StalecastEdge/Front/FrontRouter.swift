@@ -1,4 +1,5 @@
 import NIOHTTP1
+import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
@@ -9,7 +10,6 @@ struct FrontRouter {
     let served: ServedTemplates
 
     func route(_ request: FrontRequest) -> FrontOutcome {
-        if let violation = request.violation { return .respond(.refused(violation)) }
         do throws(Refusal) {
             if request.head.method == .POST, let scope = served.scope(atPath: request.path) {
                 return try fetch(scope, request)
@@ -23,12 +23,17 @@ struct FrontRouter {
 
     private func routeStream(_ request: FrontRequest) -> FrontOutcome {
         guard let methods = Self.methods[String(request.path)] else {
-            return .respond(.refused(Refusal(status: 404, sentence: "no such path")))
+            return .respond(.refused(Self.noSuchPath))
         }
         if request.head.method == .OPTIONS { return .respond(preflight(request, methods)) }
         guard methods.contains(request.head.method) else { return .respond(Self.wrongMethod(methods)) }
         do throws(Refusal) { return try serve(request) } catch { return .respond(.refused(error)) }
     }
+
+    /// Whoever has the two listeners mixed up is told so.
+    private static let noSuchPath = Refusal(
+        status: 404,
+        sentence: "no such path; this is Edge, the public listener: templates, webhooks and status are at Control")
 
     private static func wrongMethod(_ methods: [HTTPMethod]) -> FrontResponse {
         let allow = methods.map(\.rawValue).joined(separator: ", ")
@@ -46,7 +51,7 @@ struct FrontRouter {
         switch request.path {
         case "/healthz": return .respond(FrontResponse(type: "text/plain", body: Array("ok\n".utf8)))
         case "/openapi.json": return .respond(FrontResponse(body: served.document))
-        case "/v1/state": return .respond(state(of: try subscription(.poll, request).topics))
+        case "/v1/state": return .respond(try state(of: try subscription(.poll, request)))
         case "/v1/events": return .subscribe(try subscription(.events, request))
         default: return .subscribe(try subscription(.poll, request))
         }
@@ -56,36 +61,40 @@ struct FrontRouter {
         let subscription = try StreamRequest(
             kind: kind, query: Array(request.query.utf8), headers: request.streamHeaders,
             maxTopics: settings.maxTopicsPerStream)
-        for name in subscription.topics where board.index(of: name) == nil { throw .unknownTopic }
+        try APIKeys(keys: settings.apiKeys).check(subscription.apiKey)
+        _ = try subscription.topics(on: board)
         return subscription
     }
 
     /// What is current: the cursor, and for each scope of the topics the version each topic announced last.
-    private func state(of names: [TopicName]) -> FrontResponse {
-        var topics: [JSONValue] = []
-        for name in names {
-            guard let index = board.index(of: name) else { continue }
-            for line in board[index].lines {
-                var entry: JSONObject = [
-                    "topic": .string(name.description), "project": .string(line.scope.project.description),
-                    "namespace": .string(line.scope.namespace.description),
-                    "latestTemplateVersionNumber": .string(String(line.latest?.version ?? 0)),
-                ]
-                if let latest = line.latest {
-                    entry["etag"] = .string(latest.etag)
-                    entry["updateTime"] = .string(latest.metadata.updateTime.description)
-                }
-                topics.append(.object(entry))
-            }
+    private func state(of request: StreamRequest) throws(Refusal) -> FrontResponse {
+        let (known, unknown) = try request.topics(on: board)
+        var state: JSONObject = [
+            "cursor": .string(board.head.description), "state": .array(known.map { Self.entry(of: board[$0]) }),
+        ]
+        if !unknown.isEmpty { state["unknownTopics"] = .array(unknown.map { .string($0.description) }) }
+        return FrontResponse(
+            fields: PollDialect.etagField(board.head), body: JSONValue.object(state).encoded() + [0x0A])
+    }
+
+    private static func entry(of topic: Topic) -> JSONValue {
+        var entry: JSONObject = [
+            "topic": .string(topic.name.description), "project": .string(topic.scope.project.description),
+            "namespace": .string(topic.scope.namespace.description),
+            "latestTemplateVersionNumber": .string(String(topic.latest?.version ?? 0)),
+        ]
+        if let latest = topic.latest {
+            entry["etag"] = .string(latest.etag)
+            entry["updateTime"] = .string(latest.metadata.updateTime.description)
         }
-        let state: JSONValue = ["cursor": .string(board.head.description), "state": .array(topics)]
-        return FrontResponse(fields: PollDialect.etagField(board.head), body: state.encoded() + [0x0A])
+        return .object(entry)
     }
 
     private func preflight(_ request: FrontRequest, _ methods: [HTTPMethod]) -> FrontResponse {
         let allow = (methods + [.OPTIONS]).map(\.rawValue).joined(separator: ", ")
         return preflight(
-            allow: allow, methods: allow, headers: "last-event-id, cache-control, authorization, if-none-match")
+            allow: allow, methods: allow,
+            headers: "last-event-id, cache-control, authorization, if-none-match, x-goog-api-key")
     }
 
     private func preflight(allow: String, methods: String, headers: String) -> FrontResponse {

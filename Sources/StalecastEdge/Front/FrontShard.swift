@@ -1,5 +1,6 @@
-import CEpoll
+import CLinux
 import NIOCore
+import StalecastHTTP
 import StalecastHub
 import StalecastWire
 import Synchronization
@@ -18,12 +19,17 @@ final class FrontShard: @unchecked Sendable {
 
     private(set) var board: TopicBoard
     var settings: EdgeSettings {
-        didSet { maxConnections.store(settings.maxConnections, ordering: .relaxed) }
+        didSet {
+            policy = SubscriberPolicy(settings)
+            maxConnections.store(settings.maxConnections, ordering: .relaxed)
+        }
     }
     private let maxConnections: Atomic<Int>
     var cache = NoticeCache()
-    var random = SystemRandomNumberGenerator()
+    var policy: SubscriberPolicy
     var date = HTTPDate()
+    /// What its connections share below HTTP.
+    let http: ConnectionLoop
     var tally = EdgeTally()
     private var members: [TopicIndex: [ObjectIdentifier: FrontSubscriber]] = [:]
     /// Connections of any kind on this loop, for the drain.
@@ -34,9 +40,11 @@ final class FrontShard: @unchecked Sendable {
 
     init(loop: any EventLoop, hub: Hub, served: ServedTemplates, settings: EdgeSettings) {
         self.loop = loop
+        http = ConnectionLoop(loop)
         self.hub = hub
         self.served = served
         self.settings = settings
+        policy = SubscriberPolicy(settings)
         maxConnections = Atomic(settings.maxConnections)
         board = hub.board
     }
@@ -48,7 +56,7 @@ final class FrontShard: @unchecked Sendable {
             loop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(250)) { [self] _ in
                 let now = stalecast_monotonic_ns()
                 turnedAt.store(now, ordering: .relaxed)
-                for connection in connections.values { connection.sweep(now: now) }
+                if hub.countsSubscribers { hub.count(subscribersByScope(), of: self) }
                 publish()
             }
         }
@@ -87,9 +95,17 @@ final class FrontShard: @unchecked Sendable {
     func presence() -> Presence {
         var presence = Presence()
         for (topic, subscribers) in members {
-            for subscriber in subscribers.values { presence.add(board[topic].name, subscriber.transport) }
+            for subscriber in subscribers.values where subscriber.isFirst(topic, of: board) {
+                presence.add(board[topic].name, in: board[topic].scope.project, subscriber.transport)
+            }
         }
         return presence
+    }
+
+    private func subscribersByScope() -> [Scope: Int] {
+        var scopes: [Scope: Set<ObjectIdentifier>] = [:]
+        for (topic, subscribers) in members { scopes[board[topic].scope, default: []].formUnion(subscribers.keys) }
+        return scopes.mapValues(\.count)
     }
 
     // MARK: Events
@@ -158,29 +174,30 @@ final class FrontShard: @unchecked Sendable {
     }
 
     private func rebind(to board: TopicBoard) {
-        self.board = board
+        self.board.takeTopics(of: board)
         cache.removeAll()
         let retired = members.keys.filter { board[$0].isRetired }
         for subscriber in subscribers(of: retired).values { subscriber.end(.topicRetired) }
     }
 
-    /// A client from a shard that is a moment ahead is not from the future: the state as of now may only be ahead
-    /// of this loop's by events already queued behind the caller, so its answer waits for them.
-    func isAhead(_ point: ResumePoint) -> Bool {
-        guard let cursor = point.cursor.flatMap({ Cursor($0) }), cursor.epoch == board.epoch else { return false }
-        return cursor.sequence > board.headSequence && cursor.sequence <= hub.headSequence
+    /// True when somebody may have been told of a version that this loop has not taken yet. It is queued on the loop
+    /// when this returns: what the loop is given now runs after it.
+    var isBehind: Bool {
+        guard hub.newestSequence > board.headSequence else { return false }
+        _ = hub.headSequence
+        return true
     }
 
     // MARK: Drain
 
     func drain(over milliseconds: Int) {
-        drainEnd = ContinuousClock.now + .milliseconds(milliseconds + 2000)
+        drainEnd = ContinuousClock.now + .milliseconds(milliseconds + SubscriberPolicy.drainGraceMs)
         for connection in connections.values {
             guard connection.isHolding else {
                 connection.close()
                 continue
             }
-            let wait = Int.random(in: 0...max(1, milliseconds), using: &random)
+            let wait = policy.drainWaitMs(over: milliseconds)
             loop.scheduleTask(in: .milliseconds(Int64(wait))) { connection.drain() }
         }
     }
@@ -192,11 +209,8 @@ final class FrontShard: @unchecked Sendable {
     /// What a stream ended by the drain is told: see the engine's.
     func drainRetryMs() -> Int {
         let left = drainEnd.map { max(0, ContinuousClock.now.duration(to: $0).milliseconds) } ?? 0
-        return left + retryMs() + Int.random(in: 0...max(1000, connections.count / 2), using: &random)
+        return policy.drainRetryMs(left: left, connections: connections.count)
     }
 
-    func retryMs() -> Int {
-        let base = settings.retry.milliseconds
-        return Int.random(in: base...2 * base, using: &random)
-    }
+    func retryMs() -> Int { policy.retryMs() }
 }

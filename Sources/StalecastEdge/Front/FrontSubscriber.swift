@@ -1,5 +1,6 @@
-import CEpoll
+import CLinux
 import NIOCore
+import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
@@ -9,6 +10,7 @@ import StalecastWire
 /// newest of each topic is.
 final class FrontSubscriber {
     let topics: [TopicIndex]
+    private let unknown: [TopicName]
     let isPoll: Bool
     private let request: StreamRequest
     private let shard: FrontShard
@@ -28,12 +30,21 @@ final class FrontSubscriber {
     private var stallTimer: Scheduled<Void>?
     private var isEnded = false
 
-    init(_ request: StreamRequest, topics: [TopicIndex], shard: FrontShard, connection: FrontConnection) {
+    init(
+        _ request: StreamRequest, topics: [TopicIndex], unknown: [TopicName], shard: FrontShard,
+        connection: FrontConnection
+    ) {
         self.request = request
         self.topics = topics
+        self.unknown = unknown
         self.shard = shard
         self.connection = connection
         isPoll = request.kind == .poll
+    }
+
+    /// Whether a topic is the first of those with its name: the others are the same name in other namespaces.
+    func isFirst(_ topic: TopicIndex, of board: TopicBoard) -> Bool {
+        topics.first { board[$0].name == board[topic].name } == topic
     }
 
     private var dialect: StreamDialect {
@@ -52,7 +63,8 @@ final class FrontSubscriber {
         let opening = shard.board.opening(for: topics, from: request.resume)
         if isPoll { return beginPoll(opening) }
         var out = ResponseHead.stream(dialect, cors: cors, date: shard.date.string())
-        dialect.appendBeginning(retryMs: shard.retryMs(), reset: opening.reset, epoch: shard.board.epoch, to: &out)
+        dialect.appendBeginning(
+            retryMs: shard.retryMs(), reset: opening.reset, unknown: unknown, epoch: shard.board.epoch, to: &out)
         let notices = opening.messages.map { shard.cache.notice(for: $0, on: shard.board) }
         dialect.append(notices, to: &out)
         if !dialect.isInvalidation { dialect.append(StreamDialect.synced(opening.head), to: &out) }
@@ -62,24 +74,19 @@ final class FrontSubscriber {
     }
 
     private func scheduleStream() {
-        let life = dialect.lifetimeMs(shard.settings, random: &shard.random)
+        let life = shard.policy.lifetimeMs(isInvalidation: dialect.isInvalidation)
         deadline = schedule(life) { $0.end(.lifetime) }
         scheduleHeartbeat()
     }
 
     private func scheduleHeartbeat() {
-        let interval = shard.settings.heartbeat.milliseconds
-        heartbeat = schedule(jittered(interval, by: interval / 10)) { subscriber in
+        heartbeat = schedule(shard.policy.heartbeatMs()) { subscriber in
             if !subscriber.isBehind {
                 subscriber.shard.tally.heartbeats += 1
                 subscriber.write(subscriber.dialect.heartbeat, through: subscriber.through)
             }
             subscriber.scheduleHeartbeat()
         }
-    }
-
-    private func jittered(_ value: Int, by spread: Int) -> Int {
-        Int.random(in: value - spread...value + spread, using: &shard.random)
     }
 
     private func schedule(_ milliseconds: Int, _ action: @escaping (FrontSubscriber) -> Void) -> Scheduled<Void> {
@@ -103,14 +110,10 @@ final class FrontSubscriber {
         if dialect.isInvalidation { keepDistance() }
     }
 
-    /// Messages to Firebase's streams are at least so far apart, since their parsers take one from what one read
-    /// returns; in milliseconds.
-    private static let distanceMs = 100
-
     private func keepDistance() {
         isHeldBack = true
         scheduleEcho()
-        distance = schedule(Self.distanceMs) { subscriber in
+        distance = schedule(SubscriberPolicy.distanceMs) { subscriber in
             subscriber.isHeldBack = false
             if !subscriber.isBehind { subscriber.catchUp() }
         }
@@ -203,7 +206,7 @@ final class FrontSubscriber {
             let messages = opening.messages.map { shard.cache.notice(for: $0, on: shard.board).json }
             return answer(messages, reset: opening.reset)
         }
-        let hold = PollDialect.holdMs(wanted: request.waitMs, settings: shard.settings, random: &shard.random)
+        let hold = shard.policy.holdMs(wanted: request.waitMs)
         if hold == 0 { return answer([]) }
         deadline = schedule(hold) { $0.answer([]) }
     }
@@ -220,11 +223,13 @@ final class FrontSubscriber {
         shard.tally.deliveries[.poll, default: 0] += messages.count
         leave(nil)
         let keepAlive = request.keepAlive && !shard.isDraining
+        var fields = PollDialect.etagField(head)
+        if shard.isDraining { fields += Refusals.retryAfter(milliseconds: shard.drainRetryMs()) }
         connection.send(
             ResponseHead.response(
-                status: isEmpty && request.wantsNotModified ? 304 : 200, fields: PollDialect.etagField(head),
-                cors: cors, date: shard.date.string(), keepAlive: keepAlive, isHTTP11: request.isHTTP11,
-                body: PollDialect.body(cursor: head, messages: messages, reset: reset)))
+                status: isEmpty && request.wantsNotModified ? 304 : 200, fields: fields,
+                cors: cors, date: shard.date.string(), keepAlive: keepAlive,
+                body: PollDialect.body(cursor: head, messages: messages, reset: reset, unknown: unknown)))
         connection.finished(keepAlive: keepAlive)
     }
 
@@ -236,7 +241,9 @@ final class FrontSubscriber {
         if isPoll { return answer([]) }
         if !isBehind {
             var out: [UInt8] = []
-            dialect.appendEnd(retryMs: shard.isDraining ? shard.drainRetryMs() : shard.retryMs(), to: &out)
+            let retry = shard.isDraining ? shard.drainRetryMs() : shard.retryMs()
+            let newest = shard.isDraining ? shard.board[topics[0]].latest?.version ?? 0 : nil
+            dialect.appendEnd(retryMs: retry, newest: newest, to: &out)
             connection.send(out)
         }
         leave(reason)

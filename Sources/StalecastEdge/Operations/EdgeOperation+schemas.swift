@@ -1,3 +1,4 @@
+import StalecastHTTP
 import StalecastWire
 
 extension EdgeOperation {
@@ -14,10 +15,11 @@ extension EdgeOperation {
             [
                 "cursor": text, "messages": .listSchema(.schema("Message")),
                 "reset": .objectSchema(["reason": text], required: ["reason"]),
+                "unknownTopics": .listSchema(text),
             ], required: ["cursor", "messages"]),
         "State": .objectSchema(
             [
-                "cursor": text,
+                "cursor": text, "unknownTopics": .listSchema(text),
                 "state": .listSchema(
                     .objectSchema(
                         [
@@ -36,8 +38,8 @@ extension EdgeOperation {
             [
                 "state": .enumSchema(FetchContent.State.allCases.map(\.rawValue)), "templateVersion": version,
                 "entries": ["type": "object", "additionalProperties": text],
-                "personalizationMetadata": ["type": "object"], "rolloutMetadata": ["type": "array"],
-                "experimentDescriptions": ["type": "array"],
+                "personalizationMetadata": ["type": "object"], "rolloutMetadata": .listSchema(["type": "object"]),
+                "experimentDescriptions": .listSchema(["type": "object"]),
             ], required: ["state", "templateVersion"]),
         "Token": .objectSchema(["token": text, "expiresIn": text], required: ["token", "expiresIn"]),
         "Installation": .objectSchema(

@@ -1,3 +1,4 @@
+package import StalecastHTTP
 package import StalecastWire
 
 /// What the public listener serves, for `/openapi.json`; the router's fixed paths are read out of it.
@@ -19,7 +20,7 @@ package enum EdgeOperation {
     package static func document(version: String) -> JSONValue {
         APIDocument(
             title: "Stalecast Edge", version: version, description: description, operations: all,
-            schemas: schemas, commonErrors: [405, 408, 413, 431, 503]
+            schemas: schemas, commonErrors: [405, 408, 413, 421, 431, 503]
         ).json
     }
 
@@ -37,7 +38,8 @@ extension EdgeOperation {
         APIOperation(
             "events", "GET", "/v1/events", tag: "Streams",
             summary: "An endless stream of server-sent events, a message for each version", parameters: resume,
-            answers: [APIAnswer("The stream", content: [.init("text/event-stream")])], needsToken: false),
+            answers: [APIAnswer("The stream", content: [.init("text/event-stream")])], errors: errors,
+            needsToken: false),
         APIOperation(
             "poll", "GET", "/v1/poll", tag: "Streams",
             summary: "Answers as soon as there is something newer, or when the time is over",
@@ -48,19 +50,24 @@ extension EdgeOperation {
             answers: [
                 .json("What is newer, or nothing", .schema("Poll"), headers: ["ETag"]),
                 APIAnswer("Nothing is newer", status: 304, headers: ["ETag"]),
-            ], needsToken: false),
+            ], errors: errors, needsToken: false),
         APIOperation(
             "state", "GET", "/v1/state", tag: "Streams", summary: "What is current, now",
-            parameters: [topic], answers: [.json("The state", .schema("State"), headers: ["ETag"])],
-            needsToken: false),
+            parameters: [topic, project, namespace, key],
+            answers: [.json("The state", .schema("State"), headers: ["ETag"])], errors: errors, needsToken: false),
     ]
 
     private static let topic = APIParameter(
-        .query, "topic", "A topic's name; may be given several times, or several separated by commas.",
-        isRequired: true)
-    private static let wait: JSONValue = ["type": "string", "pattern": "^[0-9]{1,3}(s|ms)$"]
+        .query, "topic",
+        "Names of topics: the parameter several times, or names separated by commas. Those that are unknown are named "
+            + "in the answer, and none but unknown ones is 404.",
+        schema: ["type": "array", "items": ["type": "string"], "minItems": 1], isRequired: true)
+    private static let project = APIParameter(
+        .query, "project", "The project's id or number: only its messages. Needed where there are several projects.")
+    private static let namespace = APIParameter(.query, "namespace", "Only messages of this namespace.")
+    private static let wait: JSONValue = ["type": "string", "pattern": "^[0-9]{1,3}(s|ms)?$"]
     private static let resume = [
-        topic,
+        topic, project, namespace, key,
         APIParameter(.query, "cursor", "Where the client stands: the last `id` or `cursor` it received."),
         APIParameter(
             .query, "have", "The version the client holds, when it has no cursor.",

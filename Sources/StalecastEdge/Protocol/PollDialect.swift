@@ -1,11 +1,19 @@
 import StalecastHub
 import StalecastWire
 
-/// The body of a long-poll's answer: `{"cursor","messages":[…]}` and, after a cursor we cannot read, `reset`.
+/// The body of a long-poll's answer: `{"cursor","messages":[…]}`; after a cursor we cannot read, `reset`; and
+/// `unknownTopics` when some of the names mean nothing.
 enum PollDialect {
-    static func body(cursor: Cursor, messages: some Sequence<[UInt8]>, reset: ResetReason? = nil) -> [UInt8] {
+    static func body(
+        cursor: Cursor, messages: some Sequence<[UInt8]>, reset: ResetReason? = nil, unknown: [TopicName] = []
+    ) -> [UInt8] {
         var bytes = Array("{\"cursor\":\"\(cursor)\",".utf8)
         if let reset { bytes.append(contentsOf: "\"reset\":{\"reason\":\"\(reset.rawValue)\"},".utf8) }
+        if !unknown.isEmpty {
+            bytes.append(contentsOf: "\"unknownTopics\":".utf8)
+            bytes.append(contentsOf: JSONValue.array(unknown.map { .string($0.description) }).encoded(.wire))
+            bytes.append(UInt8(ascii: ","))
+        }
         bytes.append(contentsOf: "\"messages\":[".utf8)
         var isFirst = true
         for message in messages {
@@ -18,10 +26,4 @@ enum PollDialect {
     }
 
     static func etagField(_ cursor: Cursor) -> String { "ETag: \"\(cursor)\"\r\n" }
-
-    /// How long to hold a poll: as asked within the limit, plus up to a sixteenth so that herds drift apart.
-    static func holdMs(wanted: Int?, settings: EdgeSettings, random: inout some RandomNumberGenerator) -> Int {
-        let wait = min(wanted ?? settings.pollDefaultWait.milliseconds, settings.pollMaxWait.milliseconds)
-        return wait == 0 ? 0 : wait + Int.random(in: 0...wait / 16, using: &random)
-    }
 }

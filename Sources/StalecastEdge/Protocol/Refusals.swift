@@ -1,3 +1,4 @@
+import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
@@ -11,19 +12,23 @@ enum Refusals {
     ) -> [UInt8] {
         let close = dialect.isHTTP11 ? "Connection: close\r\n" : ""
         var bytes = ResponseHead.stream(dialect, cors: cors + close, date: date)
-        if dialect.isInvalidation {
-            let message = Invalidation.json(version, retryIntervalSeconds: max(1, retryMs / 1000))
-            dialect.append(message + Invalidation.keepAlive, to: &bytes)
-        }
-        dialect.appendEnd(retryMs: retryMs, to: &bytes)
+        dialect.appendEnd(retryMs: retryMs, newest: version, to: &bytes)
         return bytes
     }
 
     /// 503 with `Retry-After`, for everything but streams.
-    static func overloaded(cors: String = "", retrySeconds: Int, date: String) -> [UInt8] {
-        let refusal = Refusal(status: 503, sentence: "too many connections; try again after the time in Retry-After")
-        return ResponseHead.response(
-            status: 503, fields: "Retry-After: \(max(1, retrySeconds))\r\n", cors: cors, date: date, keepAlive: false,
+    static func overloaded(cors: String = "", retryMs: Int, date: String) -> [UInt8] {
+        let refusal = Refusal(status: 503, sentence: "not now: too busy, or stopping; try again after Retry-After")
+        return whole(refusal, fields: retryAfter(milliseconds: retryMs), cors: cors, date: date)
+    }
+
+    /// An answer after which the connection ends.
+    static func whole(_ refusal: Refusal, fields: String = "", cors: String, date: String) -> [UInt8] {
+        ResponseHead.response(
+            status: refusal.status, fields: fields, cors: cors, date: date, keepAlive: false,
             body: ResponseHead.error(refusal))
     }
+
+    /// The header line; in whole seconds, rounded up.
+    static func retryAfter(milliseconds: Int) -> String { "Retry-After: \(max(1, (milliseconds + 999) / 1000))\r\n" }
 }

@@ -39,13 +39,20 @@ struct StreamDialect {
         }
     }
 
-    /// What follows the head at once. Events: `retry`, a comment, then `reset` if the cursor said nothing to us.
-    func appendBeginning(retryMs: Int, reset: ResetReason?, epoch: Epoch, to bytes: inout [UInt8]) {
+    /// What follows the head at once. Events: `retry`, a comment, then `reset` if the cursor said nothing to us, and
+    /// `unknown-topics` if some of the names mean nothing.
+    func appendBeginning(
+        retryMs: Int, reset: ResetReason?, unknown: [TopicName] = [], epoch: Epoch, to bytes: inout [UInt8]
+    ) {
         if isInvalidation { return append(Invalidation.keepAlive, to: &bytes) }
         appendGreeting(retryMs, to: &bytes)
-        guard let reset else { return }
-        let data: JSONValue = ["epoch": .string(epoch.description), "reason": .string(reset.rawValue)]
-        append(SSEEncoder.event("reset", data: data.encoded()), to: &bytes)
+        if let reset {
+            let data: JSONValue = ["epoch": .string(epoch.description), "reason": .string(reset.rawValue)]
+            append(SSEEncoder.event("reset", data: data.encoded()), to: &bytes)
+        }
+        guard !unknown.isEmpty else { return }
+        let data: JSONValue = ["topics": .array(unknown.map { .string($0.description) })]
+        append(SSEEncoder.event("unknown-topics", data: data.encoded(.wire)), to: &bytes)
     }
 
     /// `retry` and the first comment, written digit by digit: a storm of reconnects asks for it thousands of times.
@@ -57,8 +64,8 @@ struct StreamDialect {
             digits += 1
         }
         if isHTTP11 {
-            // 21 bytes of text and the digits: two hexadecimal digits for every delay up to 10^10 ms.
-            let count = 21 + digits
+            // 20 bytes of text and the digits: two hexadecimal digits for every delay up to 10^10 ms.
+            let count = 20 + digits
             for nibble in [count >> 4, count & 15] { bytes.append(UInt8(nibble < 10 ? 0x30 + nibble : 0x57 + nibble)) }
             Self.append("\r\n", to: &bytes)
         }
@@ -67,7 +74,7 @@ struct StreamDialect {
             bytes.append(0x30 + UInt8(retryMs / scale % 10))
             scale /= 10
         }
-        Self.append(isHTTP11 ? "\n: stalecast\n\n\r\n" : "\n: stalecast\n\n", to: &bytes)
+        Self.append(isHTTP11 ? "\n: stalecast\n\r\n" : "\n: stalecast\n", to: &bytes)
     }
 
     private static func append(_ text: StaticString, to bytes: inout [UInt8]) {
@@ -80,16 +87,17 @@ struct StreamDialect {
         return SSEEncoder.event("synced", id: head.description, data: data.encoded())
     }
 
-    /// A clean end; an event stream says after which delay to come back, Firebase's clients decide themselves.
-    func appendEnd(retryMs: Int, to bytes: inout [UInt8]) {
+    /// A clean end. An event stream says after which delay to come back. Firebase's clients come back at once from an
+    /// end that says nothing, and count a refusal then as a failure that costs them minutes; they are told where that
+    /// would happen.
+    ///
+    /// - Parameter newest: the scope's newest version, which Firebase's clients want beside the delay; nil says nothing.
+    func appendEnd(retryMs: Int, newest: VersionNumber? = nil, to bytes: inout [UInt8]) {
         if !isInvalidation { append(SSEEncoder.retry(milliseconds: retryMs), to: &bytes) }
+        if isInvalidation, let newest {
+            let message = Invalidation.json(newest, retryIntervalSeconds: max(1, (retryMs + 999) / 1000))
+            append(message + Invalidation.keepAlive, to: &bytes)
+        }
         if isHTTP11 { bytes.append(contentsOf: ChunkEncoder.last) }
-    }
-
-    /// How long a stream lives, in milliseconds: the configured life ± 20 %, a Firebase stream never longer than its
-    /// own.
-    func lifetimeMs(_ settings: EdgeSettings, random: inout some RandomNumberGenerator) -> Int {
-        let life = (isInvalidation ? settings.invalidationLifetime : settings.streamLifetime).milliseconds
-        return Int.random(in: life - life / 5...(isInvalidation ? life : life + life / 5), using: &random)
     }
 }

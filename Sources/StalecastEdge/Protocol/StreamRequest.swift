@@ -1,3 +1,4 @@
+import StalecastHTTP
 package import StalecastHub
 package import StalecastWire
 
@@ -6,7 +7,14 @@ package struct Refusal: Error, Equatable {
     package let status: Int
     package let sentence: String
 
+    package init(status: Int, sentence: String) {
+        self.status = status
+        self.sentence = sentence
+    }
+
     static let unknownTopic = Refusal(status: 404, sentence: "no such topic")
+    static let unknownProject = Refusal(
+        status: 404, sentence: "no such project; give the id or the number of a configured one")
     static func badRequest(_ sentence: String) -> Refusal { Refusal(status: 400, sentence: sentence) }
 }
 
@@ -21,6 +29,12 @@ package struct StreamRequest: Sendable, Equatable {
     package var kind: Kind
     /// Without repetitions, in the order given; at least one.
     package var topics: [TopicName]
+    /// Id or number; nil is the only project there is.
+    package var project: String?
+    /// nil is every namespace of the project.
+    package var namespace: String?
+    /// As shown in the query or in `X-Goog-Api-Key`; the header wins.
+    package var apiKey: String?
     package var resume: ResumePoint
     /// How long a poll wants to be held, in milliseconds; nil leaves it to the server.
     package var waitMs: Int?
@@ -33,26 +47,51 @@ package struct StreamRequest: Sendable, Equatable {
     package var wantsNotModified = false
 }
 
+extension StreamRequest {
+    /// What the request's names mean on a board.
+    ///
+    /// - Throws: 400 when the project must be said, 404 for another one, and when none of the topics is there.
+    func topics(on board: TopicBoard) throws(Refusal) -> (known: [TopicIndex], unknown: [TopicName]) {
+        do { return try board.topics(named: topics, project: project, namespace: namespace) } catch {
+            switch error {
+            case .projectIsMissing:
+                throw .badRequest("there are several projects here; say which: project=, with its id or number")
+            case .unknownProject: throw .unknownProject
+            case .unknownTopics: throw .unknownTopic
+            }
+        }
+    }
+}
+
 /// The header fields a stream request is made from.
 package struct StreamHeaders: Equatable {
+    package var apiKey: String?
     package var lastEventID: String?
     package var origin: String?
     package var ifNoneMatch: String?
     package var isHTTP11 = true
     package var keepAlive = true
+
+    package init(isHTTP11: Bool = true, keepAlive: Bool = true) {
+        self.isHTTP11 = isHTTP11
+        self.keepAlive = keepAlive
+    }
 }
 
 extension StreamRequest {
     /// Reads the query of `/v1/events` or `/v1/poll`.
     ///
-    /// `topic` (repeated or separated by commas), `last_event_id` or `cursor` (the header wins), `have` (a version
-    /// number), `wait` (`55s`, `500ms`, or seconds). Other names are ignored.
+    /// `topic` (repeated or separated by commas), `project` (id or number), `namespace`, `last_event_id` or `cursor`
+    /// (the header wins), `have` (a version number), `wait` (`55s`, `500ms`, or seconds), `key` (an API key; the header
+    /// wins). Other names are ignored.
     package init(
         kind: Kind, query: some Collection<UInt8>, headers: StreamHeaders, maxTopics: Int
     ) throws(Refusal) {
         var topics: [TopicName] = []
+        var named = 0
         var resume = ResumePoint()
         var waitMs: Int?
+        var (project, namespace, apiKey): (String?, String?, String?)
         var rest = query[...]
         while !rest.isEmpty {
             let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
@@ -61,7 +100,10 @@ extension StreamRequest {
             guard let equals = item.firstIndex(of: UInt8(ascii: "=")) else { continue }
             let value = try Self.decode(item[equals...].dropFirst())
             switch String(decoding: item[..<equals], as: UTF8.self) {
-            case "topic": try Self.add(value, to: &topics)
+            case "topic": try Self.add(value, to: &topics, &named, maxTopics)
+            case "project": project = value
+            case "namespace": namespace = value
+            case "key": apiKey = value
             case "last_event_id", "lastEventId", "cursor": resume.cursor = value.isEmpty ? nil : value
             case "have": resume.have = try Self.version(value)
             case "wait": waitMs = try Self.milliseconds(value)
@@ -69,18 +111,25 @@ extension StreamRequest {
             }
         }
         guard !topics.isEmpty else { throw .badRequest("name a topic, for example ?topic=PUSH_RC") }
-        guard topics.count <= maxTopics else { throw .badRequest("at most \(maxTopics) topics on one stream") }
         if let id = headers.lastEventID, !id.isEmpty { resume.cursor = id }
         if resume.cursor == nil, kind == .poll, let tag = headers.ifNoneMatch { resume.cursor = Self.unquoted(tag) }
         self.init(
-            kind: kind, topics: topics, resume: resume, waitMs: waitMs, isHTTP11: headers.isHTTP11,
-            keepAlive: headers.keepAlive, origin: headers.origin, wantsNotModified: headers.ifNoneMatch != nil)
+            kind: kind, topics: topics, project: project, namespace: namespace, apiKey: headers.apiKey ?? apiKey,
+            resume: resume, waitMs: waitMs, isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive,
+            origin: headers.origin, wantsNotModified: headers.ifNoneMatch != nil)
     }
 
-    private static func add(_ names: String, to topics: inout [TopicName]) throws(Refusal) {
-        for text in names.split(separator: ",") {
+    /// Counts repeated names too, before any is compared: what a stranger makes us do stays linear in what it sends.
+    private static func add(
+        _ names: String, to topics: inout [TopicName], _ named: inout Int, _ most: Int
+    ) throws(Refusal) {
+        for text in names.utf8.split(separator: UInt8(ascii: ","), maxSplits: most - named) {
+            named += 1
+            guard named <= most else { throw .badRequest("at most \(most) topics on one stream") }
             let name: TopicName
-            do { name = try TopicName(String(text)) } catch { throw .badRequest(error.description) }
+            do { name = try TopicName(String(decoding: text, as: UTF8.self)) } catch {
+                throw .badRequest(error.description)
+            }
             if !topics.contains(name) { topics.append(name) }
         }
     }
@@ -102,40 +151,17 @@ extension StreamRequest {
     }
 
     private static func unquoted(_ tag: String) -> String? {
-        let bare = tag.hasPrefix("W/") ? tag.dropFirst(2) : tag[...]
-        let inner = bare.count >= 2 && bare.hasPrefix("\"") && bare.hasSuffix("\"") ? bare.dropFirst().dropLast() : bare
-        return inner.isEmpty || inner == "*" ? nil : String(inner)
+        let bare = ETagSpelling.bare(tag)
+        return bare.isEmpty || bare == "*" ? nil : String(bare)
     }
 
     private static func decode(_ bytes: some Collection<UInt8>) throws(Refusal) -> String {
         if bytes.allSatisfy({ $0 < 0x80 && $0 != UInt8(ascii: "%") && $0 != UInt8(ascii: "+") }) {
             return String(decoding: bytes, as: UTF8.self)
         }
-        var decoded: [UInt8] = []
-        decoded.reserveCapacity(bytes.count)
-        var rest = bytes.makeIterator()
-        while let byte = rest.next() {
-            if byte == UInt8(ascii: "%") {
-                guard let high = rest.next().flatMap(hexDigit), let low = rest.next().flatMap(hexDigit) else {
-                    throw .badRequest("a % in the query must be followed by two hexadecimal digits")
-                }
-                decoded.append(high << 4 | low)
-            } else {
-                decoded.append(byte == UInt8(ascii: "+") ? 0x20 : byte)
-            }
-        }
-        guard let text = String(validating: decoded, as: UTF8.self) else {
-            throw .badRequest("the query is not valid UTF-8")
+        guard let text = PercentEncoding.decode(bytes: bytes, plusIsBlank: true) else {
+            throw .badRequest("a % in the query must be followed by two hexadecimal digits, and make UTF-8")
         }
         return text
-    }
-
-    private static func hexDigit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case 0x30...0x39: byte - 0x30
-        case 0x41...0x46: byte - 0x37
-        case 0x61...0x66: byte - 0x57
-        default: nil
-        }
     }
 }

@@ -52,11 +52,12 @@ package struct AddressPolicy: Sendable, Hashable {
         "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 "
             + "192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 "
             + "168.63.129.16/32 2001::/23 2001:db8::/32 2002::/16 3fff::/20")
-    /// What stays denied when private networks are allowed; 100.100.100.200 and fd00:ec2::254 are metadata services.
+    /// What stays denied when private networks are allowed; 100.100.100.200, fd00:ec2::254 (Amazon) and
+    /// fd20:ce::254 (Google) are metadata services.
     private static let deniedToInternal = ranges(
         "0.0.0.0/8 127.0.0.0/8 169.254.0.0/16 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 "
             + "198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 168.63.129.16/32 100.100.100.200/32 "
-            + "2001::/23 2001:db8::/32 2002::/16 3fff::/20 fd00:ec2::254/128")
+            + "2001::/23 2001:db8::/32 2002::/16 3fff::/20 fd00:ec2::254/128 fd20:ce::254/128")
     /// Unique local addresses, RFC 4193.
     private static let local = ranges("fc00::/7")[0]
 

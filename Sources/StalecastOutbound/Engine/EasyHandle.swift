@@ -12,7 +12,7 @@ final class EasyHandle {
     private var url = ""
     private var method = ""
     private var limits: OutboundLimits?
-    private var tls: OutboundTLS?
+    private var tls = TLSFiles()
     private var policy: AddressPolicy?
     private var headers: UnsafeMutablePointer<curl_slist>?
 
@@ -31,16 +31,22 @@ final class EasyHandle {
     /// True when the last request got as far as a connection, which is then likely to be there still.
     var isWarm: Bool { transfer.pointee.allowed_port >= 0 }
 
-    /// Sets everything of `request`.
+    /// Sets everything of `request`. After a throw the handle is of no further use: some of it may be the last
+    /// request's and some of it this one's.
+    ///
     /// - Throws: ``OutboundFailure`` when a certificate file cannot be read or libcurl refuses a value.
     func prepare(_ request: OutboundRequest) throws(OutboundFailure) {
+        // Before anything is touched: what cannot be read must leave no half-set handle.
+        let files = try TLSFiles(request.tls, known: tls)
         stalecast_transfer_reset(transfer)
-        key = request.handleKey
-        if request.policy != policy {
+        transfer.pointee.is_literal = request.url.addressLiteral != nil
+        // A handle that comes from another host has no connection to this one.
+        if request.policy != policy || request.handleKey != key {
             stalecast_transfer_forget_peer(transfer)
             policy = request.policy
         }
-        try setTLS(request.tls)
+        key = request.handleKey
+        try setTLS(files)
         try setURL(request.url.text)
         setLimits(request.limits)
         setMethod(request)
@@ -103,29 +109,45 @@ final class EasyHandle {
         headers = fresh
     }
 
-    private func setTLS(_ new: OutboundTLS?) throws(OutboundFailure) {
+    /// Blobs: a file's name would have libcurl read it at each handshake, on this thread and blocking, and notice no
+    /// replaced file on connections that are kept. For authorities it would also put the system's parsed certificates
+    /// out of libcurl's only cache.
+    private func setTLS(_ new: TLSFiles) throws(OutboundFailure) {
         guard new != tls else { return }
-        tls = nil
-        let authorities = try new?.caFile.map { path throws(OutboundFailure) in try Self.read(path) }
-        // A blob, because a file would put the system's parsed certificates out of libcurl's only cache.
-        _ = authorities.withBytes { stalecast_easy_set_blob(easy, CURLOPT_CAINFO_BLOB, $0.baseAddress, $0.count) }
-        try check(stalecast_easy_set_text(easy, CURLOPT_SSLCERT, new?.certificateFile))
-        try check(stalecast_easy_set_text(easy, CURLOPT_SSLKEY, new?.keyFile))
+        try setBlob(CURLOPT_CAINFO_BLOB, new.authorities)
+        try setBlob(CURLOPT_SSLCERT_BLOB, new.certificate)
+        try setBlob(CURLOPT_SSLKEY_BLOB, new.key)
         tls = new
     }
 
-    private static func read(_ path: String) throws(OutboundFailure) -> [UInt8] {
-        guard let file = fopen(path, "re") else {
-            throw OutboundFailure(.tls, detail: "\(path) cannot be read: \(String(cString: strerror(errno)))")
-        }
-        defer { fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: 4 << 20)
-        let count = fread(&bytes, 1, bytes.count, file)
-        return Array(bytes[..<count])
+    private func setBlob(_ option: CURLoption, _ file: LocalFile?) throws(OutboundFailure) {
+        let bytes = file?.bytes
+        try check(bytes.withBytes { stalecast_easy_set_blob(easy, option, $0.baseAddress, $0.count) })
     }
 
     private func check(_ code: CURLcode) throws(OutboundFailure) {
         guard code == CURLE_OK else { throw OutboundFailure(.other, detail: String(cString: curl_easy_strerror(code))) }
+    }
+}
+
+/// The files of a connection's TLS as they were read.
+private struct TLSFiles: Equatable {
+    var authorities: LocalFile?
+    var certificate: LocalFile?
+    var key: LocalFile?
+
+    init() {}
+
+    /// - Parameter known: what was read before; a file is read again when the path shows another one.
+    init(_ tls: OutboundTLS?, known: TLSFiles) throws(OutboundFailure) {
+        guard let tls else { return }
+        do throws(UnreadableFile) {
+            if let path = tls.caFile { authorities = try .current(path, known: known.authorities) }
+            if let path = tls.certificateFile { certificate = try .current(path, known: known.certificate) }
+            if let path = tls.keyFile { key = try .current(path, known: known.key) }
+        } catch {
+            throw OutboundFailure(.tls, detail: error.description)
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-import CEpoll
+import CLinux
 import Synchronization
 
 /// What other threads want of the loop, and how they wake it.

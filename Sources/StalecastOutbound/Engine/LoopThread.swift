@@ -1,4 +1,4 @@
-import CEpoll
+import CLinux
 import Glibc
 
 /// A named thread of its own for a loop that blocks.

@@ -2,8 +2,8 @@
 package struct OutboundConfiguration: Sendable {
     /// Requests under way at once; more wait their turn. Default 1,024.
     package var maxInFlight: Int
-    /// Host names looked up at once, because each takes a thread; requests whose connection is likely to be there
-    /// still do not wait for one. Default 64.
+    /// Host names looked up at once, because each takes a thread; requests whose connection is there still do not wait
+    /// for one. Default 64.
     package var maxLookups: Int
     /// Idle connections that are kept. Default 4,096: libcurl's own default would keep almost none.
     package var keptConnections: Int

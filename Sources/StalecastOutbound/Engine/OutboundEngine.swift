@@ -1,5 +1,5 @@
 import CCurl
-import CEpoll
+import CLinux
 package import Logging
 import Synchronization
 

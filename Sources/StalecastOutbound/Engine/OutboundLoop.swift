@@ -1,5 +1,5 @@
 import CCurl
-import CEpoll
+import CLinux
 import Glibc
 import Logging
 import Synchronization
@@ -16,6 +16,8 @@ final class OutboundLoop: @unchecked Sendable {
 
     private let epoll: Int32
     private var shelves: [CurlShelf]
+    /// Shared by all shelves; freed after them.
+    private let lookups: UnsafeMutablePointer<stalecast_lookups>
     /// Those of the shelves.
     private let curls: [UnsafeMutablePointer<stalecast_curl>]
     private var timers = TimerHeap()
@@ -32,7 +34,10 @@ final class OutboundLoop: @unchecked Sendable {
     init(_ configuration: OutboundConfiguration, _ logger: Logger) throws(OutboundStartError) {
         let isPrepared = stalecast_curl_prepare()
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        let shelves = (0..<CurlShelf.count).compactMap { CurlShelf(epoll: epoll, number: $0, configuration) }
+        let lookups = UnsafeMutablePointer<stalecast_lookups>.allocate(capacity: 1)
+        lookups.initialize(to: stalecast_lookups(count: 0, most: Int32(clamping: configuration.maxLookups)))
+        self.lookups = lookups
+        let shelves = (0..<CurlShelf.count).compactMap { CurlShelf(epoll: epoll, number: $0, lookups, configuration) }
         guard isPrepared, shelves.count == CurlShelf.count, epoll >= 0, inbox.bell >= 0,
             stalecast_epoll_add_level(epoll, inbox.bell, UInt64(inbox.bell)) == 0
         else { throw OutboundStartError(description: "libcurl cannot be started: no memory or no descriptors left") }
@@ -47,6 +52,7 @@ final class OutboundLoop: @unchecked Sendable {
         // Their easy handles first.
         shelves = []
         curls.forEach(stalecast_curl_free)
+        lookups.deallocate()
         close(epoll)
         close(inbox.bell)
     }
@@ -146,15 +152,17 @@ extension OutboundLoop {
         guard ending == nil else { return conclude(request, .failed(OutboundFailure(.cancelled))) }
         if running.count >= configuration.maxInFlight {
             waiting.append(request)
-        } else if needsLookup(request), lookups >= configuration.maxLookups {
+        } else if needsLookup(request), !canLookUp {
             unresolved.append(request)
         } else {
             start(request)
         }
     }
 
-    private var lookups: Int { curls.reduce(0) { $0 + Int($1.pointee.lookups) } }
+    private var canLookUp: Bool { lookups.pointee.count < lookups.pointee.most }
 
+    /// By likelihood, which decides who is started. What is started and turns out to need a lookup although there is
+    /// room for none comes back, see ``complete(_:_:)``.
     private func needsLookup(_ request: RunningRequest) -> Bool {
         request.request.url.addressLiteral == nil
             && !shelves[CurlShelf.number(of: request.request.url)].pool.isWarm(request.request.handleKey)
@@ -165,19 +173,17 @@ extension OutboundLoop {
         guard let handle = shelves[shelf].pool.take(request.request.handleKey) else {
             return conclude(request, .failed(OutboundFailure(.other, detail: "out of memory")))
         }
-        let isLookup = !handle.isWarm && request.request.url.addressLiteral == nil
         do {
             try request.take(handle, at: stalecast_monotonic_ns())
         } catch {
-            shelves[shelf].pool.give(handle)
+            // The handle is not given back: it may be half set, with the last request's certificates.
             return conclude(request, .failed(error))
         }
+        let isLookup = !handle.isWarm && request.request.url.addressLiteral == nil
         if isLookup { stalecast_transfer_begin_lookup(handle.transfer) }
         guard stalecast_curl_add(curls[shelf], handle.easy) else {
             stalecast_transfer_end_lookup(handle.transfer)
-            handle.transfer.pointee.context = nil
             request.handle = nil
-            shelves[shelf].pool.give(handle)
             return conclude(request, .failed(OutboundFailure(.other, detail: "libcurl takes no request")))
         }
         running[request.ticket] = request
@@ -201,7 +207,7 @@ extension OutboundLoop {
                 complete(Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue(), code)
             }
         }
-        while running.count < configuration.maxInFlight, lookups < configuration.maxLookups,
+        while running.count < configuration.maxInFlight, canLookUp,
             let request = unresolved.takeFirst()
         { start(request) }
         while running.count < configuration.maxInFlight, let request = waiting.takeFirst() { admit(request) }
@@ -209,9 +215,10 @@ extension OutboundLoop {
 
     private func complete(_ request: RunningRequest, _ code: CURLcode) {
         running[request.ticket] = nil
+        let isHeldBack = request.handle?.transfer.pointee.held_back == true && !request.isCancelled
         let outcome = request.outcome(code)
         if let handle = request.handle {
-            count(outcome, handle)
+            if isHeldBack { stalecast_transfer_forget_peer(handle.transfer) } else { count(outcome, handle) }
             stalecast_transfer_end_lookup(handle.transfer)
             let shelf = Int(handle.transfer.pointee.curl.pointee.number)
             stalecast_curl_remove(curls[shelf], handle.easy)
@@ -219,6 +226,8 @@ extension OutboundLoop {
             request.handle = nil
             shelves[shelf].pool.give(handle)
         }
+        // Its connection was gone after all, and every lookup that is allowed is under way.
+        if isHeldBack, ending == nil { return unresolved.append(request) }
         request.completion(outcome)
         obeyOwn()
     }
@@ -255,7 +264,7 @@ extension OutboundLoop {
         tally.handshakes = curls.reduce(0) { $0 + $1.pointee.handshakes }
         tally.resumedHandshakes = curls.reduce(0) { $0 + $1.pointee.resumed }
         tally.connections = curls.reduce(0) { $0 + Int($1.pointee.sockets) }
-        tally.lookups = lookups
+        tally.lookups = Int(lookups.pointee.count)
         tally.cpu = stalecast_thread_cpu_ns()
         figures.withLock { $0 = tally }
     }

@@ -34,8 +34,8 @@ package final class AccessTokens: Sendable {
         account: ServiceAccount, scope: String, tokenURL: OutboundURL? = nil, engine: OutboundEngine,
         policy: AddressPolicy
     ) {
-        assertion = TokenAssertion(account: account, scope: scope)
         self.tokenURL = tokenURL ?? account.tokenURL
+        assertion = TokenAssertion(account: account, scope: scope, audience: self.tokenURL)
         self.engine = engine
         self.policy = policy
     }

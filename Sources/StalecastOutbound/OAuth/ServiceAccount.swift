@@ -1,5 +1,4 @@
 package import CryptoExtras
-import Foundation
 import StalecastWire
 
 /// A service account's key file as Google's console hands it out, kept in memory.
@@ -15,15 +14,18 @@ package struct ServiceAccount: Sendable {
     /// `private_key`, RSA of at least 2,048 bits.
     package let key: _RSA.Signing.PrivateKey
 
-    /// Google's token endpoint, also the audience that every assertion names whatever address it is sent to.
+    /// Google's token endpoint.
     package static let googleTokenURL = "https://oauth2.googleapis.com/token"
     private static let maxBytes = 64 << 10
 
     /// - Parameter path: the JSON key file, at most 64 KiB.
     /// - Throws: ``ServiceAccountError`` that says what is wrong with the file.
     package init(contentsOf path: String) throws(ServiceAccountError) {
-        let bytes = try Self.read(path)
-        guard case .object(let members)? = try? JSONValue.parse(bytes) else {
+        let file: LocalFile
+        do { file = try LocalFile(path: path, maxBytes: Self.maxBytes) } catch {
+            throw ServiceAccountError(error.description)
+        }
+        guard case .object(let members)? = try? JSONValue.parse(file.bytes) else {
             throw ServiceAccountError("\(path) is no JSON object; it must be a service account's key file")
         }
         if case .string(let type)? = members["type"], type != "service_account" {
@@ -43,18 +45,6 @@ package struct ServiceAccount: Sendable {
         } catch {
             // The error's own words are not repeated: they could quote the key.
             throw ServiceAccountError("private_key in \(path) is no RSA key of at least 2048 bits in PEM form")
-        }
-    }
-
-    private static func read(_ path: String) throws(ServiceAccountError) -> [UInt8] {
-        do {
-            let data = try Data(contentsOf: URL(fileURLWithPath: path))
-            guard data.count <= maxBytes else { throw ServiceAccountError("\(path) is larger than 64 KiB") }
-            return Array(data)
-        } catch let error as ServiceAccountError {
-            throw error
-        } catch {
-            throw ServiceAccountError("\(path) cannot be read: \((error as NSError).reasonInWords)")
         }
     }
 }
@@ -77,12 +67,5 @@ extension JSONObject {
             throw ServiceAccountError("\(path) has no \"\(name)\"; it must be a service account's key file")
         }
         return text
-    }
-}
-
-extension NSError {
-    fileprivate var reasonInWords: String {
-        let cause = userInfo[NSUnderlyingErrorKey] as? NSError ?? self
-        return cause.domain == NSPOSIXErrorDomain ? String(cString: strerror(Int32(cause.code))) : localizedDescription
     }
 }

@@ -10,6 +10,8 @@ struct TokenAssertion {
 
     let account: ServiceAccount
     let scope: String
+    /// Where it is sent, and for whom alone it is good: another server that gets hold of it cannot exchange it.
+    let audience: OutboundURL
 
     /// - Parameter time: seconds since 1970 as the token endpoint's clock shows them.
     func signed(at time: Int64) throws -> String {
@@ -17,7 +19,7 @@ struct TokenAssertion {
         if let keyID = account.keyID { header["kid"] = .string(keyID) }
         let claims: JSONObject = [
             "iss": .string(account.email), "scope": .string(scope),
-            "aud": .string(ServiceAccount.googleTokenURL), "iat": .int(time), "exp": .int(time + Self.lifetime),
+            "aud": .string(audience.text), "iat": .int(time), "exp": .int(time + Self.lifetime),
         ]
         let text = [header, claims].map { Self.base64url(Data(JSONValue.object($0).encoded())) }.joined(separator: ".")
         let signature = try account.key.signature(

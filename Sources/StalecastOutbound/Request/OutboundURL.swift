@@ -20,10 +20,11 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
     /// The longest URL taken, in bytes.
     package static let maxBytes = 2048
 
+    /// - Parameter maxBytes: the longest text taken.
     /// - Throws: ``OutboundURLError`` that says what is wrong: another scheme, a user name, a fragment, a zone, no host,
     ///   control characters or blanks, more than 2,048 bytes.
-    package init(_ text: String) throws(OutboundURLError) {
-        guard text.utf8.count <= Self.maxBytes else { throw OutboundURLError("is longer than \(Self.maxBytes) bytes") }
+    package init(_ text: String, maxBytes: Int = Self.maxBytes) throws(OutboundURLError) {
+        guard text.utf8.count <= maxBytes else { throw OutboundURLError("is longer than \(maxBytes) bytes") }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
             throw OutboundURLError("must be plain ASCII without blanks; percent-encode what is not")
         }

@@ -14,7 +14,8 @@ package struct SourceStatus: Sendable, Hashable {
     /// When a look last showed what the origin has.
     package var lastSuccess: Timestamp?
     package var lastSuccessAt: ContinuousClock.Instant?
-    /// When a version was adopted last, and which, as this run of the daemon saw it.
+    /// When the version that is current was made, by its origin's clock where that says, and which it is; nil while there
+    /// is none.
     package var lastChange: Timestamp?
     package var version: VersionNumber?
     /// The newest number of the origin's own that was seen; nil where it has none.

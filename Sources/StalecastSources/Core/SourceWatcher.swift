@@ -1,3 +1,4 @@
+package import StalecastStore
 package import StalecastWire
 import Synchronization
 
@@ -7,26 +8,35 @@ package final class SourceWatcher: Sendable {
     package let scope: Scope
     private let source: any TemplateSource
     private let fence: Fence?
-    private let sink: SourceSink
+    private let store: TemplateStore
+    private let isNumbered: Bool
     private let schedule: LookSchedule
     private let report: @Sendable (SourceReport) -> Void
     private let bell = Bell()
     private let state: Mutex<WatchState>
 
     /// - Parameters:
+    ///   - isNumbered: whether the origin's own version numbers are used.
     ///   - fence: nil announces at once.
     ///   - report: hears what an operator should know; any thread.
     package init(
-        _ scope: Scope, source: any TemplateSource, fence: Fence? = nil, sink: SourceSink,
-        schedule: LookSchedule = LookSchedule(), report: @escaping @Sendable (SourceReport) -> Void = { _ in }
+        _ scope: Scope, source: any TemplateSource, isNumbered: Bool = false, fence: Fence? = nil,
+        store: TemplateStore, schedule: LookSchedule = LookSchedule(),
+        report: @escaping @Sendable (SourceReport) -> Void = { _ in }
     ) {
         self.scope = scope
         self.source = source
         self.fence = fence
-        self.sink = sink
+        self.store = store
+        self.isNumbered = isNumbered
         self.schedule = schedule
         self.report = report
-        state = Mutex(WatchState(SourceStatus(scope: scope, kind: source.kind, place: source.place)))
+        var status = SourceStatus(scope: scope, kind: source.kind, place: source.place)
+        // What was adopted before a restart was adopted all the same.
+        let current = store.currentTemplates[scope]
+        status.version = current?.version
+        status.lastChange = current?.metadata.updateTime
+        state = Mutex(WatchState(status))
     }
 
     package var status: SourceStatus {
@@ -84,29 +94,35 @@ package final class SourceWatcher: Sendable {
         }
     }
 
+    /// Judged before the wait at the fence, which only what is new is worth, and once more by the store: meanwhile
+    /// something else may have become current.
     private func take(_ sight: OriginSight) async -> LookOutcome {
-        switch sink.judge(scope, sight) {
-        case .isCurrent: return .current(sight.content.version)
-        case .isRefused(let problem):
-            source.forget()
-            return .failed(problem)
+        var adoption = Adoption(scope, sight, isNumbered: isNumbered)
+        switch adoption.relation(to: store.currentTemplates[scope]) {
         case .isNew: break
+        case .isCurrent: return .current(sight.content.version)
+        case .isOlder(let current): return refused(.older(sight.content.version, than: current))
+        case .contradicts: return refused(.sameVersion(sight.content.version))
         }
-        let seenAt = Timestamp.now()
         let verdict = await waitAtFence(sight)
         // Ending the daemon must not pass for a fence that timed out.
         if Task.isCancelled { return .interrupted }
-        if case .timeout(let seen) = verdict { report(.fenceTimeout(seen: seen)) }
-        let observation = Observation(
-            scope: scope, sight: sight, seenAt: seenAt, hasFenceTimedOut: verdict?.isTimeout ?? false)
-        switch await sink.adopt(observation) {
-        case .adopted(let version):
-            return .adopted(version, origin: sight.content.version, verdict)
-        case .unchanged: return .current(sight.content.version)
-        case .failed(let problem):
-            source.forget()
-            return .failed(problem)
+        if case .timeout(let seen) = verdict {
+            report(.fenceTimeout(seen: seen))
+            adoption.notes.hasFenceTimedOut = true
         }
+        do {
+            guard let version = try await store.adopt(adoption) else { return .current(sight.content.version) }
+            return .adopted(version.version, origin: sight.content.version, verdict)
+        } catch {
+            return refused(OriginProblem(.store, "the version could not be committed: \(error)"))
+        }
+    }
+
+    /// The next look shows it again.
+    private func refused(_ problem: OriginProblem) -> LookOutcome {
+        source.forget()
+        return .failed(problem)
     }
 
     private func waitAtFence(_ sight: OriginSight) async -> FenceVerdict? {
@@ -114,8 +130,4 @@ package final class SourceWatcher: Sendable {
         return await fence.wait(
             for: FenceGoal(version: sight.content.version, etag: sight.etag, content: sight.content))
     }
-}
-
-extension FenceVerdict {
-    fileprivate var isTimeout: Bool { if case .timeout = self { true } else { false } }
 }

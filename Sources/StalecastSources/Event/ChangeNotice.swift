@@ -34,7 +34,7 @@ struct ChangeNotice {
     /// 64-bit numbers come as strings or numbers.
     private var version: VersionNumber? {
         for name in ["versionNumber", "version_number", "latestTemplateVersionNumber"] {
-            if let number = data[name]?.int64, number > 0 { return number }
+            if let number = data[name]?.versionNumber, number > 0 { return number }
         }
         return nil
     }

@@ -1,3 +1,4 @@
+import Dispatch
 package import StalecastWire
 import Synchronization
 
@@ -8,6 +9,12 @@ package final class TriggerDesk: Sendable {
     private let recent: RecentEvents
     private let now: @Sendable () -> Timestamp
     private let tally = Mutex(TriggerFigures())
+    /// Where signatures are checked, one post at a time: a stranger's costs a hash of its body for each key.
+    private let queue = DispatchQueue(label: "stalecast.triggers")
+    /// Posts in ``queue``.
+    private let judging = Mutex(0)
+    /// So many are judged within some 50 ms.
+    private static let maxJudging = 32
 
     /// - Parameters:
     ///   - targets: scopes with a source of their own; those without credentials answer only Control's token.
@@ -27,21 +34,51 @@ package final class TriggerDesk: Sendable {
     /// token that is good elsewhere gets its 401 with the body read.
     package func admits(_ post: TriggerPost) -> Bool {
         if post.isOperator || post.offeredToken.map({ !holders(of: $0).isEmpty }) == true { return true }
-        let verifiesAny = targets.contains { !$0.verifiers.isEmpty }
+        let verifiesAny = targets.contains { !$0.keys.isEmpty }
         let isAdmitted = verifiesAny && SignedPost(headers: post.headers, now: now()) != nil
         if !isAdmitted { tally.withLock { $0.unauthenticated += 1 } }
         return isAdmitted
     }
 
+    /// Returns soon for who shows a token. Signatures are checked on a queue of their own, few at a time.
+    ///
     /// - Parameter body: as received, inflated. A signature over a compressed body cannot be checked.
-    package func take(_ post: TriggerPost, body: [UInt8]) -> TriggerOutcome {
-        let outcome = outcome(of: post, body)
+    package func take(_ post: TriggerPost, body: [UInt8]) async -> TriggerOutcome {
+        let outcome = await outcome(of: post, body)
         tally.withLock { $0.count(outcome) }
         return outcome
     }
 
-    private func outcome(of post: TriggerPost, _ body: [UInt8]) -> TriggerOutcome {
-        let permitted = permitted(post, body)
+    private func outcome(of post: TriggerPost, _ body: [UInt8]) async -> TriggerOutcome {
+        if post.isOperator { return answer(post, body, granted: Array(targets.indices)) }
+        let holders = post.offeredToken.map { self.holders(of: $0) } ?? []
+        guard let signed = SignedPost(headers: post.headers, now: now()) else {
+            return answer(post, body, granted: holders)
+        }
+        guard enter() else { return .busy }
+        return await withCheckedContinuation { continuation in
+            queue.async {
+                let granted = self.granted(signed, body, holders)
+                self.judging.withLock { $0 -= 1 }
+                continuation.resume(returning: self.answer(post, body, granted: granted))
+            }
+        }
+    }
+
+    private func enter() -> Bool {
+        judging.withLock { judging in
+            guard judging < Self.maxJudging else { return false }
+            judging += 1
+            return true
+        }
+    }
+
+    /// - Parameter granted: the targets that the sender may trigger.
+    private func answer(_ post: TriggerPost, _ body: [UInt8], granted: [Int]) -> TriggerOutcome {
+        let permitted = granted.map { targets[$0] }.filter { target in
+            target.scope.project == post.project
+                && (post.namespace == nil || post.namespace == target.scope.namespace.description)
+        }
         guard !permitted.isEmpty else { return post.isOperator ? .notFound(whatThereIs(post)) : .unauthenticated }
         do {
             let events = try EventReader.events(headers: post.headers, body: body)
@@ -51,20 +88,14 @@ package final class TriggerDesk: Sendable {
         }
     }
 
-    /// The targets in the post's project and namespace that the sender may trigger.
-    private func permitted(_ post: TriggerPost, _ body: [UInt8]) -> [TriggerTarget] {
-        let granted = post.isOperator ? Array(targets.indices) : granted(post, body)
-        return granted.map { targets[$0] }.filter { target in
-            target.scope.project == post.project
-                && (post.namespace == nil || post.namespace == target.scope.namespace.description)
+    /// Every key of every target is asked, once, whichever accepts and whatever the project: the time says nothing.
+    private func granted(_ signed: SignedPost, _ body: [UInt8], _ holders: [Int]) -> [Int] {
+        var answers: [ObjectIdentifier: Bool] = [:]
+        for key in targets.flatMap(\.keys) where answers[ObjectIdentifier(key)] == nil {
+            answers[ObjectIdentifier(key)] = key.accepts(signed, body)
         }
-    }
-
-    private func granted(_ post: TriggerPost, _ body: [UInt8]) -> [Int] {
-        let holders = post.offeredToken.map { self.holders(of: $0) } ?? []
-        guard let signed = SignedPost(headers: post.headers, now: now()) else { return holders }
         return targets.indices.filter { index in
-            holders.contains(index) || !signed.accepted(by: targets[index].verifiers, body: body).isEmpty
+            holders.contains(index) || targets[index].keys.contains { answers[ObjectIdentifier($0)] == true }
         }
     }
 
@@ -114,6 +145,8 @@ package struct TriggerFigures: Sendable, Hashable {
     package fileprivate(set) var events: [TriggerVerdict.Result: Int] = [:]
     /// Posts without a good credential.
     package fileprivate(set) var unauthenticated = 0
+    /// Posts that were turned away because too many signatures were being checked.
+    package fileprivate(set) var busy = 0
     /// Posts with a credential whose body was no event.
     package fileprivate(set) var malformed = 0
 
@@ -124,6 +157,7 @@ package struct TriggerFigures: Sendable, Hashable {
         case .taken(let verdicts): for verdict in verdicts { events[verdict.result, default: 0] += 1 }
         case .unauthenticated: unauthenticated += 1
         case .malformed: malformed += 1
+        case .busy: busy += 1
         case .notFound: break
         }
     }

@@ -37,6 +37,8 @@ package struct TriggerPost: Sendable {
 package enum TriggerOutcome: Sendable, Hashable {
     /// One verdict per event, in order.
     case taken([TriggerVerdict])
+    /// Too many strangers' posts are being judged already; nothing was looked at.
+    case busy
     /// No credential that is good here: said in the same words whatever is wrong, existing or not.
     case unauthenticated
     /// The sender showed Control's token, and there is nothing to trigger; the sentence says what there is.

@@ -28,11 +28,10 @@ package struct Fence: Sendable {
             let left = settings.wait - (ContinuousClock.now - began)
             guard left > .zero, !Task.isCancelled else { return .timeout(problem: problem) }
             do {
-                if let lag = try await lag(behind: goal, within: left) {
-                    problem = lag
-                } else {
+                guard let lag = try await lag(behind: goal, within: left) else {
                     return .passed(after: ContinuousClock.now - began)
                 }
+                problem = lag
             } catch {
                 problem = error.description
             }
@@ -59,7 +58,7 @@ package struct Fence: Sendable {
         at pointer: JSONPointer, _ goal: FenceGoal, _ access: OriginAccess
     ) async throws(OriginProblem) -> String? {
         let json = try Self.json(try await access.answer("GET", settings.url))
-        guard let shown = pointer.value(in: json)?.int64 else {
+        guard let shown = pointer.value(in: json)?.versionNumber else {
             throw OriginProblem(.invalidContent, "the probe's answer has no version at \(pointer)")
         }
         return Self.lag(of: shown, goal)
@@ -82,7 +81,7 @@ package struct Fence: Sendable {
         let json = try Self.json(
             try await access.answer("POST", settings.url, headers: headers, body: body.encoded()))
         // A project without a template says so and has no version.
-        return Self.lag(of: json["templateVersion"]?.int64 ?? 0, goal)
+        return Self.lag(of: json["templateVersion"]?.versionNumber ?? 0, goal)
     }
 
     /// A Firebase installation id: 22 characters, the first of them c to f.

@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import StalecastOutbound
 import StalecastTemplate
 import StalecastWire
 
@@ -19,15 +20,20 @@ struct FileReading: Sendable {
         let stamps: [FileStamp]
         let isDirectory: Bool
 
-        /// When any of it changed last, in nanoseconds since 1970.
-        var changed: Int64 { stamps.map(\.changed).max() ?? 0 }
-    }
+        /// How long ago any of it changed last, by the clock that file systems use; negative for times to come.
+        var age: Duration {
+            var now = timespec()
+            clock_gettime(CLOCK_REALTIME, &now)
+            return Duration(time: now) - (stamps.map(\.changed).max() ?? .zero)
+        }
 
-    /// Nanoseconds since 1970, by the clock that file systems use.
-    static func wallClock() -> Int64 {
-        var now = timespec()
-        clock_gettime(CLOCK_REALTIME, &now)
-        return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+        /// Bytes of all files together, at most `Int64.max`: sparse files may claim any size.
+        var bytes: Int64 {
+            stamps.reduce(0) { total, stamp in
+                let (sum, isMore) = total.addingReportingOverflow(max(0, stamp.identity.bytes))
+                return isMore ? .max : sum
+            }
+        }
     }
 
     /// What to hear of, whatever is there.
@@ -59,11 +65,14 @@ struct FileReading: Sendable {
 
     /// - Throws: ``OriginProblem``.
     func read(_ inventory: Inventory) throws(OriginProblem) -> OriginContent {
-        guard inventory.stamps.reduce(0, { $0 + $1.bytes }) <= maxBytes else {
-            throw OriginProblem(.tooLarge, "\(path) has more than \(maxBytes) bytes; raise the source's maxBytes")
-        }
+        guard inventory.bytes <= maxBytes else { throw tooLarge(path) }
         guard inventory.isDirectory else {
             return try reading.read(try bytes(of: path), contentType: Self.type(of: path), kind: kind)
+        }
+        if let pointer = reading.version {
+            throw OriginProblem(
+                .invalidContent,
+                "\(path) is a directory, whose files have no version together; leave versionPointer (\(pointer)) out")
         }
         var merge = TemplateMerge()
         for stamp in inventory.stamps {
@@ -81,28 +90,17 @@ struct FileReading: Sendable {
     // MARK: Files
 
     private func bytes(of path: String) throws(OriginProblem) -> [UInt8] {
-        // What opens slowly, as a pipe does, is no regular file.
-        let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard file >= 0 else {
-            throw OriginProblem(
-                errno == ENOENT ? .notFound : .unreadable, "\(path) cannot be read: \(String(cString: strerror(errno)))"
-            )
+        do {
+            return try LocalFile(path: path, maxBytes: maxBytes).bytes
+        } catch  where error.isMissing {
+            throw OriginProblem(.notFound, error.description)
+        } catch {
+            throw OriginProblem(.unreadable, error.description)
         }
-        defer { close(file) }
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 256 * 1024)
-        while true {
-            let count = Glibc.read(file, &buffer, buffer.count)
-            if count < 0 && errno == EINTR { continue }
-            guard count >= 0 else {
-                throw OriginProblem(.unreadable, "\(path) cannot be read: \(String(cString: strerror(errno)))")
-            }
-            if count == 0 { return bytes }
-            bytes += buffer[..<count]
-            guard bytes.count <= maxBytes else {
-                throw OriginProblem(.tooLarge, "\(path) has more than \(maxBytes) bytes; raise the source's maxBytes")
-            }
-        }
+    }
+
+    private func tooLarge(_ path: String) -> OriginProblem {
+        OriginProblem(.tooLarge, "\(path) has more than \(maxBytes) bytes; raise the source's maxBytes")
     }
 
     private static func type(of name: String) -> String? {

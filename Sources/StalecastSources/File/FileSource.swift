@@ -20,6 +20,8 @@ package final class FileSource: TemplateSource {
         var content: OriginContent?
         /// What was wrong with it.
         var problem: OriginProblem?
+        /// What has that problem, when it is sure that a change would show in it: not read again before it changes.
+        var spoilt: FileReading.Inventory?
         var writers = OpenWriters()
         var watched = WatchedFiles()
         /// When something happened to what is watched, last.
@@ -43,7 +45,7 @@ package final class FileSource: TemplateSource {
     private static let pause = Duration.milliseconds(20)
     /// Times of files count in steps of the kernel's clock tick, 10 ms at most: what changed just before it was read
     /// may change again and look the same.
-    private static let tick: Int64 = 50_000_000
+    private static let tick = Duration.milliseconds(50)
 
     /// - Parameters:
     ///   - watch: nil makes looks the only way to see a change.
@@ -99,11 +101,15 @@ package final class FileSource: TemplateSource {
         do throws(OriginProblem) {
             let inventory = try files.inventory()
             if state.withLock({ $0.inventory == inventory }) { return repeatLast() }
+            if let problem = state.withLock({ $0.spoilt == inventory ? $0.problem : nil }) { return .failed(problem) }
             // Who began to write before the inventory is known after this; who began later shows in the next inventory.
             if hearsWriters { watch?.catchUp() }
             let heard = hearsWriters ? state.withLock(\.heard) : nil
             guard settling.isQuiet(inventory, heard, waited: waited) else { return nil }
-            let content = try files.read(inventory)
+            let content: OriginContent
+            do throws(OriginProblem) { content = try files.read(inventory) } catch {
+                return report(error, waited, of: inventory)
+            }
             // What came in between must not be mixed into this.
             guard try files.inventory() == inventory else { return nil }
             return keep(content, inventory)
@@ -118,21 +124,26 @@ package final class FileSource: TemplateSource {
     }
 
     private func keep(_ content: OriginContent, _ inventory: FileReading.Inventory) -> OriginLook {
-        let isOld = FileReading.wallClock() - inventory.changed > Self.tick
+        let isOld = inventory.age > Self.tick
         return state.withLock { state in
             state.problem = nil
             state.inventory = isOld ? inventory : nil
+            state.spoilt = nil
             if state.content == content { return .unchanged }
             state.content = content
             return .seen(OriginSight(content: content))
         }
     }
 
-    private func report(_ problem: OriginProblem, _ waited: Duration) -> OriginLook? {
+    /// - Parameter inventory: of what could be read and cannot be used.
+    private func report(
+        _ problem: OriginProblem, _ waited: Duration, of inventory: FileReading.Inventory? = nil
+    ) -> OriginLook? {
         state.withLock { state in
             guard state.problem == problem || waited > Self.grace else { return nil }
             state.problem = problem
             state.inventory = nil
+            state.spoilt = inventory.flatMap { $0.age > Self.tick && problem.reason == .invalidContent ? $0 : nil }
             return .failed(problem)
         }
     }

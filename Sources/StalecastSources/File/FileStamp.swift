@@ -1,13 +1,13 @@
 import Glibc
+import StalecastOutbound
 
 /// What tells that a file is another one, or was written to, without reading it.
 struct FileStamp: Sendable, Hashable {
     let name: String
-    let device: UInt64
-    let inode: UInt64
-    let bytes: Int64
-    /// The later of the two times at which content and properties changed, in nanoseconds since 1970.
-    let changed: Int64
+    let identity: FileIdentity
+
+    /// The later of the two times at which content and properties changed, since 1970.
+    var changed: Duration { max(identity.modified, identity.changed) }
 
     /// - Parameter name: as it is shown to people.
     /// - Throws: ``OriginProblem`` for what is not there or is no regular file.
@@ -20,14 +20,11 @@ struct FileStamp: Sendable, Hashable {
         guard status.st_mode & S_IFMT == S_IFREG else {
             throw OriginProblem(.unreadable, "\(name) is no regular file")
         }
-        self.name = name
-        device = UInt64(status.st_dev)
-        inode = UInt64(status.st_ino)
-        bytes = Int64(status.st_size)
-        changed = max(Self.nanoseconds(status.st_mtim), Self.nanoseconds(status.st_ctim))
+        self.init(name: name, status)
     }
 
-    private static func nanoseconds(_ time: timespec) -> Int64 {
-        Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    init(name: String, _ status: stat) {
+        self.name = name
+        identity = FileIdentity(status)
     }
 }

@@ -1,4 +1,4 @@
-import CEpoll
+import CLinux
 import Dispatch
 import Glibc
 import Synchronization
@@ -6,7 +6,7 @@ import Synchronization
 /// One inotify instance for all sources that are files. Where there is none to be had, or a file system tells nothing,
 /// nobody hears anything, and the looks that go on anyway must do.
 package final class FileWatch: Sendable {
-    private let descriptor: Int32
+    package let descriptor: Int32
     private let queue = DispatchQueue(label: "stalecast.files.events")
     /// Made, started and ended in one place each; Dispatch does not say that its sources are Sendable.
     nonisolated(unsafe) private let input: any DispatchSourceRead
@@ -38,6 +38,9 @@ package final class FileWatch: Sendable {
             return event.name.isEmpty || names.contains(event.name)
         }
     }
+
+    /// Directories that are watched; as many as the kernel watches for us.
+    package var directories: Int { state.withLock { $0.directories.count } }
 
     /// nil where there is no inotify, or too many instances of it.
     package init?() {
@@ -133,7 +136,11 @@ package final class FileWatch: Sendable {
                 }
             }
             let directories = state.directories[event.watch] ?? []
-            if event.is_gone { for directory in directories { _ = state.forget(directory) } }
+            if event.is_gone, !directories.isEmpty {
+                for directory in directories { _ = state.forget(directory) }
+                // A directory that was only renamed keeps its watch otherwise, for ever. The kernel gives no number twice.
+                stalecast_inotify_unwatch(descriptor, event.watch)
+            }
             let name = String(cString: event.name)
             return directories.flatMap { directory in
                 let told = FileEvent(directory: directory, name: name, isUnfinished: event.is_unfinished)

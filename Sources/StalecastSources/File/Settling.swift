@@ -15,8 +15,8 @@ struct Settling: Sendable {
         let lastEvent: ContinuousClock.Instant?
     }
 
-    /// What was not changed for so long, by the wall clock, is taken to be whole. In nanoseconds.
-    private static let restingAge: Int64 = 2_000_000_000
+    /// What was not changed for so long, by the wall clock, is taken to be whole.
+    private static let restingAge = Duration.seconds(2)
     /// A directory in which something happens all the time is read all the same after this.
     private static let longestUnrest = Duration.seconds(2)
     /// A file that is written to all the time is read all the same after this.
@@ -38,7 +38,7 @@ struct Settling: Sendable {
 
     /// Of a directory it does not show when a file went away.
     private func isOld(_ inventory: FileReading.Inventory) -> Bool {
-        !inventory.isDirectory && FileReading.wallClock() - inventory.changed > Self.restingAge
+        !inventory.isDirectory && inventory.age > Self.restingAge
     }
 
     private mutating func hasStayed(_ inventory: FileReading.Inventory) -> Bool {

@@ -14,15 +14,21 @@ package final class FirebaseInstallation: Sendable {
     private struct State {
         var id: String
         var token: String?
-        var expiresAt = ContinuousClock.now
+        /// Until then the token is used without asking for another.
+        var renewal = ContinuousClock.now
+        var end = ContinuousClock.now
+        /// Not asked before, after a failure.
+        var retry = ContinuousClock.now
     }
 
     /// Google's host.
     package static let defaultBase = "https://firebaseinstallations.googleapis.com"
     /// Shown where no installation is made: a well-formed id.
     static let fallbackID = "cStalecastSourceProbe0"
-    /// A token is renewed when less than this is left of it.
+    /// A token is renewed when less than this is left of it, or half of its life.
     private static let margin = Duration.seconds(600)
+    /// After a failure nobody asks again for so long: a fence probes twenty times a second.
+    private static let pause = Duration.seconds(10)
 
     /// - Throws: ``OutboundURLError`` for a base that is no URL or a key that is no header's value.
     package init(
@@ -40,23 +46,29 @@ package final class FirebaseInstallation: Sendable {
     package var id: String { state.withLock(\.id) }
 
     /// nil when none could be had: the stream is then tried without, and its refusal says what is wrong.
-    func token() async -> String? {
-        let known = state.withLock { state in
-            state.expiresAt - ContinuousClock.now > Self.margin ? state.token : nil
+    package func token() async -> String? {
+        let now = ContinuousClock.now
+        let (known, mayAsk) = state.withLock { state in
+            (state.end > now ? state.token : nil, state.renewal <= now && state.retry <= now)
         }
-        if let known { return known }
+        if !mayAsk { return known }
         let body: JSONValue = [
             "fid": .string(id), "authVersion": "FIS_v2", "appId": .string(appID), "sdkVersion": "w:0.6.0",
         ]
         guard let answer = try? await access.answer("POST", url, headers: headers, body: body.encoded()),
             let json = try? JSONValue.parse(answer.body), let token = json["authToken"]?["token"]?.string,
             (1...4096).contains(token.utf8.count), token.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
-        else { return nil }
-        let lifetime = json["authToken"]?["expiresIn"]?.string.flatMap { Int($0.dropLast()) } ?? 3600
+        else {
+            state.withLock { $0.retry = .now + Self.pause }
+            return known
+        }
+        let seconds = json["authToken"]?["expiresIn"]?.string.flatMap { Int($0.dropLast()) } ?? 3600
+        let lifetime = Duration.seconds(min(max(seconds, 10), 30 * 86_400))
         state.withLock {
             $0.id = json["fid"]?.string ?? $0.id
             $0.token = token
-            $0.expiresAt = .now + .seconds(min(max(lifetime, 0), 30 * 86_400))
+            $0.end = now + lifetime
+            $0.renewal = now + max(lifetime - Self.margin, lifetime / 2)
         }
         return token
     }

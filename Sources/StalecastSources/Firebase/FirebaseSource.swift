@@ -57,7 +57,8 @@ package final class FirebaseSource: TemplateSource {
 
     package func listen(onChange: @escaping @Sendable (VersionNumber?) -> Void) async {
         guard let stream else { return }
-        let listener = InvalidationStream(stream.settings, access: stream.access, onVersion: onChange)
+        let listener = InvalidationStream(
+            stream.settings, access: stream.access, known: { self.state.withLock(\.version) }, onVersion: onChange)
         open.withLock { $0 = listener }
         await listener.run()
         open.withLock { $0 = nil }
@@ -88,7 +89,7 @@ package final class FirebaseSource: TemplateSource {
         let json = try Self.json(try await access.answer("GET", list))
         guard let object = json.object else { throw Self.invalid("the list of versions is \(json.kind)") }
         guard let entries = object["versions"]?.array, let first = entries.first else { return 0 }
-        guard let metadata = FirebaseVersion.metadata(first, seenAt: .now()) else {
+        guard let metadata = try FirebaseVersion.metadata(first, seenAt: .now()) else {
             throw Self.invalid("the list of versions has an entry without versionNumber")
         }
         return metadata.number
@@ -119,7 +120,7 @@ package final class FirebaseSource: TemplateSource {
         let answer = try await access.answer("GET", url)
         let json = try Self.json(answer)
         return Document(
-            json: json, metadata: FirebaseVersion.metadata(json["version"], seenAt: .now()),
+            json: json, metadata: try FirebaseVersion.metadata(json["version"], seenAt: .now()),
             etag: answer.headers["etag"])
     }
 

@@ -4,9 +4,16 @@ import StalecastWire
 enum FirebaseVersion {
     /// nil unless there is a positive `versionNumber`. Words of enums that nobody knew when this was written become
     /// unspecified; a time that cannot be read becomes `seenAt`.
-    static func metadata(_ json: JSONValue?, seenAt: Timestamp) -> VersionMetadata? {
+    ///
+    /// - Throws: ``OriginProblem`` for a number above ``VersionNumber/max``.
+    static func metadata(_ json: JSONValue?, seenAt: Timestamp) throws(OriginProblem) -> VersionMetadata? {
         guard let json, let number = member("versionNumber", json)?.int64, number > 0 else { return nil }
-        let rollbackSource = member("rollbackSource", json)?.int64
+        guard let number = VersionNumber(exactly: number) else {
+            throw OriginProblem(
+                .invalidContent,
+                "the origin's version \(number) is more than 2^53, which many clients cannot read exactly")
+        }
+        let rollbackSource = member("rollbackSource", json)?.versionNumber
         return VersionMetadata(
             number: number, updateTime: member("updateTime", json)?.string.flatMap { Timestamp($0) } ?? seenAt,
             updateUser: UpdateUser(json: member("updateUser", json)),

@@ -75,7 +75,7 @@ package struct InvalidationParser: Sendable {
         do { json = try JSONValue.parse(bytes) } catch {
             throw InvalidationError("a message is not JSON: \(error.description)")
         }
-        let version = json["latestTemplateVersionNumber"]?.int64
+        let version = json["latestTemplateVersionNumber"]?.int64.map { VersionNumber(clamping: $0) }
         let seconds = json["retryIntervalSeconds"]?.int64
         return Invalidation(
             version: version.flatMap { $0 > 0 ? $0 : nil },

@@ -8,6 +8,7 @@ import Synchronization
 package final class InvalidationStream: Sendable {
     private let settings: InvalidationStreamSettings
     private let access: OriginAccess
+    private let known: @Sendable () -> VersionNumber
     private let onVersion: @Sendable (VersionNumber?) -> Void
     private let state = Mutex(State())
 
@@ -16,7 +17,8 @@ package final class InvalidationStream: Sendable {
         /// Of the connection that is open or was last.
         var openedAt: ContinuousClock.Instant?
         var lastBytesAt = ContinuousClock.now
-        var newest: VersionNumber = 0
+        /// As told last on this connection.
+        var told: VersionNumber?
         var pause: Duration?
         var isDisabled = false
         var problem: String?
@@ -30,9 +32,11 @@ package final class InvalidationStream: Sendable {
                 pause = InvalidationStream.disabledPause
                 problem = "the origin has real-time updates switched off"
             }
-            guard let version = message.version, version > newest else { return [] }
-            newest = version
-            return [version]
+            // Any other number is worth a look: an origin that began anew counts from 1 again. One that nobody can
+            // mean is no promise of a version.
+            guard let version = message.version, version != told else { return [] }
+            told = version
+            return [version < .max ? version : nil]
         }
     }
 
@@ -43,14 +47,17 @@ package final class InvalidationStream: Sendable {
     /// How long to stay away from an origin that has real-time updates switched off.
     private static let disabledPause = Duration.seconds(3600)
 
-    /// - Parameter onVersion: hears of a version newer than those before, on any thread, must not block; nil when the
-    ///   stream was opened or has ended, since something may have been missed, and polls are needed again.
+    /// - Parameters:
+    ///   - known: the version that the last look saw, 0 for none: what the origin is told to be known.
+    ///   - onVersion: hears of every version the stream tells of, on any thread, must not block; nil when the stream was
+    ///     opened or has ended, since something may have been missed, and polls are needed again.
     package init(
-        _ settings: InvalidationStreamSettings, access: OriginAccess,
+        _ settings: InvalidationStreamSettings, access: OriginAccess, known: @escaping @Sendable () -> VersionNumber,
         onVersion: @escaping @Sendable (VersionNumber?) -> Void
     ) {
         self.settings = settings
         self.access = access
+        self.known = known
         self.onVersion = onVersion
     }
 
@@ -79,6 +86,7 @@ package final class InvalidationStream: Sendable {
     private func connect() async -> (Duration, OutboundOutcome) {
         state.withLock {
             $0.parser = InvalidationParser()
+            $0.told = nil
             $0.isDisabled = false
             $0.lastBytesAt = .now
         }
@@ -102,11 +110,10 @@ package final class InvalidationStream: Sendable {
         if let token = await settings.installation?.token() {
             headers.append(OutboundHeader(trusted: "X-Goog-Firebase-Installations-Auth", token))
         }
-        let known = state.withLock(\.newest)
         var limits = access.limits
         limits.timeout = .zero
         return OutboundRequest(
-            method: "POST", url: settings.url, headers: headers, body: settings.body(known: known), limits: limits,
+            method: "POST", url: settings.url, headers: headers, body: settings.body(known: known()), limits: limits,
             policy: access.policy, tls: access.tls, keptHeaders: ["retry-after", "date"])
     }
 

@@ -61,6 +61,7 @@ package struct ContentReading: Sendable, Hashable {
     }
 
     func document(_ body: [UInt8], _ contentType: String?) throws(OriginProblem) -> JSONValue {
+        try checkForm(body, contentType)
         if isJSON(body, contentType) {
             do { return try JSONValue.parse(body) } catch {
                 throw invalid("the document is not JSON: \(error.description)")
@@ -68,6 +69,17 @@ package struct ContentReading: Sendable, Hashable {
         }
         do { return try YAMLContent.parse(body) } catch {
             throw invalid("the document is not YAML: \(error.description)")
+        }
+    }
+
+    /// Names what is commonly there instead of a document.
+    private func checkForm(_ body: [UInt8], _ contentType: String?) throws(OriginProblem) {
+        if body.starts(with: [0x1F, 0x8B]) {
+            throw invalid("the document is compressed (gzip); it must be served and stored as plain text")
+        }
+        let type = EventReader.mediaType(contentType)
+        if type == "text/html" || type == "application/xhtml+xml" {
+            throw invalid("the answer is \(type), not a template: a login or error page, or a wrong url")
         }
     }
 
@@ -98,14 +110,19 @@ package struct ContentReading: Sendable, Hashable {
     }
 
     private func version(in document: JSONValue) throws(OriginProblem) -> VersionNumber? {
-        guard let version else { return nil }
-        guard let value = version.value(in: document) else { throw invalid("there is no version at \(version)") }
+        guard let pointer = version else { return nil }
+        guard let value = pointer.value(in: document) else { throw invalid("there is no version at \(pointer)") }
         guard let number = value.int64, number > 0 else {
             throw invalid(
-                "the version at \(version) is \(value.kind) that is no positive integer; leave versionPointer out "
+                "the version at \(pointer) is \(value.kind) that is no positive integer; leave versionPointer out "
                     + "to have versions counted here")
         }
-        return number
+        guard let version = VersionNumber(exactly: number) else {
+            throw invalid(
+                "the version at \(pointer) is \(number), more than 2^53, which many clients cannot read exactly; leave "
+                    + "versionPointer out to have versions counted here")
+        }
+        return version
     }
 
     private func invalid(_ sentence: String) -> OriginProblem { OriginProblem(.invalidContent, sentence) }

@@ -5,11 +5,13 @@ package enum ServerTemplate {
     /// `{"parameters","conditions","version"}`. Parameters in groups stand among the others, since the SDKs know no
     /// groups; values only Firebase could choose (rollouts and the like) are left out. A condition that cannot be
     /// understood is false.
-    package static func json(_ template: Template, version: VersionMetadata) -> JSONValue {
+    ///
+    /// - Parameter version: nil while there is none; then it is number 0.
+    package static func json(_ template: Template, version: VersionMetadata?) -> JSONValue {
         [
             "parameters": template.allParameters.sortedJSON { $0.serverJSON },
             "conditions": .array(template.conditions.map(\.serverJSON)),
-            "version": version.json,
+            "version": version?.json ?? ["versionNumber": "0"],
         ]
     }
 }

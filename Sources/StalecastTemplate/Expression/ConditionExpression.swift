@@ -9,11 +9,16 @@ package struct ConditionExpression: Sendable, Hashable {
 
     /// Firebase's limit of elements in one condition.
     package static let maxTests = 50
+    /// Bytes of the text; a hundred values of the longest a custom signal can have fit, and a thousand app ids.
+    static let maxLength = 65_536
     /// Of ``patternSize``.
     static let maxPatternSize = 5000
 
     /// - Throws: ``ExpressionError`` with the place of the first thing that is wrong.
     package init(parsing text: String, kind: TemplateKind) throws(ExpressionError) {
+        guard text.utf8.count <= Self.maxLength else {
+            throw ExpressionError(offset: 0, reason: "an expression has at most \(Self.maxLength) bytes")
+        }
         var parser = try ExpressionParser(text, kind: kind)
         tests = try parser.expression()
         patternSize = parser.patternSize

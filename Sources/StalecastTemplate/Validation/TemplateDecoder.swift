@@ -247,7 +247,10 @@ extension String {
     var camelCased: String {
         guard utf8.contains(UInt8(ascii: "_")) else { return self }
         let words = split(separator: "_", omittingEmptySubsequences: false)
-        return words.dropFirst().reduce(String(words[0])) { $0 + $1.prefix(1).uppercased() + $1.dropFirst() }
+        return words.dropFirst().reduce(into: String(words[0])) { name, word in
+            name += word.prefix(1).uppercased()
+            name += word.dropFirst()
+        }
     }
 }
 

@@ -11,6 +11,7 @@ struct TemplateRules {
         checkLength(
             template.requestedDescription, limits.versionDescriptionLength, "the description of a version",
             at: .member(.root, "version.description"))
+        checkControls()
         checkConditions()
         checkCounts()
         checkUniqueKeys()
@@ -18,6 +19,19 @@ struct TemplateRules {
         checkGroups()
         checkConditionNames()
         checkTotalValueLength()
+    }
+
+    /// A version's description goes into headers of lists, logs and columns of a database; SQLite's own tools end a text
+    /// at a NUL.
+    private mutating func checkControls() {
+        let isControl = { (scalar: Unicode.Scalar) in
+            scalar.properties.generalCategory == .control && !["\t", "\n", "\r"].contains(scalar)
+        }
+        guard let control = template.requestedDescription.unicodeScalars.first(where: isControl) else { return }
+        problems.add(
+            .validationError, at: "version.description",
+            "version.description: the control character U+\(String(control.value, radix: 16).leftPadded) is not allowed"
+        )
     }
 
     private mutating func checkConditions() {
@@ -120,6 +134,11 @@ struct TemplateRules {
             .validationError, at: path.text,
             "\(path.text): \(what) has at most \(limit) characters, not \(length)")
     }
+}
+
+extension String {
+    /// With zeros to four digits.
+    fileprivate var leftPadded: String { String(repeating: "0", count: max(0, 4 - count)) + self }
 }
 
 extension Template {

@@ -20,7 +20,7 @@ struct AttemptRecord {
         writer.put(previous)
         writer.put(attempt.startedAt.microseconds)
         writer.put(attempt.scope?.description)
-        writer.put(attempt.version)
+        writer.put(attempt.version?.rawValue)
         writer.put(attempt.kind)
         writer.put(attempt.messageID)
         writer.put(Int64(attempt.number))
@@ -46,7 +46,7 @@ struct AttemptRecord {
         previous = reader.number()
         let startedAt = Timestamp(microseconds: reader.number())
         let scope = reader.optionalText().flatMap(Scope.init(stored:))
-        let version = reader.optionalNumber()
+        let version = reader.optionalNumber().map { VersionNumber(clamping: $0) }
         let (kind, messageID) = (reader.text(), reader.text())
         let (number, status) = (reader.number(), reader.optionalNumber())
         let (outcome, problem, response) = (reader.text(), reader.optionalText(), reader.text())

@@ -41,7 +41,8 @@ extension DeliveryDatabase {
     private static func letter(_ row: Row) -> DeadLetter? {
         guard let scope = Scope(stored: row["scope"]) else { return nil }
         return DeadLetter(
-            id: row["id"], scope: scope, version: row["version"], sequence: row["sequence"], reason: row["reason"],
+            id: row["id"], scope: scope, version: VersionNumber(clamping: row["version"] as Int64),
+            sequence: row["sequence"], reason: row["reason"],
             attempts: row["attempts"], lastStatus: row["lastStatus"],
             movedAt: Timestamp(microseconds: row["movedAt"]))
     }

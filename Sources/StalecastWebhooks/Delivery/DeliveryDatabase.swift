@@ -114,7 +114,7 @@ final class DeliveryDatabase: Sendable {
         try queue.read { db in
             var image = Image()
             for row in try Row.fetchAll(db, sql: "SELECT * FROM cursor") {
-                image.cursors[Self.key(row)] = (row["version"], row["sequence"])
+                image.cursors[Self.key(row)] = (VersionNumber(clamping: row["version"] as Int64), row["sequence"])
             }
             for row in try Row.fetchAll(db, sql: "SELECT * FROM beyond") {
                 image.beyond[Self.key(row), default: []].insert(row["sequence"])

@@ -41,7 +41,7 @@ struct JournalWriter {
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                 """,
                 [
-                    id.description, name(letter.scope), letter.version, Int64(letter.sequence), letter.reason,
+                    id.description, name(letter.scope), letter.version.rawValue, Int64(letter.sequence), letter.reason,
                     letter.attempts, letter.lastStatus, letter.movedAt.microseconds,
                 ])
         case .extra(let id, let scope, let sequence, let isOwed):
@@ -94,7 +94,7 @@ struct JournalWriter {
         for (lane, place) in cursors {
             let head = addition.heads[lane.webhook] ?? log.heads[lane.webhook] ?? 0
             try cursor.execute(arguments: [
-                lane.webhook.description, name(lane.scope), place.version, Int64(place.sequence), head,
+                lane.webhook.description, name(lane.scope), place.version.rawValue, Int64(place.sequence), head,
             ])
             unsaved.remove(lane.webhook)
         }

@@ -72,7 +72,8 @@ extension CloudEvent {
     init(challenge: String, id: String, project: ProjectID, at now: Timestamp) {
         self.init(
             id: id, source: Self.source(project), type: StandardMessage.challengeType, time: now, extensions: [],
-            data: ["challenge": .string(challenge)])
+            // The second member keeps a copy of the request from being an answer, see ``ConsentQuestion``.
+            data: ["challenge": .string(challenge), "type": .string(StandardMessage.challengeType)])
     }
 
     /// Firebase's `RemoteConfigEventData`. Its Python SDK fails when one of the members is missing, empty or not, and on

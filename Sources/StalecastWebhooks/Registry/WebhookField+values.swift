@@ -97,9 +97,10 @@ extension WebhookField {
     /// Stands for a value that is not shown; in an update it keeps the value there is.
     static let hiddenValue = "(hidden)"
 
-    /// - Parameter keeping: the headers so far, for values sent back as ``hiddenValue``.
+    /// - Parameter keeping: the headers so far, for values sent back as ``hiddenValue``. Rows and the configuration file
+    ///   hide nothing, and keep nothing.
     func headers(
-        _ value: JSONValue?, keeping: [OutboundHeader]
+        _ value: JSONValue?, keeping: [OutboundHeader], _ files: FileNames
     ) throws(RegistryProblem) -> [OutboundHeader] {
         guard let value else { return [] }
         guard let object = value.object else { throw problem("must be an object of names and values") }
@@ -110,8 +111,12 @@ extension WebhookField {
         var names: Set<String> = []
         for (name, value) in object.members {
             guard var text = value.string else { throw problem("must be a string", at: "[\(name.prefix(80))]") }
-            if text == Self.hiddenValue, let kept = keeping.first(where: { $0.name.lowercased() == name.lowercased() })
-            {
+            if text == Self.hiddenValue, case .within = files {
+                guard let kept = keeping.first(where: { $0.name.lowercased() == name.lowercased() }) else {
+                    throw problem(
+                        "\(Self.hiddenValue) stands for the value there is, and there is none; give the value",
+                        at: "[\(name.prefix(80))]")
+                }
                 text = kept.value
             }
             headers.append(try header(name, text))
@@ -132,8 +137,8 @@ extension WebhookField {
 extension Duration {
     /// `15s`, `0.25s`: protobuf's JSON form, as short as it is exact to the microsecond.
     package var wireText: String {
-        let micros = components.seconds * 1_000_000 + components.attoseconds / 1_000_000_000_000
-        let (seconds, fraction) = micros.quotientAndRemainder(dividingBy: 1_000_000)
+        let (seconds, attoseconds) = components
+        let fraction = attoseconds / 1_000_000_000_000
         guard fraction != 0 else { return "\(seconds)s" }
         var digits = String(fraction)
         digits = String(repeating: "0", count: 6 - digits.count) + digits

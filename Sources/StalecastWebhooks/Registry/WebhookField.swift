@@ -48,7 +48,7 @@ enum WebhookField: String, CaseIterable {
         case .topics: draft.topics = try value.map(topicNames) ?? defaults.topics
         case .format: draft.format = try value.map { v throws(RegistryProblem) in try choice(v) } ?? defaults.format
         case .mode: draft.mode = try value.map(deliveryMode) ?? defaults.mode
-        case .headers: draft.headers = try headers(value, keeping: draft.headers)
+        case .headers: draft.headers = try headers(value, keeping: draft.headers, files)
         case .maxPerSecond: draft.limits.maxPerSecond = try value.map(rate)
         case .timeout: draft.limits.timeout = try duration(value, WebhookLimits.timeoutRange) ?? defaults.limits.timeout
         case .minInterval:

@@ -12,19 +12,34 @@ package struct SignatureCheck: Sendable {
         self.tolerance = tolerance
     }
 
+    /// Signatures of one header at most: a webhook signs with its key and ten old ones.
+    package static let maxSignatures = 16
+    /// Sixteen of the longest, `v1a,` and 88 characters, and room for schemes that are not ours.
+    private static let maxHeaderBytes = 4096
+    /// Times in `webhook-timestamp`: the year 5138 is far enough.
+    private static let timeRange: Range<Int64> = 0..<100_000_000_000
+
     /// Returns when one of the signatures is ours and the time is right.
+    ///
+    /// Strangers choose the header: its length is judged first, and the body is hashed once, whatever the header says.
     ///
     /// - Parameter now: nil does not look at the time.
     /// - Throws: ``SignatureProblem``.
     package func verify(
         messageID: String, timestamp: String, signatures: String, body: [UInt8], at now: Timestamp?
     ) throws(SignatureProblem) {
-        guard let seconds = Int64(timestamp) else { throw .notATime(timestamp) }
-        let signed = Array("\(messageID).\(timestamp).".utf8) + body
-        let words = signatures.split(separator: " ")
+        guard let seconds = Int64(timestamp), Self.timeRange.contains(seconds) else {
+            throw .notATime(String(timestamp.prefix(40)))
+        }
+        guard signatures.utf8.count <= Self.maxHeaderBytes else { throw .tooMany }
+        let words = signatures.split(separator: " ", maxSplits: Self.maxSignatures)
+        guard words.count <= Self.maxSignatures else { throw .tooMany }
         let ofScheme = words.filter { $0.hasPrefix(key.scheme + ",") }
-        if ofScheme.isEmpty { throw .noneOfScheme(key.scheme, found: words.map { String($0.prefix { $0 != "," }) }) }
-        guard ofScheme.contains(where: { key.accepts($0.dropFirst(key.scheme.count + 1), of: signed) }) else {
+        if ofScheme.isEmpty {
+            throw .noneOfScheme(key.scheme, found: words.map { String($0.prefix { $0 != "," }.prefix(20)) })
+        }
+        let codes = ofScheme.compactMap { key.code(in: $0.dropFirst(key.scheme.count + 1)) }
+        guard !codes.isEmpty, key.accepts(anyOf: codes, of: Array("\(messageID).\(timestamp).".utf8), body) else {
             throw .mismatch
         }
         // Judged last: with a right signature a wrong time is worth knowing.
@@ -40,6 +55,8 @@ package enum SignatureProblem: Error, Hashable, CustomStringConvertible {
     case notATime(String)
     /// No signature of the key's scheme (`v1`, `v1a`) is there; `found` are the schemes that are.
     case noneOfScheme(String, found: [String])
+    /// More than ``SignatureCheck/maxSignatures``, or a header longer than so many can be.
+    case tooMany
     case mismatch
     case tooOld(Duration)
     case fromTheFuture(Duration)
@@ -49,6 +66,7 @@ package enum SignatureProblem: Error, Hashable, CustomStringConvertible {
         case .notATime(let text): "webhook-timestamp \"\(text)\" is not a number of seconds since 1970"
         case .noneOfScheme(let scheme, let found):
             "there is no \(scheme) signature, which this key verifies; there is \(found.joined(separator: ", "))"
+        case .tooMany: "webhook-signature has more than \(SignatureCheck.maxSignatures) signatures"
         case .mismatch:
             "no signature fits: another secret, or another id, timestamp or body than was signed (the body must be "
                 + "exactly the bytes received)"
@@ -101,12 +119,29 @@ package struct VerificationKey: Sendable {
         }
     }
 
+    /// The bytes of a signature; nil for a word that cannot be one of this scheme, which costs no hashing.
+    func code(in word: Substring) -> [UInt8]? {
+        let count = if case .hmac = state { SHA256.byteCount } else { 64 }
+        // Base64 with its padding; some leave that out.
+        guard word.utf8.count <= (count + 2) / 3 * 4, let bytes = Base64.decode(word), bytes.count == count else {
+            return nil
+        }
+        return bytes
+    }
+
     /// Compares in constant time.
-    func accepts(_ signature: Substring, of signed: [UInt8]) -> Bool {
-        guard let bytes = Base64.decode(signature) else { return false }
+    func accepts(anyOf codes: [[UInt8]], of prefix: [UInt8], _ body: [UInt8]) -> Bool {
         switch state {
-        case .hmac(let key): return HMAC<SHA256>.isValidAuthenticationCode(bytes, authenticating: signed, using: key)
-        case .ed25519(let key): return key.isValidSignature(bytes, for: signed)
+        case .hmac(let key):
+            var own = HMAC<SHA256>(key: key)
+            own.update(data: prefix)
+            own.update(data: body)
+            let ownCode = own.finalize()
+            // swift-crypto compares a code with bytes in constant time.
+            return codes.contains { ownCode == $0 }
+        case .ed25519(let key):
+            let signed = prefix + body
+            return codes.contains { key.isValidSignature($0, for: signed) }
         }
     }
 }

@@ -9,9 +9,6 @@ package struct Signer: Sendable {
     /// - Parameter keys: the current one first.
     package init(_ keys: [SecretKey]) { self.keys = keys.map(PreparedKey.init) }
 
-    /// Whether anything would be signed at `now`.
-    package func canSign(at now: Timestamp) -> Bool { keys.contains { $0.isValid(at: now) } }
-
     /// The value of `webhook-signature`: `v1,<base64>` per key, separated by blanks; empty without a valid key.
     ///
     /// - Parameters:

@@ -43,10 +43,22 @@ struct ConsentQuestion: Sendable {
         guard (200..<300).contains(status) else {
             throw .notNow("the receiver answered the challenge with status \(status), not 2xx")
         }
-        guard String(decoding: body, as: UTF8.self).contains(text) else {
-            throw .notNow("the receiver's answer does not contain the challenge it was sent (data.challenge)")
+        guard Self.isConsent(body, to: text) else {
+            throw .notNow(
+                "the receiver's answer is not the challenge it was sent (data.challenge), alone or as "
+                    + "{\"challenge\":\"…\"}; a copy of the request is no consent")
         }
         return Consent(allowedPerMinute: nil)
+    }
+
+    /// The challenge alone, or a JSON object with nothing but the member `challenge`. Many servers send back whatever they
+    /// get; no request of ours has one of these two forms, so that they agree to nothing by that.
+    static func isConsent(_ body: [UInt8], to challenge: String) -> Bool {
+        let text = String(decoding: body, as: UTF8.self).trimmingWhitespace()
+        if text == challenge { return true }
+        // What is not JSON is no consent.
+        guard let object = (try? JSONValue.parse(Array(text.utf8)))?.object else { return false }
+        return object.count == 1 && object["challenge"]?.string == challenge
     }
 
     /// CloudEvents' HTTP webhook specification, §4: the status is of no importance, the headers are.

@@ -1,61 +1,163 @@
 import ArgumentParser
+import Foundation
 import StalecastStore
+import StalecastWire
 
-/// `stalecast backup`: a safe copy of the store, while the daemon runs or not.
+/// `stalecast backup`: a safe copy of the store and of the webhooks, while the daemon runs or not.
 struct Backup: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Copy the store into one file, also while the daemon runs.",
+        abstract: "Copy the store and the webhooks into one file, also while the daemon runs.",
         discussion: """
-            The copy is consistent: it holds every version acknowledged before it began. The control token is not in it.
+            The copy is consistent: it holds every version acknowledged before it began, and every webhook with the state of \
+            its deliveries. Secrets in it stay sealed. NOT in it: webhooks.key, which opens them, the control token, and the \
+            configuration file; keep those apart.
 
             Examples:
               stalecast backup stalecast-$(date +%F).backup
               stalecast backup /backup/stalecast.backup --data /var/lib/stalecast
-            """)
+              stalecast backup verify /backup/stalecast.backup
+            """,
+        subcommands: [Make.self, Verify.self], defaultSubcommand: Make.self)
 
-    @Argument(help: "The file to write; it must not exist yet.")
-    var file: String
+    /// Makes the copy.
+    struct Make: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Copy the store and the webhooks into one file.")
 
-    @OptionGroup var data: DataOptions
+        @Argument(help: "The file to write; it must not exist yet.")
+        var file: String
 
-    func run() async throws {
-        let directory = data.directory.path
-        do {
-            try TemplateStore.backup(directory: directory, to: file)
-        } catch {
-            throw CommandFailure(.refused, "no backup made: \(error)")
+        @OptionGroup var data: DataOptions
+
+        func run() async throws {
+            let directory = data.directory.path
+            let summary: BackupSummary
+            do {
+                try TemplateStore.backup(directory: directory, to: file)
+                summary = try TemplateStore.verifyBackup(file)
+            } catch {
+                throw CommandFailure(.refused, "no backup made: \(error)")
+            }
+            let output = Output(isJSON: false, palette: Palette(isOn: false))
+            try output.line("\(directory) is copied to \(file), and the copy was read through: \(summary.text)")
+            try output.line("not in it, keep apart: \(Self.missing(summary))")
         }
-        try Output(isJSON: false, palette: Palette(isOn: false)).line("\(directory) is copied to \(file)")
+
+        private static func missing(_ summary: BackupSummary) -> String {
+            let key = "webhooks.key (without it nobody can open the webhooks' secrets), "
+            return (summary.webhooks ?? 0 > 0 ? key : "") + "control.token, the configuration file"
+        }
+    }
+
+    /// Reads a backup through.
+    struct Verify: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Read a backup through and say what it holds.")
+
+        @Argument(help: "A file made by `stalecast backup`.")
+        var file: String
+
+        func run() async throws {
+            do {
+                let summary = try TemplateStore.verifyBackup(file)
+                try Output(isJSON: false, palette: Palette(isOn: false)).line("\(file) is sound: \(summary.text)")
+            } catch {
+                throw CommandFailure(.refused, "\(error)")
+            }
+        }
     }
 }
 
 /// `stalecast restore`: puts a backup in the place of a data directory's store.
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Put a backup in place of the store; the daemon must be stopped.",
+        abstract: "Put a backup in place of the store and the webhooks; the daemon must be stopped.",
         discussion: """
             The store gets a new identity: clients that come back with a cursor of the former one are told so \
-            (`reset`) and hear the current state anew. The replaced store stays beside it, with before-restore in its \
-            name.
+            (`reset`) and hear the current state anew. Version numbers go on above all the replaced store gave away, because \
+            clients take no lower number for news. In a directory that never had the store nobody knows how far that was: \
+            say it with --above. The replaced store stays beside it, with before-restore in its name; of those the newest \
+            three stay. webhooks.key and the control token are not touched.
 
             Examples:
-              stalecast restore stalecast-2026-11-20.backup
+              stalecast restore stalecast-2026-11-20.backup --dry-run
               stalecast restore /backup/stalecast.backup --data /var/lib/stalecast
             """)
 
     @Argument(help: "A file made by `stalecast backup`.")
     var file: String
 
+    @Option(help: "The highest version number clients may hold; the next version is above it.")
+    var above: Int64 = 0
+
+    @Flag(help: "Say what would be done, and change nothing.")
+    var dryRun = false
+
     @OptionGroup var data: DataOptions
+
+    func validate() throws {
+        guard VersionNumber(exactly: above) != nil else {
+            throw ValidationError("--above takes a version number from 0 to \(VersionNumber.max)")
+        }
+    }
 
     func run() async throws {
         let directory = data.directory.path
+        let report: RestoreReport
         do {
-            try TemplateStore.restore(from: file, to: directory)
+            report = try TemplateStore.restore(
+                from: file, to: directory, above: VersionNumber(clamping: above), isRehearsal: dryRun)
         } catch {
             throw CommandFailure(.refused, "nothing restored: \(error)")
         }
-        try Output(isJSON: false, palette: Palette(isOn: false))
-            .line("\(file) is now the store in \(directory); start it with `stalecast serve --data \(directory)`")
+        let output = Output(isJSON: false, palette: Palette(isOn: false))
+        try output.line("\(file): \(report.summary.text)")
+        for line in report.numberLines { try output.line(line) }
+        try output.line(webhookLine(report, directory))
+        if let kept = report.kept { try output.line("the replaced store is \(kept)") }
+        for removed in report.removed { try output.line("removed \(removed), of a former restore") }
+        try output.line(
+            dryRun
+                ? "nothing was changed; leave --dry-run out to restore into \(directory)"
+                : "\(file) is now the store in \(directory); start it with `stalecast serve --data \(directory)`")
+    }
+
+    private func webhookLine(_ report: RestoreReport, _ directory: String) -> String {
+        guard let count = report.summary.webhooks else {
+            return "it has no webhooks; those in \(directory), if there are any, stay as they are"
+        }
+        guard count > 0 else { return "it has no webhooks" }
+        let key = FileManager.default.fileExists(atPath: directory + "/webhooks.key")
+        return "webhooks: \(count), and their secrets need the webhooks.key of then"
+            + (key ? "; the one in \(directory) must be that one" : ", which is not in \(directory): put it there")
+    }
+}
+
+extension BackupSummary {
+    /// For example `2 scopes (demo/firebase at version 5), 17 versions, 3 webhooks, made 2026-11-20T13:00:00Z`.
+    fileprivate var text: String {
+        let named = scopes.prefix(5).map { "\($0.scope) at version \($0.latest)" }
+        let more = scopes.count > named.count ? ["\(scopes.count - named.count) more"] : []
+        let list =
+            scopes.isEmpty ? "no versions" : (named + more).joined(separator: ", ") + "; \(versions) versions in all"
+        let hooks = webhooks.map { ", \($0) webhook\($0 == 1 ? "" : "s")" } ?? ", no webhooks"
+        return list + hooks + (madeAt.map { "; made \($0.description.prefix(19))Z" } ?? "")
+    }
+}
+
+extension RestoreReport {
+    /// What the next numbers are, and what nobody can know.
+    fileprivate var numberLines: [String] {
+        var lines = summary.scopes.compactMap { scope -> String? in
+            let floor = floors[scope.scope]
+            guard floor > scope.latest else { return nil }
+            return
+                "\(scope.scope): the backup ends at version \(scope.latest), the next one is \(floor + 1), because clients "
+                + "may hold up to \(floor)"
+        }
+        if !knowsReplaced, floors.ofAll == 0, !summary.scopes.isEmpty {
+            lines.append(
+                "nobody knows here which versions were published after the backup: clients that hold a higher one will not "
+                    + "notice a new version until the number has caught up; restore with --above NUMBER to be above it")
+        }
+        return lines
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import StalecastDaemon
+import StalecastWire
 
 /// `stalecast check-config`: reads the configuration as `serve` would, and does nothing else.
 struct CheckConfig: AsyncParsableCommand {
@@ -8,7 +9,7 @@ struct CheckConfig: AsyncParsableCommand {
         commandName: "check-config",
         abstract: "Check a configuration file and the environment, without starting anything.",
         discussion: """
-            All problems are reported together, each with its line.
+            All problems are reported together, each with its line; the exit code is then 78, as with `serve`.
 
             Examples:
               stalecast check-config --config /etc/stalecast.yaml
@@ -16,14 +17,18 @@ struct CheckConfig: AsyncParsableCommand {
               stalecast check-config --explain > stalecast.yaml
             """)
 
-    @Option(help: ArgumentHelp("The file (default: none, only the environment is checked).", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("The file (default: none, only the environment is checked).", valueName: "file"),
+        completion: .file())
     var config: String?
 
     @Flag(help: "Print a file with every key, its meaning, unit and default; check nothing.")
     var explain = false
 
+    @OptionGroup var outputOptions: OutputOptions
+
     func run() async throws {
-        let output = Output(isJSON: false, palette: Palette(isOn: false))
+        let output = outputOptions.output
         if explain { return try output.write(Array(ConfigurationReference.text.utf8)) }
         let subject = config ?? "the environment"
         do {
@@ -31,9 +36,10 @@ struct CheckConfig: AsyncParsableCommand {
         } catch {
             let problems = error.problems.map(\.description)
             throw CommandFailure(
-                .refused, "\(subject) is no valid configuration", problems: problems,
+                .misconfigured, "\(subject) is no valid configuration", problems: problems,
                 advice: "`stalecast check-config --explain` prints every key with its meaning and default.")
         }
+        if output.isJSON { return try output.json(["configuration": .string(subject), "isValid": .bool(true)]) }
         try output.line("\(subject) is a valid configuration")
     }
 }

@@ -18,10 +18,10 @@ struct Diff: AsyncParsableCommand {
                 || stalecast publish deployed.json
             """)
 
-    @Argument(help: ArgumentHelp("The older side.", valueName: "a"))
+    @Argument(help: ArgumentHelp("The older side.", valueName: "a"), completion: .file())
     var old: String
 
-    @Argument(help: ArgumentHelp("The newer side.", valueName: "b"))
+    @Argument(help: ArgumentHelp("The newer side.", valueName: "b"), completion: .file())
     var new: String
 
     @Flag(help: "End with 1 when they differ.")
@@ -53,14 +53,7 @@ struct Diff: AsyncParsableCommand {
     }
 
     private func colored(_ text: String, _ palette: Palette) -> String {
-        guard palette.isOn else { return text }
-        return text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
-            switch line.first {
-            case "+": palette.green(String(line))
-            case "-": palette.red(String(line))
-            case "~": palette.yellow(String(line))
-            default: String(line)
-            }
-        }.joined(separator: "\n")
+        text.split(separator: "\n", omittingEmptySubsequences: false).map { palette.difference(String($0)) }
+            .joined(separator: "\n")
     }
 }

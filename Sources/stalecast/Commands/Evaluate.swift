@@ -32,13 +32,17 @@ struct Evaluate: AsyncParsableCommand {
                 --contexts contexts.jsonl > results.jsonl
             """)
 
-    @Option(help: ArgumentHelp("The template's file, or - for standard input.", valueName: "file"))
+    @Option(help: ArgumentHelp("The template's file, or - for standard input.", valueName: "file"), completion: .file())
     var template: String
 
-    @Option(help: ArgumentHelp("One context: a file, - for standard input, or JSON.", valueName: "file|json"))
+    @Option(
+        help: ArgumentHelp("One context: a file, - for standard input, or JSON.", valueName: "file|json"),
+        completion: .file())
     var context: String?
 
-    @Option(help: ArgumentHelp("A file with one context per line; prints one JSON result per line.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("A file with one context per line; prints one JSON result per line.", valueName: "file"),
+        completion: .file())
     var contexts: String?
 
     @Option(help: ArgumentHelp("firebase-server for a server template, else a client template.", valueName: "name"))
@@ -73,7 +77,7 @@ struct Evaluate: AsyncParsableCommand {
     private func writeAll(_ compiled: CompiledTemplate, _ path: String) throws {
         for (index, line) in try ContextText.lines(of: path).enumerated() {
             let context = try ContextText(text: line, name: "\(path), line \(index + 1)").context()
-            try outputOptions.output.line(compiled.explain(context).json.text())
+            try outputOptions.output.jsonText(compiled.explain(context).json.text())
         }
     }
 }

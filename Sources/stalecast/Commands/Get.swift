@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import StalecastWire
 
 /// `stalecast get`: the active template or an older one.
@@ -15,10 +14,14 @@ struct Get: AsyncParsableCommand {
               stalecast get --version-number 3 | jq .parameters
             """)
 
-    @Option(help: ArgumentHelp("An older version (default: the active one).", valueName: "number"))
+    @Option(
+        help: ArgumentHelp("An older version (default: the active one).", valueName: "number"),
+        completion: .versionNumbers)
     var versionNumber: Int64?
 
-    @Option(name: [.customShort("o"), .long], help: ArgumentHelp("Write to this file.", valueName: "file"))
+    @Option(
+        name: [.customShort("o"), .long], help: ArgumentHelp("Write to this file.", valueName: "file"),
+        completion: .file())
     var output: String?
 
     @OptionGroup var scopeOptions: ScopeOptions
@@ -34,11 +37,7 @@ struct Get: AsyncParsableCommand {
         let api = TemplateAPI(client: try connection.controlClient(), scope: scope)
         let served = try await api.get(versionNumber)
         guard let output else { return try outputOptions.output.json(served.json) }
-        do {
-            try Data(served.json.encoded(.pretty) + [0x0A]).write(to: URL(fileURLWithPath: output), options: .atomic)
-        } catch {
-            throw CommandFailure(.refused, "\(output) cannot be written (\(error.reason))")
-        }
+        try OutputFile.write(served.json.encoded(.pretty) + [0x0A], to: output)
         outputOptions.output.remark("version \(served.version) of \(scope), \(served.etag), written to \(output)")
     }
 }

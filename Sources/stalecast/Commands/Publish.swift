@@ -8,7 +8,9 @@ struct Publish: AsyncParsableCommand {
         abstract: "Publish a template from a file; subscribers hear of it at once.",
         discussion: """
             The file is checked here, then by the server; then it is published, provided that nobody published \
-            since the current version was read (exit code 5 otherwise).
+            since the current version was read (exit code 5 otherwise). A template that differs in nothing is not \
+            published, unless --force; one that lacks parameters of the current version is published after a question \
+            on a terminal, else only with --allow-removals.
 
             Examples:
               stalecast publish samples/templates/demo.json
@@ -18,7 +20,7 @@ struct Publish: AsyncParsableCommand {
               stalecast get | jq … | stalecast publish -
             """)
 
-    @Argument(help: "The template as JSON; - reads standard input.")
+    @Argument(help: "The template as JSON; - reads standard input.", completion: .file())
     var file: String
 
     @Option(
@@ -36,9 +38,22 @@ struct Publish: AsyncParsableCommand {
     @Flag(help: "Ask clients to fetch at once, whatever the herd window of the scope.")
     var urgent = false
 
+    @Flag(help: "Publish also when nothing differs; every client fetches again.")
+    var force = false
+
+    @Flag(help: "Publish without a question although parameters of the current version are missing.")
+    var allowRemovals = false
+
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
+
+    func validate() throws {
+        guard let ifMatch, !ifMatch.isEmpty, ifMatch.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return }
+        throw ValidationError(
+            "--if-match takes an ETag, not a version number: `stalecast get --version-number \(ifMatch)` tells it, "
+                + "for example etag-123456789012-\(ifMatch)")
+    }
 
     func run() async throws {
         let scope = try scopeOptions.scope()
@@ -48,11 +63,33 @@ struct Publish: AsyncParsableCommand {
         let before = try await api.get()
         let request = file.request(description: description)
         let etag = ifMatch ?? before.etag
-        var after = try await api.put(request, ifMatch: etag, validateOnly: true)
-        if !validateOnly { after = try await api.put(request, ifMatch: etag, validateOnly: false, isUrgent: urgent) }
-        let changedKeys = TemplateDifference.changedKeys(from: try before.template(), to: template)
-        try PublishReport(scope: scope, before: before, after: after, changedKeys: changedKeys, isCheck: validateOnly)
-            .write(to: outputOptions.output)
+        let checked = try await api.put(request, ifMatch: etag, validateOnly: true)
+        func report(_ after: ServedTemplate?) throws(CommandFailure) -> PublishReport {
+            try PublishReport(scope: scope, before: before, after: after, content: template, isCheck: validateOnly)
+        }
+        let outlook = try report(checked)
+        if validateOnly { return try outlook.write(to: outputOptions.output) }
+        if outlook.changes.isEmpty, before.version > 0, !force {
+            return try report(nil).write(to: outputOptions.output)
+        }
+        try permit(outlook.changes.removed, of: try before.template().allParameters.count)
+        let after = try await api.put(request, ifMatch: etag, validateOnly: false, isUrgent: urgent)
+        try report(after).write(to: outputOptions.output)
+    }
+
+    /// Asks on a terminal before parameters disappear from every app; elsewhere that takes a flag.
+    private func permit(_ removed: [String], of count: Int) throws(CommandFailure) {
+        guard !removed.isEmpty, !allowRemovals else { return }
+        let sentence = "this removes \(removed.count) of \(count) parameters"
+        guard Question.canBeAsked, file != "-" else {
+            throw CommandFailure(
+                .refused, sentence + "; nothing was published", problems: removed,
+                advice: "--allow-removals publishes it. `stalecast diff current FILE` shows everything that differs.")
+        }
+        let names = removed.prefix(10).map(\.printable).joined(separator: ", ") + (removed.count > 10 ? ", …" : "")
+        guard Question("\(sentence): \(names). Publish?").isAffirmed else {
+            throw CommandFailure(.refused, "nothing was published")
+        }
     }
 }
 
@@ -66,10 +103,15 @@ struct Rollback: AsyncParsableCommand {
             Examples:
               stalecast rollback 3
               stalecast rollback 3 --json
+
+            A version whose content is what is current already is not published again, unless --force.
             """)
 
-    @Argument(help: "The number of the version to go back to; see `stalecast versions`.")
+    @Argument(help: "The number of the version to go back to; see `stalecast versions`.", completion: .versionNumbers)
     var version: Int64
+
+    @Flag(help: "Publish also when nothing differs; every client fetches again.")
+    var force = false
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
@@ -83,9 +125,10 @@ struct Rollback: AsyncParsableCommand {
         let scope = try scopeOptions.scope()
         let api = TemplateAPI(client: try connection.controlClient(), scope: scope)
         let before = try await api.get()
+        let content = try await api.get(version).template()
+        let outlook = try PublishReport(scope: scope, before: before, after: nil, content: content)
+        if outlook.changes.isEmpty, !force { return try outlook.write(to: outputOptions.output) }
         let after = try await api.rollback(to: version)
-        let changedKeys = TemplateDifference.changedKeys(from: try before.template(), to: try after.template())
-        try PublishReport(scope: scope, before: before, after: after, changedKeys: changedKeys)
-            .write(to: outputOptions.output)
+        try PublishReport(scope: scope, before: before, after: after, content: content).write(to: outputOptions.output)
     }
 }

@@ -27,7 +27,8 @@ struct TemplateFile {
             let problems = error.problems.map { problem in
                 problem.message.contains(problem.path) ? problem.message : "\(problem.path): \(problem.message)"
             }
-            throw CommandFailure(.refused, "\(path) is not a valid template", problems: problems)
+            let more = error.omitted > 0 ? ["… and \(error.omitted) more"] : []
+            throw CommandFailure(.refused, "\(path) is not a valid template", problems: problems + more)
         }
     }
 

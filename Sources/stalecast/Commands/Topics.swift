@@ -48,7 +48,7 @@ struct TopicTable {
 
     private func count(_ value: JSONValue?) -> String { String(value?.int64 ?? 0) }
 
-    private static func scope(_ value: JSONValue) -> String {
+    static func scope(_ value: JSONValue) -> String {
         value.string ?? "\(value["project"]?.string ?? "?")/\(value["namespace"]?.string ?? "?")"
     }
 }

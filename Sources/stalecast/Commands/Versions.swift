@@ -55,14 +55,15 @@ struct Versions: AsyncParsableCommand {
 
     private func table(_ versions: [JSONValue]) -> TextTable {
         var table = TextTable(
-            .right("VERSION"), .left("TIME (UTC)"), .left("TYPE"), .left("ORIGIN"), .left("USER"),
+            .right("VERSION"), .left("TIME"), .right("AGE"), .left("TYPE"), .left("ORIGIN"), .left("USER"),
             .left("DESCRIPTION"))
         for version in versions {
             let user = UpdateUser(json: version["updateUser"])
             table.add(
                 version["versionNumber"]?.int64.map { String($0) } ?? "?",
-                clockTime(version["updateTime"]?.string ?? ""), updateType(of: version),
-                version["updateOrigin"]?.string ?? "", user.email.isEmpty ? user.name : user.email,
+                clockTime(version["updateTime"]?.string ?? ""), age(version["updateTime"]?.string ?? ""),
+                updateType(of: version),
+                specified(version["updateOrigin"]), user.email.isEmpty ? user.name : user.email,
                 version["description"]?.string ?? "")
         }
         return table
@@ -73,13 +74,28 @@ struct Versions: AsyncParsableCommand {
 ///
 /// - Parameter version: Firebase's `version` object or a STALE message; both have these members.
 func updateType(of version: JSONValue) -> String {
-    let type = version["updateType"]?.string ?? ""
+    let type = specified(version["updateType"])
     guard let source = version["rollbackSource"]?.int64 else { return type }
     return "\(type) to \(source)"
 }
 
-/// `2026-11-20 13:00:00` of an RFC 3339 time; other text as it is.
-func clockTime(_ text: String) -> String {
-    guard let time = Timestamp(text) else { return text }
-    return String(time.description.prefix(19)).replacing("T", with: " ")
+/// A word of Firebase's enums; empty for those that say nothing (`…_UNSPECIFIED`).
+func specified(_ value: JSONValue?) -> String {
+    guard let word = value?.string, !word.hasSuffix("_UNSPECIFIED") else { return "" }
+    return word
+}
+
+/// `2026-11-20 13:00:00 CET` of an RFC 3339 time; other text as it is.
+func clockTime(_ text: String) -> String { Timestamp(text).map(LocalClock.asked.date) ?? text }
+
+/// How long ago an RFC 3339 time was, in its largest unit: `5s`, `12m`, `3h`, `40d`; nothing of other text.
+func age(_ text: String, at now: Timestamp = .now()) -> String {
+    guard let time = Timestamp(text) else { return "" }
+    let seconds = max(0, (now.microseconds - time.microseconds) / 1_000_000)
+    switch seconds {
+    case ..<60: return "\(seconds)s"
+    case ..<3600: return "\(seconds / 60)m"
+    case ..<86_400: return "\(seconds / 3600)h"
+    default: return "\(seconds / 86_400)d"
+    }
 }

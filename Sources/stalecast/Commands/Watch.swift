@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import StalecastWire
 
 /// `stalecast watch`: prints messages as they come.
@@ -17,7 +18,7 @@ struct Watch: AsyncParsableCommand {
               stalecast watch --have 16  # a message at once if there is a newer one
             """)
 
-    @Argument(help: "Topics to subscribe to (default: PUSH_RC).")
+    @Argument(help: "Topics to subscribe to (default: PUSH_RC).", completion: .topics)
     var topics: [String] = []
 
     @Flag(help: "Use long-poll instead of a stream.")
@@ -64,13 +65,52 @@ struct Watch: AsyncParsableCommand {
         let given = try topics.map { name in
             try checked { () throws(InvalidName) -> TopicName in try TopicName(name) }
         }
-        let printer = WatchPrinter(output: outputOptions.output, limit: count)
+        let topics = given.isEmpty ? [.pushRC] : given
+        let printer = WatchPrinter(output: outputOptions.output, clock: LocalClock.asked, limit: count) {
+            await greeting(topics)
+        }
         var watcher = Watcher(
-            WatchRequest(topics: given.isEmpty ? [.pushRC] : given, cursor: since, have: have), polls: poll,
+            WatchRequest(topics: topics, cursor: since, have: have), polls: poll,
             address: { try connection.edgeAddress() }, sink: printer.take)
         do {
             try await watcher.run()
         } catch is WatchPrinter.Enough {}
+    }
+}
+
+extension Watch {
+    /// `connected to http://127.0.0.1:8080: PUSH_RC, demo/firebase version 4`; without what `/v1/state` does not tell.
+    fileprivate func greeting(_ topics: [TopicName]) async -> String {
+        // The stream stands: a state that cannot be read is no reason to say anything.
+        guard let address = try? connection.edgeAddress() else { return "connected" }
+        let query = topics.map { URLQueryItem(name: "topic", value: $0.description) }
+        let names = topics.map(\.description).joined(separator: ", ")
+        let start = "connected to \(address.url): \(names)"
+        guard let request = try? address.request("/v1/state", query),
+            let answer = try? await HTTPAnswer.of(request, patience: .seconds(5)), answer.head.status == 200,
+            let state = try? JSONValue.parse(answer.body)
+        else { return start }
+        let versions = state.scopesWithVersions
+        return ([start] + versions).joined(separator: ", ")
+    }
+}
+
+extension JSONValue {
+    /// `demo/firebase version 4` of every object in it that names a scope and a version, each once.
+    fileprivate var scopesWithVersions: [String] {
+        var found: [String] = []
+        func visit(_ value: JSONValue) {
+            if let project = value["project"]?.string, let namespace = value["namespace"]?.string,
+                let version = (value["versionNumber"] ?? value["latestTemplateVersionNumber"] ?? value["version"])?
+                    .int64, version > 0
+            {
+                let text = "\(project)/\(namespace) version \(version)".printable
+                if !found.contains(text) { found.append(text) }
+            }
+            for inner in value.array ?? value.object?.members.map(\.value) ?? [] { visit(inner) }
+        }
+        visit(self)
+        return found
     }
 }
 
@@ -80,21 +120,31 @@ private final class WatchPrinter {
     struct Enough: Error {}
 
     private let output: Output
+    private let clock: LocalClock
     private let limit: Int?
+    /// What is said first, once the connection stands.
+    private let greeting: () async -> String
+    private var hasGreeted = false
     private var printed = 0
 
-    init(output: Output, limit: Int?) {
+    init(output: Output, clock: LocalClock, limit: Int?, greeting: @escaping () async -> String) {
         self.output = output
+        self.clock = clock
         self.limit = limit
+        self.greeting = greeting
     }
 
-    func take(_ event: WatchEvent) throws {
-        let line = WatchLine(output.palette)
+    func take(_ event: WatchEvent) async throws {
+        let line = WatchLine(output.palette, clock)
+        if case .synced(let cursor) = event, !hasGreeted {
+            hasGreeted = true
+            return output.remark(output.palette.dim("\(await greeting()); up to date, cursor \(cursor.printable)"))
+        }
         guard case .message(let data) = event else {
             if let remark = line.remark(event) { output.remark(remark) }
             return
         }
-        try output.line(output.isJSON ? data : line.message(data, at: .now()))
+        if output.isJSON { try output.jsonText(data) } else { try output.line(line.message(data, at: .now())) }
         printed += 1
         if printed == limit { throw Enough() }
     }

@@ -7,7 +7,8 @@ struct DataOptions: ParsableArguments {
     @Option(
         name: .customLong("data"),
         help: ArgumentHelp(
-            "The daemon's data directory (default: $STALECAST_DATA, else ./stalecast-data).", valueName: "dir"))
+            "The daemon's data directory (default: $STALECAST_DATA, else ./stalecast-data).", valueName: "dir"),
+        completion: .directory)
     var path: String?
 
     /// The directory these options name.
@@ -40,10 +41,15 @@ struct DataDirectory: Sendable {
     func endpoints() throws(CommandFailure) -> Endpoints {
         let bytes: Data
         do {
-            bytes = try Data(contentsOf: URL(fileURLWithPath: endpointsFile))
+            bytes = try InputFile.contents(of: endpointsFile)
         } catch {
+            let isForbidden = error.reason == "permission denied"
             throw CommandFailure(
-                .unreachable, "no daemon found: \(endpointsFile) cannot be read (\(error.reason))", advice: advice)
+                .unreachable,
+                isForbidden
+                    ? "\(endpointsFile) may not be read (permission denied)"
+                    : "no daemon found: \(endpointsFile) cannot be read (\(error.reason))",
+                advice: isForbidden ? "Run this as the user that runs the daemon, or as root (sudo)." : advice)
         }
         guard let json = try? JSONValue.parse(bytes),  // whatever is wrong with it, the sentence is the same
             let edge = json["edge"]?.string, let control = json["control"]?.string

@@ -1,9 +1,6 @@
 import Foundation
+import StalecastOutbound
 import StalecastWire
-
-#if canImport(FoundationNetworking)
-    import FoundationNetworking
-#endif
 
 /// A complete HTTP answer.
 struct HTTPAnswer: Sendable {
@@ -13,21 +10,20 @@ struct HTTPAnswer: Sendable {
     /// Longer answers are refused, in bytes: a full template has at most about 8 MB.
     private static let maxBodyBytes = 64 << 20
 
-    /// Sends `request` and reads the whole answer.
-    /// - Throws: the transfer's `URLError`, or `CancellationError`.
-    static func of(_ request: URLRequest) async throws -> HTTPAnswer {
-        var head: HTTPHead?
+    /// Sends `request` and reads the whole answer; of a refusal its beginning.
+    /// - Throws: ``OutboundFailure``, or `CancellationError`.
+    static func of(_ request: OutboundRequest, patience: Duration) async throws -> HTTPAnswer {
         var body: [UInt8] = []
-        for try await part in HTTPTransfer.start(request) {
+        for try await part in HTTPExchange.start(request, patience: patience) {
             switch part {
-            case .head(let received): head = received
-            case .bytes(let bytes): body += bytes
+            case .bytes(let bytes):
+                body += bytes
+                if body.count > maxBodyBytes { throw OutboundFailure(.tooLarge) }
+            case .end(let head, let refusal): return HTTPAnswer(head: head, body: body + refusal)
             }
-            if body.count > maxBodyBytes { throw URLError(.dataLengthExceedsMaximum) }
         }
         try Task.checkCancellation()
-        guard let head else { throw URLError(.badServerResponse) }
-        return HTTPAnswer(head: head, body: body)
+        throw OutboundFailure(.reset)
     }
 
     /// The body as JSON.
@@ -47,23 +43,44 @@ extension CommandFailure {
     ///
     /// - Parameter mayHaveChanged: the request was a change and may have arrived before the connection broke.
     init(noAnswerFrom address: ServerAddress, _ error: any Error, mayHaveChanged: Bool = false) {
-        let code = (error as? URLError)?.code
         let place = "\(address.url) (from \(address.origin))"
-        switch code {
-        case .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed:
+        guard let failure = error as? OutboundFailure else {
+            self.init(.refused, "no request can be sent: \(error)")
+            return
+        }
+        switch failure.reason {
+        case .refused, .unreachable, .dns, .dnsTimeout, .connectTimeout:
             self.init(
                 .unreachable, "nobody answers at \(place)",
                 advice: "Is the daemon running? Start it with `stalecast serve`.")
+        case .tlsVerify, .tls, .tlsTimeout:
+            self.init(
+                .unreachable, "\(place) cannot be trusted: \(failure.words)",
+                advice: "A private authority's certificate is named with --ca-file FILE.")
         case _ where mayHaveChanged:
             self.init(
-                .outcomeUnknown, "the connection to \(place) broke before the answer: \(error.reason)",
-                advice:
-                    "The change may have been made. `stalecast versions` (or `stalecast webhooks list`) shows it; look before you "
-                    + "repeat it.")
-        case .timedOut:
-            self.init(.timedOut, "\(place) did not answer in time")
-        default:
-            self.init(.unreachable, "the connection to \(place) failed: \(error.reason)")
+                .outcomeUnknown, "the connection to \(place) broke before the answer: \(failure.words)",
+                advice: ServerRefusal.lookFirst)
+        case .responseTimeout: self.init(.timedOut, "\(place) did not answer in time")
+        default: self.init(.unreachable, "the connection to \(place) failed: \(failure.words)")
+        }
+    }
+}
+
+extension OutboundFailure {
+    /// What happened, for the brackets of a sentence.
+    var words: String {
+        switch reason {
+        case .refused: "connection refused"
+        case .unreachable, .connectTimeout: "the host cannot be reached"
+        case .dns, .dnsTimeout: "the host has no address"
+        case .reset: "the connection broke"
+        case .responseTimeout: "nothing was heard for too long"
+        case .tooLarge: "the answer is too long"
+        case .badAnswer: "the answer is not HTTP"
+        case .tlsVerify: "its certificate is signed by nobody known here, or is for another name"
+        case .tls, .tlsTimeout: detail.isEmpty ? "TLS failed" : "TLS failed, \(detail)"
+        case .blocked, .cancelled, .other: detail.isEmpty ? "the request ended" : detail
         }
     }
 }

@@ -1,14 +1,14 @@
-import Foundation
+package import Foundation
 
 /// A file named on the command line. Pipes and devices are as good as files, above all a shell's `<(…)`, which
 /// Foundation's `Data(contentsOf:)` refuses.
-enum InputFile {
+package enum InputFile {
     private static let chunkBytes = 64 << 10
 
     /// All of it; `-` is standard input. Waits for whoever writes to a pipe.
     ///
     /// - Parameter maxBytes: reading ends when there is more; then what is returned is longer.
-    static func read(_ path: String, maxBytes: Int = .max) throws(CommandFailure) -> Data {
+    package static func read(_ path: String, maxBytes: Int = .max) throws(CommandFailure) -> Data {
         do {
             guard path == "-" else { return try contents(of: path, maxBytes: maxBytes) }
             return try contents(of: STDIN_FILENO, maxBytes: maxBytes)

@@ -17,6 +17,11 @@ struct ServerRefusal {
         CommandFailure(exitStatus, sentence, problems: lines.count > 1 ? lines : [], advice: advice)
     }
 
+    /// What to do after a change whose answer never came.
+    static let lookFirst =
+        "The change may have been made. `stalecast versions` (or `stalecast webhooks list`) shows it; look before you "
+        + "repeat it."
+
     private var message: String { error?["message"]?.string ?? "" }
 
     private var exitStatus: ExitStatus {
@@ -61,6 +66,10 @@ struct ServerRefusal {
 
     private var advice: String? {
         switch exitStatus {
+        case .notFound where message.contains("no such path") && token != nil:
+            "Is that Control's address? Edge has other paths; Control's is the second line of <data>/endpoints.json."
+        case .tokenRefused where token == nil:
+            "Is that Edge's address? Control asks for a token; Edge is named with --edge."
         case .tokenRefused:
             token.map {
                 "The token was read from \($0.file). Does it belong to this daemon? Its own lies in control.token in "
@@ -68,9 +77,7 @@ struct ServerRefusal {
             }
         case .versionMismatch:
             "Somebody published meanwhile. See what with `stalecast versions` and `stalecast diff`, then publish again."
-        case .outcomeUnknown:
-            "The change may have been made. `stalecast versions` (or `stalecast webhooks list`) shows it; look before you "
-                + "repeat it."
+        case .outcomeUnknown: Self.lookFirst
         default: nil
         }
     }

@@ -1,4 +1,5 @@
 import Foundation
+import StalecastOutbound
 import StalecastTemplate
 import StalecastWire
 
@@ -17,7 +18,7 @@ struct ServedTemplate: Sendable {
     }
 
     /// The version's number; 0 when the scope has no version yet.
-    var version: VersionNumber { json["version"]?["versionNumber"]?.int64 ?? 0 }
+    var version: Int64 { json["version"]?["versionNumber"]?.int64 ?? 0 }
 
     /// The content, without `version`.
     func template() throws(CommandFailure) -> Template {
@@ -37,7 +38,7 @@ struct TemplateAPI: Sendable {
     private var path: String { "/v1/projects/\(scope.project)/namespaces/\(scope.namespace)/remoteConfig" }
 
     /// The active template, or that of `version`.
-    func get(_ version: VersionNumber? = nil) async throws(CommandFailure) -> ServedTemplate {
+    func get(_ version: Int64? = nil) async throws(CommandFailure) -> ServedTemplate {
         let query = version.map { [URLQueryItem(name: "versionNumber", value: String($0))] } ?? []
         return try ServedTemplate(try await client.send("GET", path, query: query))
     }
@@ -50,18 +51,19 @@ struct TemplateAPI: Sendable {
         return try ServedTemplate(
             try await client.send(
                 "PUT", path, query: query, ifMatch: ifMatch,
-                headers: isUrgent ? ["X-Stalecast-Urgent": "true"] : [:], body: template, changes: !validateOnly))
+                headers: isUrgent ? [OutboundHeader(trusted: "X-Stalecast-Urgent", "true")] : [], body: template,
+                changes: !validateOnly))
     }
 
     /// Publishes the content of `version` anew.
-    func rollback(to version: VersionNumber) async throws(CommandFailure) -> ServedTemplate {
+    func rollback(to version: Int64) async throws(CommandFailure) -> ServedTemplate {
         let body: JSONValue = ["versionNumber": .string(String(version))]
         return try ServedTemplate(try await client.send("POST", path + ":rollback", body: body, changes: true))
     }
 
     /// One page of version metadata, newest first.
     func versions(
-        pageSize: Int, from newest: VersionNumber?, pageToken: String?
+        pageSize: Int, from newest: Int64?, pageToken: String?
     ) async throws(CommandFailure) -> (versions: [JSONValue], nextPageToken: String?) {
         var query = [URLQueryItem(name: "pageSize", value: String(pageSize))]
         if let newest { query.append(URLQueryItem(name: "endVersionNumber", value: String(newest))) }

@@ -1,3 +1,4 @@
+import StalecastLoad
 import StalecastWire
 
 /// Everything `load fanout` has measured, as a table or as JSON.
@@ -69,7 +70,7 @@ struct FanoutReport {
     private var json: JSONValue {
         var object: JSONObject = ["command": "fanout", "transport": .string(plan.transport.rawValue)]
         object["topic"] = .string(plan.topic.description)
-        object["edge"] = .string(plan.target.address.url)
+        object["edge"] = .string(plan.target.url)
         object["subscribers"] = .int(plan.subscribers)
         object["threads"] = .int(plan.threads)
         object["interrupted"] = .bool(LoadInterrupt.isAsked)

@@ -1,3 +1,4 @@
+import StalecastLoad
 import StalecastWire
 
 /// Everything `load fetch` has measured, as a table or as JSON.
@@ -106,7 +107,7 @@ struct FetchReport {
     // MARK: JSON
 
     private var json: JSONValue {
-        var object: JSONObject = ["command": "fetch", "edge": .string(plan.target.address.url)]
+        var object: JSONObject = ["command": "fetch", "edge": .string(plan.target.url)]
         object["scope"] = .string(plan.scope.description)
         object["clients"] = .int(plan.clients)
         object["connected"] = .int(counts.ready)

@@ -1,3 +1,4 @@
+import StalecastLoad
 import StalecastWire
 
 /// Everything `load idle` has measured.
@@ -53,7 +54,7 @@ struct IdleReport {
     private var json: JSONValue {
         [
             "command": "idle", "transport": .string(plan.transport.rawValue),
-            "topic": .string(plan.topic.description), "edge": .string(plan.target.address.url),
+            "topic": .string(plan.topic.description), "edge": .string(plan.target.url),
             "subscribers": .int(plan.subscribers), "threads": .int(plan.threads),
             "interrupted": .bool(LoadInterrupt.isAsked), "connect": connect.json, "seconds": .measured(seconds),
             "heartbeats": .int(heartbeats), "dropped": .int(dropped), "serverCpuPercent": .measured(serverPercent),

@@ -1,4 +1,5 @@
 import ArgumentParser
+import StalecastLoad
 import StalecastWire
 
 /// `stalecast load connect`: how fast everybody is back after a restart.
@@ -71,7 +72,7 @@ struct LoadConnect: AsyncParsableCommand {
     private func json(_ results: [ConnectResult], _ plan: LoadPlan, _ process: Int32?) -> JSONValue {
         [
             "command": "connect", "transport": .string(plan.transport.rawValue),
-            "topic": .string(plan.topic.description), "edge": .string(plan.target.address.url),
+            "topic": .string(plan.topic.description), "edge": .string(plan.target.url),
             "subscribers": .int(plan.subscribers), "threads": .int(plan.threads),
             "interrupted": .bool(LoadInterrupt.isAsked), "storms": .array(results.map(\.json)),
             "medianSeconds": .measured(results.compactMap(\.seconds).median),

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import StalecastLoad
 
 /// How a load ends, after its report was written.
 enum LoadEnding {
@@ -11,7 +12,11 @@ enum LoadEnding {
 
     /// What broke off a measurement, as the command's failure.
     static func failure(_ error: any Error) -> CommandFailure {
-        error as? CommandFailure ?? CommandFailure(.refused, "the load broke off: \(error)")
+        switch error {
+        case let failure as CommandFailure: failure
+        case let problem as LoadProblem: CommandFailure(problem)
+        default: CommandFailure(.refused, "the load broke off: \(error)")
+        }
     }
 
     /// Why not all of `asked` subscribers connected; nil when they did.
@@ -34,5 +39,23 @@ enum LoadEnding {
                 .timedOut, "the time was up before \(missing) of \(result.asked) subscribers had connected",
                 advice: "--timeout gives them longer.")
         }
+    }
+}
+
+/// What `step` returns, its problem as the command's failure.
+func loading<Value>(_ step: () throws(LoadProblem) -> Value) throws(CommandFailure) -> Value {
+    do { return try step() } catch { throw CommandFailure(error) }
+}
+
+extension CommandFailure {
+    init(_ problem: LoadProblem) {
+        let status: ExitStatus =
+            switch problem.kind {
+            case .usage: .usage
+            case .refused: .refused
+            case .unreachable: .unreachable
+            case .outcomeUnknown: .outcomeUnknown
+            }
+        self.init(status, problem.sentence, advice: problem.advice)
     }
 }

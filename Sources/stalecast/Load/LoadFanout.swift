@@ -1,4 +1,5 @@
 import ArgumentParser
+import StalecastLoad
 import StalecastWire
 
 /// `stalecast load fanout`: how fast a publish reaches everybody.
@@ -32,6 +33,9 @@ struct LoadFanout: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Pause between two rounds.", valueName: "time"))
     var gap = Span(.milliseconds(300))
 
+    @Flag(help: "Publish although others are subscribed or have webhooks: they hear of every round.")
+    var yes = false
+
     @Flag(inversion: .prefixedNo, help: "Roll back to the version found at the start when done.")
     var restore = true
 
@@ -49,6 +53,7 @@ struct LoadFanout: AsyncParsableCommand {
         let api = TemplateAPI(client: try options.connection.controlClient(), scope: try scopeOptions.scope())
         let plan = try options.plan()
         let publisher = try await LoadPublisher(api)
+        try await publisher.beSureNobodyListens(isPermitted: yes)
         LoadInterrupt.watch()
         let session = options.session(plan)
         var report = FanoutReport(plan: plan, process: session.probe?.process, showsHistogram: histogram)

@@ -1,4 +1,5 @@
 import ArgumentParser
+import StalecastLoad
 import StalecastWire
 
 /// `stalecast load fetch`: what happens when everybody fetches after a publish.
@@ -59,6 +60,9 @@ struct LoadFetch: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Connections being made at once.", valueName: "count"))
     var inFlight = 256
 
+    @Flag(help: "Publish although others are subscribed or have webhooks: they hear of every round.")
+    var yes = false
+
     @Flag(inversion: .prefixedNo, help: "Roll back to the version found at the start when done.")
     var restore = true
 
@@ -97,9 +101,10 @@ struct LoadFetch: AsyncParsableCommand {
         let api = TemplateAPI(client: try connection.controlClient(), scope: try scopeOptions.scope())
         let plan = try plan(api.scope)
         let publisher = try await LoadPublisher(api)
+        try await publisher.beSureNobodyListens(isPermitted: yes)
         LoadInterrupt.watch()
         let storm = FetchStorm(
-            plan: plan, probe: ServerProbe.find(connection, plan.target), progress: LoadProgress())
+            plan: plan, probe: connection.probe(of: plan.target), progress: LoadProgress())
         var report = FetchReport(plan: plan, process: storm.probe?.process, showsHistogram: histogram)
         var latest = publisher.original
         do { try await measure(storm, publisher, &latest, &report) } catch {
@@ -115,11 +120,11 @@ struct LoadFetch: AsyncParsableCommand {
 
     private func plan(_ scope: Scope) throws(CommandFailure) -> FetchPlan {
         let plan = FetchPlan(
-            target: try LoadTarget(try connection.edgeAddress()), scope: scope, clients: clients,
+            target: try connection.loadTarget(), scope: scope, clients: clients,
             window: window.duration, fetchesPerClient: keepAlive,
             template: FetchTemplate(outcomes: outcomes, answerBytes: size * 1024), apiKey: apiKey,
             threads: min(threads, clients), inFlight: inFlight, timeout: timeout.duration)
-        try plan.check()
+        try loading(plan.check)
         return plan
     }
 
@@ -129,9 +134,9 @@ struct LoadFetch: AsyncParsableCommand {
         try await storm.connect()
         guard storm.tally.counts.ready > 0 else { return }
         for number in 1...rounds where !LoadInterrupt.isAsked {
-            let template = storm.plan.template.document(publisher.original, round: number)
+            let template = storm.plan.template.document(publisher.original.json, round: number)
             let publish = try publisher.prepare(template: template, over: latest)
-            let (result, served) = try await storm.run(number, publish: publish)
+            let (result, served) = try await storm.run(number, awaiting: latest.version + 1, publish: publish)
             latest = served
             report.storms.append(result)
             guard result.isGood else { return }

@@ -1,5 +1,6 @@
 import ArgumentParser
-import CEpoll
+import CLinux
+import StalecastLoad
 import StalecastWire
 
 /// `stalecast load idle`: what it costs to hold subscribers to whom nothing is said.

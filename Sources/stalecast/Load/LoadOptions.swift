@@ -1,4 +1,5 @@
 import ArgumentParser
+import StalecastLoad
 import StalecastWire
 
 /// What the sub-commands of `load` have in common.
@@ -36,14 +37,39 @@ struct LoadOptions: ParsableArguments {
     func plan() throws(CommandFailure) -> LoadPlan {
         let topic = try checked { () throws(InvalidName) -> TopicName in try TopicName(self.topic) }
         let plan = LoadPlan(
-            target: try LoadTarget(try connection.edgeAddress()), subscribers: subscribers, transport: transport,
+            target: try connection.loadTarget(), subscribers: subscribers, transport: transport,
             topic: topic, threads: min(threads, subscribers), inFlight: inFlight, timeout: timeout.duration)
-        try plan.check()
+        try loading(plan.check)
         return plan
     }
 
     /// A session that has not begun to connect.
     func session(_ plan: LoadPlan) -> LoadSession {
-        LoadSession(plan: plan, probe: ServerProbe.find(connection, plan.target), progress: LoadProgress())
+        LoadSession(plan: plan, probe: connection.probe(of: plan.target), progress: LoadProgress())
+    }
+}
+
+extension LoadTransport: ExpressibleByArgument {}
+
+extension ConnectionOptions {
+    /// Edge's address, resolved and known to answer.
+    func loadTarget() throws(CommandFailure) -> LoadTarget { try edgeAddress().loadTarget() }
+
+    /// The process that `endpoints.json` names, if it is the one behind `target` and can be read; else nil.
+    func probe(of target: LoadTarget) -> ServerProbe? {
+        // No endpoints file: nothing is known about the process, which is not an error.
+        guard target.isLoopback, let endpoints = try? data.directory.endpoints(), endpoints.isRunning,
+            let process = endpoints.process,
+            let edge = try? ServerAddress(endpoints.edge, from: data.directory.endpointsFile), edge.url == target.url
+        else { return nil }
+        let probe = ServerProbe(process: process)
+        return probe.read() == nil ? nil : probe
+    }
+}
+
+extension ServerAddress {
+    /// The address, resolved and known to answer.
+    func loadTarget() throws(CommandFailure) -> LoadTarget {
+        try loading { () throws(LoadProblem) in try LoadTarget(url: url, origin: origin) }
     }
 }

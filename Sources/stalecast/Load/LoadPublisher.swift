@@ -1,4 +1,5 @@
 import Foundation
+import StalecastLoad
 import StalecastTemplate
 import StalecastWire
 
@@ -18,7 +19,31 @@ struct LoadPublisher: Sendable {
     init(_ api: TemplateAPI) async throws(CommandFailure) {
         self.api = api
         original = try await api.get()
-        target = api.client.address.url.hasPrefix("https:") ? nil : try LoadTarget(api.client.address)
+        target = api.client.address.url.hasPrefix("https:") ? nil : try api.client.address.loadTarget()
+    }
+
+    /// Refuses to publish to subscribers and webhooks that are not the load's own, unless that was permitted.
+    ///
+    /// - Parameter isPermitted: `--yes`.
+    func beSureNobodyListens(isPermitted: Bool) async throws(CommandFailure) {
+        if isPermitted { return }
+        let client = api.client
+        let topics =
+            try await client.send("GET", "/v1/projects/\(api.scope.project)/topics").json()["topics"]?.array ?? []
+        let heard = topics.filter { topic in
+            (topic["scopes"]?.array ?? []).contains { TopicTable.scope($0) == api.scope.description }
+        }
+        let subscribers = heard.reduce(0) { sum, topic in
+            sum + (topic["subscribers"]?["sse"]?.int64 ?? 0) + (topic["subscribers"]?["poll"]?.int64 ?? 0)
+        }
+        let webhooks = try await WebhookAPI(client: client, project: api.scope.project).list()
+            .filter { $0["description"]?.string != WebhookRegistrations.description }
+        guard subscribers > 0 || !webhooks.isEmpty else { return }
+        throw CommandFailure(
+            .refused,
+            "\(subscribers) subscribers and \(webhooks.count) webhooks listen to \(api.scope); "
+                + "this load would publish to them again and again",
+            advice: "--project and --namespace name a scope of the load's own; --yes publishes to them all the same.")
     }
 
     /// Gets ready to publish `latest` with another value of ``parameter``; what it returns does it. That throws a
@@ -37,12 +62,15 @@ struct LoadPublisher: Sendable {
         guard let target else {
             return { try await api.put(body, ifMatch: latest.etag, validateOnly: false) }
         }
-        let connection = try PublishConnection(target)
+        let connection = try loading { () throws(LoadProblem) in try PublishConnection(target) }
         let request = request(body.encoded(), target, ifMatch: latest.etag)
         return {
             let answer = try await connection.exchange(request)
-            guard answer.head.status == 200 else { throw ServerRefusal(answer, token: api.client.token).failure }
-            return try ServedTemplate(answer)
+            let received = HTTPAnswer(
+                head: HTTPHead(status: answer.status, fields: answer.etag.map { ["etag": $0] } ?? [:]),
+                body: answer.body)
+            guard answer.status == 200 else { throw ServerRefusal(received, token: api.client.token).failure }
+            return try ServedTemplate(received)
         }
     }
 
@@ -58,7 +86,7 @@ struct LoadPublisher: Sendable {
 
     private func body(_ value: String) -> JSONValue {
         var template = original.json.object ?? [:]
-        template["version"] = nil
+        template["version"] = ["description": .string("load, \(value)")]
         var parameters = template["parameters"]?.object ?? [:]
         parameters[Self.parameter] = ["defaultValue": ["value": .string(value)], "description": "stalecast load"]
         template["parameters"] = .object(parameters)
@@ -93,8 +121,8 @@ enum LoadRestoration: Sendable {
     case notWanted
     /// Somebody else published meanwhile; their version stays.
     case leftAlone
-    case rolledBack(to: VersionNumber, as: VersionNumber)
-    case emptied(as: VersionNumber)
+    case rolledBack(to: Int64, as: Int64)
+    case emptied(as: Int64)
     case failed(CommandFailure)
 
     var sentence: String {

@@ -1,3 +1,4 @@
+import StalecastLoad
 import StalecastWire
 
 /// The connect phase in words.
@@ -65,5 +66,34 @@ extension LatencyHistogram {
             buckets.map {
                 ["fromMs": .measured($0.lower), "toMs": .measured($0.upper), "count": .int($0.count)]
             })
+    }
+}
+
+extension [RoundResult] {
+    /// A line for each round, and one for their medians.
+    ///
+    /// - Parameters:
+    ///   - round: the head of the column of numbers.
+    ///   - delivered: that of what arrived.
+    func table(_ round: String, _ delivered: String, hasMedian: Bool = true, _ palette: Palette) -> [String] {
+        var table = TextTable(
+            .right(round), .right("VERSION"), .right(delivered), .right("FIRST ms"), .right("P50 ms"),
+            .right("P99 ms"), .right("LAST ms"), .right("ACK ms"), .right("SERVER µs"), .right("LOAD µs"))
+        for round in self {
+            table.add(
+                String(round.number), String(round.version), "\(round.delivered)/\(round.expected)",
+                Figure.milliseconds(round.latencies.first), Figure.milliseconds(round.latencies.p50),
+                Figure.milliseconds(round.latencies.p99), Figure.milliseconds(round.latencies.last),
+                Figure.milliseconds(LatencySample.milliseconds(round.acknowledgedNs)),
+                Figure.microseconds(round.serverMicroseconds), Figure.microseconds(round.generatorMicroseconds))
+        }
+        guard hasMedian else { return table.lines(palette) }
+        table.add(
+            "median", "", "", Figure.milliseconds(median(\.latencies.first)),
+            Figure.milliseconds(median(\.latencies.p50)), Figure.milliseconds(median(\.latencies.p99)),
+            Figure.milliseconds(median(\.latencies.last)),
+            Figure.milliseconds(median { LatencySample.milliseconds($0.acknowledgedNs) }),
+            Figure.microseconds(median(\.serverMicroseconds)), Figure.microseconds(median(\.generatorMicroseconds)))
+        return table.lines(palette)
     }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import StalecastLoad
 import StalecastWire
 
 /// `stalecast load webhooks`: how fast a publish reaches registered URLs.
@@ -45,6 +46,9 @@ struct LoadWebhooks: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Threads of the receivers.", valueName: "count"))
     var threads = 1
 
+    @Flag(help: "Publish although others are subscribed or have webhooks: they hear of every round.")
+    var yes = false
+
     @Flag(inversion: .prefixedNo, help: "Roll back to the version found at the start when done.")
     var restore = true
 
@@ -67,9 +71,10 @@ struct LoadWebhooks: AsyncParsableCommand {
         let scope = try scopeOptions.scope()
         let client = try connection.controlClient()
         let publisher = try await LoadPublisher(TemplateAPI(client: client, scope: scope))
+        try await publisher.beSureNobodyListens(isPermitted: yes)
         let plan = WebhookPlan(
             scope: scope, receivers: receivers, blackHoles: blackHoles, mode: mode, threads: min(threads, receivers))
-        let listeners = try plan.listen()
+        let listeners = try loading(plan.listen)
         LoadInterrupt.watch()
         let session = try session()
         let registrations = WebhookRegistrations(
@@ -96,11 +101,11 @@ struct LoadWebhooks: AsyncParsableCommand {
 
     /// The steps that all loads share; its plan says how long to wait and how many there are to wait for.
     private func session() throws(CommandFailure) -> LoadSession {
-        let target = try LoadTarget(try connection.edgeAddress())
+        let target = try connection.loadTarget()
         let plan = LoadPlan(
             target: target, subscribers: receivers, transport: .sse, topic: .pushRC, threads: min(threads, receivers),
             inFlight: 1, timeout: timeout.duration)
-        return LoadSession(plan: plan, probe: ServerProbe.find(connection, target), progress: LoadProgress())
+        return LoadSession(plan: plan, probe: connection.probe(of: target), progress: LoadProgress())
     }
 
     private func measure(

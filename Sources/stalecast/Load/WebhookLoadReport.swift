@@ -1,3 +1,4 @@
+import StalecastLoad
 import StalecastWire
 
 /// Everything `load webhooks` has measured, as a table or as JSON.

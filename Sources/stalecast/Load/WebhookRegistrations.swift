@@ -1,5 +1,6 @@
-import CEpoll
+import CLinux
 import Foundation
+import StalecastLoad
 import StalecastWire
 import Synchronization
 
@@ -10,7 +11,7 @@ final class WebhookRegistrations: Sendable {
     private let ids = Mutex<[String]>([])
 
     /// By this description leftovers are known.
-    private static let description = "stalecast load webhooks"
+    static let description = "stalecast load webhooks"
     /// Requests to Control at once.
     private static let width = 16
 

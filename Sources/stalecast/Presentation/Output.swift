@@ -7,13 +7,20 @@ struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON for scripts instead of text for people.")
     var json = false
 
-    @Flag(help: "No colours, also on a terminal. The environment variable NO_COLOR does the same.")
+    @Flag(help: "No colours, also on a terminal. NO_COLOR=1 does the same; FORCE_COLOR=1 colours pipes.")
     var noColor = false
+
+    @Flag(help: "Show times in UTC instead of the zone of TZ.")
+    var utc = false
+
+    @Flag(help: "Shorten no column of a table to the width of the terminal.")
+    var wide = false
 
     /// The output these options describe, with colours only when standard output is a terminal.
     var output: Output {
-        let silenced = noColor || !(ProcessInfo.processInfo.environment["NO_COLOR"] ?? "").isEmpty
-        return Output(isJSON: json, palette: Palette(isOn: !silenced && isatty(STDOUT_FILENO) == 1))
+        let environment = ProcessInfo.processInfo.environment
+        let isOn = Palette.isWanted(environment, isTerminal: isatty(STDOUT_FILENO) == 1)
+        return Output(isJSON: json, palette: Palette(isOn: !noColor && isOn))
     }
 }
 
@@ -39,15 +46,29 @@ struct Output: Sendable {
     }
 
     /// Writes a JSON document, indented for reading, to standard output.
-    func json(_ value: JSONValue) throws(CommandFailure) { try line(value.text(.pretty)) }
+    func json(_ value: JSONValue) throws(CommandFailure) { try jsonText(value.text(.pretty)) }
+
+    /// Writes JSON as it came. On a terminal what could steer it is written as JSON's escapes, which mean the same.
+    func jsonText(_ text: String) throws(CommandFailure) {
+        try line(isatty(STDOUT_FILENO) == 1 ? text.jsonPrintable : text)
+    }
 
     /// Writes a remark to standard error: it is not a result, scripts reading standard output do not see it.
     func remark(_ text: String) { FileHandle.standardError.write(Data((text + "\n").utf8)) }
 }
 
 /// Terminal colours, or none.
-struct Palette: Sendable {
+package struct Palette: Sendable {
     let isOn: Bool
+
+    package init(isOn: Bool) { self.isOn = isOn }
+
+    /// NO_COLOR (https://no-color.org) silences, FORCE_COLOR colours pipes too, TERM=dumb knows no colours.
+    package static func isWanted(_ environment: [String: String], isTerminal: Bool) -> Bool {
+        if !(environment["NO_COLOR"] ?? "").isEmpty { return false }
+        if let forced = environment["FORCE_COLOR"], !forced.isEmpty { return forced != "0" }
+        return isTerminal && environment["TERM"] != "dumb"
+    }
 
     func bold(_ text: String) -> String { paint(text, "1") }
     func dim(_ text: String) -> String { paint(text, "2") }
@@ -61,31 +82,70 @@ struct Palette: Sendable {
 }
 
 /// A failure as it is shown on standard error.
-struct ErrorReport {
+package struct ErrorReport {
     private let failure: CommandFailure
 
-    init(_ failure: CommandFailure) { self.failure = failure }
+    package init(_ failure: CommandFailure) { self.failure = failure }
 
     /// The sentence, the problems as a list, the advice.
-    var lines: [String] {
+    package var lines: [String] {
         ["stalecast: \(failure.sentence.printable)"]
             + failure.problems.map { "  - \($0.printable)" }
             + (failure.advice.map { [$0] } ?? [])
     }
 
-    func write() { FileHandle.standardError.write(Data((lines.joined(separator: "\n") + "\n").utf8)) }
+    /// `{"error":{"code","message","problems","advice"},"exitCode"}` on one line; without what there is none of.
+    package var json: String {
+        var error: JSONObject = ["code": .string("\(failure.status)"), "message": .string(failure.sentence)]
+        if !failure.problems.isEmpty { error["problems"] = .array(failure.problems.map(JSONValue.string)) }
+        if let advice = failure.advice { error["advice"] = .string(advice) }
+        return JSONValue.object(["error": .object(error), "exitCode": .int(failure.status.rawValue)]).text()
+    }
+
+    /// To standard error, as results are to standard output: standard output has whole results or nothing.
+    func write() {
+        let text = Self.isJSONAsked ? json : lines.joined(separator: "\n")
+        FileHandle.standardError.write(Data((text + "\n").utf8))
+    }
+
+    /// Looked up by itself, as also a command line that cannot be parsed fails.
+    static var isJSONAsked: Bool { CommandLine.arguments.prefix { $0 != "--" }.contains("--json") }
+}
+
+extension Unicode.Scalar {
+    /// Control characters, line and paragraph separators, text direction marks.
+    fileprivate var steersTerminal: Bool {
+        switch value {
+        case 0..<0x20, 0x7F..<0xA0, 0x61C, 0x200E...0x200F, 0x2028...0x202E, 0x2066...0x2069: true
+        default: false
+        }
+    }
 }
 
 extension String {
+    /// JSON whose strings are safe for a terminal; its line ends stay.
+    package var jsonPrintable: String {
+        var text = ""
+        for scalar in unicodeScalars {
+            if scalar.steersTerminal, scalar != "\n" {
+                let digits = String(scalar.value, radix: 16)
+                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            } else {
+                text.unicodeScalars.append(scalar)
+            }
+        }
+        return text
+    }
+
     /// Safe for a terminal: control characters, line and paragraph separators and text direction marks are escaped,
     /// so that a description written by a stranger cannot move the cursor or forge a line.
     var printable: String {
         var text = ""
         for scalar in unicodeScalars {
-            switch scalar.value {
-            case 0..<0x20, 0x7F..<0xA0, 0x61C, 0x200E...0x200F, 0x2028...0x202E, 0x2066...0x2069:
+            if scalar.steersTerminal {
                 text += scalar == "\n" ? "\\n" : "\\u{\(String(scalar.value, radix: 16))}"
-            default: text.unicodeScalars.append(scalar)
+            } else {
+                text.unicodeScalars.append(scalar)
             }
         }
         return text

@@ -1,50 +1,101 @@
+import StalecastTemplate
 import StalecastWire
 
-/// What a publish or a rollback did, or a check would do.
+/// What a publish or a rollback did, or a check would do, or why there was nothing to do.
 struct PublishReport {
     let scope: Scope
     let before: ServedTemplate
-    /// The server's answer.
-    let after: ServedTemplate
-    /// Compared with `before`, sorted.
+    /// The server's answer; nil when nothing was published because nothing differs.
+    let after: ServedTemplate?
+    let changes: TemplateChanges
+    /// Names, sorted, of the parameters whose value may differ for some instance.
     let changedKeys: [String]
-    /// Nothing was published.
+    /// Nothing was to be published.
     var isCheck = false
+
+    /// Lines of differences that are shown; more of them nobody reads on the way.
+    private static let maxLines = 60
+
+    /// - Parameter content: what is published over `before`.
+    init(
+        scope: Scope, before: ServedTemplate, after: ServedTemplate?, content: Template, isCheck: Bool = false
+    ) throws(CommandFailure) {
+        self.scope = scope
+        self.before = before
+        self.after = after
+        let old = try before.template()
+        changes = TemplateDifference.describe(from: old, to: content)
+        changedKeys = TemplateDifference.changedKeys(from: old, to: content)
+        self.isCheck = isCheck
+    }
 
     func write(to output: Output) throws(CommandFailure) {
         if output.isJSON { return try output.json(json) }
-        try output.line(isCheck ? checkLine : publishLine(output.palette))
-        for key in changedKeys { try output.line("  \(output.palette.yellow("~")) \(key.printable)") }
+        try output.line(headline(output.palette))
+        let lines = changes.text.split(separator: "\n")
+        for line in lines.prefix(Self.maxLines) { try output.line("  " + output.palette.difference(String(line))) }
+        guard lines.count > Self.maxLines else { return }
+        let newer = after.map { isCheck ? "FILE" : String($0.version) } ?? "FILE"
+        output.remark("  … \(lines.count - Self.maxLines) more lines: stalecast diff \(before.version) \(newer)")
     }
 
-    /// `{"scope","validateOnly","version","etag","since","changedKeys"}`; for a check without `version` and `etag`.
-    /// `since` is the version that `changedKeys` were compared with.
+    /// `{"scope","validateOnly","published","version","etag","since","changedKeys","added","removed"}`; without `version`
+    /// and `etag` when nothing was published. `since` is the version that everything was compared with.
     private var json: JSONValue {
         var object: JSONObject = ["scope": .string(scope.description), "validateOnly": .bool(isCheck)]
-        if !isCheck {
+        object["published"] = .bool(after != nil && !isCheck)
+        if let after, !isCheck {
             object["version"] = after.json["version"]
             object["etag"] = .string(after.etag)
         }
         object["since"] = .string(String(before.version))
         object["changedKeys"] = .array(changedKeys.map(JSONValue.string))
+        object["added"] = .array(changes.added.map(JSONValue.string))
+        object["removed"] = .array(changes.removed.map(JSONValue.string))
         return .object(object)
     }
 
-    private var checkLine: String {
-        "valid for \(scope); nothing was published. It would change \(change)"
-    }
-
-    private func publishLine(_ palette: Palette) -> String {
+    private func headline(_ palette: Palette) -> String {
+        guard let after else {
+            return "nothing differs from version \(before.version) of \(scope), which stays; nothing was published. "
+                + "--force publishes it all the same, and every client fetches again"
+        }
+        if isCheck { return "valid for \(scope); nothing was published. Since version \(before.version): \(summary)" }
         let source = after.json["version"]?["rollbackSource"]?.int64
         let act = source.map { "rolled back to the content of version \($0): " } ?? "published "
-        return "\(act)\(palette.green("version \(after.version)")) of \(scope), \(after.etag); changes \(change)"
+        return "\(act)\(palette.green("version \(after.version)")) of \(scope), \(after.etag); "
+            + "since version \(before.version): \(summary)"
     }
 
-    private var change: String {
-        switch changedKeys.count {
-        case 0: "no parameter since version \(before.version)"
-        case 1: "1 parameter since version \(before.version):"
-        default: "\(changedKeys.count) parameters since version \(before.version):"
+    /// `1 parameter added, 2 changed, 1 removed`.
+    private var summary: String {
+        let (added, removed) = (changes.added.count, changes.removed.count)
+        let counts = [(added, "added"), (changedKeys.count - added - removed, "changed"), (removed, "removed")]
+        let parts = counts.filter { $0.0 > 0 }
+        guard let first = parts.first else {
+            return changes.isEmpty ? "nothing differs" : "no parameter's value differs"
+        }
+        return
+            (["\(first.0) parameter\(first.0 == 1 ? "" : "s") \(first.1)"] + parts.dropFirst().map { "\($0.0) \($0.1)" })
+            .joined(separator: ", ")
+    }
+}
+
+extension TemplateChanges {
+    /// Names of the parameters that are in the new template only.
+    var added: [String] { parameters.filter { $0.old == nil }.map(\.name) }
+    /// Names of the parameters that are in the old template only.
+    var removed: [String] { parameters.filter { $0.new == nil }.map(\.name) }
+}
+
+extension Palette {
+    /// A line of a difference in its colour.
+    func difference(_ line: String) -> String {
+        switch line.first {
+        case "+": green(line)
+        case "-": red(line)
+        case "~": yellow(line)
+        default: line
         }
     }
 }

@@ -16,18 +16,18 @@ struct StatusReading {
         let state =
             reasons.isEmpty
             ? palette.green("ready") : palette.red("not ready: " + reasons.map(\.printable).joined(separator: "; "))
-        let daemon = "stalecast \(text("version")), process \(text("pid")), since \(clockTime(text("startedAt"))) UTC"
+        let daemon = "stalecast \(text("version")), process \(text("pid")), since \(clockTime(text("startedAt")))"
         return ["\(daemon.printable): \(state)", "cursor \(text("cursor").printable)"]
     }
 
     private func scopes(_ palette: Palette) -> [String] {
-        var table = TextTable(.left("SCOPE"), .right("VERSION"), .left("TIME (UTC)"), .left("TYPE"), .left("ETAG"))
+        var table = TextTable(.left("SCOPE"), .right("VERSION"), .left("TIME"), .left("TYPE"), .left("ETAG"))
         for scope in status["scopes"]?.array ?? [] {
             let name = "\(scope["project"]?.string ?? "?")/\(scope["namespace"]?.string ?? "?")"
             let version = scope["versionNumber"]?.int64 ?? 0
             table.add(
                 name, version == 0 ? "none" : String(version), clockTime(scope["updateTime"]?.string ?? ""),
-                scope["updateType"]?.string ?? "", scope["etag"]?.string ?? "")
+                specified(scope["updateType"]), scope["etag"]?.string ?? "")
         }
         return table.lines(palette)
     }
@@ -35,13 +35,40 @@ struct StatusReading {
     private var figures: [String] {
         let (edge, store, process) = (status["edge"], status["store"], status["process"])
         return [
+            "webhooks \(webhooks)",
+            "sources  \(sources)",
             "edge     \(list(edge, ["connections", "streams", "polls", "stalled", "deliveries", "coalesced"]))",
             "ended    \(counts(edge?["drops"]))",
             "refused  \(counts(edge?["refused"]))",
-            "store    \(store?["health"]?.string ?? "?"), \(list(store, ["published", "rolledBack", "sequence"]))",
+            "store    \(Self.health(store?["health"]?.string ?? "?")), \(list(store, ["published", "rolledBack", "sequence"]))",
             "process  memory \(mebibytes(process?["residentBytes"])), \(list(process, ["descriptors"])), "
                 + "CPU \(seconds(process?["cpuSeconds"]))",
         ].map(\.printable)
+    }
+
+    /// `3 active, 1 failing`, from the states that `/status` counts.
+    private var webhooks: String {
+        guard let webhooks = status["webhooks"] else { return "none" }
+        let states = webhooks["states"] ?? webhooks
+        let shown = (states.object?.members ?? []).filter { ($0.value.int64 ?? 0) > 0 }
+        return shown.isEmpty ? "none" : shown.map { "\($0.value.text()) \($0.key)" }.joined(separator: ", ")
+    }
+
+    /// `2 well, failing: demo/firebase (unreachable)`.
+    private var sources: String {
+        let sources = status["sources"]?.array ?? []
+        if sources.isEmpty { return "none" }
+        let failing = sources.filter { $0["error"]?["reason"] != nil }.map { source in
+            "\(source["project"]?.string ?? "?")/\(source["namespace"]?.string ?? "?") "
+                + "(\(source["error"]?["reason"]?.string ?? "?"))"
+        }
+        let well = "\(sources.count - failing.count) well"
+        return failing.isEmpty ? well : "\(well), failing: \(failing.joined(separator: ", "))"
+    }
+
+    /// The store's word for its health in a sentence's words; `diskFull(since: …)` is how the daemon spells it.
+    private static func health(_ word: String) -> String {
+        word.hasPrefix("diskFull") ? "the disk is full: publishes are refused until there is space" : word
     }
 
     private func text(_ member: String) -> String {

@@ -12,9 +12,10 @@ struct Sources: AsyncParsableCommand {
 struct SourcesList: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "Show the sources of a running daemon: last look, last change, error.",
+        abstract: "Show the sources of a running daemon: last good look, next one, last change, error.",
         discussion: """
-            LAST LOOK is when the origin was last seen well; LAST CHANGE when a version was adopted since the start.
+            LAST GOOD is when the origin was last seen well, NEXT when it is looked at again; LAST CHANGE is the time of \
+            the version that is current here.
 
             Examples:
               stalecast sources
@@ -43,12 +44,14 @@ struct SourcesList: AsyncParsableCommand {
 
     private func table(_ sources: [JSONValue]) -> TextTable {
         var table = TextTable(
-            .left("SCOPE"), .left("KIND"), .left("SERVE"), .left("LAST LOOK"), .left("LAST CHANGE"), .left("ERROR"),
+            .left("SCOPE"), .left("KIND"), .left("SERVE"), .left("LAST GOOD"), .left("NEXT"), .left("LAST CHANGE"),
+            .left("ERROR"),
             .left("PLACE"))
         for source in sources {
             table.add(
-                scope(source), source["kind"]?.string ?? "?", source["serve"]?.string ?? "?", lastLook(source),
-                source["lastChange"]?.string.map(shortTime) ?? "-", source["error"]?["reason"]?.string ?? "-",
+                scope(source), source["kind"]?.string ?? "?", source["serve"]?.string ?? "?", lastGood(source),
+                next(source), source["lastChange"]?.string.map(shortTime) ?? "-",
+                source["error"]?["reason"]?.string ?? "-",
                 source["place"]?.string ?? "?")
         }
         return table
@@ -58,12 +61,21 @@ struct SourcesList: AsyncParsableCommand {
         "\(source["project"]?.string ?? "?")/\(source["namespace"]?.string ?? "?")"
     }
 
-    private func lastLook(_ source: JSONValue) -> String {
+    private func lastGood(_ source: JSONValue) -> String {
         guard source["lastSuccess"] != nil, case .number(let text)? = source["ageSeconds"], let age = Double(text)
         else {
             return "never"
         }
-        return age < 10 ? "\((age * 10).rounded() / 10) s ago" : "\(Int(age)) s ago"
+        return "\(seconds(age)) ago"
+    }
+
+    private func next(_ source: JSONValue) -> String {
+        guard case .number(let text)? = source["nextLookSeconds"], let left = Double(text) else { return "-" }
+        return left > 0 ? "in \(seconds(left))" : "now"
+    }
+
+    private func seconds(_ count: Double) -> String {
+        count < 10 ? "\((count * 10).rounded() / 10) s" : "\(Int(count.rounded())) s"
     }
 
     /// `2026-08-20 14:05:09` of a timestamp.

@@ -10,14 +10,15 @@ struct SourcesCheck: AsyncParsableCommand {
         commandName: "check",
         abstract: "Try every source of a configuration once, and explain what it shows.",
         discussion: """
-            Needs no daemon and publishes nothing. The exit code is 1 when one of the sources cannot be used.
+            Needs no daemon and publishes nothing. The exit code is 1 when one of the sources cannot be used, 78 when \
+            the configuration has problems.
 
             Examples:
               stalecast sources check --config /etc/stalecast.yaml
               stalecast sources check --config stalecast.yaml --json
             """)
 
-    @Option(help: ArgumentHelp("The configuration file.", valueName: "file"))
+    @Option(help: ArgumentHelp("The configuration file.", valueName: "file"), completion: .file())
     var config: String
 
     @OptionGroup var outputOptions: OutputOptions
@@ -29,7 +30,7 @@ struct SourcesCheck: AsyncParsableCommand {
                 path: config, environment: ProcessInfo.processInfo.environment)
         } catch {
             throw CommandFailure(
-                .refused, "\(config) is no valid configuration", problems: error.problems.map(\.description),
+                .misconfigured, "\(config) is no valid configuration", problems: error.problems.map(\.description),
                 advice: "`stalecast check-config --explain` prints every key with its meaning and default.")
         }
         let check: SourceCheck

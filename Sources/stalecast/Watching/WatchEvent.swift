@@ -15,12 +15,16 @@ enum WatchEvent: Sendable {
 /// A watch event as a line for people.
 struct WatchLine {
     private let palette: Palette
+    private let clock: LocalClock
 
-    init(_ palette: Palette) { self.palette = palette }
+    init(_ palette: Palette, _ clock: LocalClock) {
+        self.palette = palette
+        self.clock = clock
+    }
 
-    /// A message, for example `13:00:00.123  PUSH_RC  demo/firebase  version 17  ROLLBACK to 12  changed: pay_x`.
+    /// A message, for example `13:00:00.123 CET  PUSH_RC  demo/firebase  version 17  ROLLBACK to 12  changed: pay_x`.
     func message(_ data: String, at time: Timestamp) -> String {
-        let clock = palette.dim(String(time.description.dropFirst(11).prefix(12)))
+        let clock = palette.dim(clock.time(time))
         guard let json = try? JSONValue.parse(data.utf8),  // not JSON: shown as it came
             let version = json["latestTemplateVersionNumber"]?.int64
         else { return "\(clock)  \(data.printable)" }
@@ -36,12 +40,22 @@ struct WatchLine {
         return keys.isEmpty ? "no parameter changed" : "changed: " + keys.joined(separator: ", ")
     }
 
+    /// Why a server could not go on from a cursor.
+    private static func words(_ reason: String) -> String {
+        switch reason {
+        case "malformed": "it is not one of a server's (malformed)"
+        case "unknown-epoch": "the store is another one since, for example restored (unknown-epoch)"
+        case "from-the-future", "future": "it is ahead of the store (\(reason.printable))"
+        default: reason.printable
+        }
+    }
+
     /// A remark about the connection, for standard error.
     func remark(_ event: WatchEvent) -> String? {
         switch event {
         case .message: nil
-        case .synced(let cursor): palette.dim("up to date at \(cursor.printable)")
-        case .reset(let reason): "reset: \(reason.printable)"
+        case .synced(let cursor): palette.dim("up to date, cursor \(cursor.printable)")
+        case .reset(let reason): "the cursor means nothing here: \(Self.words(reason)); what is current follows"
         case .reconnecting(let reason, let wait): palette.dim("\(reason.printable); again in \(wait.inSeconds)")
         }
     }

@@ -7,7 +7,7 @@ struct WatchRequest: Sendable {
     /// Resume after this cursor; nil begins now.
     var cursor: String?
     /// The version held, so that a STALE comes at once when it is older; nil without. Counts until a cursor came.
-    var have: VersionNumber?
+    var have: Int64?
 
     /// From now on resume after `cursor`, which says more than the version held at the beginning.
     mutating func advance(to cursor: String) {
@@ -21,14 +21,4 @@ struct WatchRequest: Sendable {
         topics.map { URLQueryItem(name: "topic", value: $0.description) }
             + (have.map { [URLQueryItem(name: "have", value: String($0))] } ?? [])
     }
-}
-
-/// One connection's end, as the loop that reconnects sees it.
-enum ConnectionEnd {
-    /// As it should: the server rotates or drains its streams.
-    case clean
-    /// The server cannot take us now.
-    case refusedForNow(reason: String, retryAfter: Duration?)
-    /// The server asks never to come back (status 204).
-    case forGood
 }

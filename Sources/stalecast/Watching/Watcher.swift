@@ -1,27 +1,25 @@
 import Foundation
+import StalecastClient
+import StalecastOutbound
 import StalecastWire
 
-#if canImport(FoundationNetworking)
-    import FoundationNetworking
-#endif
-
-/// Watches topics for ever: connects, resumes where it was, and connects again.
+/// Watches topics for ever: connects, resumes where it was, and connects again, after the delays of the Swift client.
 ///
 /// Fails only when the very first connection finds nobody, or when the server refuses for good.
 struct Watcher {
-    /// Edge's address, asked anew for every connection.
+    /// Edge's address, asked anew for every connection: after a restart on port 0 it is another one.
     let address: () throws -> ServerAddress
     /// Long-poll instead of a stream.
     let polls: Bool
 
     private var request: WatchRequest
-    private var backoff = ReconnectBackoff()
+    private var schedule = ReconnectSchedule(firstDelay: 1, longestDelay: 30)
     private var hasConnected = false
-    private let sink: (WatchEvent) throws -> Void
+    private let sink: (WatchEvent) async throws -> Void
 
     init(
         _ request: WatchRequest, polls: Bool, address: @escaping () throws -> ServerAddress,
-        sink: @escaping (WatchEvent) throws -> Void
+        sink: @escaping (WatchEvent) async throws -> Void
     ) {
         self.request = request
         self.polls = polls
@@ -32,77 +30,68 @@ struct Watcher {
     /// Runs until cancelled, the sink throws, or the server refuses for good.
     mutating func run() async throws {
         while true {
-            let wait: Duration
+            let start = ContinuousClock.now
             do {
-                let end = polls ? try await poll() : try await stream()
-                if case .forGood = end { return }
-                wait = try pause(after: end)
-            } catch let error as URLError {
-                wait = try pause(after: error)
-            } catch let failure as CommandFailure where hasConnected && failure.status == .unreachable {
-                wait = try pauseAfterFailure(failure.sentence)
+                if polls { try await poll() } else { try await stream() }
+            } catch let loss as LinkLoss where loss.kind == .dismissed {
+                return
+            } catch {
+                try await pause(after: try loss(error), upFor: start.duration(to: .now) / .seconds(1))
             }
-            if wait > .zero { try await Task.sleep(for: wait) }
         }
     }
 
-    private mutating func pause(after end: ConnectionEnd) throws -> Duration {
-        switch end {
-        case .clean where polls: return .zero
-        case .clean:
-            try sink(.reconnecting(reason: "the server ended the stream", after: backoff.afterEnd()))
-            return backoff.afterEnd()
-        case .refusedForNow(let reason, let retryAfter): return try pauseAfterFailure(reason, asked: retryAfter)
-        case .forGood: return .zero
+    /// What ended a connection that is to be made again; anything else is thrown.
+    private func loss(_ error: any Error) throws -> LinkLoss {
+        switch error {
+        case let loss as LinkLoss: return loss
+        case let failure as OutboundFailure:
+            try Task.checkCancellation()
+            guard hasConnected else { throw CommandFailure(noAnswerFrom: try address(), failure) }
+            return LinkLoss(.broken, "connection lost (\(failure.words))")
+        case let failure as CommandFailure where hasConnected && failure.status == .unreachable:
+            return LinkLoss(.broken, failure.sentence)
+        default: throw error
         }
     }
 
-    private mutating func pause(after error: URLError) throws -> Duration {
-        if error.code == .cancelled { throw CancellationError() }
-        if !hasConnected { throw CommandFailure(noAnswerFrom: try address(), error) }
-        return try pauseAfterFailure("connection lost (\(error.reason))")
-    }
-
-    private mutating func pauseAfterFailure(_ reason: String, asked: Duration? = nil) throws -> Duration {
-        var generator = SystemRandomNumberGenerator()
-        let wait = backoff.afterFailure(asked: asked, using: &generator)
-        try sink(.reconnecting(reason: reason, after: wait))
-        return wait
+    private mutating func pause(after loss: LinkLoss, upFor: Double) async throws {
+        let wait = schedule.lost(loss, upFor: loss.kind == .closed ? upFor : nil, random: .random(in: 0..<1))
+        try await sink(.reconnecting(reason: loss.reason, after: .seconds(wait)))
+        try await Task.sleep(for: .seconds(wait))
     }
 
     // MARK: Server-sent events
 
-    /// No byte for this long means a dead connection, in seconds: three heartbeats of 25 s, and a bit.
-    private static let streamIdleSeconds = 80.0
+    /// No byte for this long means a dead connection: three heartbeats of 25 s, and a bit.
+    private static let streamPatience: Duration = .seconds(80)
 
-    private mutating func stream() async throws -> ConnectionEnd {
-        var request = try urlRequest("/v1/events", query: request.query, idleSeconds: Self.streamIdleSeconds)
-        request.setValue("text/event-stream", forHTTPHeaderField: "Accept")
-        if let cursor = self.request.cursor { request.setValue(cursor, forHTTPHeaderField: "Last-Event-ID") }
-        var parser = SSEParser(lastEventID: self.request.cursor ?? "")
-        var refusal: (head: HTTPHead, body: [UInt8])?
-        for try await part in HTTPTransfer.start(request) {
+    /// Always throws, as a stream has no other end.
+    private mutating func stream() async throws {
+        var opening = try address().request("/v1/events", request.query)
+        opening.headers = [OutboundHeader(trusted: "Accept", "text/event-stream")]
+        if let cursor = request.cursor { opening.headers.append(try .given("Last-Event-ID", cursor)) }
+        var parser = SSEParser(lastEventID: request.cursor ?? "")
+        for try await part in HTTPExchange.start(opening, patience: Self.streamPatience) {
             switch part {
-            case .head(let head) where head.status == 200 && head.isEventStream:
-                hasConnected = true
-                backoff.connected()
-            case .head(let head): refusal = (head, [])
-            case .bytes(let bytes) where refusal != nil: refusal?.body += bytes
-            case .bytes(let bytes): try take(try parser.receive(bytes), cursor: parser.lastEventID)
+            case .bytes(let bytes): try await take(try parser.receive(bytes), cursor: parser.lastEventID)
+            case .end(let head, _) where head.status == 200 && head.isEventStream:
+                throw LinkLoss(.closed, "the server ended the stream")
+            case .end(let head, let refusal): throw judged(HTTPAnswer(head: head, body: refusal))
             }
         }
-        try Task.checkCancellation()
-        return try refusal.map { try judge(HTTPAnswer(head: $0.head, body: $0.body)) } ?? .clean
+        throw CancellationError()
     }
 
-    private mutating func take(_ outputs: [SSEParser.Output], cursor: String) throws {
+    private mutating func take(_ outputs: [SSEParser.Output], cursor: String) async throws {
         for output in outputs {
+            hasConnected = true
             switch output {
             case .comment: break
-            case .retry(let milliseconds): backoff.asked(milliseconds: milliseconds)
+            case .retry(let milliseconds): schedule.serverAsked(for: Double(milliseconds) / 1000)
             case .event(let event):
                 if event.lastEventID != request.cursor { request.advance(to: event.lastEventID) }
-                try sink(WatchEvent(event))
+                try await sink(WatchEvent(event))
             }
         }
         if cursor != request.cursor { request.advance(to: cursor) }
@@ -117,63 +106,50 @@ struct Watcher {
     /// must not make us spin.
     private static let pollPause: Duration = .seconds(1)
 
-    private mutating func poll() async throws -> ConnectionEnd {
+    private mutating func poll() async throws {
         let start = ContinuousClock.now
         // The first poll only asks where we are; from there on nothing is missed.
         let wait = request.cursor == nil ? 0 : Self.pollWaitSeconds
         var query = request.query + [URLQueryItem(name: "wait", value: "\(wait)s")]
         if let cursor = request.cursor { query.append(URLQueryItem(name: "cursor", value: cursor)) }
-        let limit = Double(Self.pollWaitSeconds) * 17 / 16 + 20
-        let answer = try await HTTPAnswer.of(try urlRequest("/v1/poll", query: query, idleSeconds: limit))
-        guard answer.head.status == 200 else { return try judge(answer) }
+        let answer = try await HTTPAnswer.of(
+            try address().request("/v1/poll", query), patience: .seconds(Self.pollWaitSeconds * 17 / 16 + 20))
+        guard answer.head.status == 200 else { throw judged(answer) }
         let json = try answer.json()
         guard let cursor = json["cursor"]?.string, !cursor.isEmpty else {
             throw CommandFailure(.refused, "the answer has no cursor; is something else listening there?")
         }
         let isFirst = !hasConnected
         hasConnected = true
-        backoff.connected()
-        if let reset = json["reset"] { try sink(.reset(reset["reason"]?.string ?? reset.text())) }
+        schedule = schedule.withoutFailures
+        if let reset = json["reset"] { try await sink(.reset(reset["reason"]?.string ?? reset.text())) }
         request.advance(to: cursor)
         let messages = json["messages"]?.array ?? []
-        for message in messages { try sink(.message(message.text())) }
-        if isFirst { try sink(.synced(cursor)) }
+        for message in messages { try await sink(.message(message.text())) }
+        if isFirst { try await sink(.synced(cursor)) }
         if messages.isEmpty, !isFirst, ContinuousClock.now - start < Self.pollPause {
             try await Task.sleep(for: Self.pollPause)
         }
-        return .clean
     }
 
     // MARK: Both
 
-    private func urlRequest(_ path: String, query: [URLQueryItem], idleSeconds: Double) throws -> URLRequest {
-        let base = try address().url
-        guard var parts = URLComponents(string: base + path) else {
-            throw CommandFailure(.usage, "\(base)\(path) is not a URL")
-        }
-        parts.queryItems = query
-        guard let url = parts.url else { throw CommandFailure(.usage, "\(base)\(path) is not a URL") }
-        var request = URLRequest(url: url)
-        request.timeoutInterval = idleSeconds
-        return request
-    }
-
-    /// An answer that is neither a stream nor a poll's result: come back later, never, or give up.
-    private func judge(_ answer: HTTPAnswer) throws -> ConnectionEnd {
+    /// An answer that is neither a stream nor a poll's result: come back later (``LinkLoss``), or give up.
+    private func judged(_ answer: HTTPAnswer) -> any Error {
         switch answer.head.status {
-        case 204: return .forGood
-        case 200: throw CommandFailure(.refused, "the answer is no event stream; is that Edge's address?")
+        case 204: return LinkLoss(.dismissed, "the server asks never to come back")
+        case 200: return CommandFailure(.refused, "the answer is no event stream; is that Edge's address?")
         case 404:
             let topics = request.topics.map(\.description).joined(separator: ", ")
-            throw CommandFailure(
+            return CommandFailure(
                 .notFound, "the server knows no such topic: \(topics)",
                 advice: "`stalecast topics` lists those it knows.")
         case 408, 429, 500...599:
             let seconds = answer.head["Retry-After"].flatMap { Int($0) }
-            return .refusedForNow(
-                reason: "the server answered with HTTP status \(answer.head.status)",
-                retryAfter: seconds.map { .seconds(min(max($0, 0), 3600)) })
-        default: throw ServerRefusal(answer).failure
+            return LinkLoss(
+                .refused(status: answer.head.status), "the server answered with HTTP status \(answer.head.status)",
+                retryAfter: seconds.map { Double(min(max($0, 0), 3600)) })
+        default: return ServerRefusal(answer).failure
         }
     }
 }

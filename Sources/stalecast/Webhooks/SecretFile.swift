@@ -2,12 +2,12 @@ import Foundation
 import StalecastWire
 
 /// A webhook's secret in a file of its own, readable by its owner only.
-enum SecretFile {
+package enum SecretFile {
     /// A larger file is no secret.
     private static let maxBytes = 4096
 
     /// The text of the file without blanks around it; `-` is standard input.
-    static func read(_ path: String) throws(CommandFailure) -> String {
+    package static func read(_ path: String) throws(CommandFailure) -> String {
         let data = try InputFile.read(path, maxBytes: maxBytes)
         guard data.count <= maxBytes else { throw CommandFailure(.refused, "\(path) is too large for a secret") }
         return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)

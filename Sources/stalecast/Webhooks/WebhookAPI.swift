@@ -18,7 +18,7 @@ struct WebhookOptions: ParsableArguments {
 
 /// One webhook of a project.
 struct WebhookTarget: ParsableArguments {
-    @Argument(help: "The webhook's id, wh_ and 20 characters; see `stalecast webhooks list`.")
+    @Argument(help: "The webhook's id, wh_ and 20 characters; see `stalecast webhooks list`.", completion: .webhooks)
     var id: String
 
     func validate() throws {
@@ -34,8 +34,8 @@ struct WebhookAPI: Sendable {
     let client: ControlClient
     let project: ProjectID
 
-    /// The daemon may wait for a receiver, whose time limit is at most a minute. In seconds.
-    private static let patience = 90.0
+    /// The daemon may wait for a receiver, whose time limit is at most a minute.
+    private static let patience: Duration = .seconds(90)
     /// What a list is asked for at once.
     private static let maxPageSize = 1000
 

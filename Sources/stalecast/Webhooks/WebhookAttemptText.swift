@@ -1,4 +1,4 @@
-import ArgumentParser
+import StalecastLoad
 import StalecastWire
 
 /// An attempt as Control lists it, in words.
@@ -15,7 +15,8 @@ struct WebhookAttemptText {
     /// `204`, or `503: …`, or `refused: the connection was refused`.
     var outcome: String {
         let text = attempt["status"]?.int64.map { String($0) } ?? attempt["outcome"]?.string ?? "?"
-        return attempt["problem"]?.string.map { "\(text): \($0)" } ?? text
+        guard let problem = attempt["problem"]?.string, problem != "status \(text)" else { return text }
+        return "\(text): \(problem)"
     }
 
     var version: String {
@@ -43,21 +44,5 @@ struct WebhookAttemptText {
 
     private static func short(_ milliseconds: Double) -> String {
         Figure.fixed(milliseconds, milliseconds < 10 ? 2 : 0)
-    }
-}
-
-/// A time in the past, spelled as one or as how long ago.
-struct PastTime: ExpressibleByArgument, Sendable {
-    let time: Timestamp
-
-    init?(argument: String) {
-        if let time = Timestamp(argument) {
-            self.time = time
-        } else if let ago = SpelledDuration(argument: argument)?.duration {
-            let micros = Int64(ago / .microseconds(1))
-            time = Timestamp(microseconds: Timestamp.now().microseconds - micros)
-        } else {
-            return nil
-        }
     }
 }

@@ -1,4 +1,4 @@
-import CEpoll
+import CLinux
 import Foundation
 import StalecastWire
 
@@ -23,7 +23,9 @@ final class WebhookDesk {
         let host = String(parts[0])
         listener = stalecast_listen(host, port, false, false, Self.backlog, 0, 0)
         guard listener >= 0 else {
-            throw CommandFailure(.refused, "cannot listen on \(place): \(String(cString: strerror(errno)))")
+            throw CommandFailure(
+                .refused, "cannot listen on \(place): \(String(cString: strerror(errno)))",
+                advice: "--listen 127.0.0.1:0 takes a free port.")
         }
         address = "\(host):\(stalecast_local_port(listener))"
         self.status = status
@@ -92,7 +94,7 @@ struct ReceivedRequest: Equatable {
 
     /// The first request in `bytes` and its length; nil while it is not whole.
     static func read(_ bytes: [UInt8]) -> (ReceivedRequest, length: Int)? {
-        guard let start = bytes.withUnsafeBytes({ $0.position(after: "\r\n\r\n", anchor: 1) }) else { return nil }
+        guard let start = bytes.firstRange(of: "\r\n\r\n".utf8)?.upperBound else { return nil }
         let lines = String(decoding: bytes[..<start], as: UTF8.self).components(separatedBy: "\r\n")
         let words = lines[0].split(separator: " ", maxSplits: 2)
         var headers: [String: String] = [:]

@@ -1,14 +1,18 @@
-import StalecastWire
+package import StalecastWire
 
 /// A webhook as Control shows it, as a page for people or as JSON. The secret, when there is one to show, comes last.
-struct WebhookReport {
+package struct WebhookReport {
     private let webhook: JSONValue
     private let secretPath: String?
+    private let isSecretKnown: Bool
 
-    /// - Parameter savedTo: a file of ``SecretFile`` that the secret goes into, instead of onto the screen.
-    init(_ webhook: JSONValue, savedTo secretPath: String? = nil) {
+    /// - Parameters:
+    ///   - secretPath: a file of ``SecretFile`` that the secret goes into, instead of onto the screen.
+    ///   - isSecretKnown: it came from the owner's own file and is not shown.
+    package init(_ webhook: JSONValue, savedTo secretPath: String? = nil, isSecretKnown: Bool = false) {
         self.webhook = webhook
         self.secretPath = secretPath
+        self.isSecretKnown = isSecretKnown
     }
 
     /// - Parameter act: what happened, `registered`; nil shows the webhook only.
@@ -19,7 +23,7 @@ struct WebhookReport {
         for line in lines(output.palette) { try output.line(line) }
         if let secretPath {
             output.remark("the secret is in \(secretPath)")
-        } else if let secret {
+        } else if let secret, !isSecretKnown {
             try output.line(painted("secret", output.palette.yellow(secret.printable)))
             output.remark("the secret is not shown again; `stalecast webhooks rotate-secret` makes another")
         }
@@ -29,7 +33,8 @@ struct WebhookReport {
 
     /// Without the secret when it went into a file.
     private var shown: JSONValue {
-        guard secretPath != nil, var object = webhook.object, var signing = object["signing"]?.object else {
+        guard secretPath != nil || isSecretKnown, var object = webhook.object, var signing = object["signing"]?.object
+        else {
             return webhook
         }
         signing["secret"] = nil
@@ -37,7 +42,7 @@ struct WebhookReport {
         return .object(object)
     }
 
-    func lines(_ palette: Palette) -> [String] {
+    package func lines(_ palette: Palette) -> [String] {
         var lines = [field("id", text("id")), field("url", text("url")), painted("state", stateText(palette))]
         if let name = webhook["configuredAs"]?.string { lines.append(field("configured", "as \(name)")) }
         lines.append(field("topics", texts("topics").joined(separator: ", ")))
@@ -46,7 +51,7 @@ struct WebhookReport {
         lines += optional("fcm", members("fcm")) + optional("consent", consent) + optional("signing", signing)
         lines += optional("about", webhook["description"]?.string)
         lines += optional("next try", nextTry)
-        lines.append(field("changed", clockTime(text("updateTime")) + " UTC"))
+        lines.append(field("changed", clockTime(text("updateTime"))))
         return lines + scopes(palette)
     }
 
@@ -74,19 +79,19 @@ struct WebhookReport {
     private var nextTry: String? {
         guard let delivery = webhook["delivery"], let time = delivery["nextAttemptTime"]?.string else { return nil }
         let failures = delivery["consecutiveFailures"]?.int64 ?? 0
-        return "\(clockTime(time)) UTC, after \(failures) failures in a row"
+        return "\(clockTime(time)), after \(failures) failures in a row"
     }
 
     private var consent: String? {
         guard let method = webhook["verification"]?["method"]?.string, method != "none" else { return nil }
         let time = webhook["verification"]?["verifyTime"]?.string
-        return "\(method), \(time.map { "given \(clockTime($0)) UTC" } ?? "not given yet")"
+        return "\(method), \(time.map { "given \(clockTime($0))" } ?? "not given yet")"
     }
 
     private var signing: String? {
         guard let signing = webhook["signing"] else { return nil }
         let keys = signing["keys"]?.array ?? []
-        let old = keys.compactMap { $0["expireTime"]?.string }.map { "an older key until \(clockTime($0)) UTC" }
+        let old = keys.compactMap { $0["expireTime"]?.string }.map { "an older key until \(clockTime($0))" }
         let publicKey = signing["publicKey"]?.string.map { ["public key \($0)"] } ?? []
         return ([signing["algorithm"]?.string ?? "?"] + publicKey + old).joined(separator: ", ")
     }

@@ -13,10 +13,14 @@ struct WebhookSettingsOptions: ParsableArguments {
             valueName: "name"))
     var topics: [String] = []
 
-    @Option(help: "standard (default), cloudevents-binary, cloudevents-structured or fcm.")
+    @Option(
+        help: "standard (default), cloudevents-binary, cloudevents-structured or fcm.",
+        completion: .list(["standard", "cloudevents-binary", "cloudevents-structured", "fcm"]))
     var format: String?
 
-    @Option(help: "latest (default), all, fifo or fifo-advance.")
+    @Option(
+        help: "latest (default), all, fifo or fifo-advance.",
+        completion: .list(["latest", "all", "fifo", "fifo-advance"]))
     var mode: String?
 
     @Option(
@@ -28,13 +32,15 @@ struct WebhookSettingsOptions: ParsableArguments {
     var maxPerSecond: Double?
 
     @Option(help: ArgumentHelp("For one attempt, 1s to 60s (default: 15s).", valueName: "time"))
-    var timeout: SpelledDuration?
+    var timeout: Span?
 
     @Option(help: ArgumentHelp("Between two deliveries of one scope, 0s (default) to 1d.", valueName: "time"))
-    var minInterval: SpelledDuration?
+    var minInterval: Span?
 
-    @Option(help: ArgumentHelp("Private authority (PEM), a file in webhooks.filesDirectory.", valueName: "name"))
-    var caFile: String?
+    @Option(
+        help: ArgumentHelp(
+            "The receiver's private authority (PEM), a file in webhooks.filesDirectory.", valueName: "name"))
+    var receiverCaFile: String?
 
     @Option(help: ArgumentHelp("Client certificate (PEM), a file there.", valueName: "name"))
     var certificateFile: String?
@@ -61,6 +67,10 @@ struct WebhookSettingsOptions: ParsableArguments {
         for header in headers where header.prefix(while: { $0 != ":" }).count == header.count || header.hasPrefix(":") {
             throw ValidationError("--header \"\(header)\" is not NAME: VALUE")
         }
+        var names: Set<String> = []
+        for header in headers where !names.insert(header.prefix { $0 != ":" }.lowercased()).inserted {
+            throw ValidationError("--header \(header.prefix { $0 != ":" }) is given twice; a name has one value")
+        }
     }
 
     /// The settings that were given, and their paths.
@@ -73,7 +83,7 @@ struct WebhookSettingsOptions: ParsableArguments {
         settings.set("limits.maxPerSecond", maxPerSecond.map(JSONValue.double))
         settings.set("limits.timeout", timeout?.duration.wireText)
         settings.set("limits.minInterval", minInterval?.duration.wireText)
-        settings.set("tls.caFile", caFile)
+        settings.set("tls.caFile", receiverCaFile)
         settings.set("tls.certificateFile", certificateFile)
         settings.set("tls.keyFile", keyFile)
         settings.set("addressProfile", addressProfile)
@@ -116,18 +126,4 @@ struct WebhookSettings {
 
     /// Names a path that the document lacks: it goes back to its default.
     mutating func reset(_ path: String) { paths.append(path) }
-}
-
-/// A duration as the configuration spells it: `500ms`, `25s`, `10m`, `2h`, `7d`.
-struct SpelledDuration: ExpressibleByArgument, Sendable {
-    let duration: Duration
-
-    init(_ duration: Duration) { self.duration = duration }
-
-    init?(argument: String) {
-        guard let duration = try? Duration(spelled: argument) else { return nil }  // the parser makes the sentence
-        self.duration = duration
-    }
-
-    var defaultValueDescription: String { duration.spelled }
 }

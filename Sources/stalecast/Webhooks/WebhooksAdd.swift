@@ -33,10 +33,14 @@ struct WebhooksAdd: AsyncParsableCommand {
     @Option(help: "Of the secret that is made: hmac-sha256 (default) or ed25519.")
     var algorithm: String?
 
-    @Option(help: ArgumentHelp("Use the secret in this file (whsec_… or whsk_…) instead.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("Use the secret in this file (whsec_… or whsk_…) instead.", valueName: "file"),
+        completion: .file())
     var secretFile: String?
 
-    @Option(help: ArgumentHelp("Write the secret into this file, which must not exist.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("Write the secret into this file, which must not exist.", valueName: "file"),
+        completion: .file())
     var saveSecret: String?
 
     @OptionGroup var options: WebhookOptions
@@ -56,7 +60,8 @@ struct WebhooksAdd: AsyncParsableCommand {
             if let saveSecret { SecretFile.release(saveSecret) }
             throw error
         }
-        try WebhookReport(webhook, savedTo: saveSecret).write("registered", options.outputOptions.output)
+        try WebhookReport(webhook, savedTo: saveSecret, isSecretKnown: secretFile != nil)
+            .write("registered", options.outputOptions.output)
     }
 }
 

@@ -67,8 +67,8 @@ struct WebhooksAttempts: AsyncParsableCommand {
 
     private func table(_ attempts: [JSONValue]) -> TextTable {
         var table = TextTable(
-            .left("TIME (UTC)"), .left("KIND"), .left("VERSION"), .right("TRY"), .left("OUTCOME"), .right("MS"),
-            .left("NEXT TRY (UTC)"))
+            .left("TIME"), .left("KIND"), .left("VERSION"), .right("TRY"), .left("OUTCOME"), .right("MS"),
+            .left("NEXT TRY"))
         for attempt in attempts {
             let text = WebhookAttemptText(attempt)
             table.add(
@@ -175,7 +175,7 @@ struct WebhooksDeadLetters: AsyncParsableCommand {
 
     private func table(_ letters: [JSONValue]) -> TextTable {
         var table = TextTable(
-            .left("ID"), .left("GIVEN UP (UTC)"), .left("NAMESPACE"), .right("VERSION"), .right("TRIES"),
+            .left("ID"), .left("GIVEN UP"), .left("NAMESPACE"), .right("VERSION"), .right("TRIES"),
             .left("REASON"))
         for letter in letters {
             table.add(

@@ -27,14 +27,16 @@ struct WebhooksList: AsyncParsableCommand {
 
     private func table(_ webhooks: [JSONValue]) -> TextTable {
         var table = TextTable(
-            .left("ID"), .left("STATE"), .right("LAG"), .left("FORMAT"), .left("MODE"), .left("TOPICS"), .left("URL"))
+            .left("ID"), .left("STATE"), .right("LAG"), .left("FORMAT"), .left("MODE"), .left("TOPICS"), .left("URL"),
+            .left("ABOUT"))
         for webhook in webhooks {
             let lag = (webhook["delivery"]?["scopes"]?.array ?? []).compactMap { $0["lag"]?.int64 }.reduce(0, +)
             table.add(
                 webhook["id"]?.string ?? "?", WebhookStateText(webhook["state"]).plain, String(lag),
                 webhook["format"]?.string ?? "?", webhook["mode"]?.string ?? "?",
                 (webhook["topics"]?.array ?? []).compactMap(\.string).joined(separator: ","),
-                webhook["url"]?.string ?? "?")
+                webhook["url"]?.string ?? "?",
+                webhook["configuredAs"]?.string ?? webhook["description"]?.string ?? "")
         }
         return table
     }

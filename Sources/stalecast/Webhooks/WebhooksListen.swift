@@ -1,5 +1,5 @@
 import ArgumentParser
-import CEpoll
+import CLinux
 import Foundation
 import StalecastWebhooks
 import StalecastWire
@@ -45,7 +45,9 @@ struct WebhooksListen: ParsableCommand {
         let key = try secretFile.map { path throws(CommandFailure) in try SecretFile.verificationKey(path) }
         let output = outputOptions.output
         let desk = try WebhookDesk(listen, status: status)
-        output.remark("listening on http://\(desk.address)/")
+        output.remark(
+            "listening on http://\(desk.address)/, answering \(status)"
+                + (key == nil ? "; signatures are not checked" : ""))
         var seen = 0
         try desk.serve { request throws(CommandFailure) in
             try WebhookReceipt(request, key: key).write(to: output)
@@ -79,16 +81,18 @@ private struct WebhookReceipt {
     }
 
     func write(to output: Output) throws(CommandFailure) {
-        if output.isJSON { return try output.line(json.text()) }
+        if output.isJSON { return try output.jsonText(json.text()) }
         try output.line(
-            "\(clockTime(Timestamp.now().description)) \(request.method.printable) \(request.target.printable) \(about)"
+            "\(LocalClock.asked.date(.now())) \(request.method.printable) \(request.target.printable) \(about)"
         )
         if let signature {
             let isGood = signature == "ok"
             let text = isGood ? "the signature fits" : signature.printable
             try output.line("  \(isGood ? output.palette.green(text) : output.palette.red(text))")
         }
-        if let body { try output.line("  \(body.text().printable)") }
+        if let body {
+            for line in body.text(.pretty).split(separator: "\n") { try output.line("  " + String(line).printable) }
+        }
     }
 
     /// `config.stale, version 7 since 6`.

@@ -69,6 +69,8 @@ struct WebhooksSign: ParsableCommand {
     @Flag(help: "Sign each line of standard input.")
     var lines = false
 
+    @OptionGroup var outputOptions: OutputOptions
+
     func validate() throws {
         if secretFiles.isEmpty { throw ValidationError("--secret-file is missing") }
         if lines, body != "-" || secretFiles.contains("-") {
@@ -78,9 +80,14 @@ struct WebhooksSign: ParsableCommand {
 
     func run() throws {
         let signer = try signer()
-        let output = Output(isJSON: lines, palette: Palette(isOn: false))
+        let output = outputOptions.output
         if !lines {
             let headers = headers(Array(try InputFile.read(body)), id: id, timestamp: timestamp, signer)
+            if output.isJSON {
+                var object = JSONObject()
+                for (name, value) in headers { object[name] = .string(value) }
+                return try output.json(.object(object))
+            }
             for (name, value) in headers { try output.line("\(name): \(value)") }
             return
         }
@@ -140,7 +147,9 @@ struct WebhooksCheckSignature: ParsableCommand {
     @Argument(help: "File with the body; - reads standard input.")
     var body = "-"
 
-    @Option(help: ArgumentHelp("File with the secret, or with the public key (whpk_…).", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("File with the secret, or with the public key (whpk_…).", valueName: "file"),
+        completion: .file())
     var secretFile: String
 
     @Option(help: ArgumentHelp("webhook-id of the request.", valueName: "text"))
@@ -155,6 +164,8 @@ struct WebhooksCheckSignature: ParsableCommand {
     @Flag(help: "Do not look at the time; without it, 300 s from now is too far.")
     var anyTime = false
 
+    @OptionGroup var outputOptions: OutputOptions
+
     func run() throws {
         let key = try SecretFile.verificationKey(secretFile)
         let bytes = Array(try InputFile.read(body))
@@ -164,7 +175,9 @@ struct WebhooksCheckSignature: ParsableCommand {
         } catch {
             throw CommandFailure(.refused, "\(error)")
         }
-        try Output(isJSON: false, palette: Palette(isOn: false)).line("the signature fits")
+        let output = outputOptions.output
+        if output.isJSON { return try output.json(["fits": .bool(true)]) }
+        try output.line("the signature fits")
     }
 }
 

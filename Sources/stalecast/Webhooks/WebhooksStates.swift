@@ -85,18 +85,26 @@ struct WebhooksRotateSecret: AsyncParsableCommand {
     @OptionGroup var target: WebhookTarget
 
     @Option(help: ArgumentHelp("How long the old secret goes on signing, 0s to 7d.", valueName: "time"))
-    var gracePeriod = SpelledDuration(.seconds(86_400))
+    var gracePeriod = Span(.seconds(86_400))
 
     @Option(help: "hmac-sha256 or ed25519 (default: as before).")
     var algorithm: String?
 
-    @Option(help: ArgumentHelp("Use the secret in this file (whsec_… or whsk_…) instead.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("Use the secret in this file (whsec_… or whsk_…) instead.", valueName: "file"),
+        completion: .file())
     var secretFile: String?
 
-    @Option(help: ArgumentHelp("Write the secret into this file, which must not exist.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("Write the secret into this file, which must not exist.", valueName: "file"),
+        completion: .file())
     var saveSecret: String?
 
     @OptionGroup var options: WebhookOptions
+
+    func validate() throws {
+        if gracePeriod.duration > .seconds(7 * 86_400) { throw ValidationError("--grace-period is 0s to 7d") }
+    }
 
     func run() async throws {
         var request = WebhookSettings()
@@ -112,7 +120,8 @@ struct WebhooksRotateSecret: AsyncParsableCommand {
             if let saveSecret { SecretFile.release(saveSecret) }
             throw error
         }
-        try WebhookReport(webhook, savedTo: saveSecret).write("new secret for", options.outputOptions.output)
+        try WebhookReport(webhook, savedTo: saveSecret, isSecretKnown: secretFile != nil)
+            .write("new secret for", options.outputOptions.output)
     }
 }
 
@@ -122,6 +131,7 @@ extension WebhookOptions {
         let webhook = try await api().act(target.id, verb)
         let output = outputOptions.output
         if output.isJSON { return try output.json(webhook) }
-        try output.line("\(done) \(target.id): \(WebhookStateText(webhook["state"]).text(output.palette))")
+        let state = WebhookStateText(webhook["state"]).text(output.palette)
+        try output.line("\(done) \(target.id)" + (webhook["state"]?["name"]?.string == done ? "" : ": it is \(state)"))
     }
 }

@@ -54,6 +54,12 @@ import Testing
             #expect(await soon { log.versions == [7, 9, 11] })
             let notice = try #require(log.notices.first)
             #expect(notice.topic == "" && notice.namespace == "firebase" && notice.data["CONFIG_STATE"] == "STALE")
+            peer.send(#"{"a":"}","b":"\"{","c":{"d":1},"latestTemplateVersionNumber":"12"}"#)
+            #expect(await soon { log.versions == [7, 9, 11, 12] }, "braces in texts and objects within end nothing")
+            // Longer than any message: skipped, and what follows is understood.
+            peer.send("{\"x\":\"" + String(repeating: "}", count: 100_000) + "\"}{\"latestTemplateVersionNumber\":13}")
+            #expect(await soon { log.versions == [7, 9, 11, 12, 13] })
+            #expect(log.events.contains(.invalidMessage("a message is longer than 65536 bytes")))
             peer.send("{nonsense}")
             #expect(await soon { if case .invalidMessage = log.events.last { true } else { false } })
             connection.holds(version: 11)

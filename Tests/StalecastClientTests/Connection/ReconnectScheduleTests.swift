@@ -16,25 +16,25 @@ import Testing
 
     private func leadsToEvents(_ choice: inout TransportChoice) -> Bool { choice.pollLost() }
 
-    @Test func delaysGrowWithFullJitterAndStayBelowTheLongest() {
+    @Test func delaysGrowWithFullJitterOnTopOfTheFirst() {
         var schedule = ReconnectSchedule(firstDelay: 1, longestDelay: 60)
         let delays = (0..<10).map { _ in delay(&schedule, random: 0.5) }
-        #expect(delays == [0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30])
+        #expect(delays == [1.5, 2, 3, 5, 9, 17, 31, 31, 31, 31])
         #expect(schedule.failures == 10)
-        #expect(delay(&schedule, random: 0) == 0)
-        #expect(delay(&schedule, random: 0.999) < 60)
+        #expect(delay(&schedule, random: 0) == 1, "chance never takes it down")
+        #expect(delay(&schedule, random: 0.999) < 61)
     }
 
     @Test func itNeverGivesUp() {
         var schedule = ReconnectSchedule(firstDelay: 1, longestDelay: 60)
-        for _ in 0..<100_000 { #expect((0..<60).contains(delay(&schedule, random: 0.9))) }
+        for _ in 0..<100_000 { #expect((1..<61).contains(delay(&schedule, random: 0.9))) }
     }
 
     @Test func aConnectionThatHeldMakesFormerFailuresVoid() {
         var schedule = ReconnectSchedule(firstDelay: 1, longestDelay: 60)
         for _ in 0..<5 { _ = delay(&schedule, random: 0.5) }
-        #expect(delay(&schedule, upFor: 59, random: 0.5) == 16)
-        #expect(delay(&schedule, upFor: 60, random: 0.5) == 0.5)
+        #expect(delay(&schedule, upFor: 59, random: 0.5) == 17)
+        #expect(delay(&schedule, upFor: 60, random: 0.5) == 1.5)
         #expect(schedule.failures == 1)
     }
 
@@ -44,6 +44,7 @@ import Testing
         #expect(delay(&schedule, upFor: 1000, random: 0.5) == 3)
         #expect(delay(&schedule, random: 0.5) == 4)
         #expect(delay(&schedule, random: 0.5) == 5)
+        #expect(delay(&schedule, LinkLoss(.foreign, "a page"), random: 0) == 3, "chance goes on top")
         schedule.serverAsked(for: 1e12)
         #expect(delay(&schedule, upFor: 1000, random: 0.5) == 3600)
     }
@@ -59,9 +60,9 @@ import Testing
     @Test func aRefusalWeighsMoreThanAnOutage() {
         var schedule = ReconnectSchedule(firstDelay: 1, longestDelay: 60)
         let delays = (0..<9).map { _ in delay(&schedule, LinkLoss(.refused(status: 404), "")) }
-        #expect(delays == [4, 8, 16, 32, 64, 128, 256, 300, 300])
-        schedule.forgetFailures()
-        #expect(delay(&schedule, LinkLoss(.refused(status: 429), ""), random: 0.5) == 0.5)
+        #expect(delays == [5, 9, 17, 33, 65, 129, 257, 301, 301])
+        schedule = schedule.withoutFailures
+        #expect(delay(&schedule, LinkLoss(.refused(status: 429), ""), random: 0.5) == 1.5)
     }
 
     // MARK: Transports

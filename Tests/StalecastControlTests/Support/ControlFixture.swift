@@ -3,12 +3,16 @@ import Logging
 import NIOPosix
 import ServiceLifecycle
 import StalecastControl
+import StalecastHub
+import StalecastOutbound
+import StalecastSources
 import StalecastStore
+import StalecastWebhooks
 import StalecastWire
 import Synchronization
 import Testing
 
-/// A running private listener on a free port, with a store in a temporary directory.
+/// A running private listener on a free port, with store, hub and webhooks of its own in a temporary directory.
 struct ControlFixture: Sendable {
     static let secret = "a-token-for-tests"
     static let prefix = "/v1/projects/demo/remoteConfig"
@@ -16,13 +20,16 @@ struct ControlFixture: Sendable {
     let port: Int
     let store: TemplateStore
     let sent: SentMessages
+    let tally: ControlTally
     let stop: @Sendable () async -> Void
 
     /// What `messages:send` handed on.
     final class SentMessages: Sendable {
-        private let messages = Mutex<[SentMessage]>([])
-        var all: [SentMessage] { messages.withLock { $0 } }
-        func append(_ message: SentMessage) { messages.withLock { $0.append(message) } }
+        private let messages = Mutex<[DataMessage]>([])
+        var all: [DataMessage] { messages.withLock { $0 } }
+        func append(_ event: HubEvent) {
+            if case .data(let message) = event { messages.withLock { $0.append(message) } }
+        }
     }
 
     /// Serves for as long as `body` runs, then stops gracefully.
@@ -30,7 +37,6 @@ struct ControlFixture: Sendable {
         _ adjust: (inout ControlConfiguration) -> Void = { _ in },
         storing: (inout StoreConfiguration) -> Void = { _ in },
         readiness: @escaping @Sendable () -> [String] = { [] },
-        webhooks: (@Sendable (ProjectID, WebhookCommand) throws(WebhookRefusal) -> JSONValue)? = nil,
         _ body: (ControlFixture) async throws -> Value
     ) async throws -> Value {
         let directory = FileManager.default.temporaryDirectory.appending(path: "stalecast-control-\(UUID().uuidString)")
@@ -39,49 +45,85 @@ struct ControlFixture: Sendable {
         storing(&storeConfiguration)
         let store = try TemplateStore.open(storeConfiguration)
         defer { store.close() }
-        let sent = SentMessages()
         var configuration = ControlConfiguration()
         adjust(&configuration)
         let (ports, bound) = AsyncStream.makeStream(of: Int.self)
-        var dependencies = try dependencies(store, sent, readiness)
-        if let webhooks {
-            dependencies.webhooks = { project, command async throws(WebhookRefusal) in try webhooks(project, command) }
-        }
-        let server = ControlServer(
-            dependencies, configuration: configuration,
-            eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: quiet
-        ) { _, port in bound.yield(port) }
+        let scope = Scope(project: .demo, namespace: .firebase)
+        let hub = Hub(
+            board: TopicBoard(
+                epoch: store.epoch, head: 0,
+                bindings: [
+                    TopicBinding(name: .pushRC, scopes: [scope]),
+                    TopicBinding(name: try TopicName("payments"), scopes: [scope], keys: [try KeyPattern("pay_*")]),
+                ], changes: []))
+        let sent = SentMessages()
+        _ = hub.attach { sent.append($0) }
+        let webhooks = try Webhooks(directory.path, store.epoch)
+        let tally = ControlTally()
+        let control = Control(
+            configuration, token: ControlToken(secret: secret), store: store, hub: hub, webhooks: webhooks.desk,
+            triggers: TriggerDesk(targets: []), tally: tally, presence: { _ in [.pushRC: ["sse": 3]] },
+            metrics: { "# TYPE up gauge\nup 1\n" }, status: { ["state": "serving"] }, readiness: { readiness() })
+        let server = ControlServer(control, eventLoopGroup: MultiThreadedEventLoopGroup.singleton) { bound.yield($0) }
         let group = ServiceGroup(services: [server], logger: quiet)
-        return try await withThrowingTaskGroup(of: Void.self) { tasks in
+        let result = try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {
                 defer { bound.finish() }
                 try await group.run()
             }
             guard let port = await ports.first(where: { _ in true }) else { throw NotBound() }
-            let fixture = ControlFixture(port: port, store: store, sent: sent) { await group.triggerGracefulShutdown() }
+            let fixture = ControlFixture(port: port, store: store, sent: sent, tally: tally) {
+                await group.triggerGracefulShutdown()
+            }
             let result = await Result { try await body(fixture) }
             await group.triggerGracefulShutdown()
             try await tasks.waitForAll()
-            return try result.get()
+            return result
         }
+        await webhooks.stop()
+        return try result.get()
     }
 
     private struct NotBound: Error {}
 
     private static let quiet = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
 
-    private static func dependencies(
-        _ store: TemplateStore, _ sent: SentMessages, _ readiness: @escaping @Sendable () -> [String]
-    ) throws -> ControlDependencies {
-        let scope = Scope(project: .demo, namespace: .firebase)
-        let topics = [
-            TopicSummary(name: .pushRC, scopes: [scope]),
-            TopicSummary(name: try TopicName("payments"), scopes: [scope], keys: [try KeyPattern("pay_*")]),
-        ]
-        return ControlDependencies(
-            store: store, token: ControlToken(secret: secret), topics: { topics },
-            presence: { [.pushRC: ["sse": 3]] }, send: { sent.append($0) },
-            metrics: { "# TYPE up gauge\nup 1\n" }, status: { ["state": "serving"] }, readiness: { readiness() })
+    /// Registry and delivery, without an address that could be reached.
+    private struct Webhooks {
+        let desk: WebhookDesk
+        private let registry: WebhookRegistry
+        private let engine: OutboundEngine
+        private let delivery: WebhookDelivery
+
+        init(_ directory: String, _ epoch: Epoch) throws {
+            registry = try WebhookRegistry(
+                directory: directory,
+                rules: WebhookRules(
+                    topics: { _ in [.pushRC] }, allowed: [], filesDirectory: directory, httpsOnly: false))
+            engine = try OutboundEngine(OutboundConfiguration(maxInFlight: 8), logger: quiet)
+            let formatter = WebhookFormatter(
+                registry: registry, epoch: epoch, identity: SenderIdentity(version: "0", origin: "test"), engine: engine
+            )
+            delivery = try WebhookDelivery(
+                DeliveryConfiguration(path: "\(directory)/deliveries.sqlite"), epoch: epoch, engine: engine,
+                formatter: formatter, routes: [], history: { _, _, _ in [] }, logger: quiet)
+            let delivery = delivery
+            registry.observe { change in
+                if case .installed(let webhook) = change { delivery.install(webhook) }
+            }
+            delivery.start(webhooks: [], changes: [])
+            desk = WebhookDesk(
+                registry: registry,
+                verifier: WebhookVerifier(registry: registry, formatter: formatter, engine: engine),
+                delivery: delivery, logger: quiet)
+        }
+
+        func stop() async {
+            delivery.stop()
+            await engine.shutdown(grace: .zero)
+            delivery.close()
+            registry.close()
+        }
     }
 
     /// Sends one request with the token and returns its answer.

@@ -24,7 +24,7 @@ struct HTTPReply: Sendable {
                 headers[parts[0].lowercased()] = parts[1].trimmed
             }
             guard let status = Int(lines[0].split(separator: " ")[1]) else { return replies }
-            let length = isHead || status < 200 ? 0 : Int(headers["content-length"] ?? "") ?? -1
+            let length = isHead || status < 200 || status == 204 ? 0 : Int(headers["content-length"] ?? "") ?? -1
             guard length >= 0, rest.endIndex - end.upperBound >= length else { return replies }
             let body = rest[end.upperBound..<end.upperBound + length]
             replies.append(HTTPReply(status: status, headers: headers, body: Array(body)))

@@ -1,9 +1,11 @@
+import Foundation
 import StalecastSources
+import StalecastStore
 import StalecastTemplate
 import StalecastWire
 import Synchronization
 
-/// A source that shows what a test tells it to, and a sink that keeps what it is given.
+/// A source that shows what a test tells it to.
 final class ScriptedSource: TemplateSource {
     private struct State {
         var look: OriginLook = .unchanged
@@ -44,29 +46,31 @@ extension OriginSight {
     }
 }
 
-/// The store's part: takes what is other than the last one.
-final class ScriptedSink: Sendable {
-    private struct State {
-        var adopted: [Observation] = []
-        var failure: OriginProblem?
+/// A store of its own for one test, and what was adopted into it.
+final class FreshStore: Sendable {
+    let store: TemplateStore
+    private let folder: String
+    private let committed: Committed
+
+    private final class Committed: Sendable {
+        let versions = Mutex<[StoredVersion]>([])
     }
 
-    private let state = Mutex(State())
-
-    var adopted: [Observation] { state.withLock(\.adopted) }
-    func fail(with problem: OriginProblem?) { state.withLock { $0.failure = problem } }
-
-    var sink: SourceSink {
-        SourceSink(
-            judge: { _, sight in self.adopted.last?.sight.content == sight.content ? .isCurrent : .isNew },
-            adopt: { observation in
-                self.state.withLock { state in
-                    if let failure = state.failure { return .failed(failure) }
-                    state.adopted.append(observation)
-                    return .adopted(VersionNumber(state.adopted.count))
-                }
-            })
+    init() throws {
+        folder = NSTemporaryDirectory() + "stalecast-sources-\(UUID().uuidString)"
+        let projects = [ProjectConfiguration(id: .demo, number: 123_456_789_012)]
+        store = try TemplateStore.open(StoreConfiguration(directory: folder, projects: projects))
+        let committed = Committed()
+        self.committed = committed
+        store.setCommitHandler { version in committed.versions.withLock { $0.append(version) } }
     }
+
+    deinit {
+        store.close()
+        try? FileManager.default.removeItem(atPath: folder)  // a leftover does no harm
+    }
+
+    var adopted: [StoredVersion] { committed.versions.withLock { $0 } }
 }
 
 /// What a watcher reported, in order.

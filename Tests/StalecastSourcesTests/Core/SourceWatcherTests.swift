@@ -1,26 +1,31 @@
 import StalecastSources
+import StalecastStore
 import StalecastWire
 import Synchronization
 import Testing
 
 @Suite struct SourceWatcherTests {
     private let source = ScriptedSource()
-    private let sink = ScriptedSink()
+    private let fresh: FreshStore
     private let reports = Reports()
     private static let scope = Scope(project: .demo, namespace: .firebase)
     /// So long that only triggers make a look in a test's time.
     private static let seldom = LookSchedule(interval: .seconds(3600))
     private static let often = LookSchedule(interval: .milliseconds(20), longestPause: .milliseconds(20))
 
-    private func watcher(_ schedule: LookSchedule) -> SourceWatcher {
-        SourceWatcher(Self.scope, source: source, sink: sink.sink, schedule: schedule, report: reports.add)
+    init() throws { fresh = try FreshStore() }
+
+    private func watcher(_ schedule: LookSchedule, isNumbered: Bool = false) -> SourceWatcher {
+        SourceWatcher(
+            Self.scope, source: source, isNumbered: isNumbered, store: fresh.store, schedule: schedule,
+            report: reports.add)
     }
 
     @Test func looksAtOnceAndAdopts() async throws {
         source.show("a", version: 7)
         let watcher = watcher(Self.seldom)
         await watching(watcher) {
-            #expect(await eventually { sink.adopted.count == 1 && watcher.status.lastSuccess != nil })
+            #expect(await eventually { fresh.adopted.count == 1 && watcher.status.lastSuccess != nil })
         }
         #expect(reports.all == [.adopted(1, hasFenceTimedOut: false)])
         #expect(watcher.status.originVersion == 7)
@@ -32,7 +37,7 @@ import Testing
         source.show("a")
         let watcher = watcher(Self.often)
         await watching(watcher) { #expect(await eventually { source.looks > 5 }) }
-        #expect(sink.adopted.count == 1)
+        #expect(fresh.adopted.count == 1)
     }
 
     @Test func aTriggerLooksNow() async throws {
@@ -41,7 +46,7 @@ import Testing
             #expect(await eventually { watcher.status.lastSuccess != nil })
             source.show("a")
             watcher.look()
-            #expect(await eventually { sink.adopted.count == 1 })
+            #expect(await eventually { fresh.adopted.count == 1 })
         }
         #expect(source.looks == 2)
     }
@@ -69,7 +74,7 @@ import Testing
             watcher.look(expecting: 5)
             #expect(await eventually { source.looks >= 4 })
             source.show("b", version: 5)
-            #expect(await eventually { sink.adopted.count == 2 })
+            #expect(await eventually { fresh.adopted.count == 2 })
         }
     }
 
@@ -111,26 +116,44 @@ import Testing
             #expect(await eventually { watcher.status.failures == 1 })
             let failed = ContinuousClock.now
             source.show("a")
-            while sink.adopted.isEmpty && ContinuousClock.now - failed < .seconds(10) {
+            while fresh.adopted.isEmpty && ContinuousClock.now - failed < .seconds(10) {
                 watcher.look()
                 try? await Task.sleep(for: .milliseconds(5))
             }
-            #expect(sink.adopted.count == 1)
+            #expect(fresh.adopted.count == 1)
             #expect(ContinuousClock.now - failed > .milliseconds(350))
         }
     }
 
     @Test func whatCannotBeAdoptedIsForgottenAndTriedAgain() async throws {
-        source.show("a")
-        sink.fail(with: OriginProblem(.store, "disk full"))
-        let watcher = watcher(Self.often)
+        source.show("a", version: 5)
+        let watcher = watcher(Self.often, isNumbered: true)
         await watching(watcher) {
-            #expect(await eventually { watcher.status.problem?.reason == .store })
+            #expect(await eventually { fresh.adopted.map(\.version) == [5] })
+            source.show("b", version: 3)
+            #expect(await eventually { watcher.status.problem?.reason == .older })
+            source.show("b", version: 5)
+            #expect(await eventually { watcher.status.problem?.reason == .sameVersion })
             #expect(source.forgotten > 0)
-            sink.fail(with: nil)
-            watcher.look()
-            #expect(await eventually { sink.adopted.count == 1 })
+            source.show("b", version: 6)
+            #expect(await eventually { fresh.adopted.map(\.version) == [5, 6] && watcher.status.problem == nil })
         }
+    }
+
+    @Test func aCommitThatFailsIsAProblemOfTheStore() async throws {
+        source.show("a")
+        let elsewhere = Scope(project: try ProjectID("nobody"), namespace: .firebase)
+        let watcher = SourceWatcher(elsewhere, source: source, store: fresh.store, schedule: Self.often)
+        await watching(watcher) { #expect(await eventually { watcher.status.problem?.reason == .store }) }
+        #expect(source.forgotten > 0)
+    }
+
+    @Test func whatWasAdoptedBeforeARestartIsStillKnown() async throws {
+        source.show("a")
+        let before = watcher(Self.often)
+        await watching(before) { #expect(await eventually { fresh.adopted.count == 1 }) }
+        let status = watcher(Self.seldom).status
+        #expect(status.version == 1 && status.lastChange == fresh.adopted[0].metadata.updateTime)
     }
 
     @Test func failuresBackOffUpToTheLongestPause() {

@@ -58,12 +58,14 @@ import Testing
         #expect(SignedPost(headers: Self.headers(id: id), now: Self.now) == nil)
     }
 
-    @Test func everyVerifierIsAskedWithTheExactParts() throws {
-        let post = try #require(SignedPost(headers: Self.headers(), now: Self.now))
-        let expects: @Sendable (String, String, String, [UInt8]) -> Bool = {
-            ($0, $1, $2, $3) == ("msg_1", "1614265330", "v1,xyz", [1, 2])
-        }
-        #expect(post.accepted(by: [{ _, _, _, _ in false }, expects], body: [1, 2]) == [1])
-        #expect(post.accepted(by: [], body: []) == [])
+    /// A stranger's header may not decide how often the body is hashed.
+    @Test func moreSignaturesThanAnySenderHasAreRefusedBeforeAnyIsChecked() {
+        let word = "v1," + String(repeating: "A", count: 44)
+        let words = { (count: Int) in Array(repeating: word, count: count).joined(separator: " ") }
+        #expect(SignedPost(headers: Self.headers(signature: words(16)), now: Self.now) != nil)
+        #expect(SignedPost(headers: Self.headers(signature: words(17)), now: Self.now) == nil)
+        #expect(SignedPost(headers: Self.headers(signature: words(3800)), now: Self.now) == nil)
+        let long = "v1," + String(repeating: "A", count: 1600)
+        #expect(SignedPost(headers: Self.headers(signature: long), now: Self.now) == nil)
     }
 }

@@ -15,13 +15,13 @@ import Testing
 
         init() throws {
             let sink = sink
-            let good: SignatureVerifier = { _, _, signatures, _ in signatures == "v1,good" }
+            let good = SenderKey { post, _ in post.signatures == "v1,good" }
             desk = TriggerDesk(
                 targets: [
                     TriggerTarget(
                         scope: Scope(project: .demo, namespace: .firebase),
                         projectNames: ["demo", "origin-project", "123"],
-                        tokens: [try TriggerToken(firstToken)], verifiers: [good], knownVersion: { 5 },
+                        tokens: [try TriggerToken(firstToken)], keys: [good], knownVersion: { 5 },
                         look: { sink.append("client", $0) }),
                     TriggerTarget(
                         scope: Scope(project: .demo, namespace: .firebaseServer), projectNames: ["demo"],
@@ -58,23 +58,23 @@ import Testing
 
     private static let json = ["content-type": "application/json"]
 
-    @Test func theOperatorMakesAllSourcesOfAProjectLook() throws {
+    @Test func theOperatorMakesAllSourcesOfAProjectLook() async throws {
         let fixture = try Fixture()
-        #expect(Self.results(fixture.desk.take(try Self.post(isOperator: true), body: [])) == [.looking])
+        #expect(await Self.results(fixture.desk.take(try Self.post(isOperator: true), body: [])) == [.looking])
         #expect(fixture.sink.lines == ["client -", "server -"])
     }
 
-    @Test func theNamespaceNarrows() throws {
+    @Test func theNamespaceNarrows() async throws {
         let fixture = try Fixture()
-        _ = fixture.desk.take(try Self.post(namespace: "firebase-server", isOperator: true), body: [])
+        _ = await fixture.desk.take(try Self.post(namespace: "firebase-server", isOperator: true), body: [])
         let body = Array(#"{"namespace":"firebase","versionNumber":9}"#.utf8)
-        _ = fixture.desk.take(try Self.post(Self.json, isOperator: true), body: body)
+        _ = await fixture.desk.take(try Self.post(Self.json, isOperator: true), body: body)
         #expect(fixture.sink.lines == ["server -", "client 9"])
     }
 
-    @Test func theOperatorIsToldWhatThereIs() throws {
+    @Test func theOperatorIsToldWhatThereIs() async throws {
         let fixture = try Fixture()
-        let outcome = fixture.desk.take(try Self.post(namespace: "other", isOperator: true), body: [])
+        let outcome = await fixture.desk.take(try Self.post(namespace: "other", isOperator: true), body: [])
         guard case .notFound(let sentence) = outcome else {
             Issue.record("\(outcome)")
             return
@@ -83,23 +83,25 @@ import Testing
         #expect(fixture.sink.lines.isEmpty)
     }
 
-    @Test func aTokenReachesItsOwnScopeOnly() throws {
+    @Test func aTokenReachesItsOwnScopeOnly() async throws {
         let fixture = try Fixture()
         for post in [
             try Self.post(token: Self.firstToken), try Self.post(["authorization": "Bearer \(Self.firstToken)"]),
         ] {
             #expect(fixture.desk.admits(post))
-            #expect(Self.results(fixture.desk.take(post, body: [])) == [.looking])
+            #expect(await Self.results(fixture.desk.take(post, body: [])) == [.looking])
         }
         #expect(fixture.sink.lines == ["client -", "client -"])
-        #expect(fixture.desk.take(try Self.post(project: "shop", token: Self.firstToken), body: []) == .unauthenticated)
         #expect(
-            fixture.desk.take(try Self.post(token: Self.firstToken, namespace: "firebase-server"), body: [])
+            await fixture.desk.take(try Self.post(project: "shop", token: Self.firstToken), body: [])
+                == .unauthenticated)
+        #expect(
+            await fixture.desk.take(try Self.post(token: Self.firstToken, namespace: "firebase-server"), body: [])
                 == .unauthenticated)
         #expect(fixture.sink.lines.count == 2)
     }
 
-    @Test func aStrangerLearnsNothing() throws {
+    @Test func aStrangerLearnsNothing() async throws {
         let fixture = try Fixture()
         for post in [
             try Self.post(), try Self.post(project: "shop"), try Self.post(project: nil), try Self.post(token: ""),
@@ -108,7 +110,7 @@ import Testing
             try Self.post(["authorization": Self.firstToken]),
         ] {
             #expect(!fixture.desk.admits(post))
-            #expect(fixture.desk.take(post, body: Array("{".utf8)) == .unauthenticated)
+            #expect(await fixture.desk.take(post, body: Array("{".utf8)) == .unauthenticated)
         }
         #expect(fixture.sink.lines.isEmpty)
         #expect(fixture.desk.figures.unauthenticated == 14)
@@ -120,66 +122,68 @@ import Testing
         ["webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature]
     }
 
-    @Test func aSignatureOpensItsScopeAndARetryIsADuplicate() throws {
+    @Test func aSignatureOpensItsScopeAndARetryIsADuplicate() async throws {
         let fixture = try Fixture()
         let post = try Self.post(Self.signed())
         #expect(fixture.desk.admits(post))
-        #expect(Self.results(fixture.desk.take(post, body: [])) == [.looking])
-        #expect(Self.results(fixture.desk.take(post, body: [])) == [.duplicate])
+        #expect(await Self.results(fixture.desk.take(post, body: [])) == [.looking])
+        #expect(await Self.results(fixture.desk.take(post, body: [])) == [.duplicate])
         #expect(fixture.sink.lines == ["client -"])
     }
 
-    @Test func aWrongSignatureIsAStrangerEverywhere() throws {
+    @Test func aWrongSignatureIsAStrangerEverywhere() async throws {
         let fixture = try Fixture()
         for project in ["demo", "shop", nil] {
             let post = try Self.post(Self.signed("v1,bad"), project: project)
             #expect(fixture.desk.admits(post), "the body is needed to judge it")
-            #expect(fixture.desk.take(post, body: []) == .unauthenticated)
+            #expect(await fixture.desk.take(post, body: []) == .unauthenticated)
         }
         #expect(!fixture.desk.admits(try Self.post(Self.signed(timestamp: "1614260000"))))
-        #expect(fixture.desk.take(try Self.post(Self.signed(timestamp: "1614260000")), body: []) == .unauthenticated)
+        #expect(
+            await fixture.desk.take(try Self.post(Self.signed(timestamp: "1614260000")), body: []) == .unauthenticated)
     }
 
-    @Test func aVersionThatIsKnownMakesNobodyLook() throws {
+    @Test func aVersionThatIsKnownMakesNobodyLook() async throws {
         let fixture = try Fixture()
         let take = { (version: Int) in
-            fixture.desk.take(
+            await fixture.desk.take(
                 try Self.post(Self.json, token: Self.firstToken), body: Array(#"{"versionNumber":\#(version)}"#.utf8))
         }
-        #expect(Self.results(try take(5)) == [.known])
-        #expect(Self.results(try take(4)) == [.known])
-        #expect(Self.results(try take(6)) == [.looking])
+        #expect(Self.results(try await take(5)) == [.known])
+        #expect(Self.results(try await take(4)) == [.known])
+        #expect(Self.results(try await take(6)) == [.looking])
         #expect(fixture.sink.lines == ["client 6"])
     }
 
-    @Test func anEventAboutAnotherProjectIsIgnored() throws {
+    @Test func anEventAboutAnotherProjectIsIgnored() async throws {
         let fixture = try Fixture()
         let take = { (project: String) in
             let headers = [
                 "ce-specversion": "1.0", "ce-id": project, "ce-source": "//x/projects/\(project)",
                 "ce-type": "google.firebase.remoteconfig.remoteConfig.v1.updated",
             ]
-            return Self.results(fixture.desk.take(try Self.post(headers, isOperator: true), body: []))
+            return await Self.results(fixture.desk.take(try Self.post(headers, isOperator: true), body: []))
         }
-        #expect(try take("origin-project") == [.looking])
-        #expect(try take("somebody-else") == [.ignored])
+        #expect(try await take("origin-project") == [.looking])
+        #expect(try await take("somebody-else") == [.ignored])
         #expect(fixture.sink.lines == ["client -"])
     }
 
-    @Test func eachScopeLooksOnceForOneEventWhoeverPassesItOn() throws {
+    @Test func eachScopeLooksOnceForOneEventWhoeverPassesItOn() async throws {
         let fixture = try Fixture()
         let headers = ["idempotency-key": "k-1"]
         let ofToken = try Self.post(headers, token: Self.firstToken)
-        #expect(Self.results(fixture.desk.take(ofToken, body: [])) == [.looking])
-        #expect(Self.results(fixture.desk.take(try Self.post(headers, isOperator: true), body: [])) == [.looking])
-        #expect(Self.results(fixture.desk.take(try Self.post(headers, isOperator: true), body: [])) == [.duplicate])
+        #expect(await Self.results(fixture.desk.take(ofToken, body: [])) == [.looking])
+        #expect(await Self.results(fixture.desk.take(try Self.post(headers, isOperator: true), body: [])) == [.looking])
+        #expect(
+            await Self.results(fixture.desk.take(try Self.post(headers, isOperator: true), body: [])) == [.duplicate])
         #expect(fixture.sink.lines == ["client -", "server -"])
     }
 
-    @Test func whatIsNoEventIsToldToThoseWhoMayKnow() throws {
+    @Test func whatIsNoEventIsToldToThoseWhoMayKnow() async throws {
         let fixture = try Fixture()
         let post = try Self.post(Self.json, token: Self.firstToken)
-        guard case .malformed(let problem) = fixture.desk.take(post, body: Array("{".utf8)) else {
+        guard case .malformed(let problem) = await fixture.desk.take(post, body: Array("{".utf8)) else {
             Issue.record("a broken body was taken")
             return
         }
@@ -187,19 +191,19 @@ import Testing
         #expect(fixture.desk.figures.malformed == 1)
     }
 
-    @Test func figuresCountEvents() throws {
+    @Test func figuresCountEvents() async throws {
         let fixture = try Fixture()
         let batch = ["content-type": "application/cloudevents-batch+json"]
         let event = #"{"specversion":"1.0","id":"1","source":"s","type":"t"}"#
-        let outcome = fixture.desk.take(
+        let outcome = await fixture.desk.take(
             try Self.post(batch, isOperator: true), body: Array("[\(event),\(event)]".utf8))
         #expect(Self.results(outcome) == [.looking, .duplicate])
         #expect(fixture.desk.figures.events == [.looking: 1, .duplicate: 1])
     }
 
-    @Test func aVerdictSaysWhatBecameOfItsEvent() throws {
+    @Test func aVerdictSaysWhatBecameOfItsEvent() async throws {
         let fixture = try Fixture()
-        let outcome = fixture.desk.take(try Self.post(["idempotency-key": "k"], token: Self.firstToken), body: [])
+        let outcome = await fixture.desk.take(try Self.post(["idempotency-key": "k"], token: Self.firstToken), body: [])
         guard case .taken(let verdicts) = outcome else {
             Issue.record("\(outcome)")
             return

@@ -14,7 +14,7 @@ import Testing
 
     /// Runs a stream against a scripted server until it told of `count` versions.
     private static func heard(
-        _ count: Int, from replies: [OriginServer.Reply],
+        _ count: Int, from replies: [OriginServer.Reply], known: VersionNumber = 0,
         _ body: (InvalidationStream, OriginServer) async throws -> Void = { _, _ in }
     ) async throws -> [VersionNumber?] {
         let script = Script(replies)
@@ -25,7 +25,8 @@ import Testing
                     base: server.url, project: "123", namespace: .firebase, apiKey: "key-1", appID: "1:123:web:abc")
                 settings.backoff.first = .milliseconds(20)
                 settings.backoff.afterEnd = .milliseconds(20)
-                let stream = InvalidationStream(settings, access: try fixture.access()) { news.yield($0) }
+                let stream = InvalidationStream(
+                    settings, access: try fixture.access(), known: { known }, onVersion: { news.yield($0) })
                 let running = Task { await stream.run() }
                 var heard: [VersionNumber?] = []
                 for await version in versions {
@@ -40,16 +41,17 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func tellsOfEveryNewerVersionAndOfOpening() async throws {
+    @Test(.timeLimit(.minutes(1))) func tellsOfEveryOtherVersionAndOfOpening() async throws {
         let stream = OriginServer.Reply(
             bytes: Array(
                 (Self.head
                     + Self.chunked(
                         "\n", "{\"latestTemplateVersionNumber\":\"7\"}\n", "{\"latestTemplateVersionNumber\":\"7\"}\n",
-                        "{\"latestTempl", "ateVersionNumber\":\"9\"}\n", "{\"latestTemplateVersionNumber\":\"8\"}\n"))
+                        "{\"latestTempl", "ateVersionNumber\":\"9\"}\n", "{\"latestTemplateVersionNumber\":\"8\"}\n",
+                        "{\"latestTemplateVersionNumber\":\"9223372036854775807\"}\n"))
                     .utf8),
             hangs: true)
-        let heard = try await Self.heard(3, from: [stream]) { stream, server in
+        let heard = try await Self.heard(5, from: [stream], known: 6) { stream, server in
             #expect(stream.isOpen)
             #expect(stream.problem == nil)
             let request = try #require(server.requests.first)
@@ -57,10 +59,11 @@ import Testing
             #expect(request.target == "/v1/projects/123/namespaces/firebase:streamFetchInvalidations")
             #expect(request.headers["x-goog-api-key"] == "key-1")
             let body = try JSONValue.parse(Array(request.body.utf8))
-            #expect(body["lastKnownVersionNumber"] == "0")
+            #expect(body["lastKnownVersionNumber"] == "6")
             #expect(body["project"] == "123")
         }
-        #expect(heard == [nil, 7, 9])
+        #expect(
+            heard == [nil, 7, 9, 8, nil], "an origin that began anew counts from 1; an absurd number promises nothing")
     }
 
     @Test(.timeLimit(.minutes(1))) func comesBackAfterAnEndAndSaysWhatItKnows() async throws {
@@ -68,7 +71,7 @@ import Testing
             Self.head + Self.chunked("{\"latestTemplateVersionNumber\":\"7\"}\n") + "0\r\n\r\n", closes: false)
         let second = OriginServer.Reply(
             bytes: Array((Self.head + Self.chunked("{\"latestTemplateVersionNumber\":\"8\"}\n")).utf8), hangs: true)
-        let heard = try await Self.heard(5, from: [first, second]) { stream, server in
+        let heard = try await Self.heard(5, from: [first, second], known: 7) { stream, server in
             #expect(stream.connections == 2)
             let asked = try JSONValue.parse(Array(server.requests[1].body.utf8))
             #expect(asked["lastKnownVersionNumber"] == "7")
@@ -103,7 +106,8 @@ import Testing
                     base: server.url, project: "123", namespace: .firebase, apiKey: "key-1", appID: "a")
                 settings.backoff.first = .milliseconds(20)
                 settings.backoff.afterEnd = .milliseconds(20)
-                let stream = InvalidationStream(settings, access: try fixture.access()) { news.yield($0) }
+                let stream = InvalidationStream(
+                    settings, access: try fixture.access(), known: { 0 }, onVersion: { news.yield($0) })
                 let running = Task { await stream.run() }
                 var heard: [VersionNumber?] = []
                 for await version in versions {
@@ -135,7 +139,8 @@ import Testing
                     base: server.url, project: "123", namespace: .firebase, apiKey: "key-1", appID: "1:123:web:abc")
                 settings.installation = try FirebaseInstallation(
                     base: server.url, project: "123", apiKey: "key-1", appID: "1:123:web:abc", access: access)
-                let stream = InvalidationStream(settings, access: access) { news.yield($0) }
+                let stream = InvalidationStream(
+                    settings, access: access, known: { 0 }, onVersion: { news.yield($0) })
                 let running = Task { await stream.run() }
                 #expect(await versions.first { _ in true } == .some(nil))
                 running.cancel()
@@ -143,6 +148,32 @@ import Testing
                 let made = try #require(server.requests.first)
                 #expect(made.headers["x-goog-api-key"] == "key-1")
                 #expect(try JSONValue.parse(Array(made.body.utf8))["appId"] == "1:123:web:abc")
+            }
+        }
+    }
+
+    /// A fence that proves by fetches asks before every probe.
+    @Test(.timeLimit(.minutes(1)), arguments: ["604800s", "500s", "60s"])
+    func aTokenIsUsedAgainHoweverShortItsLife(lifetime: String) async throws {
+        try await OriginFixture.with { fixture in
+            try await OriginServer.serving({ _ in
+                .json(#"{"fid":"cAbCdEfGhIjKlMnOpQrStU","authToken":{"token":"fis-1","expiresIn":"\#(lifetime)"}}"#)
+            }) { server in
+                let installation = try FirebaseInstallation(
+                    base: server.url, project: "123", apiKey: "key-1", appID: "a", access: try fixture.access())
+                for _ in 1...20 { #expect(await installation.token() == "fis-1") }
+                #expect(server.requests.count == 1)
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func aRegistrationThatFailedIsNotRepeatedWithEveryProbe() async throws {
+        try await OriginFixture.with { fixture in
+            try await OriginServer.serving({ _ in .status(500) }) { server in
+                let installation = try FirebaseInstallation(
+                    base: server.url, project: "123", apiKey: "key-1", appID: "a", access: try fixture.access())
+                for _ in 1...20 { #expect(await installation.token() == nil) }
+                #expect(server.requests.count == 1)
             }
         }
     }

@@ -50,6 +50,36 @@ import Testing
         #expect(error?.description.contains("leave versionPointer out") == true)
     }
 
+    @Test(arguments: [("9007199254740992", true), ("9007199254740993", false), ("9223372036854775807", false)])
+    func aVersionIsAtMostTwoToTheFiftyThird(version: String, isGood: Bool) throws {
+        let read = {
+            try Self.read(#"{"n":\#(version),"t":{}}"#) {
+                $0.version = try JSONPointer("/n")
+                $0.content = try JSONPointer("/t")
+            }
+        }
+        if isGood {
+            #expect(try read().version == .max)
+        } else {
+            let error = #expect(throws: OriginProblem.self) { try read() }
+            #expect(error?.description.contains("leave versionPointer out") == true)
+        }
+    }
+
+    @Test func whatIsCommonlyThereInsteadOfADocumentIsNamed() {
+        let page = #expect(throws: OriginProblem.self) {
+            try Self.read("<html>log in</html>", "text/html; charset=utf-8") {
+                $0.content = try JSONPointer("/template")
+            }
+        }
+        #expect(page?.description.contains("the answer is text/html") == true)
+        let reading = ContentReading()
+        let compressed = #expect(throws: OriginProblem.self) {
+            try reading.read([0x1F, 0x8B, 8, 0, 0], contentType: "application/json", kind: .client)
+        }
+        #expect(compressed?.description.contains("gzip") == true)
+    }
+
     @Test(arguments: ["{", "[]", "", "nope", #"{"parameters":[]}"#, #"{"parameters":{"a b":{}}}"#, "{}}", "\u{0}"])
     func contentThatIsNoTemplateIsAProblem(text: String) {
         let error = #expect(throws: OriginProblem.self) { try Self.read(text, "application/json") }

@@ -15,7 +15,9 @@ import Testing
         ("a: .inf", #"{"a":".inf"}"#), ("a: ~", #"{"a":null}"#), ("a:", #"{"a":null}"#), ("a: ''", #"{"a":""}"#),
         ("a: 2026-11-21", #"{"a":"2026-11-21"}"#), ("- 1\n- [2, {b: c}]", #"[1,[2,{"b":"c"}]]"#),
         ("a: |\n  two\n  lines\n", #"{"a":"two\nlines\n"}"#), ("1: x", #"{"1":"x"}"#), ("a: ünï", #"{"a":"ünï"}"#),
-        ("a: R&D *x", #"{"a":"R&D *x"}"#), ("# comment\na: b # more\n", #"{"a":"b"}"#), ("{\"a\": [1]}", #"{"a":[1]}"#),
+        ("a: R&D *x", #"{"a":"R&D *x"}"#),
+        ("a: '&x *x'\nb: x?a=1&b=2", #"{"a":"&x *x","b":"x?a=1&b=2"}"#), ("a: |\n  &x\n  *x\n", #"{"a":"&x\n*x\n"}"#),
+        ("# comment\na: b # more\n", #"{"a":"b"}"#), ("{\"a\": [1]}", #"{"a":[1]}"#),
     ])
     func scalarsAreWhatJSONWouldCallThem(text: String, expected: String) throws {
         #expect(try Self.parse(text) == expected)
@@ -49,6 +51,22 @@ import Testing
         #expect(throws: InvalidYAML.self) { try Self.parse(text) }
         let modest = (0..<70).map { String(repeating: " ", count: $0) + "a:" }.joined(separator: "\n")
         #expect(throws: InvalidYAML.self) { try Self.parse(modest) }
+    }
+
+    /// 8 MiB of these took 9 s and 0.7 GB. The budget ends it after a fraction of the text.
+    @Test(.timeLimit(.minutes(1)), arguments: ["-\n", "[a,", "a,", "? a\n", "- {}\n"])
+    func moreNodesThanAnyTemplateAreRefusedBeforeATreeIsBuilt(piece: String) throws {
+        let opening = piece == "a," ? "[" : ""
+        let text = opening + String(repeating: piece, count: (8 << 20) / piece.utf8.count - 1)
+        let began = ContinuousClock.now
+        #expect(throws: InvalidYAML.self) { try Self.parse(text) }
+        #expect(ContinuousClock.now - began < .seconds(4), "0.2 s in a release build")
+    }
+
+    @Test func aLongTextIsOneNode() throws {
+        let text = String(repeating: "one, two: three - ", count: 1 << 16)
+        #expect(try Self.parse("a: '\(text)'").utf8.count > 1 << 20)
+        #expect(throws: InvalidYAML.self) { try Self.parse("a: '\(String(repeating: text, count: 8))'") }
     }
 
     @Test func bytesThatAreNotUTF8AreRefused() {

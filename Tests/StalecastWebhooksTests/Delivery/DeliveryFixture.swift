@@ -101,9 +101,9 @@ final class DeliveryFixture: Sendable {
     @discardableResult
     func commit() -> TemplateChange {
         store.withLock { store in
-            let number = Int64(store.count) + 1
+            let number = VersionNumber(clamping: store.count + 1)
             let change = TemplateChange(
-                scope: Self.scope, sequence: UInt64(number),
+                scope: Self.scope, sequence: UInt64(number.rawValue),
                 metadata: VersionMetadata(number: number, updateTime: .now()), etag: "etag-1-\(number)",
                 changedKeys: ["key\(number)"])
             store.append(change)
@@ -139,7 +139,7 @@ final class DeliveryFixture: Sendable {
             guard let status = try await self.delivery.status(of: id), let scope = status.scopes.first else {
                 return false
             }
-            return scope.acknowledged == self.store.withLock { Int64($0.count) }
+            return scope.acknowledged == self.store.withLock { VersionNumber(clamping: $0.count) }
         }
     }
 }

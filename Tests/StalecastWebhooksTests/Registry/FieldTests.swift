@@ -34,6 +34,7 @@ import Testing
         ("headers[ce-id]", ["headers": ["ce-id": "1"]]), ("headers[x-a]", ["headers": ["X-A": "1", "x-a": "2"]]),
         ("headers[Content-Length]", ["headers": ["Content-Length": "0"]]),
         ("headers[X-A]", ["headers": ["X-A": "é"]]),
+        ("headers[Authorization]", ["headers": ["Authorization": "(hidden)"]]),
         ("limits", ["limits": 5]), ("limits.maxPerSecond", ["limits": ["maxPerSecond": 0]]),
         ("limits.maxPerSecond", ["limits": ["maxPerSecond": 1001]]),
         ("limits.maxPerSecond", ["limits": ["maxPerSecond": "5"]]), ("limits.timeout", ["limits": ["timeout": "61s"]]),

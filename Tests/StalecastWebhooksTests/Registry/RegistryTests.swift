@@ -44,6 +44,12 @@ import Testing
         #expect(updated.webhook.headers.map(\.value) == ["k", "1"])
     }
 
+    @Test func aDurationThatIsTooLongForMicrosecondsIsSpelled() {
+        let absurd = Duration.seconds(9_000_000_000_000_000)
+        #expect(absurd.wireText == "9000000000000000s")
+        #expect((absurd + .milliseconds(250)).wireText == "9000000000000000.25s")
+    }
+
     @Test func nothingSecretIsReadableInTheDatabase() async throws {
         let fixture = try RegistryFixture()
         let registry = try fixture.open()

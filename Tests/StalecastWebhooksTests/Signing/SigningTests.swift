@@ -116,6 +116,31 @@ private func at(_ seconds: Int64) -> Timestamp { Timestamp(microseconds: seconds
         #expect(problem(signatures: String(vector.signature.dropLast(4))) == .mismatch)
         #expect(problem(signatures: "v1a,AAAA") == .noneOfScheme("v1", found: ["v1a"]))
         #expect(problem(signatures: "") == .noneOfScheme("v1", found: []))
+        #expect(problem(timestamp: String(Int64.max)) == .notATime(String(Int64.max)))
+        #expect(problem(signatures: String(repeating: "v1,A ", count: 15) + vector.signature) == nil)
+        #expect(problem(signatures: String(repeating: "v1,A ", count: 16) + vector.signature) == .tooMany)
+        #expect(problem(signatures: "v1," + String(repeating: "A", count: 5000)) == .tooMany)
+    }
+
+    /// A stranger chooses how many signatures there are, of which length, and the body.
+    @Test(arguments: ["v1,", "v1,AAAA", "v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="])
+    func moreSignaturesCostNextToNothing(word: String) throws {
+        let check = SignatureCheck(key: try VerificationKey(Vector.all[0].secret))
+        let body = [UInt8](repeating: 0x78, count: 65_000)
+        func cost(_ count: Int) -> Duration {
+            let signatures = String(repeating: word + " ", count: count)
+            // The least of several: what the machine does besides only adds to it.
+            return (0..<20).map { _ in
+                ContinuousClock().measure {
+                    // Whatever it says, it must say it soon.
+                    try? check.verify(messageID: "a", timestamp: "1", signatures: signatures, body: body, at: nil)
+                }
+            }.min() ?? .zero
+        }
+        let one = max(cost(1), .microseconds(100))
+        for count in [2, 4, 8, 16, 17, 400, 800, 3800] {
+            #expect(cost(count) < one * 3, "\(count) signatures cost \(cost(count)), one \(one)")
+        }
     }
 }
 

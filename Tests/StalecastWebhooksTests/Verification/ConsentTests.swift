@@ -20,13 +20,34 @@ import Testing
     }
 
     @Test(arguments: [
-        ("404 Not Found", "{}", "404"), ("200 OK", #"{"challenge":"another"}"#, "does not contain"),
+        ("404 Not Found", "{}", "404"), ("200 OK", #"{"challenge":"another"}"#, "is not the challenge"),
     ])
     func otherAnswersAreNoConsent(status: String, body: String, word: String) async throws {
         try await asking("challenge") { _ in
             Self.reply(status, body: body)
         } _: { _, fixture, webhook in
             await expectRefusal(fixture, webhook, word)
+        }
+    }
+
+    /// Many servers send back whatever they get; they have agreed to nothing.
+    @Test(arguments: WebhookFormat.allCases.filter(\.isSigned), [true, false])
+    func aCopyOfTheRequestIsNoConsent(format: WebhookFormat, isQuoted: Bool) async throws {
+        try await asking("challenge", format) { request in
+            let copy = JSONValue.object(["json": (try? JSONValue.parse(Array(request.body.utf8))) ?? .null])
+            return Self.reply("200 OK", body: isQuoted ? copy.text() : request.body)
+        } _: { _, fixture, webhook in
+            await expectRefusal(fixture, webhook, "is no consent")
+        }
+    }
+
+    @Test func theChallengeAloneIsConsentToo() async throws {
+        try await asking("challenge") { request in
+            let challenge = (try? JSONValue.parse(Array(request.body.utf8)))?["data"]?["challenge"]?.string ?? ""
+            return Self.reply("200 OK", body: challenge + "\n")
+        } _: { _, fixture, webhook in
+            let verified = try await fixture.verifier.verify(webhook).webhook
+            #expect(verified.isDeliverable)
         }
     }
 
@@ -70,13 +91,15 @@ import Testing
     }
 
     private func asking(
-        _ method: String, _ answer: @escaping @Sendable (OriginServer.Request) -> OriginServer.Reply,
+        _ method: String, _ format: WebhookFormat = .standard,
+        _ answer: @escaping @Sendable (OriginServer.Request) -> OriginServer.Reply,
         _ body: (OriginServer, VerifierFixture, Webhook) async throws -> Void
     ) async throws {
         try await OriginServer.serving(answer) { server in
             let fixture = try VerifierFixture()
             let webhook = try await fixture.formats.register([
                 "url": .string(server.url), "verification": ["method": .string(method)],
+                "format": .string(format.rawValue),
             ])
             try await body(server, fixture, webhook)
         }

@@ -132,7 +132,7 @@ class Room:
             sock.close()
             return False
         extra = b"Last-Event-ID: " + member.last_id + b"\r\n" if member.last_id else b""
-        member.unsent = f"GET {member.target} HTTP/1.1\r\nHost: crowd\r\n".encode() + extra + b"\r\n"
+        member.unsent = f"GET {member.target} HTTP/1.1\r\nHost: localhost\r\n".encode() + extra + b"\r\n"
         member.sock, member.tail, member.on_connection, member.synced = sock, b"", 0, False
         self.by_fd[sock.fileno()] = member
         self.epoll.register(sock, READ | select.EPOLLOUT)

@@ -32,6 +32,7 @@ class Daemon:
         self.data = Path(data or self.directory / "data")
         self.log = self.directory / "stderr.log"
         self.half = half
+        self.more = {}  # environment variables of its own
         self.process = None
         self.edge = self.control = 0
         self.configure(config or configs.config(half))
@@ -49,7 +50,7 @@ class Daemon:
         """Starts the process and returns at once."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command(*flags), stdout=log, stderr=log, cwd=self.directory,
-                                            env=environment())
+                                            env=environment(**self.more))
         return self.process
 
     def start(self, *flags, timeout=20):

@@ -107,7 +107,7 @@ class Sdk:
         reader, writer = await asyncio.open_connection("127.0.0.1", (self.streams_from or self.daemon).edge)
         with contextlib.closing(writer):
             body, headers = self.stream_request()
-            lines = [f"POST {self.path('streamFetchInvalidations')} HTTP/1.1", "Host: x"]
+            lines = [f"POST {self.path('streamFetchInvalidations')} HTTP/1.1", "Host: localhost"]
             lines += [f"Content-Length: {len(body)}"]
             lines += [f"{name}: {value}" for name, value in headers]
             writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)

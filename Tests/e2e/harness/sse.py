@@ -40,32 +40,32 @@ class FrameParser:
 
     last_id: str = ""
     buffer: bytes = b""
+    fields: dict = field(default_factory=dict)
 
     def feed(self, data):
         assert b"\r" not in data, f"a carriage return inside the stream's payload: {data[:200]!r}"
         self.buffer += data
-        *blocks, self.buffer = self.buffer.split(b"\n\n")
-        return [frame for block in blocks for frame in self._block(block.decode("ascii"))]
+        *lines, self.buffer = self.buffer.split(b"\n")
+        frames = [self._line(line.decode("ascii"), time.monotonic()) for line in lines]
+        return [frame for frame in frames if frame]
 
-    def _block(self, text):
-        frames, fields, now = [], {}, time.monotonic()
-        for line in text.split("\n"):
-            if line.startswith(":"):
-                frames.append(Frame("comment", now, data=line[1:].strip(), last_id=self.last_id))
-                continue
-            name, _, value = line.partition(":")
-            value = value.removeprefix(" ")
-            if name == "retry":
-                frames.append(Frame("retry", now, data=value, last_id=self.last_id))
-            else:
-                assert name in ("id", "data", "event"), f"unknown field in the stream: {line!r}"
-                assert name not in fields, f"{name} twice in one event: {text!r}"
-                fields[name] = value
-        if fields:
+    def _line(self, line, now):
+        if line.startswith(":"):
+            return Frame("comment", now, data=line[1:].strip(), last_id=self.last_id)
+        if not line:
+            # Some clients make an event of a block that has none: the daemon must send no such block.
+            assert "data" in self.fields, f"a blank line that ends no event, after {self.fields}"
+            fields, self.fields = self.fields, {}
             self.last_id = fields.get("id", self.last_id)
-            name, data = fields.get("event", "message"), fields.get("data", "")
-            frames.append(Frame("event", now, name, data, fields.get("id"), self.last_id))
-        return frames
+            return Frame("event", now, fields.get("event", "message"), fields["data"], fields.get("id"), self.last_id)
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "retry":
+            return Frame("retry", now, data=value, last_id=self.last_id)
+        assert name in ("id", "data", "event"), f"unknown field in the stream: {line!r}"
+        assert name not in self.fields, f"{name} twice in one event: {self.fields}"
+        self.fields[name] = value
+        return None
 
 
 def events_target(topics=("PUSH_RC",), *, path="/v1/events", **query):

@@ -12,7 +12,7 @@ class Swarm:
 
     def __init__(self, port, count, topics=("PUSH_RC",), at_once=500):
         self.selector = selectors.DefaultSelector()
-        self.request = f"GET {events_target(topics)} HTTP/1.1\r\nHost: swarm\r\n\r\n".encode()
+        self.request = f"GET {events_target(topics)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         self.sockets = []
         while len(self.sockets) < count:
             batch = [self._connect(port) for _ in range(min(at_once, count - len(self.sockets)))]

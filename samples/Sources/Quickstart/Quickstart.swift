@@ -38,8 +38,8 @@ struct Quickstart {
         home.draw()
 
         do {
-            let status = try await remoteConfig.fetchAndActivate()
-            print(status == .successFetchedFromRemote ? "fetched version \(version(remoteConfig))" : "nothing new")
+            try await remoteConfig.fetchAndActivate()
+            print("fetched; version \(version(remoteConfig)) is in force")
         } catch {
             print("running on what is known: \(error.localizedDescription)")
         }

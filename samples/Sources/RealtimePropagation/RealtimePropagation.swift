@@ -4,7 +4,7 @@ import StalecastClient
 
 /// What Firebase's guide calls "propagate Remote Config updates in real time": a message on topic `PUSH_RC` marks the
 /// configuration as stale, and the next fetch asks the server whatever the interval.
-final class AppDelegate: PushMessagingDelegate {
+final class AppDelegate: PushMessagingDelegate, Sendable {
     let remoteConfig: RemoteConfig
     let run: SampleRun
     private let lock = NSLock()

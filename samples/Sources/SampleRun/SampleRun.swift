@@ -14,14 +14,18 @@ public struct SampleRun: Sendable {
     public init(_ purpose: String) {
         // Lines appear at once, also in a pipe.
         setvbuf(stdout, nil, Int32(_IOLBF), 0)
-        let arguments = CommandLine.arguments.dropFirst()
-        if arguments.contains("--help") { Self.end(purpose + "\n\n" + Self.usage, code: 0) }
+        var arguments = CommandLine.arguments.dropFirst()
         var changes: Int?
-        if let flag = arguments.firstIndex(of: "--changes") {
-            guard let text = arguments.dropFirst(flag - arguments.startIndex + 1).first, let count = Int(text) else {
-                Self.end("--changes needs a number\n\n" + Self.usage, code: 64)
+        while let argument = arguments.popFirst() {
+            switch argument {
+            case "--help": Self.end(purpose + "\n\n" + Self.usage, code: 0)
+            case "--changes":
+                guard let count = arguments.popFirst().flatMap({ Int($0) }), count > 0 else {
+                    Self.end("--changes needs a number above 0\n\n" + Self.usage, code: 64)
+                }
+                changes = count
+            default: Self.end("there is no argument \(argument)\n\n" + Self.usage, code: 64)
             }
-            changes = count
         }
         self.changes = changes
         let environment = ProcessInfo.processInfo.environment

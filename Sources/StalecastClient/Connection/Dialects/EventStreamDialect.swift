@@ -1,9 +1,9 @@
 import Foundation
-import StalecastWire
+package import StalecastWire
 
 /// Server-sent events: one long answer, resumed by `Last-Event-ID`.
-struct EventStreamDialect: LinkDialect {
-    enum Output: Sendable, Hashable {
+package struct EventStreamDialect: LinkDialect {
+    package enum Output: Sendable, Hashable {
         case event(ServerSentEvent)
         /// A comment's text without the colon.
         case comment(String)
@@ -13,20 +13,20 @@ struct EventStreamDialect: LinkDialect {
     static let maxEventBytes = 16 << 20
 
     /// Without what this dialect adds.
-    var base: StreamRequest
+    package var base: StreamRequest
     private var parser: SSEParser
 
-    init(_ base: StreamRequest, lastEventID: String?) {
+    package init(_ base: StreamRequest, lastEventID: String?) {
         self.base = base
         parser = SSEParser(lastEventID: lastEventID ?? "", maxBytes: Self.maxEventBytes)
     }
 
     /// That of the last complete event; empty for none.
-    var lastEventID: String { parser.lastEventID }
+    package var lastEventID: String { parser.lastEventID }
 
-    var opening: LinkOpening { .firstBytes }
+    package var opening: LinkOpening { .firstBytes }
 
-    func request() -> PlannedRequest {
+    package func request() -> PlannedRequest {
         var request = base
         let given = Set(base.headers.keys.map { $0.lowercased() })
         if !given.contains("accept") { request.set("Accept", "text/event-stream") }
@@ -35,7 +35,7 @@ struct EventStreamDialect: LinkDialect {
         return .ready(request)
     }
 
-    mutating func begin(_ head: ResponseHead) throws(LinkLoss) {
+    package mutating func begin(_ head: ResponseHead) throws(LinkLoss) {
         guard head.status == 200 else {
             throw LinkLoss(.refused(status: head.status), "the server answered HTTP \(head.status)")
         }
@@ -46,7 +46,7 @@ struct EventStreamDialect: LinkDialect {
         parser = SSEParser(lastEventID: parser.lastEventID, maxBytes: Self.maxEventBytes)
     }
 
-    mutating func receive(_ bytes: [UInt8]) throws(LinkLoss) -> [DialectStep<Output>] {
+    package mutating func receive(_ bytes: [UInt8]) throws(LinkLoss) -> [DialectStep<Output>] {
         do throws(SSEParser.TooLong) {
             return try parser.receive(bytes).map { output in
                 switch output {
@@ -60,5 +60,5 @@ struct EventStreamDialect: LinkDialect {
         }
     }
 
-    func end() -> DialectEnd<Output> { .closed }
+    package func end() -> DialectEnd<Output> { .closed }
 }

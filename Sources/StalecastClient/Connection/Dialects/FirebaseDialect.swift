@@ -1,19 +1,16 @@
 import Foundation
 import StalecastWire
 
-/// Firebase's real-time stream, `:streamFetchInvalidations`: flat JSON objects, with anything between them.
+/// Firebase's real-time stream, `:streamFetchInvalidations`: JSON objects, with anything between them.
 struct FirebaseDialect: LinkDialect {
     typealias Output = ConnectionEvent
-
-    /// More text without a whole object is dropped.
-    private static let maxObjectBytes = 64 << 10
 
     private let endpoint: URL
     private let stream: FirebaseStreamRequest
     private let options: ConnectionOptions
     /// The version that is held; 0 for none.
     var version: Int64
-    private var text: [UInt8] = []
+    private var objects = JSONObjects()
 
     init(endpoint: URL, _ stream: FirebaseStreamRequest, options: ConnectionOptions, version: Int64) {
         self.endpoint = endpoint
@@ -50,29 +47,28 @@ struct FirebaseDialect: LinkDialect {
     private static let sdkVersion = "12.2.0"
 
     mutating func begin(_ head: ResponseHead) throws(LinkLoss) {
-        text = []
+        objects = JSONObjects()
         guard head.mediaType == "application/json" else {
             throw LinkLoss(.foreign, "the answer is \(head.mediaType), not a stream of JSON")
         }
     }
 
     mutating func receive(_ bytes: [UInt8]) throws(LinkLoss) -> [DialectStep<Output>] {
-        text += bytes
         var steps: [DialectStep<Output>] = []
-        while let end = text.firstIndex(of: UInt8(ascii: "}")) {
-            if let start = text[..<end].firstIndex(of: UInt8(ascii: "{")) { steps += read(text[start...end]) }
-            text.removeFirst(end + 1)
-        }
-        if text.count > Self.maxObjectBytes {
-            text = []
-            steps.append(.output(.invalidMessage("a message is longer than \(Self.maxObjectBytes) bytes")))
+        for byte in bytes {
+            switch objects.take(byte) {
+            case .none: break
+            case .whole(let object): steps += read(object)
+            case .tooLong:
+                steps.append(.output(.invalidMessage("a message is longer than \(JSONObjects.maxBytes) bytes")))
+            }
         }
         return steps
     }
 
     func end() -> DialectEnd<Output> { .closed }
 
-    private func read(_ object: ArraySlice<UInt8>) -> [DialectStep<Output>] {
+    private func read(_ object: [UInt8]) -> [DialectStep<Output>] {
         let message: JSONObject
         do throws(JSONError) { message = try JSONValue.parse(object).object ?? [:] } catch {
             return [.output(.invalidMessage("a message is not JSON: \(error)"))]
@@ -88,5 +84,51 @@ struct FirebaseDialect: LinkDialect {
         }
         if let seconds = message["retryIntervalSeconds"]?.int64 { steps.append(.pause(TimeInterval(max(0, seconds)))) }
         return steps
+    }
+}
+
+/// Finds whole JSON objects in a text that arrives in pieces cut anywhere, with anything between them. Each byte is
+/// looked at once.
+private struct JSONObjects {
+    enum Find {
+        case none
+        case whole([UInt8])
+        /// An object of more than ``maxBytes``, told at its end; it is skipped.
+        case tooLong
+    }
+
+    static let maxBytes = 64 << 10
+
+    private var object: [UInt8] = []
+    /// Of braces; 0 outside of objects.
+    private var depth = 0
+    private var isInString = false
+    private var isEscaped = false
+    private var isTooLong = false
+
+    mutating func take(_ byte: UInt8) -> Find {
+        if depth == 0 {
+            guard byte == UInt8(ascii: "{") else { return .none }
+            (object, isTooLong) = ([], false)
+        }
+        if object.count < Self.maxBytes { object.append(byte) } else { isTooLong = true }
+        if isInString {
+            if isEscaped {
+                isEscaped = false
+            } else if byte == UInt8(ascii: "\\") {
+                isEscaped = true
+            } else if byte == UInt8(ascii: "\"") {
+                isInString = false
+            }
+            return .none
+        }
+        switch byte {
+        case UInt8(ascii: "\""): isInString = true
+        case UInt8(ascii: "{"): depth += 1
+        case UInt8(ascii: "}"): depth -= 1
+        default: break
+        }
+        guard depth == 0 else { return .none }
+        return isTooLong ? .tooLong : .whole(object)
     }
 }

@@ -65,6 +65,9 @@ struct PollDialect: LinkDialect {
         else { throw LinkLoss(.foreign, "the answer has no cursor or no messages") }
         var events: [ConnectionEvent] = []
         if let reset = object["reset"] { events.append(.reset(reason: reset["reason"]?.string ?? "")) }
+        if let unknown = object["unknownTopics"]?.array, isFirst, !unknown.isEmpty {
+            events.append(.unknownTopics(unknown.compactMap(\.string)))
+        }
         for message in messages {
             let notice = message.object.map { ConnectionEvent.stale(NoticeReader.notice($0, topic: topic)) }
             events.append(notice ?? .invalidMessage("a message is not a JSON object"))

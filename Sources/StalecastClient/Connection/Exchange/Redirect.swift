@@ -12,7 +12,8 @@ package enum Redirect {
 
     /// The request that follows from a redirecting answer.
     ///
-    /// `Authorization`, `Cookie` and API keys stay with their origin, a body with its method; encryption is not left.
+    /// What may be a secret stays with its origin: over to another one go only the headers that say what is asked for,
+    /// because an app's own may be anything. A body stays with its method; encryption is not left.
     package static func next(_ request: StreamRequest, _ head: ResponseHead) throws(Refused) -> StreamRequest {
         guard let location = head.headers["location"], !location.isEmpty else {
             throw Refused(description: "the server redirects (\(head.status)) but does not say where to")
@@ -31,14 +32,14 @@ package enum Redirect {
             for name in ["Content-Type", "Content-Encoding", "Content-Length"] { next.set(name, nil) }
         }
         if !isSameOrigin(url, request.url) {
-            for name in next.headers.keys where isSecret(name) { next.set(name, nil) }
+            for name in next.headers.keys where !travels(name) { next.set(name, nil) }
         }
         return next
     }
 
-    private static func isSecret(_ name: String) -> Bool {
-        let name = name.lowercased()
-        return ["authorization", "cookie", "proxy-authorization"].contains(name) || name.hasPrefix("x-goog-")
+    private static func travels(_ name: String) -> Bool {
+        ["accept", "cache-control", "content-type", "last-event-id", "x-accept-response-streaming"].contains(
+            name.lowercased())
     }
 
     private static func isSameOrigin(_ left: URL, _ right: URL) -> Bool {

@@ -8,7 +8,7 @@ package struct StreamRequest: Sendable, Hashable {
     package var headers: [String: String]
     /// nil sends no body.
     package var body: [UInt8]?
-    /// Whether plain http goes over Foundation's `URLSession` as well. Default false.
+    /// Whether it goes over Foundation's `URLSession` where libcurl could do it. Default false.
     package var prefersURLSession = false
 
     package init(method: String = "GET", url: URL, headers: [String: String] = [:], body: [UInt8]? = nil) {
@@ -84,13 +84,12 @@ enum StreamExchanges {
 
     /// On the loop only. `handler` is called there, but not before this returned.
     static func start(_ request: StreamRequest, on loop: LinkLoop, _ handler: @escaping Handler) -> any StreamExchange {
-        #if canImport(Darwin)
-            return URLSessionExchange(request, on: loop, handler)
-        #else
+        #if os(Linux)
             // Foundation's URLSession on Linux spends most of a core on one open stream, and 4 s to open 1,000.
-            let isPlain = request.url.scheme?.lowercased() == "http"
-            if isPlain, !request.prefersURLSession { return SocketExchange(request, on: loop, handler) }
-            return URLSessionExchange(request, on: loop, handler)
+            if !request.prefersURLSession, let transfers = loop.transfers {
+                return CurlExchange(request, in: transfers, handler)
+            }
         #endif
+        return URLSessionExchange(request, on: loop, handler)
     }
 }

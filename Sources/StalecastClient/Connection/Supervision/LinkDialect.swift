@@ -1,8 +1,8 @@
-import Foundation
+package import Foundation
 
 /// One protocol over HTTP: what is asked, and what the answer's bytes mean. A value without effects; a
-/// ``LinkSupervisor`` connects, waits and comes back for it.
-protocol LinkDialect: Sendable {
+/// ``LinkAttempt`` connects for it.
+package protocol LinkDialect: Sendable {
     associatedtype Output: Sendable
 
     /// What makes an exchange count as open.
@@ -24,21 +24,21 @@ protocol LinkDialect: Sendable {
 }
 
 extension LinkDialect {
-    var hold: TimeInterval { 0 }
-    mutating func lost() {}
+    package var hold: TimeInterval { 0 }
+    package mutating func lost() {}
 }
 
-enum LinkOpening: Sendable {
+package enum LinkOpening: Sendable {
     case head, firstBytes, completeAnswer
 }
 
-enum PlannedRequest: Sendable {
+package enum PlannedRequest: Sendable {
     case ready(StreamRequest)
     /// Something must be asked for first; an error counts as a failed attempt.
     case later(@Sendable () async throws -> StreamRequest)
 }
 
-enum DialectStep<Output: Sendable>: Sendable {
+package enum DialectStep<Output: Sendable>: Sendable {
     case output(Output)
     /// The server names the reconnect delay, in seconds.
     case retry(TimeInterval)
@@ -46,7 +46,7 @@ enum DialectStep<Output: Sendable>: Sendable {
     case pause(TimeInterval)
 }
 
-enum DialectEnd<Output: Sendable>: Sendable {
+package enum DialectEnd<Output: Sendable>: Sendable {
     /// A stream's end: to be opened again.
     case closed
     /// An answer's end, which is no failure; `isNews`: it moved something, so the next may be asked for at once.

@@ -30,14 +30,16 @@ package struct LinkLoss: Error, Sendable, Hashable {
     }
 }
 
-/// How long to wait before the next attempt: exponential, with full jitter, never the last.
+/// How long to wait before the next attempt: a least delay and on top of it an exponential one with full jitter; never
+/// the last.
 ///
 /// What the server said comes first: `Retry-After` is waited out with a spread of a quarter on top; `retry:` is the
-/// delay after a stream that had been up, and the least one after a failure.
+/// delay after a stream that had been up, which the server has spread already, and the least one after a failure. While
+/// it names none, the first delay is the least.
 package struct ReconnectSchedule: Sendable {
-    /// The mean of the first delay is half of this, in seconds.
+    /// The first delay is this to twice as long, in seconds.
     package let firstDelay: TimeInterval
-    /// No delay of ours is longer, in seconds, but after a refusal.
+    /// What chance adds is at most this, in seconds, but after a refusal.
     package let longestDelay: TimeInterval
     /// A connection that was up for so many seconds makes former failures void.
     package static let stableAfter: TimeInterval = 60
@@ -63,7 +65,11 @@ package struct ReconnectSchedule: Sendable {
     }
 
     /// The connection works, or the network is another: failures so far say nothing any more.
-    package mutating func forgetFailures() { failures = 0 }
+    package var withoutFailures: ReconnectSchedule {
+        var fresh = self
+        fresh.failures = 0
+        return fresh
+    }
 
     /// - Parameters:
     ///   - upFor: how long the stream was up, in seconds; nil when it never was.
@@ -80,7 +86,7 @@ package struct ReconnectSchedule: Sendable {
         }
         if doublings == 0, upFor != nil, let serverDelay { return serverDelay }
         let range = min(longest, firstDelay * pow(2, Double(min(doublings, 40))))
-        return (serverDelay ?? 0) + random * range
+        return (serverDelay ?? firstDelay) + random * range
     }
 
     /// Statuses that say "later" rather than "no".

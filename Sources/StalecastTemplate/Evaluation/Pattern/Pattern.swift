@@ -6,26 +6,28 @@ struct Pattern: Sendable {
 
     /// Instructions of one expression.
     static let maxSize = 2000
+    /// Characters of one expression; more cannot be needed for so many instructions, but for long classes.
+    static let maxLength = 2000
 
     /// - Throws: ``PatternError`` when it is no expression of RE2, or a too large one.
     init(parsing text: String) throws(PatternError) {
-        let syntax = try Self.syntax(of: text)
+        let (syntax, sets) = try Self.syntax(of: text)
         var assembler = PatternAssembler()
         assembler.append(syntax)
-        (program, sets) = assembler.finished()
+        program = assembler.finished()
+        self.sets = sets.map(\.prepared)
     }
 
     /// Instructions `text` takes, found without making them.
     /// - Throws: like ``init(parsing:)``.
-    static func size(of text: String) throws(PatternError) -> Int { try syntax(of: text).size + 1 }
+    static func size(of text: String) throws(PatternError) -> Int { try syntax(of: text).0.size + 1 }
 
-    private static func syntax(of text: String) throws(PatternError) -> PatternSyntax {
-        var parser = PatternParser(text)
-        let syntax = try parser.pattern()
-        guard syntax.size < maxSize else {
-            throw PatternError(reason: "it is too large (a repetition counts as often as it repeats)")
+    private static func syntax(of text: String) throws(PatternError) -> (PatternSyntax, [PatternScalarSet]) {
+        guard text.unicodeScalars.dropFirst(maxLength).isEmpty else {
+            throw PatternError(reason: "it is longer than \(maxLength) characters")
         }
-        return syntax
+        var parser = PatternParser(text)
+        return (try parser.pattern(), parser.sets)
     }
 }
 
@@ -50,20 +52,16 @@ struct PatternInstruction: Sendable, Hashable {
 /// Turns syntax into a program.
 struct PatternAssembler {
     private var program: [PatternInstruction] = []
-    private var sets: [PatternScalarSet] = []
-    private var places: [PatternScalarSet: UInt32] = [:]
 
     private var here: UInt32 { UInt32(program.count) }
 
-    func finished() -> ([PatternInstruction], [PatternScalarSet]) {
-        (program + [PatternInstruction(kind: .match, operand: 0)], sets)
-    }
+    func finished() -> [PatternInstruction] { program + [PatternInstruction(kind: .match, operand: 0)] }
 
     mutating func append(_ syntax: PatternSyntax) {
-        switch syntax {
+        switch syntax.form {
         case .empty: break
         case .scalar(let value): emit(.scalar, value)
-        case .set(let set): emit(.set, place(of: set))
+        case .set(let set): emit(.set, set)
         case .assertion(let assertion): emit(.assertion, UInt32(assertion.rawValue))
         case .sequence(let parts): for part in parts { append(part) }
         case .alternatives(let parts): append(alternatives: parts)
@@ -73,16 +71,6 @@ struct PatternAssembler {
 
     private mutating func emit(_ kind: PatternInstruction.Kind, _ operand: UInt32 = 0, _ other: UInt32 = 0) {
         program.append(PatternInstruction(kind: kind, operand: operand, other: other))
-    }
-
-    private mutating func place(of set: PatternScalarSet) -> UInt32 {
-        if let place = places[set] { return place }
-        let place = UInt32(sets.count)
-        places[set] = place
-        var prepared = set
-        prepared.prepare()
-        sets.append(prepared)
-        return place
     }
 
     private mutating func append(alternatives parts: [PatternSyntax]) {

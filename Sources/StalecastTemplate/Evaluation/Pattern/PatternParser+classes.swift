@@ -7,7 +7,7 @@ extension PatternParser {
         }
         if var set = try classEscape() {
             set.foldsCase = flags.foldsCase
-            return .set(set)
+            return syntax(of: set)
         }
         return literal(try scalarEscape())
     }
@@ -145,16 +145,20 @@ extension PatternParser {
 
     /// `[:name:]` or `[:^name:]`; nil, nothing taken, when the bracket is only a character.
     private mutating func posixClass() throws(PatternError) -> PatternScalarSet? {
+        if lacksClassEnd { return nil }
         var end = index + 2
         while end + 1 < scalars.count, !(scalars[end] == 0x3A && scalars[end + 1] == 0x5D) { end += 1 }
-        guard end + 1 < scalars.count else { return nil }
+        guard end + 1 < scalars.count else {
+            lacksClassEnd = true
+            return nil
+        }
         var name = String(String.UnicodeScalarView(scalars[index + 2..<end].compactMap(Unicode.Scalar.init)))
         let isNegated = name.hasPrefix("^")
         if isNegated { name.removeFirst() }
         guard let set = PatternScalarSet.posix(name) else {
             throw PatternError(reason: "'[:\(name.shown):]' is not a class")
         }
-        while index < end + 2 { index += 1 }
+        index = end + 2
         return isNegated ? set.negated : set
     }
 }

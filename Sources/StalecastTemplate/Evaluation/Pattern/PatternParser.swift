@@ -4,6 +4,12 @@ struct PatternParser {
     var flags = Flags()
     private(set) var scalars: [UInt32]
     var index = 0
+    /// Each set of the pattern once; the syntax names them by their place, so that a class that is repeated is not
+    /// compared and hashed with each repetition.
+    private(set) var sets: [PatternScalarSet] = []
+    private var places: [PatternScalarSet: UInt32] = [:]
+    /// True once a search for `:]` came to the end in vain: the next one would, too.
+    var lacksClassEnd = false
     private var depth = 0
 
     struct Flags {
@@ -31,21 +37,37 @@ struct PatternParser {
     private mutating func alternatives() throws(PatternError) -> PatternSyntax {
         var parts = [try sequence()]
         while skip("|") { parts.append(try sequence()) }
-        return parts.count == 1 ? parts[0] : .alternatives(parts)
+        return try checked(.alternatives(parts))
     }
 
     private mutating func sequence() throws(PatternError) -> PatternSyntax {
         var parts: [PatternSyntax] = []
         while let next = peek, next != "|", next != ")" {
             if let quoted = quotedText() {
-                parts += quoted.dropLast().map { literal($0) }
+                for scalar in quoted.dropLast() { parts.append(literal(scalar)) }
                 guard let last = quoted.last else { continue }
                 parts.append(try repeated(literal(last)))
             } else if let atom = try atom() {
                 parts.append(try repeated(atom))
             }
         }
-        return parts.count == 1 ? parts[0] : parts.isEmpty ? .empty : .sequence(parts)
+        return try checked(.sequence(parts))
+    }
+
+    /// Refuses what has become too large, before it is made larger.
+    private func checked(_ syntax: PatternSyntax) throws(PatternError) -> PatternSyntax {
+        guard syntax.size < Pattern.maxSize else {
+            throw PatternError(reason: "it is too large (a repetition counts as often as it repeats)")
+        }
+        return syntax
+    }
+
+    mutating func syntax(of set: PatternScalarSet) -> PatternSyntax {
+        if let place = places[set] { return .set(place) }
+        let place = UInt32(sets.count)
+        places[set] = place
+        sets.append(set)
+        return .set(place)
     }
 
     /// `\Q…\E`; nil when there is none here. Without `\E` it goes to the end.
@@ -69,7 +91,7 @@ struct PatternParser {
         guard let scalar = peek else { return .empty }
         switch scalar {
         case "(": return try group()
-        case "[": return .set(try bracketClass())
+        case "[": return syntax(of: try bracketClass())
         case "\\": return try escape()
         case "*", "+", "?": throw PatternError(reason: "there is nothing '\(scalar)' could repeat")
         case "{" where try repetitionBounds(consume: false) != nil:
@@ -78,18 +100,18 @@ struct PatternParser {
         }
         index += 1
         switch scalar {
-        case ".": return .set(PatternScalarSet(flags.dotTakesLineEnd ? [] : [0x0A...0x0A], isNegated: true))
+        case ".": return syntax(of: PatternScalarSet(flags.dotTakesLineEnd ? [] : [0x0A...0x0A], isNegated: true))
         case "^": return .assertion(flags.isMultiline ? .lineStart : .textStart)
         case "$": return .assertion(flags.isMultiline ? .lineEnd : .textEnd)
         default: return literal(scalar.value)
         }
     }
 
-    func literal(_ value: UInt32) -> PatternSyntax {
+    mutating func literal(_ value: UInt32) -> PatternSyntax {
         guard flags.foldsCase else { return .scalar(value) }
         var set = PatternScalarSet([value...value])
         set.foldsCase = true
-        return .set(set)
+        return syntax(of: set)
     }
 
     private mutating func group() throws(PatternError) -> PatternSyntax? {
@@ -178,7 +200,7 @@ extension PatternParser {
         guard let (least, most) = try repetition() else { return syntax }
         _ = skip("?")
         if try repetition() != nil { throw PatternError(reason: "a repetition cannot be repeated without a group") }
-        return .repetition(syntax, least: least, most: most)
+        return try checked(.repetition(syntax, least: least, most: most))
     }
 
     private mutating func repetition() throws(PatternError) -> (Int, Int?)? {

@@ -6,7 +6,7 @@ struct PatternScalarSet: Sendable, Hashable {
     var isNegated = false
     /// Whether a letter stands for its other case too.
     var foldsCase = false
-    /// The answers for ASCII, once ``prepare()`` was called.
+    /// The answers for ASCII, once ``prepared``.
     private var lowBits: UInt64 = 0
     private var highBits: UInt64 = 0
 
@@ -22,13 +22,29 @@ struct PatternScalarSet: Sendable, Hashable {
     }
 
     mutating func insert(_ range: ClosedRange<UInt32>) { ranges.append(range) }
-    mutating func insert(_ set: PatternScalarSet) { parts.append(.nested(set)) }
-    mutating func insert(category: String) { parts.append(.category(category)) }
+    mutating func insert(_ set: PatternScalarSet) { insert(.nested(set)) }
+    mutating func insert(category: String) { insert(.category(category)) }
 
-    /// Works the answers for ASCII out; the set does not change after that.
-    mutating func prepare() {
-        for value in UInt32(0)..<64 where decides(value) { lowBits |= 1 << UInt64(value) }
-        for value in UInt32(64)..<128 where decides(value) { highBits |= 1 << UInt64(value - 64) }
+    /// There are some hundred different parts, whatever the length of the class.
+    private mutating func insert(_ part: Part) { if !parts.contains(part) { parts.append(part) } }
+
+    /// The set with the answers for ASCII worked out, each range looked at once; it does not change after that.
+    var prepared: PatternScalarSet {
+        var listed = parts.reduce(into: Set<UInt32>()) { listed, part in
+            listed.formUnion((0..<128).filter { Self.lists($0, part) })
+        }
+        for range in ranges where range.lowerBound < 128 {
+            listed.formUnion(range.lowerBound...min(range.upperBound, 127))
+        }
+        var copy = self
+        for value in UInt32(0)..<128 {
+            // Whatever an ASCII letter folds to is ASCII.
+            let isListed =
+                foldsCase ? Self.variants(of: value).contains { listed.contains($0) } : listed.contains(value)
+            guard isListed != isNegated else { continue }
+            if value < 64 { copy.lowBits |= 1 << UInt64(value) } else { copy.highBits |= 1 << UInt64(value - 64) }
+        }
+        return copy
     }
 
     /// Steps that asking for the scalar takes; only ASCII is answered from a table.
@@ -53,13 +69,14 @@ struct PatternScalarSet: Sendable, Hashable {
     }
 
     private func lists(_ value: UInt32) -> Bool {
-        ranges.contains { $0.contains(value) }
-            || parts.contains { part in
-                switch part {
-                case .nested(let set): set.decides(value)
-                case .category(let name): Self.category(of: value).hasPrefix(name)
-                }
-            }
+        ranges.contains { $0.contains(value) } || parts.contains { Self.lists(value, $0) }
+    }
+
+    private static func lists(_ value: UInt32, _ part: Part) -> Bool {
+        switch part {
+        case .nested(let set): set.decides(value)
+        case .category(let name): category(of: value).hasPrefix(name)
+        }
     }
 
     /// The scalar in its other cases, itself first.

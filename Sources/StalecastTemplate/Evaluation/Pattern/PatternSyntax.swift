@@ -1,34 +1,51 @@
 /// What a regular expression is made of. Which of several matches is found makes no difference here, so captures and
 /// laziness have left no trace.
-indirect enum PatternSyntax: Sendable, Hashable {
-    case empty
-    case scalar(UInt32)
-    case set(PatternScalarSet)
-    case assertion(PatternAssertion)
-    case sequence([PatternSyntax])
-    case alternatives([PatternSyntax])
-    /// At least `least` times, at most `most`; nil is without end.
-    case repetition(PatternSyntax, least: Int, most: Int?)
+struct PatternSyntax: Sendable {
+    let form: Form
+    /// Instructions it becomes, at most ``Pattern/maxSize`` + 1. Worked out once, from its parts', when it is made: asking
+    /// a tree for it again at each level takes 2 to the depth.
+    let size: Int
 
-    /// Instructions it becomes, capped at ``Pattern/maxSize`` + 1 so that nested repetitions cannot overflow.
-    var size: Int { min(uncappedSize, Pattern.maxSize + 1) }
+    indirect enum Form: Sendable {
+        case empty
+        case scalar(UInt32)
+        /// A set's place in ``PatternParser/sets``.
+        case set(UInt32)
+        case assertion(PatternAssertion)
+        case sequence([PatternSyntax])
+        case alternatives([PatternSyntax])
+        /// At least `least` times, at most `most`; nil is without end.
+        case repetition(PatternSyntax, least: Int, most: Int?)
+    }
 
-    private var uncappedSize: Int {
-        switch self {
-        case .empty: 0
-        case .scalar, .set, .assertion: 1
-        case .sequence(let parts): Self.cappedSum(parts, extra: 0)
-        case .alternatives(let parts): Self.cappedSum(parts, extra: 2)
-        case .repetition(let part, let least, let most):
-            // Nothing counts as one, or repeating it a thousand times a thousand times would look like no work.
-            max(1, part.size) * least + (most.map { (part.size + 1) * ($0 - least) } ?? part.size + 2)
+    static let empty = PatternSyntax(.empty, size: 0)
+
+    static func scalar(_ value: UInt32) -> Self { Self(.scalar(value), size: 1) }
+    static func set(_ place: UInt32) -> Self { Self(.set(place), size: 1) }
+    static func assertion(_ assertion: PatternAssertion) -> Self { Self(.assertion(assertion), size: 1) }
+
+    static func sequence(_ parts: [PatternSyntax]) -> Self {
+        switch parts.count {
+        case 0: empty
+        case 1: parts[0]
+        default: Self(.sequence(parts), size: parts.reduce(0) { $0 + $1.size })
         }
     }
 
-    private static func cappedSum(_ parts: [PatternSyntax], extra: Int) -> Int {
-        var sum = 0
-        for part in parts where sum <= Pattern.maxSize { sum += part.size + extra }
-        return sum
+    static func alternatives(_ parts: [PatternSyntax]) -> Self {
+        parts.count == 1 ? parts[0] : Self(.alternatives(parts), size: parts.reduce(0) { $0 + $1.size + 2 })
+    }
+
+    /// Nothing counts as one, or repeating it a thousand times a thousand times would look like no work.
+    static func repetition(_ part: PatternSyntax, least: Int, most: Int?) -> Self {
+        let optional = most.map { (part.size + 1) * ($0 - least) } ?? part.size + 2
+        return Self(.repetition(part, least: least, most: most), size: max(1, part.size) * least + optional)
+    }
+
+    /// A part has at most ``Pattern/maxSize`` + 1, and the parser bounds parts and repetitions: no sum overflows.
+    private init(_ form: Form, size: Int) {
+        self.form = form
+        self.size = min(size, Pattern.maxSize + 1)
     }
 }
 

@@ -1,0 +1,253 @@
+#define _GNU_SOURCE
+#include "CLinux.h"
+
+#include <poll.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static int fail(int fd) {
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+static socklen_t fill_address(struct sockaddr_storage *storage, const char *host, uint16_t port, bool ipv6) {
+  memset(storage, 0, sizeof *storage);
+  if (ipv6) {
+    struct sockaddr_in6 *address = (struct sockaddr_in6 *)storage;
+    address->sin6_family = AF_INET6;
+    address->sin6_port = htons(port);
+    return inet_pton(AF_INET6, host, &address->sin6_addr) == 1 ? sizeof *address : 0;
+  }
+  struct sockaddr_in *address = (struct sockaddr_in *)storage;
+  address->sin_family = AF_INET;
+  address->sin_port = htons(port);
+  return inet_pton(AF_INET, host, &address->sin_addr) == 1 ? sizeof *address : 0;
+}
+
+int stalecast_listen(const char *host, uint16_t port, bool ipv6, bool share, int backlog, unsigned user_timeout_ms,
+                     int send_buffer) {
+  struct sockaddr_storage storage;
+  socklen_t length = fill_address(&storage, host, port, ipv6);
+  if (length == 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  int one = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  if (share) setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  stalecast_set_user_timeout(fd, user_timeout_ms);
+  if (send_buffer > 0) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
+  if (bind(fd, (struct sockaddr *)&storage, length) != 0 || listen(fd, backlog) != 0) return fail(fd);
+  return fd;
+}
+
+int stalecast_set_user_timeout(int fd, unsigned milliseconds) {
+  return setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+}
+
+uint16_t stalecast_local_port(int fd) {
+  struct sockaddr_storage storage;
+  socklen_t length = sizeof storage;
+  if (getsockname(fd, (struct sockaddr *)&storage, &length) != 0) return 0;
+  if (storage.ss_family == AF_INET6) return ntohs(((struct sockaddr_in6 *)&storage)->sin6_port);
+  return ntohs(((struct sockaddr_in *)&storage)->sin_port);
+}
+
+int stalecast_accept(int listener, uint64_t *address) {
+  struct sockaddr_storage storage;
+  socklen_t length = sizeof storage;
+  int fd = accept4(listener, (struct sockaddr *)&storage, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0) return fd;
+  *address = stalecast_address_key(&storage);
+  return fd;
+}
+
+uint64_t stalecast_address_key(const void *sockaddr) {
+  const struct sockaddr *address = sockaddr;
+  if (address->sa_family == AF_INET) return ((const struct sockaddr_in *)address)->sin_addr.s_addr;
+  if (address->sa_family != AF_INET6) return 0;
+  const struct in6_addr *ipv6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+  uint32_t ipv4;
+  memcpy(&ipv4, ipv6->s6_addr + 12, sizeof ipv4);
+  if (IN6_IS_ADDR_V4MAPPED(ipv6)) return ipv4;
+  uint64_t network, host;
+  memcpy(&network, ipv6->s6_addr, sizeof network);
+  memcpy(&host, ipv6->s6_addr + 8, sizeof host);
+  // No IPv4 address has a bit above the lower half.
+  return (network != 0 ? network : host) | UINT64_C(1) << 63;
+}
+
+ssize_t stalecast_peek(int fd, void *buffer, size_t count) { return recv(fd, buffer, count, MSG_PEEK | MSG_DONTWAIT); }
+
+ssize_t stalecast_discard(int fd, size_t count) { return recv(fd, NULL, count, MSG_TRUNC | MSG_DONTWAIT); }
+
+ssize_t stalecast_send(int fd, const void *bytes, size_t count) {
+  return send(fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static int add(int epoll, int fd, uint64_t tag, uint32_t events) {
+  struct epoll_event event = {.events = events, .data.u64 = tag};
+  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+int stalecast_epoll_add(int epoll, int fd, uint64_t tag) {
+  return add(epoll, fd, tag, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+}
+
+int stalecast_epoll_add_level(int epoll, int fd, uint64_t tag) { return add(epoll, fd, tag, EPOLLIN); }
+
+int stalecast_epoll_remove(int epoll, int fd) {
+  struct epoll_event ignored = {0};
+  return epoll_ctl(epoll, EPOLL_CTL_DEL, fd, &ignored);
+}
+
+uint64_t stalecast_event_tag(const struct epoll_event *event) { return event->data.u64; }
+
+int stalecast_eventfd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
+
+void stalecast_ring(int fd) {
+  uint64_t one = 1;
+  while (write(fd, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+}
+
+void stalecast_drain(int fd) {
+  uint64_t count;
+  while (read(fd, &count, sizeof count) < 0 && errno == EINTR) {
+  }
+}
+
+int stalecast_inotify(void) { return inotify_init1(IN_NONBLOCK | IN_CLOEXEC); }
+
+int stalecast_inotify_watch(int fd, const char *directory) {
+  return inotify_add_watch(fd, directory,
+                           IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE |
+                               IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
+}
+
+void stalecast_inotify_unwatch(int fd, int watch) { inotify_rm_watch(fd, watch); }
+
+size_t stalecast_inotify_event(const void *buffer, size_t count, size_t offset, struct stalecast_file_event *event) {
+  struct inotify_event header;
+  if (count < offset + sizeof header) return 0;
+  const char *start = (const char *)buffer + offset;
+  memcpy(&header, start, sizeof header);
+  if (count < offset + sizeof header + header.len) return 0;
+  event->watch = header.mask & IN_Q_OVERFLOW ? -1 : header.wd;
+  event->is_gone = (header.mask & (IN_IGNORED | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) != 0;
+  event->is_unfinished = (header.mask & IN_MODIFY) != 0;
+  event->name = header.len > 0 ? start + sizeof header : "";
+  return offset + sizeof header + header.len;
+}
+
+uint64_t stalecast_raise_descriptor_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  if (limit.rlim_cur < limit.rlim_max) {
+    struct rlimit raised = {limit.rlim_max, limit.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  return limit.rlim_cur;
+}
+
+void stalecast_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
+
+static uint64_t nanoseconds(clockid_t clock) {
+  struct timespec time;
+  clock_gettime(clock, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+uint64_t stalecast_thread_cpu_ns(void) { return nanoseconds(CLOCK_THREAD_CPUTIME_ID); }
+uint64_t stalecast_process_cpu_ns(void) { return nanoseconds(CLOCK_PROCESS_CPUTIME_ID); }
+uint64_t stalecast_monotonic_ns(void) { return nanoseconds(CLOCK_MONOTONIC); }
+
+void stalecast_wait_until(int fd, uint64_t monotonic_ns) {
+  uint64_t now = stalecast_monotonic_ns();
+  uint64_t left = monotonic_ns > now ? monotonic_ns - now : 0;
+  struct timespec limit = {.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+  struct pollfd input = {.fd = fd, .events = POLLIN};
+  ppoll(&input, 1, &limit, NULL);
+}
+
+static int signal_sink = -1;
+
+static void note_signal(int number) {
+  int before = errno;
+  unsigned char byte = (unsigned char)number;
+  // A full pipe has signals enough in it.
+  ssize_t written = write(signal_sink, &byte, 1);
+  (void)written;
+  errno = before;
+}
+
+int stalecast_take_signals(const int *signals, int count) {
+  int ends[2];
+  if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) return -1;
+  signal_sink = ends[1];
+  struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
+  for (int index = 0; index < count; index++) sigaction(signals[index], &action, NULL);
+  return ends[0];
+}
+
+int stalecast_next_signal(int fd, uint64_t monotonic_ns) {
+  for (;;) {
+    unsigned char byte;
+    if (read(fd, &byte, 1) == 1) return byte;
+    if (stalecast_monotonic_ns() >= monotonic_ns) return 0;
+    stalecast_wait_until(fd, monotonic_ns);
+  }
+}
+
+static struct sigaction runtime_actions[NSIG];
+
+// Runs for crashes only while the runtime's backtracer is wanted.
+static void crashed(int number, siginfo_t *info, void *context) {
+  struct sigaction runtime = runtime_actions[number];
+  if (info->si_code <= 0 && info->si_pid != getpid()) {
+    // The runtime would write its trace and go on.
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigaction(number, &plain, NULL);
+    raise(number);
+    return;
+  }
+  sigaction(number, &runtime, NULL);
+  if (runtime.sa_flags & SA_SIGINFO) runtime.sa_sigaction(number, info, context);
+}
+
+void stalecast_crash_at_once(bool keep) {
+  static const int numbers[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGTRAP};
+  for (size_t index = 0; index < sizeof numbers / sizeof *numbers; index++) {
+    int number = numbers[index];
+    struct sigaction *runtime = &runtime_actions[number];
+    sigaction(number, NULL, runtime);
+    if (!(runtime->sa_flags & SA_SIGINFO) || runtime->sa_sigaction == crashed) continue;
+    struct sigaction ours = {.sa_sigaction = crashed, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigaction(number, keep ? &ours : &plain, NULL);
+  }
+}
+
+void stalecast_last_words(const char *text) {
+  struct pollfd output = {.fd = STDERR_FILENO, .events = POLLOUT};
+  if (poll(&output, 1, 0) != 1 || !(output.revents & POLLOUT)) return;
+  ssize_t written = write(STDERR_FILENO, text, strlen(text));
+  (void)written;
+}

@@ -1,0 +1,97 @@
+// The few Linux calls Swift cannot import, for whoever needs them: sockets and epoll (Edge, Outbound, the load
+// generator), inotify (Sources), signals (Daemon), eventfd, limits, thread names and CPU clocks (all). Every function
+// returns what the call returns; errno is left as the call set it.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/types.h>
+
+// A listening TCP socket on host:port, non-blocking, close-on-exec. What accepted sockets inherit is set here once:
+// TCP_NODELAY, TCP_USER_TIMEOUT (ms) and the send buffer (bytes; 0 leaves the kernel's). share: SO_REUSEPORT.
+int stalecast_listen(const char *host, uint16_t port, bool ipv6, bool share, int backlog, unsigned user_timeout_ms,
+                     int send_buffer);
+
+// The port a socket is bound to; 0 on error.
+uint16_t stalecast_local_port(int fd);
+
+// Unacknowledged data for so many milliseconds means a dead peer: TCP_USER_TIMEOUT. Accepted sockets inherit it.
+int stalecast_set_user_timeout(int fd, unsigned milliseconds);
+
+// accept4 with SOCK_NONBLOCK | SOCK_CLOEXEC. address: the key of the peer's address.
+int stalecast_accept(int listener, uint64_t *address);
+
+// A 64-bit key of an address without its port, under which connections from one place are counted together. IPv4: the
+// address, also where a dual-stack socket shows it as ::ffff:a.b.c.d. IPv6: the network, its first 64 bits, because
+// one host has a whole one; within 0::/64 (::1) the host.
+uint64_t stalecast_address_key(const void *sockaddr);
+
+// Reads without taking from the socket (MSG_PEEK), never blocks.
+ssize_t stalecast_peek(int fd, void *buffer, size_t count);
+
+// Takes exactly the bytes a peek has seen, without copying them.
+ssize_t stalecast_discard(int fd, size_t count);
+
+// send with MSG_DONTWAIT | MSG_NOSIGNAL.
+ssize_t stalecast_send(int fd, const void *bytes, size_t count);
+
+// Adds fd, edge-triggered for input, output and the peer's end, with a 64-bit tag.
+int stalecast_epoll_add(int epoll, int fd, uint64_t tag);
+// Adds fd, level-triggered for input.
+int stalecast_epoll_add_level(int epoll, int fd, uint64_t tag);
+int stalecast_epoll_remove(int epoll, int fd);
+uint64_t stalecast_event_tag(const struct epoll_event *event);
+
+// Waits until fd (an epoll) has input or the monotonic clock shows that time, to the accuracy of the kernel's timers:
+// epoll_wait knows whole milliseconds only.
+void stalecast_wait_until(int fd, uint64_t monotonic_ns);
+
+// A non-blocking eventfd, and its ring and drain.
+int stalecast_eventfd(void);
+void stalecast_ring(int fd);
+void stalecast_drain(int fd);
+
+// A non-blocking inotify instance; -1 where there is none to be had.
+int stalecast_inotify(void);
+
+// Watches a directory for everything that can change what its names show. Returns the watch, the same one for a
+// directory that is watched already.
+int stalecast_inotify_watch(int fd, const char *directory);
+
+void stalecast_inotify_unwatch(int fd, int watch);
+
+// One event of a buffer that was read from an inotify instance.
+struct stalecast_file_event {
+  int watch;         // -1: events were lost
+  bool is_gone;      // the watch is over: the directory went away
+  bool is_unfinished;  // a file was written to and is still open
+  const char *name;  // inside the directory; empty for the directory itself
+};
+
+// Reads the event at offset; returns the offset of the next, 0 at the end.
+size_t stalecast_inotify_event(const void *buffer, size_t count, size_t offset, struct stalecast_file_event *event);
+
+// Raises the soft descriptor limit to the hard one; returns the limit in force.
+uint64_t stalecast_raise_descriptor_limit(void);
+
+// Names the calling thread, at most 15 characters.
+void stalecast_name_thread(const char *name);
+
+// CPU time of the calling thread and of the process, and the monotonic clock, in nanoseconds.
+uint64_t stalecast_thread_cpu_ns(void);
+uint64_t stalecast_process_cpu_ns(void);
+uint64_t stalecast_monotonic_ns(void);
+
+// From now on these signals do nothing but become readable on the returned descriptor, whatever all other threads do.
+// To be called once; -1 on error.
+int stalecast_take_signals(const int *signals, int count);
+
+// Waits for the next of those signals; 0 when the monotonic clock shows that time first.
+int stalecast_next_signal(int fd, uint64_t monotonic_ns);
+
+// What ends a process by crashing it (SIGSEGV, SIGABRT and so on) ends it at once. keep: what the Swift runtime does
+// about its own crashes stays; what another process sent ends this one all the same.
+void stalecast_crash_at_once(bool keep);
+
+// Writes to standard error unless that would block.
+void stalecast_last_words(const char *text);

@@ -1,0 +1,36 @@
+import NIOHTTP1
+import StalecastHTTP
+import StalecastSources
+import StalecastStore
+import StalecastWire
+
+extension Control {
+    /// A request to `triggers` as the desk reads it.
+    func triggerPost(_ head: RequestHead, _ project: String, isOperator: Bool) -> TriggerPost {
+        let query = QueryParameters(head.query)
+        let headers = Dictionary(head.headers.map { ($0.name.lowercased(), $0.value) }) { first, _ in first }
+        return TriggerPost(
+            project: store.projects.resolve(project), headers: headers, token: query["token"],
+            namespace: query["namespace"], isOperator: isOperator)
+    }
+}
+
+extension Call {
+    /// `POST triggers`: an event that says that an origin has something new. 202 when a source looks because of it,
+    /// 200 when there was no need to; a sender retries on anything else.
+    func trigger() async throws(GoogleError) -> Answer {
+        // The holder of the control token may know which projects there are.
+        if isOperator { _ = try project() }
+        let post = control.triggerPost(head, names["project"], isOperator: isOperator)
+        switch await control.triggers.take(post, body: body) {
+        case .taken(let verdicts):
+            let isLooking = verdicts.contains { $0.result == .looking }
+            return Answer(status: isLooking ? 202 : 200, ["events": .array(verdicts.map(\.json))])
+        case .unauthenticated: throw .unauthenticated
+        case .busy:
+            throw GoogleError(503, "Too many posts are being judged; try again.").with("Retry-After", "1")
+        case .notFound(let sentence): throw .notFound("Requested entity was not found: \(sentence)")
+        case .malformed(let problem): throw GoogleError(problem.status, "INVALID_ARGUMENT", problem.description)
+        }
+    }
+}

@@ -1,0 +1,168 @@
+import StalecastHTTP
+import StalecastWebhooks
+import StalecastWire
+
+/// Registered URLs, as the API has them.
+extension Call {
+    private var desk: WebhookDesk { control.webhooks }
+
+    func listWebhooks() async throws(GoogleError) -> Answer {
+        let project = try project()
+        let (size, token) = try page()
+        return try await desk.answering { () async throws(RegistryProblem) in
+            var entries = desk.registry.entries(of: project)
+            if let token {
+                guard let last = PageToken(token) else { throw .unknownPage }
+                entries = Array(entries.drop { PageToken($0.webhook) <= last })
+            }
+            let shown = entries.prefix(size)
+            var documents: [JSONValue] = []
+            for entry in shown { documents.append(await desk.document(entry)) }
+            var object: JSONObject = ["webhooks": .array(documents)]
+            if shown.count < entries.count, let last = shown.last {
+                object["nextPageToken"] = .string(PageToken(last.webhook).text)
+            }
+            return .object(object)
+        }
+    }
+
+    func createWebhook() async throws(GoogleError) -> Answer {
+        let project = try project()
+        let document = try object()
+        return try await desk.answering { () async throws(RegistryProblem) in
+            await desk.document(try await desk.registry.create(document, in: project), withSecret: true)
+        }
+    }
+
+    func getWebhook() async throws(GoogleError) -> Answer {
+        let project = try project()
+        return try await desk.answering { () async throws(RegistryProblem) in
+            await desk.document(try entry(in: project))
+        }
+    }
+
+    /// `updateMask` names what to set; without it, what the document has is set.
+    func updateWebhook() async throws(GoogleError) -> Answer {
+        let project = try project()
+        let document = try object()
+        let mask = query["updateMask"]?.split(separator: ",").map { String($0.trimmingBlanks()) }
+        let etag = etag(in: document)
+        return try await desk.answering { () async throws(RegistryProblem) in
+            await desk.document(
+                try await desk.registry.update(
+                    try id(), in: project, document, mask: mask?.filter { !$0.isEmpty }, etag: etag))
+        }
+    }
+
+    func deleteWebhook() async throws(GoogleError) -> Answer {
+        let project = try project()
+        return try await desk.answering { () async throws(RegistryProblem) in
+            try await desk.registry.delete(try id(), in: project, etag: etag(in: nil))
+            return [:]
+        }
+    }
+
+    // MARK: Lists from the delivery database
+
+    func listAttempts() async throws(GoogleError) -> Answer {
+        try await listDeliveries("attempts") { delivery, id, size, place in
+            let page = try delivery.attempts(of: id, limit: size, before: place)
+            return (page.attempts.map(\.json), page.next)
+        }
+    }
+
+    func listDeadLetters() async throws(GoogleError) -> Answer {
+        try await listDeliveries("deadLetters") { delivery, id, size, place in
+            let page = try delivery.deadLetters(of: id, limit: size, after: place)
+            return (page.letters.map(\.json), page.next)
+        }
+    }
+
+    private func listDeliveries(
+        _ name: String,
+        _ read: @escaping @Sendable (WebhookDelivery, WebhookID, Int, Int64?) throws -> ([JSONValue], Int64?)
+    ) async throws(GoogleError) -> Answer {
+        let project = try project()
+        let (size, token) = try page()
+        return try await desk.answering { () async throws(RegistryProblem) in
+            let id = try entry(in: project).webhook.id
+            var place: Int64?
+            if let token {
+                guard let number = Int64(token), number > 0 else { throw .unknownPage }
+                place = number
+            }
+            let (items, next) = try await desk.ask { [place] in try read($0, id, size, place) }
+            var object: JSONObject = [name: .array(items)]
+            if let next { object["nextPageToken"] = .string(String(next)) }
+            return .object(object)
+        }
+    }
+
+    // MARK: Verbs
+
+    func act(_ action: WebhookAction) async throws(GoogleError) -> Answer {
+        let project = try project()
+        let request = body.isEmpty ? [:] : try object()
+        return try await desk.answering { () async throws(RegistryProblem) in
+            try await action.perform(on: try entry(in: project), request, desk)
+        }
+    }
+
+    // MARK: What requests say
+
+    private func id() throws(RegistryProblem) -> WebhookID {
+        guard let id = WebhookID(names["webhook"]) else { throw .notFound(String(names["webhook"].prefix(80))) }
+        return id
+    }
+
+    private func entry(in project: ProjectID) throws(RegistryProblem) -> RegistryEntry {
+        try desk.registry.entry(try id(), in: project)
+    }
+
+    /// As Google's APIs do: 0 is the default, too much is cut.
+    private func page() throws(GoogleError) -> (size: Int, token: String?) {
+        let size = try query.integer("pageSize") ?? 0
+        guard size >= 0 else { throw .invalidField("pageSize", "pageSize must not be negative.") }
+        return (size == 0 ? 100 : Int(min(size, 1000)), query["pageToken"])
+    }
+
+    private func object() throws(GoogleError) -> JSONValue {
+        let json = try JSONBody.parse(body)
+        guard json.object != nil else { throw .invalidArgument("The body must be a JSON object, not \(json.kind).") }
+        return json
+    }
+
+    /// `If-Match`, else the member `etag` of what was sent; `*` is any.
+    private func etag(in document: JSONValue?) -> String? {
+        let tag = ETagSpelling.bare(self[field: "if-match"] ?? document?["etag"]?.string ?? "")
+        return tag.isEmpty || tag == "*" ? nil : String(tag)
+    }
+}
+
+extension RegistryProblem {
+    fileprivate static var unknownPage: RegistryProblem {
+        .invalid(field: "pageToken", "is not one this server gave out")
+    }
+}
+
+/// The last webhook of a page: webhooks are listed oldest first.
+private struct PageToken: Comparable {
+    private let createdAt: Timestamp
+    private let id: WebhookID
+
+    init(_ webhook: Webhook) {
+        createdAt = webhook.createdAt
+        id = webhook.id
+    }
+
+    init?(_ text: String) {
+        let parts = text.split(separator: "-", maxSplits: 1)
+        guard parts.count == 2, let micros = Int64(parts[0]), let id = WebhookID(parts[1]) else { return nil }
+        createdAt = Timestamp(microseconds: micros)
+        self.id = id
+    }
+
+    var text: String { "\(createdAt.microseconds)-\(id)" }
+
+    static func < (a: Self, b: Self) -> Bool { (a.createdAt, a.id) < (b.createdAt, b.id) }
+}

@@ -1,0 +1,59 @@
+/// When things happen to a subscriber, in milliseconds: one value for both halves of Edge, so that a stream or poll is
+/// promised the same wherever it is held. Everything is jittered, so that clients that came together drift apart.
+struct SubscriberPolicy {
+    /// Messages to Firebase's streams are at least so far apart, since their parsers take one from what one read
+    /// returns.
+    static let distanceMs = 100
+
+    private let settings: EdgeSettings
+    private let heartbeat: Int
+    private let retry: Int
+    private var random = SystemRandomNumberGenerator()
+
+    init(_ settings: EdgeSettings) {
+        self.settings = settings
+        // Asked for thousands of times in a storm of reconnects.
+        heartbeat = settings.heartbeat.milliseconds
+        retry = settings.retry.milliseconds
+    }
+
+    private mutating func jittered(_ value: Int, by spread: Int) -> Int {
+        Int.random(in: value - spread...value + spread, using: &random)
+    }
+
+    /// To the next comment on a silent stream: ± 10 %.
+    mutating func heartbeatMs() -> Int { jittered(heartbeat, by: heartbeat / 10) }
+
+    /// How long a stream lives: the configured life ± 20 %, a Firebase stream never longer than its own.
+    mutating func lifetimeMs(isInvalidation: Bool) -> Int {
+        let life = (isInvalidation ? settings.invalidationLifetime : settings.streamLifetime).milliseconds
+        return Int.random(in: life - life / 5...(isInvalidation ? life : life + life / 5), using: &random)
+    }
+
+    /// How long to hold a poll: as asked within the limit, plus up to a sixteenth so that herds drift apart.
+    mutating func holdMs(wanted: Int?) -> Int {
+        let wait = min(wanted ?? settings.pollDefaultWait.milliseconds, settings.pollMaxWait.milliseconds)
+        return wait == 0 ? 0 : wait + Int.random(in: 0...wait / 16, using: &random)
+    }
+
+    /// The reconnect delay for one client: the configured base and up to as much again.
+    mutating func retryMs() -> Int { Int.random(in: retry...2 * retry, using: &random) }
+
+    /// The delay told to those that are refused.
+    mutating func refusalRetryMs() -> Int { 5 * retryMs() }
+
+    /// What whoever is ended by a drain is told. Nobody should come back before the restart is over, because some
+    /// clients give up when they are refused: what is left of the drain, then the usual delay, then half a millisecond
+    /// for each of those that are ended, so that they come one after the other.
+    mutating func drainRetryMs(left: Int, connections: Int) -> Int {
+        left + retryMs() + Int.random(in: 0...max(1000, connections / 2), using: &random)
+    }
+
+    /// When within a drain of that length one subscriber is ended.
+    mutating func drainWaitMs(over milliseconds: Int) -> Int {
+        Int.random(in: 0...max(1, milliseconds), using: &random)
+    }
+
+    /// A drain ends so long after the last subscriber: time for the last bytes, and for the restart.
+    static let drainGraceMs = 2000
+}

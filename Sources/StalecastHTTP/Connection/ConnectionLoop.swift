@@ -1,0 +1,58 @@
+package import NIOCore
+
+/// The connections of one event loop, and what they share. Confined to the loop.
+///
+/// `@unchecked Sendable`: listeners hand it to closures that run on the loop.
+package final class ConnectionLoop: @unchecked Sendable {
+    package let loop: any EventLoop
+    private var date = HTTPDate()
+    private var connections: [ObjectIdentifier: HTTPConnection] = [:]
+    /// Looks at deadlines, since a timer per request costs more than a fetch; nil while there is no connection.
+    private var sweep: RepeatedTask?
+    /// Completed when the last connection is gone.
+    private var emptied: EventLoopPromise<Void>?
+
+    private static let sweepInterval: TimeAmount = .milliseconds(500)
+
+    package init(_ loop: any EventLoop) { self.loop = loop }
+
+    /// The time as HTTP writes it.
+    package var dateText: String { date.string() }
+    package var count: Int { connections.count }
+
+    func add(_ connection: HTTPConnection) {
+        connections[ObjectIdentifier(connection)] = connection
+        guard sweep == nil else { return }
+        sweep = loop.scheduleRepeatedTask(initialDelay: Self.sweepInterval, delay: Self.sweepInterval) { [self] _ in
+            let now = NIODeadline.now().uptimeNanoseconds
+            for connection in connections.values { connection.tick(at: now) }
+        }
+    }
+
+    func remove(_ connection: HTTPConnection) {
+        connections[ObjectIdentifier(connection)] = nil
+        guard connections.isEmpty else { return }
+        sweep?.cancel()
+        sweep = nil
+        emptied?.succeed()
+        emptied = nil
+    }
+
+    /// Ends what is idle, now and from now on; what has begun finishes.
+    ///
+    /// - Returns: completes when no connection is left.
+    package func drain() -> EventLoopFuture<Void> {
+        let now = NIODeadline.now().uptimeNanoseconds
+        for connection in connections.values { connection.drain(at: now) }
+        guard !connections.isEmpty else { return loop.makeSucceededVoidFuture() }
+        let promise = emptied ?? loop.makePromise()
+        emptied = promise
+        return promise.futureResult
+    }
+
+    package func closeAll() {
+        for connection in connections.values { connection.close() }
+    }
+
+    package func forEach(_ body: (HTTPConnection) -> Void) { connections.values.forEach(body) }
+}

@@ -1,0 +1,329 @@
+package import NIOCore
+package import NIOHTTP1
+
+/// The shell around ``ConnectionState``: feeds it with what NIO tells and does what it says. Confined to the channel's
+/// event loop.
+///
+/// `@unchecked Sendable`: whoever answers later hops to the loop with it.
+package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
+    package typealias InboundIn = HTTPServerRequestPart
+    package typealias OutboundOut = ByteBuffer
+
+    private var state: ConnectionState
+    private let loop: ConnectionLoop
+    /// Kept until the pipeline is gone: a write of its own may be what ends the connection.
+    private var handler: (any RequestHandler)?
+    private var isOver = false
+    private var context: ChannelHandlerContext?
+    /// Of ``InputGate``, which is in front of the parser.
+    fileprivate var gate: ChannelHandlerContext?
+    /// Received, and not given to the parser.
+    private var input = ByteBuffer()
+    private var head: RequestHead?
+    private var body: [UInt8] = []
+    /// The request has no body and was not admitted: the answer waits for its end, and the connection goes on.
+    private var denied: GoogleError?
+    private var isPumping = false
+    private var isReading = true
+    private var inputEnded = false
+    private let hosts: HostRule
+    /// Said at once, without anything being read; nil for a connection that is served.
+    private let refusal: GoogleError?
+    /// More waits in the kernel.
+    private static let maxWaiting = 64 * 1024
+
+    private init(limits: ConnectionLimits, loop: ConnectionLoop, refusal: GoogleError?) {
+        self.refusal = refusal
+        state = ConnectionState(limits: limits, at: NIODeadline.now().uptimeNanoseconds)
+        hosts = limits.hosts
+        self.loop = loop
+    }
+
+    /// Makes `channel` an HTTP/1.1 connection; on its event loop.
+    @discardableResult
+    package static func open(
+        on channel: any Channel, limits: ConnectionLimits, loop: ConnectionLoop, refusal: GoogleError? = nil,
+        handler: (HTTPConnection) -> any RequestHandler
+    ) throws -> HTTPConnection {
+        let connection = HTTPConnection(limits: limits, loop: loop, refusal: refusal)
+        var parsing = NIOHTTPDecoderLimitConfiguration()
+        parsing.maxHeaderFieldSize = limits.maxHeadBytes
+        parsing.maxHeaderListSize = limits.maxHeadBytes
+        let pipeline = channel.pipeline.syncOperations
+        try pipeline.addHandler(InputGate(connection))
+        try pipeline.addHandler(
+            ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: parsing)))
+        try pipeline.addHandler(connection)
+        // Not before: whoever is made here hears of the end, and only of a connection that began.
+        connection.handler = handler(connection)
+        return connection
+    }
+
+    package func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        loop.add(self)
+    }
+
+    package func channelActive(context: ChannelHandlerContext) {
+        if let refusal { refuse(refusal, nil) }
+    }
+
+    package func handlerRemoved(context: ChannelHandlerContext) {
+        wasClosed()
+        self.context = nil
+        gate = nil
+        handler = nil
+    }
+
+    fileprivate func wasClosed() {
+        state.close()
+        guard !isOver else { return }
+        isOver = true
+        loop.remove(self)
+        handler?.closed()
+    }
+
+    private var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
+
+    // MARK: Input
+
+    /// Bytes came, in front of the parser.
+    fileprivate func received(_ bytes: ByteBuffer) {
+        if input.readableBytes == 0 {
+            input = bytes
+        } else {
+            input.writeImmutableBuffer(bytes)
+        }
+        pump()
+    }
+
+    /// Gives the parser what may be parsed now.
+    private func pump() {
+        if isPumping { return }
+        isPumping = true
+        defer { isPumping = false }
+        let now = now
+        while input.readableBytes > 0, let gate {
+            switch input.withUnsafeReadableBytes({ state.take($0, at: now) }) {
+            case .pass(let count):
+                guard let slice = input.readSlice(length: count) else { return }
+                gate.fireChannelRead(NIOAny(slice))
+                if let error = state.parsed() { refuse(error, .badRequest) }
+            case .wait: return setReading(input.readableBytes < Self.maxWaiting)
+            case .drop: input = ByteBuffer()
+            case .refuse(let error): refuse(error, .badRequest)
+            }
+        }
+        if inputEnded { perform(state.inputClosed()) }
+        setReading(!state.isBlocked)
+    }
+
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let parsed): begin(parsed)
+        case .body(let bytes):
+            if state.isEnding { return }
+            if let error = state.receivedBody(bytes.readableBytes) { return refuse(error, .badRequest) }
+            body.append(contentsOf: bytes.readableBytesView)
+        case .end:
+            if state.isEnding { return }
+            if let error = state.receivedEnd() { return refuse(error, .badRequest) }
+            guard let head else { return }
+            if let denied {
+                self.denied = nil
+                return answer(denied.answer)
+            }
+            let request = Request(head, body: body)
+            body = []
+            handler?.serve(request)
+        }
+    }
+
+    private func begin(_ parsed: HTTPRequestHead) {
+        guard let handler, !state.isEnding else { return }
+        do throws(GoogleError) {
+            let head = try RequestHead(parsed, hosts: hosts)
+            self.head = head
+            let limit: Int
+            do throws(GoogleError) { limit = try handler.admit(head) } catch {
+                if head.framing != .none { return refuse(error, nil) }
+                denied = error
+                limit = 0
+            }
+            if let error = state.received(head, bodyLimit: limit, at: now) { throw error }
+            if head.expectsContinue, input.readableBytes == 0 { write(Self.goOn) }
+        } catch {
+            refuse(error, .badRequest)
+        }
+    }
+
+    /// Some clients wait for this before they send their body.
+    private static let goOn = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")
+
+    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        guard let error = error as? HTTPParserError else { return close() }
+        switch error {
+        case .headerOverflow: refuse(.headTooLarge, .badRequest)
+        case .invalidMethod where state.isHTTP: refuse(Self.unknownMethod, .badRequest)
+        default: refuse(.notHTTP, .badRequest)
+        }
+    }
+
+    private static let unknownMethod = GoogleError(
+        405, "No path of this server answers that method."
+    ).with("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS").closing()
+
+    /// The client ended its side.
+    fileprivate func inputClosed() {
+        inputEnded = true
+        if input.readableBytes == 0 || state.isHolding { perform(state.inputClosed()) }
+    }
+
+    private func setReading(_ on: Bool) {
+        guard on != isReading else { return }
+        isReading = on
+        // A channel that is being closed has no options any more; then nothing is read either.
+        try? context?.channel.syncOptions?.setOption(.autoRead, value: on)
+    }
+
+    // MARK: Answers
+
+    /// False while what was written waits for the client.
+    package var isWritable: Bool { context?.channel.isWritable ?? false }
+    package var isHolding: Bool { state.isHolding }
+    /// Nothing was received behind the request being served.
+    package var isAlone: Bool { input.readableBytes == 0 && !inputEnded }
+    package var channel: (any Channel)? { context?.channel }
+
+    /// Whether the connection may go on after the answer to the request being served.
+    package var keepsAlive: Bool { !state.endsWithAnswer }
+
+    package func write(_ bytes: [UInt8]) {
+        guard let context else { return }
+        write(context.channel.allocator.buffer(bytes: bytes))
+    }
+
+    package func write(_ bytes: ByteBuffer) { context?.writeAndFlush(NIOAny(bytes), promise: nil) }
+
+    /// Writes without flushing: more comes at once.
+    package func writeFirst(_ bytes: ByteBuffer) { context?.write(NIOAny(bytes), promise: nil) }
+
+    /// Answers the request being served. `cors`: header lines of the listener's.
+    package func answer(_ answer: Answer, cors: String = "") {
+        let keepAlive = keepsAlive && !answer.closesConnection
+        write(
+            ResponseHead.response(
+                status: answer.status, type: answer.contentType, fields: answer.fields, cors: cors,
+                date: loop.dateText, keepAlive: keepAlive, body: answer.body, bodyless: head?.method == .HEAD))
+        ended(keepAlive: keepAlive)
+    }
+
+    /// The answer goes on until ``ended(keepAlive:)``.
+    package func hold() { state.hold() }
+
+    /// An answer that was written by other means has ended.
+    package func ended(keepAlive: Bool) {
+        switch state.answered(isLast: !keepAlive, unwritten: unwritten, at: now) {
+        case .proceed: pump()
+        case .block: setReading(false)
+        case .finish: closeWhenWritten()
+        case .nothing: break
+        }
+    }
+
+    /// Ends the connection when everything written so far has left; nothing that comes in is read any more.
+    package func finish() {
+        if state.finish(unwritten, now) == .finish { closeWhenWritten() }
+    }
+
+    private func refuse(_ error: GoogleError, _ fault: ConnectionFault?) {
+        if state.isEnding { return }
+        if let fault { handler?.faulted(fault) }
+        write(
+            ResponseHead.response(
+                status: error.code, type: Answer.jsonType, fields: error.fields, date: loop.dateText, keepAlive: false,
+                body: error.body))
+        finish()
+    }
+
+    private func closeWhenWritten() {
+        input = ByteBuffer()
+        setReading(true)
+        if isWritable { flushed() }
+    }
+
+    private func flushed() {
+        switch state.flushed(at: now) {
+        case .finish:
+            context?.close(mode: .output, promise: nil)
+            if inputEnded { close() }
+        case .proceed:
+            setReading(true)
+            pump()
+        case .block, .nothing: break
+        }
+    }
+
+    package func channelWritabilityChanged(context: ChannelHandlerContext) {
+        guard context.channel.isWritable else { return }
+        if state.isHolding { handler?.becameWritable() } else { flushed() }
+    }
+
+    /// What the channel holds for a client that reads slowly, in bytes.
+    private var unwritten: Int {
+        if isWritable { return 0 }
+        // A channel that is being closed has no options any more; then nothing waits either.
+        return (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+    }
+
+    // MARK: Ends
+
+    package func close() { context?.close(promise: nil) }
+
+    /// The descriptor is somebody else's now: this channel only lets go of its own.
+    package func abandon() {
+        state.close()
+        close()
+    }
+
+    func tick(at now: UInt64) { perform(state.tick(at: now, unwritten: unwritten)) }
+
+    func drain(at now: UInt64) {
+        perform(state.drain(at: now))
+        if state.isHolding { handler?.drain() }
+    }
+
+    private func perform(_ end: ConnectionState.End) {
+        switch end {
+        case .nothing: break
+        case .close(let fault):
+            if let fault { handler?.faulted(fault) }
+            close()
+        case .refuse(let error, let fault): refuse(error, fault)
+        }
+    }
+}
+
+/// First in the pipeline: the parser sees only what ``HTTPConnection`` gives it.
+private final class InputGate: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let connection: HTTPConnection
+
+    init(_ connection: HTTPConnection) { self.connection = connection }
+
+    func handlerAdded(context: ChannelHandlerContext) { connection.gate = context }
+    func handlerRemoved(context: ChannelHandlerContext) { connection.gate = nil }
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) { connection.received(unwrapInboundIn(data)) }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        connection.wasClosed()
+        context.fireChannelInactive()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        // Not for the parser: it would take nothing after it, and what came before may still wait here.
+        if case ChannelEvent.inputClosed = event { return connection.inputClosed() }
+        context.fireUserInboundEventTriggered(event)
+    }
+}

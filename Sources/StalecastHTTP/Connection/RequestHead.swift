@@ -1,0 +1,147 @@
+package import NIOHTTP1
+
+/// A request's head after the rules that are beyond the parser's: nothing that two servers could read differently.
+package struct RequestHead: Sendable {
+    /// How the body's end is found.
+    package enum Framing: Sendable, Hashable {
+        case none
+        case length(Int)
+        case chunked
+    }
+
+    package let method: HTTPMethod
+    /// Percent-encoded, without the query.
+    package let path: Substring
+    /// Percent-encoded; empty when there is none.
+    package let query: Substring
+    package let headers: HTTPHeaders
+    package let isHTTP11: Bool
+    /// Whether the connection may serve another request after this one; never with HTTP/1.0.
+    package let keepsAlive: Bool
+    package let framing: Framing
+    /// The client waits for `100 Continue` before it sends the body.
+    package let expectsContinue: Bool
+
+    /// The fields that decide about the message itself.
+    private struct Fields {
+        var hosts = 0
+        var host: Substring = ""
+        var lengths = 0
+        var length: Substring = ""
+        var codings = 0
+        var coding: Substring = ""
+        var closes = false
+        var expectsContinue = false
+
+        init(_ headers: HTTPHeaders) {
+            for (name, value) in headers {
+                switch name.utf8.count {
+                case 4 where name.isField("host"):
+                    hosts += 1
+                    // The parser leaves blanks at the end.
+                    host = value.trimmingBlanks()
+                case 6 where name.isField("expect"): expectsContinue = value.trimmingBlanks().isField("100-continue")
+                // No upgrade is followed, but the parser stops at one.
+                case 7 where name.isField("upgrade"): closes = true
+                case 10 where name.isField("connection"):
+                    closes = closes || value.split(separator: ",").contains { $0.trimmingBlanks().isField("close") }
+                case 14 where name.isField("content-length"):
+                    lengths += 1
+                    length = value.trimmingBlanks()
+                case 17 where name.isField("transfer-encoding"):
+                    codings += 1
+                    coding = value.trimmingBlanks()
+                default: break
+                }
+            }
+        }
+    }
+
+    /// - Throws: what to answer instead; the connection ends with it.
+    package init(_ head: HTTPRequestHead, hosts rule: HostRule = .any) throws(GoogleError) {
+        guard head.version == .http1_1 || head.version == .http1_0 else {
+            throw GoogleError(505, "INVALID_ARGUMENT", "This server speaks HTTP/1.1.").closing()
+        }
+        let fields = Fields(head.headers)
+        isHTTP11 = head.version == .http1_1
+        method = head.method
+        headers = head.headers
+        framing = try Self.framing(fields, isHTTP11)
+        let (target, authority) = try Self.target(head)
+        try Self.check(fields, isHTTP11, authority, rule)
+        path = target.prefix { $0 != "?" && $0 != "#" }
+        query = target[path.endIndex...].first == "?" ? target[path.endIndex...].dropFirst().prefix { $0 != "#" } : ""
+        keepsAlive = isHTTP11 && !fields.closes
+        expectsContinue = isHTTP11 && fields.expectsContinue && framing != .none
+    }
+
+    /// RFC 9112 §6: one length or chunks, never both; chunks are HTTP/1.1's.
+    private static func framing(_ fields: Fields, _ isHTTP11: Bool) throws(GoogleError) -> Framing {
+        if fields.lengths > 1 { throw .malformed("A request has one Content-Length at most.") }
+        if fields.codings > 0 {
+            if fields.lengths > 0 { throw .malformed("A request has Content-Length or Transfer-Encoding, not both.") }
+            guard isHTTP11, fields.codings == 1, fields.coding.isField("chunked") else {
+                throw .malformed("The only Transfer-Encoding this server understands is chunked, in HTTP/1.1.")
+            }
+            return .chunked
+        }
+        guard fields.lengths == 1 else { return .none }
+        guard !fields.length.isEmpty, fields.length.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+            throw .malformed("Content-Length must be a number.")
+        }
+        // More than fits is more than any limit.
+        let length = Int(fields.length) ?? .max
+        return length == 0 ? .none : .length(length)
+    }
+
+    /// The target's path and query, and the authority of an absolute one, which replaces the `Host` field's.
+    private static func target(_ head: HTTPRequestHead) throws(GoogleError) -> (Substring, Substring?) {
+        if head.method == .CONNECT { throw GoogleError.methodNotAllowed(["GET", "PUT", "POST"]).closing() }
+        let text = head.uri
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw .malformed("The request's target must be percent-encoded ASCII.")
+        }
+        if text.utf8.first == UInt8(ascii: "/") || (text == "*" && head.method == .OPTIONS) { return (text[...], nil) }
+        let scheme = text.prefix { $0 != ":" }
+        guard scheme.isField("http") || scheme.isField("https"), text[scheme.endIndex...].hasPrefix("://") else {
+            throw .malformed("The request's target must begin with a slash.")
+        }
+        let rest = text[scheme.endIndex...].dropFirst(3)
+        let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        let path = rest[authority.endIndex...]
+        return (path.first == "/" ? path : "/" + path, authority)
+    }
+
+    private static func check(
+        _ fields: Fields, _ isHTTP11: Bool, _ authority: Substring?, _ rule: HostRule
+    ) throws(GoogleError) {
+        if fields.hosts > 1 { throw .malformed("A request has one Host header, not \(fields.hosts).") }
+        if fields.hosts == 0, isHTTP11 { throw .malformed("An HTTP/1.1 request needs a Host header.") }
+        if let authority { return try admit(rule.judge(authority.utf8)) }
+        if fields.hosts == 1 { try admit(rule.judge(fields.host.utf8)) }
+    }
+
+    private static func admit(_ verdict: HostRule.Verdict) throws(GoogleError) {
+        switch verdict {
+        case .admitted: return
+        case .invalid: throw .malformed("The request's host is not valid.")
+        case .foreign: throw .misdirected
+        }
+    }
+}
+
+extension StringProtocol {
+    /// Whether this is `field`, which is in lower case, whatever the case here.
+    package func isField(_ field: StaticString) -> Bool {
+        let bytes = utf8
+        guard bytes.count == field.utf8CodeUnitCount else { return false }
+        var offset = 0
+        for byte in bytes {
+            guard
+                (0x41...0x5A).contains(byte) ? byte | 0x20 == field.utf8Start[offset] : byte == field.utf8Start[offset]
+            else { return false }
+            offset += 1
+        }
+        return true
+    }
+}

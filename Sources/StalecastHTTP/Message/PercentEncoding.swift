@@ -1,0 +1,39 @@
+/// RFC 3986 percent decoding, strict: every `%` has two hexadecimal digits and the result is UTF-8.
+package enum PercentEncoding {
+    /// nil when the encoding is broken.
+    ///
+    /// - Parameter plusIsBlank: as in queries that forms make.
+    package static func decode(_ text: some StringProtocol, plusIsBlank: Bool = false) -> String? {
+        if text.utf8.allSatisfy({ $0 != UInt8(ascii: "%") && !(plusIsBlank && $0 == UInt8(ascii: "+")) }) {
+            return String(text)
+        }
+        return decode(bytes: text.utf8, plusIsBlank: plusIsBlank)
+    }
+
+    /// nil when the encoding is broken.
+    package static func decode(bytes: some Collection<UInt8>, plusIsBlank: Bool = false) -> String? {
+        var decoded: [UInt8] = []
+        decoded.reserveCapacity(bytes.count)
+        var bytes = bytes.makeIterator()
+        while let byte = bytes.next() {
+            switch byte {
+            case UInt8(ascii: "%"):
+                guard let high = bytes.next().flatMap(hexDigit), let low = bytes.next().flatMap(hexDigit)
+                else { return nil }
+                decoded.append(high << 4 | low)
+            case UInt8(ascii: "+") where plusIsBlank: decoded.append(0x20)
+            default: decoded.append(byte)
+            }
+        }
+        return String(validating: decoded, as: UTF8.self)
+    }
+
+    package static func hexDigit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case 0x30...0x39: byte - 0x30
+        case 0x41...0x46: byte - 0x37
+        case 0x61...0x66: byte - 0x57
+        default: nil
+        }
+    }
+}

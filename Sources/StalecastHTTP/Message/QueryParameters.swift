@@ -1,0 +1,72 @@
+package import StalecastWire
+
+/// A request's query. Names may be camelCase or snake_case; names nobody asks for are ignored, as Google does with
+/// `$alt`, `alt`, `key`, `quotaUser` and the like. Of a name given twice the last one counts.
+package struct QueryParameters: Sendable {
+    private var values: [String: String] = [:]
+    /// Given twice with different values.
+    private var contradictory: Set<String> = []
+    /// What follows so many is ignored; no operation has a tenth of it.
+    private static let maxParameters = 256
+
+    package init(_ query: some StringProtocol = "") {
+        for pair in query.split(separator: "&", maxSplits: Self.maxParameters).prefix(Self.maxParameters) {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = PercentEncoding.decode(parts[0], plusIsBlank: true),
+                let value = PercentEncoding.decode(parts.count > 1 ? parts[1] : "", plusIsBlank: true)
+            else { continue }
+            let key = Self.camelCase(name)
+            if let other = values.updateValue(value, forKey: key), other != value { contradictory.insert(key) }
+        }
+    }
+
+    /// The parameter's text, nil when absent or empty: protobuf's JSON mapping knows no difference.
+    package subscript(name: String) -> String? {
+        guard let value = values[name], !value.isEmpty else { return nil }
+        return value
+    }
+
+    /// - Throws: 400 unless absent (`false`), `true` or `false`: who asks for a dry run and misspells it must not publish.
+    package func flag(_ name: String) throws(GoogleError) -> Bool {
+        if contradictory.contains(name) { throw .invalidArgument("\(name) is given twice, with different values") }
+        return switch values[name]?.lowercased() {
+        case nil, "false", "0": false
+        case "true", "1": true
+        case .some: throw .invalidArgument("\(name) must be true or false")
+        }
+    }
+
+    /// - Throws: 400 when the parameter is there and is no integer.
+    package func integer(_ name: String) throws(GoogleError) -> Int64? {
+        guard let text = values[name] else { return nil }
+        guard let number = Int64(text) else { throw .invalidArgument("\(name) must be an integer") }
+        return number
+    }
+
+    /// - Throws: 400 when the parameter is there and is no positive integer.
+    package func versionNumber(_ name: String) throws(GoogleError) -> VersionNumber? {
+        guard let number = try integer(name) else { return nil }
+        guard number > 0 else { throw .invalidArgument("\(name) must be greater than 0") }
+        return VersionNumber(clamping: number)
+    }
+
+    /// - Throws: 400 when the parameter is there and is not RFC 3339.
+    package func timestamp(_ name: String) throws(GoogleError) -> Timestamp? {
+        guard let text = self[name] else { return nil }
+        guard let time = Timestamp(text) else {
+            throw .invalidArgument("\(name) must be a time as RFC 3339 spells it, for example 2026-08-20T14:05:09Z")
+        }
+        return time
+    }
+
+    private static func camelCase(_ name: String) -> String {
+        guard name.utf8.contains(UInt8(ascii: "_")) else { return name }
+        let parts = name.split(separator: "_")
+        var camel = parts.first.map(String.init) ?? name
+        for part in parts.dropFirst() {
+            camel += part.prefix(1).uppercased()
+            camel += part.dropFirst()
+        }
+        return camel
+    }
+}

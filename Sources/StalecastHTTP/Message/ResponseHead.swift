@@ -1,0 +1,48 @@
+/// Answers as bytes: the same for every listener.
+package enum ResponseHead {
+    /// A complete response; `fields` are whole lines ending in CRLF. `bodyless`: the answer to HEAD.
+    package static func response(
+        status: Int, type: String = "application/json", fields: String = "", cors: String = "", date: String,
+        keepAlive: Bool, body: some Collection<UInt8>, bodyless: Bool = false
+    ) -> [UInt8] {
+        let length = status == 304 || status == 204 ? "" : "Content-Length: \(body.count)\r\n"
+        let typeLine = length.isEmpty ? "" : "Content-Type: \(type)\r\n"
+        var bytes = Array(
+            """
+            HTTP/1.1 \(status) \(reason(status))\r
+            \(typeLine)\(length)Cache-Control: no-store\r
+            X-Content-Type-Options: nosniff\r
+            Date: \(date)\r
+            \(fields)\(cors)\(keepAlive ? "" : "Connection: close\r\n")\r
+
+            """.utf8)
+        if !bodyless && !length.isEmpty { bytes.append(contentsOf: body) }
+        return bytes
+    }
+
+    private static func reason(_ status: Int) -> String {
+        switch status {
+        case 200: "OK"
+        case 202: "Accepted"
+        case 204: "No Content"
+        case 304: "Not Modified"
+        case 400: "Bad Request"
+        case 401: "Unauthorized"
+        case 403: "Forbidden"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 408: "Request Timeout"
+        case 409: "Conflict"
+        case 413: "Content Too Large"
+        case 414: "URI Too Long"
+        case 415: "Unsupported Media Type"
+        case 421: "Misdirected Request"
+        case 429: "Too Many Requests"
+        case 431: "Request Header Fields Too Large"
+        case 500: "Internal Server Error"
+        case 503: "Service Unavailable"
+        case 505: "HTTP Version Not Supported"
+        default: "Error"
+        }
+    }
+}

@@ -1,0 +1,144 @@
+package import StalecastWire
+
+/// An OpenAPI 3.1 document, made from the same table that routes are found in.
+package struct APIDocument: Sendable {
+    package var title: String
+    package var version: String
+    /// What every caller must know: authentication, errors, limits.
+    package var description: String
+    package var operations: [APIOperation]
+    /// JSON Schemas by name, for `$ref`.
+    package var schemas: JSONObject
+    /// Errors that any operation can answer with.
+    package var commonErrors: [Int]
+
+    package init(
+        title: String, version: String, description: String, operations: [APIOperation], schemas: JSONObject,
+        commonErrors: [Int]
+    ) {
+        self.title = title
+        self.version = version
+        self.description = description
+        self.operations = operations
+        self.schemas = schemas
+        self.commonErrors = commonErrors
+    }
+
+    /// The document; paths in the table's order.
+    package var json: JSONValue {
+        var schemas = schemas
+        schemas["Error"] = Self.errorSchema
+        var components: JSONObject = ["schemas": .object(schemas)]
+        if operations.contains(where: \.needsToken) {
+            components["securitySchemes"] = ["token": ["type": "http", "scheme": "bearer"]]
+        }
+        return [
+            "openapi": "3.1.0",
+            "info": ["title": .string(title), "version": .string(version), "description": .string(description)],
+            "servers": [["url": "/"]],
+            "paths": .object(paths), "components": .object(components),
+        ]
+    }
+
+    private var paths: JSONObject {
+        var paths = JSONObject()
+        for operation in operations {
+            var item = paths[operation.path.text]?.object ?? JSONObject()
+            item[operation.method.lowercased()] = .object(describe(operation))
+            paths[operation.path.text] = .object(item)
+        }
+        return paths
+    }
+
+    private func describe(_ operation: APIOperation) -> JSONObject {
+        var object: JSONObject = [
+            "operationId": .string(operation.id), "tags": [.string(operation.tag)],
+            "summary": .string(operation.summary),
+        ]
+        let inPath = operation.path.names.filter { name in
+            !operation.parameters.contains { $0.place == .path && $0.name == name }
+        }
+        let parameters =
+            inPath.map { APIParameter(.path, $0, Self.pathNames[$0] ?? "The \($0).") }
+            + operation.parameters
+        if !parameters.isEmpty { object["parameters"] = .array(parameters.map(describe)) }
+        if let body = operation.body {
+            object["requestBody"] = [
+                "required": .bool(body.isRequired), "content": ["application/json": ["schema": body.schema]],
+            ]
+        }
+        object["responses"] = .object(answers(operation))
+        object["security"] = operation.needsToken ? [["token": []]] : []
+        return object
+    }
+
+    private static let pathNames = [
+        "project": "The project's id or its number.", "namespace": "`firebase`, or another the project has.",
+    ]
+
+    private func describe(_ parameter: APIParameter) -> JSONValue {
+        var object: JSONObject = [
+            "name": .string(parameter.name), "in": .string(parameter.place.rawValue),
+            "required": .bool(parameter.isRequired || parameter.place == .path),
+            "description": .string(parameter.summary), "schema": parameter.schema,
+        ]
+        // A list in the query is the parameter several times.
+        if parameter.schema["type"]?.string == "array" {
+            object["style"] = "form"
+            object["explode"] = true
+        }
+        return .object(object)
+    }
+
+    // MARK: Answers
+
+    private func answers(_ operation: APIOperation) -> JSONObject {
+        var answers = JSONObject()
+        for answer in operation.answers { answers[String(answer.status)] = Self.describe(answer) }
+        let errors = Set(operation.errors + commonErrors + (operation.needsToken ? [401] : []))
+        for status in errors.sorted() where answers[String(status)] == nil {
+            answers[String(status)] = [
+                "description": .string(Self.sentences[status] ?? "Refused."),
+                "content": ["application/json": ["schema": .schema("Error")]],
+            ]
+        }
+        return answers
+    }
+
+    private static func describe(_ answer: APIAnswer) -> JSONValue {
+        var object: JSONObject = ["description": .string(answer.summary)]
+        if !answer.headers.isEmpty {
+            var headers = JSONObject()
+            for name in answer.headers { headers[name] = ["required": true, "schema": ["type": "string"]] }
+            object["headers"] = .object(headers)
+        }
+        if !answer.content.isEmpty {
+            var content = JSONObject()
+            for part in answer.content {
+                content[part.type] = part.schema.map { ["schema": $0] } ?? .object(JSONObject())
+            }
+            object["content"] = .object(content)
+        }
+        return .object(object)
+    }
+
+    private static let sentences = [
+        400: "The request is wrong; the sentence says how to put it right. Nothing was done.",
+        401: "The bearer token is missing or wrong.", 403: "The API key is missing or not one of this server's.",
+        404: "No such project, namespace, version or entity.", 405: "This path answers other methods; see `Allow`.",
+        408: "The request did not arrive in time.", 409: "The entity changed meanwhile; read it again.",
+        413: "The body is too large.", 421: "The request names another host.",
+        429: "Too many requests; see `Retry-After`.",
+        431: "The request head is too large.", 500: "The outcome is unknown; read before doing it again.",
+        503: "Nothing was done; try again after `Retry-After`.",
+    ]
+
+    private static let errorSchema = JSONValue.objectSchema(
+        [
+            "error": .objectSchema(
+                [
+                    "code": ["type": "integer"], "message": ["type": "string"], "status": ["type": "string"],
+                    "details": .listSchema(["type": "object"]),
+                ], required: ["code", "message", "status"])
+        ], required: ["error"])
+}

@@ -1,0 +1,128 @@
+package import StalecastWire
+
+/// One operation of an HTTP surface as its OpenAPI document tells it: what to send and what can come back.
+package struct APIOperation: Hashable, Sendable {
+    /// Unique in a document, camelCase: `publishTemplate`.
+    package var id: String
+    /// In capitals.
+    package var method: String
+    package var path: PathTemplate
+    /// The heading it stands under.
+    package var tag: String
+    /// A line without its full stop.
+    package var summary: String
+    /// Those of the path are added by themselves, as texts.
+    package var parameters: [APIParameter]
+    /// nil when the operation has no body.
+    package var body: APIBody?
+    package var answers: [APIAnswer]
+    /// The errors it can answer with beside those that every operation has; all have the error envelope.
+    package var errors: [Int]
+    /// Whether the bearer token is asked for.
+    package var needsToken: Bool
+
+    package init(
+        _ id: String, _ method: String, _ path: PathTemplate, tag: String, summary: String,
+        parameters: [APIParameter] = [], body: APIBody? = nil, answers: [APIAnswer], errors: [Int] = [400, 404],
+        needsToken: Bool = true
+    ) {
+        self.id = id
+        self.method = method
+        self.path = path
+        self.tag = tag
+        self.summary = summary
+        self.parameters = parameters
+        self.body = body
+        self.answers = answers
+        self.errors = errors
+        self.needsToken = needsToken
+    }
+}
+
+/// A parameter in the query or a header.
+package struct APIParameter: Hashable, Sendable {
+    package enum Place: String, Sendable { case query, header, path }
+
+    package var place: Place
+    package var name: String
+    package var summary: String
+    /// JSON Schema.
+    package var schema: JSONValue
+    package var isRequired: Bool
+
+    package init(
+        _ place: Place, _ name: String, _ summary: String, schema: JSONValue = ["type": "string"],
+        isRequired: Bool = false
+    ) {
+        self.place = place
+        self.name = name
+        self.summary = summary
+        self.schema = schema
+        self.isRequired = isRequired
+    }
+}
+
+/// A request's body, JSON.
+package struct APIBody: Hashable, Sendable {
+    /// JSON Schema; `["$ref": "#/components/schemas/Name"]` for one of the section's.
+    package var schema: JSONValue
+    package var isRequired: Bool
+
+    package init(_ schema: JSONValue, isRequired: Bool = true) {
+        self.schema = schema
+        self.isRequired = isRequired
+    }
+}
+
+/// An answer other than the error envelope.
+package struct APIAnswer: Hashable, Sendable {
+    package var status: Int
+    /// A line without its full stop.
+    package var summary: String
+    /// By media type without parameters; empty when there is no body.
+    package var content: [Content]
+    /// Header fields that are always there.
+    package var headers: [String]
+
+    package struct Content: Hashable, Sendable {
+        package var type: String
+        /// nil for bytes that are no JSON.
+        package var schema: JSONValue?
+
+        package init(_ type: String, _ schema: JSONValue? = nil) {
+            self.type = type
+            self.schema = schema
+        }
+    }
+
+    package init(_ summary: String, status: Int = 200, content: [Content] = [], headers: [String] = []) {
+        self.status = status
+        self.summary = summary
+        self.content = content
+        self.headers = headers
+    }
+
+    /// JSON of that schema.
+    package static func json(
+        _ summary: String, _ schema: JSONValue, status: Int = 200, headers: [String] = []
+    ) -> APIAnswer {
+        APIAnswer(summary, status: status, content: [Content("application/json", schema)], headers: headers)
+    }
+}
+
+extension JSONValue {
+    /// A schema that is a section's own: `["$ref": "#/components/schemas/<name>"]`.
+    package static func schema(_ name: String) -> JSONValue { ["$ref": .string("#/components/schemas/\(name)")] }
+    /// A list of `element`.
+    package static func listSchema(_ element: JSONValue) -> JSONValue { ["type": "array", "items": element] }
+    /// An object with those members, which may have others.
+    package static func objectSchema(_ properties: JSONObject, required: [String] = []) -> JSONValue {
+        var schema: JSONObject = ["type": "object", "properties": .object(properties)]
+        if !required.isEmpty { schema["required"] = .array(required.map(JSONValue.string)) }
+        return .object(schema)
+    }
+    /// One of these texts.
+    package static func enumSchema(_ words: some Sequence<String>) -> JSONValue {
+        ["type": "string", "enum": .array(words.map(JSONValue.string))]
+    }
+}

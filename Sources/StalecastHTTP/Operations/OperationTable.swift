@@ -1,0 +1,88 @@
+/// One line of a listener's table: an operation as its document tells it, and what serves it. Requests are routed by
+/// this table and `/openapi.json` is written from it, so the two cannot differ.
+package struct Operation<Handler: Sendable>: Sendable {
+    package let document: APIOperation
+    package let handler: Handler
+
+    package init(_ document: APIOperation, handler: Handler) {
+        self.document = document
+        self.handler = handler
+    }
+}
+
+/// What the names in a path stand for, decoded.
+package struct PathValues: Sendable {
+    private let values: [String: String]
+
+    init(_ values: [String: String]) { self.values = values }
+
+    /// Empty when the template has no such name.
+    package subscript(name: String) -> String { values[name] ?? "" }
+}
+
+/// Finds a request's line. Firebase's `:verb` belongs to the last segment and may be spelled `%3A`; a segment is split
+/// off before it is decoded, so `%2F` never makes a new one.
+package struct OperationTable<Handler: Sendable>: Sendable {
+    package let operations: [Operation<Handler>]
+
+    /// What a request asks for.
+    package enum Match: Sendable {
+        case operation(Operation<Handler>, PathValues)
+        /// What may be asked of the path; in the order of the table.
+        case options([String])
+    }
+
+    package init(_ operations: [Operation<Handler>]) { self.operations = operations }
+
+    /// - Parameters:
+    ///   - method: in capitals. `HEAD` finds what `GET` finds.
+    ///   - path: the target without its query, still percent-encoded.
+    /// - Throws: 404, 405 with `Allow`, or 400 for a path that is no UTF-8.
+    package func find(_ method: String, _ path: Substring) throws(GoogleError) -> Match {
+        if path == "*" { return .options(Self.allowed(operations.map(\.document.method))) }
+        let candidates = candidates(try Self.segments(of: path))
+        guard !candidates.isEmpty else { throw .notFound("There is nothing at this path.") }
+        let allowed = Self.allowed(candidates.map(\.operation.document.method))
+        if method == "OPTIONS" { return .options(allowed) }
+        let wanted = method == "HEAD" ? "GET" : method
+        guard let match = candidates.first(where: { $0.operation.document.method == wanted }) else {
+            throw .methodNotAllowed(allowed)
+        }
+        return .operation(match.operation, match.values)
+    }
+
+    private static func allowed(_ methods: [String]) -> [String] {
+        var allowed: [String] = []
+        for method in methods where !allowed.contains(method) {
+            allowed += method == "GET" ? ["GET", "HEAD"] : [method]
+        }
+        return allowed + ["OPTIONS"]
+    }
+
+    private static func segments(of path: Substring) throws(GoogleError) -> [String] {
+        var segments: [String] = []
+        for raw in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
+            guard let decoded = PercentEncoding.decode(raw), !decoded.utf8.contains(0) else {
+                throw .invalidArgument("The path is not percent-encoded UTF-8.")
+            }
+            segments.append(decoded)
+        }
+        return segments
+    }
+
+    /// Every method of the path that fits best: `webhooks/{webhook}:test` rather than `webhooks/{webhook}`.
+    private func candidates(_ segments: [String]) -> [(operation: Operation<Handler>, values: PathValues)] {
+        var found: [(Operation<Handler>, PathValues)] = []
+        var fit = 0
+        for operation in operations {
+            let path = operation.document.path
+            guard path.literalBytes >= fit, let values = path.match(segments) else { continue }
+            if path.literalBytes > fit {
+                fit = path.literalBytes
+                found = []
+            }
+            found.append((operation, PathValues(values)))
+        }
+        return found
+    }
+}

@@ -1,0 +1,112 @@
+import Synchronization
+
+/// What the loops have counted so far; they write it once per turn, the command reads it.
+package final class LoadTally: Sendable {
+    package struct Counts: Sendable {
+        package init() {}
+
+        /// Subscribers that stood once.
+        package var ready = 0
+        /// Those that ended before they stood: refused, or not connected at all.
+        package var refused = 0
+        /// Those that ended after they stood.
+        package var dead = 0
+        package var heartbeats = 0
+        /// When the last one came to stand; nanoseconds of the monotonic clock.
+        var lastReadyAt: UInt64 = 0
+        /// Why the first of the refused and dead ended.
+        package var firstFailure: LoadFailure?
+
+        package var live: Int { ready - dead }
+
+        fileprivate mutating func add(_ other: Counts) {
+            ready += other.ready
+            refused += other.refused
+            dead += other.dead
+            heartbeats += other.heartbeats
+            lastReadyAt = max(lastReadyAt, other.lastReadyAt)
+            firstFailure = firstFailure ?? other.firstFailure
+        }
+    }
+
+    /// The round in progress: which version is awaited, and when it arrived at whom.
+    struct Round: Sendable {
+        var version: Int64 = .max
+        /// Subscribers that stood when the round began.
+        var expected = 0
+        /// Those that ended in the round without the version.
+        var lost = 0
+        /// When the version arrived, one per subscriber; nanoseconds of the monotonic clock.
+        var arrivals: [UInt64] = []
+
+        var isComplete: Bool { arrivals.count + lost >= expected }
+    }
+
+    private let counted = Mutex(Counts())
+    private let round = Mutex(Round())
+    private let awaited = Atomic<Int64>(.max)
+    private let stopped = Atomic<Bool>(false)
+    private let ended = Atomic<Int>(0)
+
+    package var counts: Counts { counted.withLock { $0 } }
+    var currentRound: Round { round.withLock { $0 } }
+    /// How the round in progress stands, without a copy of its arrivals.
+    package var delivered: (count: Int, expected: Int, isComplete: Bool) {
+        round.withLock { ($0.arrivals.count, $0.expected, $0.isComplete) }
+    }
+    var awaitedVersion: Int64 { awaited.load(ordering: .acquiring) }
+
+    /// True when the loops shall close their connections and end.
+    var isStopped: Bool { stopped.load(ordering: .acquiring) }
+
+    /// Begins a round; to be called before the version is published.
+    package func begin(awaiting version: Int64) {
+        let expected = counts.live
+        round.withLock {
+            $0.version = version
+            $0.expected = expected
+            $0.lost = 0
+            $0.arrivals.removeAll(keepingCapacity: true)
+            $0.arrivals.reserveCapacity(expected)
+        }
+        awaited.store(version, ordering: .releasing)
+    }
+
+    /// Loops that have closed their connections and ended.
+    var endedLoops: Int { ended.load(ordering: .acquiring) }
+    func loopEnded() { ended.add(1, ordering: .acquiringAndReleasing) }
+
+    package func stop() { stopped.store(true, ordering: .releasing) }
+
+    /// Adds what one turn of a loop counted.
+    func add(_ turn: LoadTurn) {
+        counted.withLock { $0.add(turn.counts) }
+        guard turn.arrivals + turn.lost > 0 else { return }
+        round.withLock {
+            guard $0.version == turn.awaited else { return }
+            $0.lost += turn.lost
+            $0.arrivals.append(contentsOf: repeatElement(turn.at, count: turn.arrivals))
+        }
+    }
+}
+
+/// What one turn of a loop counted.
+struct LoadTurn {
+    /// When the kernel said that there is input: all that is read in this turn had arrived by then.
+    var at: UInt64
+    var awaited: Int64
+    var counts = LoadTally.Counts()
+    var arrivals = 0
+    var lost = 0
+}
+
+/// Why a subscriber ended.
+package enum LoadFailure: Sendable, Equatable {
+    /// A system call failed with this `errno`.
+    case system(Int32)
+    case status(Int)
+    /// The server ended the connection or the stream.
+    case ended
+    /// What came is not what Edge sends.
+    case broken
+}

@@ -1,0 +1,121 @@
+/// One connection of the load: where it stands and what it has received. Its loop owns the descriptor.
+package struct Subscriber {
+    package enum Phase {
+        /// The connection is being made; the request is still to be sent.
+        case connecting
+        /// A head, or a poll's whole answer, is awaited.
+        case awaitingHead
+        /// In a body.
+        case reading
+        case closed
+    }
+
+    /// What a piece of input led to.
+    package enum Progress: Equatable {
+        case nothing
+        /// A poll's answer is complete: the next request is due.
+        case answered
+        case refused(status: Int)
+        /// The server ended the body.
+        case ended
+        /// What came is not what Edge sends.
+        case broken
+    }
+
+    package var descriptor: Int32 = -1
+    package var phase = Phase.closed
+    /// The stream stood once: `synced` came, or a poll's first answer with its cursor.
+    package private(set) var isReady = false
+    /// The greatest version received.
+    package private(set) var newestVersion: Int64 = 0
+    /// Heartbeats of a stream, or a poll's answers without a message.
+    package private(set) var heartbeats = 0
+    /// What the next poll resumes after.
+    package private(set) var cursor = ""
+
+    private var framing = AnswerHead.Framing.untilClose
+    private var chunks = ChunkDecoder()
+    private var events = EventScanner()
+    /// A head cut by a read, or the body of a poll's answer.
+    private var pending: [UInt8] = []
+
+    package init(descriptor: Int32) {
+        self.descriptor = descriptor
+        phase = .connecting
+    }
+
+    /// Takes what was read from the connection.
+    package mutating func receive(_ bytes: Bytes, _ transport: LoadTransport) -> Progress {
+        guard phase == .awaitingHead else { return receiveBody(bytes, transport) }
+        if pending.isEmpty { return receiveHead(bytes, transport) }
+        pending.append(contentsOf: bytes)
+        let whole = pending
+        pending = []
+        return whole.withUnsafeBytes { receiveHead($0, transport) }
+    }
+
+    private mutating func receiveHead(_ bytes: Bytes, _ transport: LoadTransport) -> Progress {
+        guard let head = AnswerHead(bytes) else {
+            pending = Array(bytes)
+            return bytes.count > AnswerHead.maxBytes ? .broken : .nothing
+        }
+        guard head.status == 200 else { return head.status == 0 ? .broken : .refused(status: head.status) }
+        guard transport == .poll || head.isEventStream else { return .broken }
+        phase = .reading
+        framing = head.framing
+        chunks = ChunkDecoder()
+        return receiveBody(bytes.part(head.byteCount..<bytes.count), transport)
+    }
+
+    private mutating func receiveBody(_ bytes: Bytes, _ transport: LoadTransport) -> Progress {
+        switch transport {
+        case .sse: return receiveStream(bytes)
+        case .poll: return receiveAnswer(bytes)
+        }
+    }
+
+    private mutating func receiveStream(_ bytes: Bytes) -> Progress {
+        if framing == .chunked {
+            _ = chunks.decode(bytes) { events.scan($0) }
+        } else {
+            events.scan(bytes)
+        }
+        isReady = events.isSynced
+        newestVersion = events.newestVersion
+        heartbeats = events.heartbeats
+        if chunks.isBroken || events.isBroken { return .broken }
+        return chunks.hasEnded ? .ended : .nothing
+    }
+
+    private mutating func receiveAnswer(_ bytes: Bytes) -> Progress {
+        if framing == .chunked {
+            _ = chunks.decode(bytes) { pending.append(contentsOf: $0) }
+        } else {
+            pending.append(contentsOf: bytes)
+        }
+        let isComplete =
+            switch framing {
+            case .chunked: chunks.hasEnded
+            case .length(let count): pending.count >= count
+            case .untilClose: false
+            }
+        if chunks.isBroken || pending.count > 1 << 20 { return .broken }
+        return isComplete ? finishAnswer() : .nothing
+    }
+
+    private mutating func finishAnswer() -> Progress {
+        let (cursor, version) = pending.withUnsafeBytes { body -> (String, Int64) in
+            guard let start = body.position(after: "\"cursor\":\""), let end = body.position(of: 0x22, from: start)
+            else { return ("", 0) }
+            return (String(decoding: body[start..<end], as: UTF8.self), body.newestVersion)
+        }
+        pending.removeAll(keepingCapacity: true)
+        guard !cursor.isEmpty else { return .broken }
+        self.cursor = cursor
+        newestVersion = max(newestVersion, version)
+        if isReady && version == 0 { heartbeats += 1 }
+        isReady = true
+        phase = .awaitingHead
+        return .answered
+    }
+}

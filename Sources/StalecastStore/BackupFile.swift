@@ -1,0 +1,166 @@
+import Foundation
+import GRDB
+package import StalecastWire
+
+/// What a backup holds, as `backup` and `restore` tell it.
+package struct BackupSummary: Sendable, Hashable {
+    package struct ScopeSummary: Sendable, Hashable {
+        package let scope: Scope
+        package let latest: VersionNumber
+        package let versions: Int
+    }
+
+    /// nil for a backup of a program that did not write it down.
+    package var madeAt: Timestamp?
+    package var scopes: [ScopeSummary] = []
+    /// nil when the backup has no webhooks' databases: it is older than that, or there were none.
+    package var webhooks: Int?
+
+    package var versions: Int { scopes.reduce(0) { $0 + $1.versions } }
+}
+
+/// The parts of a backup beside the store: the databases of webhooks, each a whole SQLite file in a row of the table
+/// `attachment`, sealed as they were. Keys and tokens are never in it.
+enum BackupFile {
+    /// Copied with the store and put back with it, in this order: a cursor must not be ahead of what was committed.
+    static let attachments = ["deliveries.sqlite", "webhooks.sqlite"]
+    /// SQLite's limit of one value.
+    private static let maxAttachment: Int64 = 900_000_000
+
+    /// Copies of what is in `directory`.
+    static func copies(of directory: DataDirectory, beside path: String) throws -> [(name: String, content: Data)] {
+        try attachments.compactMap { name in
+            let source = directory.path + "/" + name
+            return FileOperation.exists(source) ? (name, try copy(of: source, beside: path)) : nil
+        }
+    }
+
+    /// Adds `copies` to the backup at `path`.
+    static func attach(_ copies: [(name: String, content: Data)], to path: String, madeAt: Timestamp) throws {
+        let queue = try DatabaseQueue(path: path)
+        try queue.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE attachment (name TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT;
+                    CREATE TABLE backup (id INTEGER PRIMARY KEY CHECK (id = 1), madeAt INTEGER NOT NULL) STRICT;
+                    """)
+            try db.execute(sql: "INSERT INTO backup VALUES (1, ?)", arguments: [madeAt.microseconds])
+            for (name, content) in copies {
+                try db.execute(sql: "INSERT INTO attachment VALUES (?, ?)", arguments: [name, content])
+            }
+        }
+        try queue.close()
+    }
+
+    /// A database as one file, also while the daemon writes it.
+    private static func copy(of source: String, beside path: String) throws -> Data {
+        let copy = "\(path).part"
+        try FileOperation.remove(copy)
+        try FileOperation.createEmpty(copy)
+        let queue = try DatabaseInspection.readOnlyQueue(source)
+        try queue.unsafeRead { try $0.execute(sql: "VACUUM INTO ?", arguments: [copy]) }
+        try queue.close()
+        guard FileOperation.size(copy) ?? 0 <= maxAttachment else {
+            throw StoreError.inaccessible(
+                "\(source) is too large for a backup; remove old attempts, or copy it by hand")
+        }
+        return try Data(contentsOf: URL(fileURLWithPath: copy))
+    }
+
+    /// Writes the parts of `backup`, complete and synchronised, as `<name>.unfinished` into `directory`.
+    ///
+    /// - Returns: their names.
+    static func extract(_ db: Database, to directory: DataDirectory) throws -> [String] {
+        guard try db.tableExists("attachment") else { return [] }
+        var names: [String] = []
+        for row in try Row.fetchAll(db, sql: "SELECT name, content FROM attachment") {
+            guard let name = attachments.first(where: { $0 == row["name"] }) else { continue }
+            let path = directory.path + "/" + name + ".unfinished"
+            try FileOperation.remove(path)
+            try FileOperation.createEmpty(path)
+            let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+            try file.write(contentsOf: row["content"] as Data)
+            try file.close()
+            try FileOperation.synchronize(path)
+            names.append(name)
+        }
+        return names
+    }
+
+    /// Takes out of a copy what only a backup has.
+    static func strip(_ db: Database) throws {
+        try db.execute(sql: "DROP TABLE IF EXISTS attachment; DROP TABLE IF EXISTS backup")
+    }
+
+    /// Reads a backup through.
+    ///
+    /// - Parameter isThorough: also opens every version and every part.
+    static func summary(_ path: String, isThorough: Bool) throws -> BackupSummary {
+        let queue = try DatabaseInspection.readOnlyQueue(path)
+        let summary = try queue.unsafeRead { db in
+            var summary = BackupSummary()
+            for row in try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT project, namespace, latest, (SELECT count(*) FROM version WHERE scope = scope.id) AS versions
+                    FROM scope ORDER BY project, namespace
+                    """)
+            {
+                summary.scopes.append(
+                    .init(
+                        scope: try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"])),
+                        latest: VersionNumber(clamping: row["latest"] as Int64), versions: row["versions"]))
+            }
+            if try db.tableExists("backup") {
+                summary.madeAt = try Int64.fetchOne(db, sql: "SELECT madeAt FROM backup").map(Timestamp.init)
+            }
+            if isThorough { try VersionTable.readAll(db) }
+            summary.webhooks = try webhooks(db, path, isThorough: isThorough)
+            return summary
+        }
+        try queue.close()
+        return summary
+    }
+
+    /// How many webhooks are registered in the part that has them; nil without.
+    private static func webhooks(_ db: Database, _ path: String, isThorough: Bool) throws -> Int? {
+        guard try db.tableExists("attachment") else { return nil }
+        var count: Int?
+        for name in attachments {
+            guard
+                let content = try Data.fetchOne(
+                    db, sql: "SELECT content FROM attachment WHERE name = ?", arguments: [name])
+            else { continue }
+            let copy = NSTemporaryDirectory() + "stalecast-\(Epoch.random())"
+            defer { _ = unlink(copy) }
+            try FileOperation.createEmpty(copy)
+            try content.write(to: URL(fileURLWithPath: copy))
+            let part = try DatabaseInspection.readOnlyQueue(copy)
+            try part.unsafeRead { part in
+                let finding = isThorough ? try String.fetchOne(part, sql: "PRAGMA integrity_check(1)") : "ok"
+                guard finding == "ok" else {
+                    throw StoreError.notAStore(
+                        "\(name) in \(path) is damaged (\(finding ?? "no answer")); use another backup")
+                }
+                if name == "webhooks.sqlite" { count = try Int.fetchOne(part, sql: "SELECT count(*) FROM webhook") }
+            }
+            try part.close()
+        }
+        return count
+    }
+}
+
+extension TemplateStore {
+    /// Says what a backup holds, having read all of it; nothing is changed. Blocks.
+    ///
+    /// - Throws: ``StoreError/notAStore(_:)`` with what is wrong, ``StoreError/inaccessible(_:)``.
+    package static func verifyBackup(_ path: String) throws(StoreError) -> BackupSummary {
+        guard FileOperation.exists(path) else { throw .inaccessible("there is no backup \(path)") }
+        try DatabaseInspection.recognise(path)
+        try DatabaseInspection.verify(path, upTo: .max)
+        do { return try BackupFile.summary(path, isThorough: true) } catch let error as StoreError { throw error } catch
+        {
+            throw .notAStore("\(path) is damaged (\(error)); use another backup")
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import GRDB
+package import StalecastWire
+
+/// Numbers up to which a scope has given versions away in a history that is lost (a restore, a database that was copied
+/// back): clients may hold them, and take only higher ones for news. The next version is above.
+package struct NumberFloors: Sendable, Hashable {
+    /// By scope, where known.
+    package private(set) var ofScopes: [Scope: VersionNumber] = [:]
+    /// Of every other scope; also the least of all.
+    package private(set) var ofAll: VersionNumber = 0
+
+    package init() {}
+
+    package subscript(scope: Scope) -> VersionNumber { max(ofScopes[scope] ?? 0, ofAll) }
+
+    mutating func raise(_ scope: Scope, to number: VersionNumber) {
+        ofScopes[scope] = max(ofScopes[scope] ?? 0, number)
+    }
+
+    mutating func raiseAll(to number: VersionNumber) { ofAll = max(ofAll, number) }
+
+    mutating func raise(to other: NumberFloors) {
+        for (scope, number) in other.ofScopes { raise(scope, to: number) }
+        raiseAll(to: other.ofAll)
+    }
+
+    /// After `steps` more commits, of which nobody knows in which scope they were.
+    mutating func raise(by steps: UInt64) {
+        let steps = Int(clamping: steps)
+        ofScopes = ofScopes.mapValues { $0 + steps }
+        raiseAll(to: VersionNumber(0) + steps)
+    }
+
+    /// What a store has given away: its scopes' newest numbers and its own floors.
+    static func givenAway(_ db: Database) throws -> NumberFloors {
+        var floors = try stored(db)
+        for row in try Row.fetchAll(db, sql: "SELECT project, namespace, latest FROM scope") {
+            floors.raise(try scope(row), to: VersionNumber(clamping: row["latest"] as Int64))
+        }
+        return floors
+    }
+
+    private static func stored(_ db: Database) throws -> NumberFloors {
+        var floors = NumberFloors()
+        // A backup may be older than the table.
+        guard try db.tableExists("floor") else { return floors }
+        for row in try Row.fetchAll(db, sql: "SELECT project, namespace, number FROM floor") {
+            let number = VersionNumber(clamping: row["number"] as Int64)
+            if (row["project"] as String).isEmpty {
+                floors.raiseAll(to: number)
+            } else {
+                floors.raise(try scope(row), to: number)
+            }
+        }
+        return floors
+    }
+
+    /// Of one scope, inside a publish's transaction.
+    static func number(of scope: Scope, _ db: Database) throws -> VersionNumber {
+        let statement = try db.cachedStatement(
+            sql: "SELECT max(number) FROM floor WHERE (project = ? AND namespace = ?) OR project = ''")
+        let arguments: StatementArguments = [scope.project.description, scope.namespace.description]
+        return VersionNumber(clamping: try Int64.fetchOne(statement, arguments: arguments) ?? 0)
+    }
+
+    /// Raises what is stored; never lowers it.
+    func write(_ db: Database) throws {
+        let rows = ofScopes.map { ($0.project.description, $0.namespace.description, $1) } + [("", "", ofAll)]
+        for (project, namespace, number) in rows where number > 0 {
+            try db.execute(
+                sql: """
+                    INSERT INTO floor VALUES (?, ?, ?)
+                    ON CONFLICT DO UPDATE SET number = max(number, excluded.number)
+                    """, arguments: [project, namespace, number.rawValue])
+        }
+    }
+
+    private static func scope(_ row: Row) throws -> Scope {
+        try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"]))
+    }
+}

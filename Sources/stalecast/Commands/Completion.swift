@@ -1,0 +1,50 @@
+import ArgumentParser
+
+/// `stalecast completion`: a script that completes the command line.
+struct Completion: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Print a script that completes commands, options, files, ids and versions in your shell.",
+        discussion: """
+            Ids, topics and versions are asked from the daemon of ./stalecast-data or $STALECAST_DATA.
+
+            Examples:
+              source <(stalecast completion bash)
+              stalecast completion zsh > ~/.zfunc/_stalecast
+              stalecast completion fish \\
+                > ~/.config/fish/completions/stalecast.fish
+            """)
+
+    enum Shell: String, ExpressibleByArgument, CaseIterable {
+        case bash, zsh, fish
+
+        var script: CompletionShell {
+            switch self {
+            case .bash: .bash
+            case .zsh: .zsh
+            case .fish: .fish
+            }
+        }
+    }
+
+    @Argument(help: "bash, zsh or fish.")
+    var shell: Shell
+
+    func run() throws {
+        try Output(isJSON: false, palette: Palette(isOn: false)).line(Stalecast.completionScript(for: shell.script))
+    }
+}
+
+extension CompletionKind {
+    /// Numbers of the stored versions.
+    static let versionNumbers = listed("versions", "versionNumber")
+    /// Names of the topics.
+    static let topics = listed("topics", "name")
+    /// Ids of the webhooks.
+    static let webhooks = listed("webhooks list", "id")
+    static let namespaces = CompletionKind.list(["firebase", "firebase-server"])
+
+    /// The values of a member of what a command lists; nothing when no daemon is there.
+    private static func listed(_ command: String, _ member: String) -> CompletionKind {
+        .shellCommand("stalecast \(command) --json 2>/dev/null | sed -n 's/^ *\"\(member)\": \"\\([^\"]*\\)\".*/\\1/p'")
+    }
+}

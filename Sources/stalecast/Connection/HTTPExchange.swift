@@ -1,0 +1,106 @@
+import Foundation
+import Logging
+import StalecastOutbound
+import Synchronization
+
+/// Status and the few fields of an answer that the commands look at.
+struct HTTPHead: Sendable {
+    let status: Int
+    private let fields: [String: String]
+
+    /// Names in lower case of the fields that are kept.
+    static let keptFields: Set<String> = ["etag", "content-type", "retry-after"]
+
+    /// - Parameter fields: by their names in lower case.
+    init(status: Int, fields: [String: String]) {
+        self.status = status
+        self.fields = fields
+    }
+
+    /// A header field's value by its name in any case; nil when absent.
+    subscript(field: String) -> String? { fields[field.lowercased()] }
+}
+
+/// One request to the daemon over libcurl, whose answer arrives in parts, as the network delivers them.
+///
+/// Redirects are not followed: they would carry the token to somewhere nobody named. Nor is a proxy of the environment
+/// used. While nothing arrives it costs nothing: Foundation's `URLSession` took most of a core for waiting.
+enum HTTPExchange {
+    enum Part: Sendable {
+        /// Of an answer's body; of a refusal's none.
+        case bytes([UInt8])
+        /// The answer is complete; of a refusal's body the beginning.
+        case end(HTTPHead, refusal: [UInt8])
+    }
+
+    /// Parts waiting for a slow reader, at most; then the exchange ends and a watcher resumes without loss.
+    private static let maxWaitingParts = 4096
+    private static let connectTimeout: Duration = .seconds(10)
+    /// Of a refusal no more is read, in bytes: its explanation is a page at most.
+    private static let maxRefusalBytes = 256 << 10
+
+    /// The command's only engine; made by its first request.
+    private static let engine = Result {
+        try OutboundEngine(
+            OutboundConfiguration(threadName: "http"), logger: Logger(label: "http") { _ in SwiftLogNoOpLogHandler() })
+    }
+
+    /// Starts `request`; it ends when the reader stops reading or is cancelled. Throws ``OutboundFailure``.
+    ///
+    /// - Parameter patience: without a byte for so long it is given up.
+    static func start(_ request: OutboundRequest, patience: Duration) -> AsyncThrowingStream<Part, any Error> {
+        var request = request
+        request.limits = OutboundLimits(
+            connectTimeout: min(connectTimeout, patience), timeout: .zero, maxBodyBytes: maxRefusalBytes)
+        request.keptHeaders = HTTPHead.keptFields
+        return AsyncThrowingStream(bufferingPolicy: .bufferingOldest(maxWaitingParts)) { [request] parts in
+            let running = Task { await run(request, patience, parts) }
+            parts.onTermination = { _ in running.cancel() }
+        }
+    }
+
+    private static func run(
+        _ request: OutboundRequest, _ patience: Duration, _ parts: AsyncThrowingStream<Part, any Error>.Continuation
+    ) async {
+        do {
+            let engine = try engine.get()
+            let heard = LastHeard()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    let outcome = await engine.stream(request) { _, bytes in
+                        heard.now()
+                        if case .enqueued = parts.yield(.bytes(bytes)) { return true }
+                        return false
+                    }
+                    switch outcome.result {
+                    case .answered(let status, let headers, let refusal, _):
+                        parts.yield(.end(HTTPHead(status: status, fields: headers), refusal: refusal))
+                    case .failed(let failure): throw failure
+                    }
+                }
+                group.addTask { try await heard.waitForSilence(of: patience) }
+                defer { group.cancelAll() }
+                try await group.next()
+            }
+            parts.finish()
+        } catch {
+            parts.finish(throwing: error)
+        }
+    }
+}
+
+/// When the last byte came.
+private final class LastHeard: Sendable {
+    private let time = Mutex(ContinuousClock.now)
+
+    func now() { time.withLock { $0 = .now } }
+
+    /// - Throws: ``OutboundFailure`` after so long without a byte; `CancellationError`.
+    func waitForSilence(of patience: Duration) async throws {
+        while true {
+            let due = time.withLock { $0 } + patience
+            guard due > .now else { throw OutboundFailure(.responseTimeout) }
+            try await Task.sleep(until: due, clock: .continuous)
+        }
+    }
+}

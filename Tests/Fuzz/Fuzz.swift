@@ -1,0 +1,153 @@
+// Fuzz targets. `deploy/fuzz.sh` compiles this file with the readers it calls into one module, instrumented, and runs each
+// target for a while; STALECAST_FUZZ names it. A target traps where a reader breaks a promise; reading must not.
+import Foundation
+
+/// What libFuzzer calls with each input.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    target(Array(UnsafeBufferPointer(start: start, count: count)))
+    return 0
+}
+
+private let target: @Sendable ([UInt8]) -> Void = {
+    let name = ProcessInfo.processInfo.environment["STALECAST_FUZZ"] ?? ""
+    guard let target = targets[name] else { fatalError("STALECAST_FUZZ is one of \(targets.keys.sorted())") }
+    return target
+}()
+
+private let targets: [String: @Sendable ([UInt8]) -> Void] = [
+    "chunks": chunks, "cursor": cursor, "expression": expression, "json": json, "lenient": lenient, "pattern": pattern,
+    "query": query, "recogniser": recogniser, "sse": sse, "template": template, "time": time, "topics": topics,
+]
+
+/// What is read is written and read again as the same.
+@Sendable private func json(_ bytes: [UInt8]) {
+    guard let value = try? JSONValue.parse(bytes) else { return }
+    for style in [JSONStyle.wire, .pretty] {
+        guard let again = try? JSONValue.parse(value.encoded(style)) else { fatalError("what was written is not read") }
+        precondition(again.encoded() == value.encoded(), "written and read again it is another value")
+    }
+}
+
+/// What is JSON and an object is the same to both readers.
+@Sendable private func lenient(_ bytes: [UInt8]) {
+    let object = try? LenientJSON.object(bytes)
+    guard let strict = try? JSONValue.parse(bytes, maxDepth: 8), case .object(let expected) = strict, let object else {
+        return
+    }
+    precondition(JSONValue.object(object).encoded() == JSONValue.object(expected).encoded(), "the dialects disagree")
+}
+
+private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+
+@Sendable private func expression(_ bytes: [UInt8]) {
+    let text = text(bytes)
+    for kind in TemplateKind.allCases {
+        guard (try? ConditionExpression(parsing: text, kind: kind)) != nil else { continue }
+        let template = Template(
+            conditions: [TemplateCondition(name: "c", expression: text)],
+            parameters: ["p": TemplateParameter(conditionalValues: ["c": .value("v")])])
+        let context = EvaluationContext(
+            appID: "1:2:ios:ab", appInstanceID: "cAbCdEfGhIjKlMnOpQrStU", countryCode: "DE", languageCode: "de",
+            timeZone: "Europe/Paris", appVersion: "1.2.3", analyticsUserProperties: ["a": "b"],
+            customSignals: ["a": "1.2"],
+            now: Timestamp(microseconds: 0))
+        _ = CompiledTemplate(template, kind: kind).explain(context)
+    }
+}
+
+@Sendable private func pattern(_ bytes: [UInt8]) {
+    let text = text(bytes)
+    guard let pattern = try? Pattern(parsing: text) else { return }
+    precondition(pattern.program.count <= Pattern.maxSize, "the limit does not hold")
+    precondition((try? Pattern.size(of: text)) ?? 0 >= pattern.program.count, "the size was measured wrongly")
+    var matcher = PatternMatcher()
+    var budget = EvaluationBudget(steps: 10_000)
+    _ = matcher.finds(pattern, in: Array("some text, 1.2.3 \u{e9}".unicodeScalars.map(\.value)), budget: &budget)
+}
+
+@Sendable private func template(_ bytes: [UInt8]) {
+    guard let json = try? JSONValue.parse(bytes), let template = try? Template(validating: json, kind: .client) else {
+        return
+    }
+    guard let again = try? Template(validating: template.json, kind: .client) else { fatalError("not valid any more") }
+    precondition(again.json.encoded() == template.json.encoded(), "another template after reading it again")
+    precondition(TemplateChanges(from: template, to: again).isEmpty, "the same template differs")
+    precondition(
+        TemplateDifference.changedKeys(from: template, to: again).isEmpty, "the same template has changed keys")
+}
+
+/// However the bytes are cut, the events are the same.
+@Sendable private func sse(_ bytes: [UInt8]) {
+    var whole = SSEParser(maxBytes: 4096)
+    let expected = try? whole.receive(bytes)
+    var cut = SSEParser(maxBytes: 4096)
+    var outputs: [SSEParser.Output] = []
+    for byte in bytes {
+        guard let more = try? cut.receive([byte]) else {
+            precondition(expected == nil, "only the pieces are too long")
+            return
+        }
+        outputs += more
+    }
+    precondition(expected == outputs && whole.lastEventID == cut.lastEventID, "the cuts make a difference")
+}
+
+@Sendable private func chunks(_ bytes: [UInt8]) {
+    func decode(_ parts: [[UInt8]]) -> (payload: [UInt8], decoder: ChunkDecoder) {
+        var (decoder, payload) = (ChunkDecoder(), [UInt8]())
+        for part in parts { part.withUnsafeBytes { _ = decoder.decode($0) { payload.append(contentsOf: $0) } } }
+        return (payload, decoder)
+    }
+    let (whole, cut) = (decode([bytes]), decode(bytes.map { [$0] }))
+    precondition(whole.payload == cut.payload, "the cuts make a difference")
+    precondition(
+        whole.decoder.isBroken == cut.decoder.isBroken && whole.decoder.hasEnded == cut.decoder.hasEnded,
+        "the cuts make a difference")
+}
+
+@Sendable private func cursor(_ bytes: [UInt8]) {
+    let text = text(bytes)
+    guard let cursor = Cursor(text) else { return }
+    precondition(cursor.description == text, "two spellings of one cursor")
+}
+
+@Sendable private func time(_ bytes: [UInt8]) {
+    if let time = Timestamp(text(bytes)) {
+        precondition(Timestamp(time.description) == time, "a time is another one after it was written")
+    }
+    if bytes.count >= 8 {
+        let number = bytes.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        _ = Timestamp(microseconds: Int64(bitPattern: number)).description
+    }
+}
+
+@Sendable private func topics(_ bytes: [UInt8]) {
+    let text = text(bytes)
+    _ = (try? TopicCondition(parsing: text))?.holds { _ in true }
+    _ = (try? KeyPattern(text))?.matches("some_parameter_name")
+}
+
+@Sendable private func query(_ bytes: [UInt8]) {
+    _ = try? StreamRequest(kind: .events, query: bytes[...], headers: StreamHeaders(), maxTopics: 4)
+}
+
+/// What is recognised is a whole head of one GET, and nothing a parser of HTTP could read in another way.
+@Sendable private func recogniser(_ bytes: [UInt8]) {
+    let request = bytes.withUnsafeBufferPointer { Recogniser.recognise($0, maxTopics: 4) }
+    guard request != nil else { return }
+    let text = text(bytes)
+    precondition(text.hasPrefix("GET /v1/") && text.utf8.elementsEqual(bytes), "no GET, or no text")
+    precondition(bytes.suffix(4) == [13, 10, 13, 10], "no end")
+    let lines = bytes.dropLast(4).split(separator: 10, omittingEmptySubsequences: false).map { Array($0) }
+    for (number, line) in lines.enumerated() {
+        let line = number == lines.count - 1 ? line : Array(line.dropLast())
+        precondition(number == lines.count - 1 || lines[number].last == 13, "a bare line feed")
+        precondition(
+            !line.isEmpty && line.allSatisfy { $0 == 9 || (32..<127).contains($0) }, "a control character or a gap")
+        precondition(number == 0 || (line[0] != 32 && line[0] != 9), "a folded line")
+    }
+    let names = lines.dropFirst().map { String(decoding: $0.prefix { $0 != 58 }, as: UTF8.self).lowercased() }
+    precondition(Set(names).isDisjoint(with: ["transfer-encoding", "content-length", "upgrade", "expect"]), "a body")
+    precondition(names.count { $0 == "host" } <= 1, "two hosts")
+}

@@ -1,0 +1,119 @@
+import CLinux
+import Glibc
+import StalecastEdge
+import StalecastHub
+import StalecastWire
+import Testing
+
+/// What somebody without any credential can do to Edge, and what it must not cost.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct StrangerTests {
+    /// 4,356 names took 160 ms when each was compared with all before it.
+    @Test func moreTopicsThanAllowedAreRefusedBeforeAnyIsCompared() {
+        let names = (0..<4356).map { "a_topic_name_of_some_length_\($0)" }.joined(separator: ",")
+        let query = Array("topic=\(names)".utf8)
+        let before = stalecast_thread_cpu_ns()
+        for _ in 0..<10 {
+            #expect(throws: Refusal(status: 400, sentence: "at most 64 topics on one stream")) {
+                try StreamRequest(kind: .events, query: query, headers: StreamHeaders(), maxTopics: 64)
+            }
+        }
+        #expect(stalecast_thread_cpu_ns() - before < 200_000_000)
+    }
+
+    @Test func repeatedNamesCountToo() throws {
+        let query = Array(String(repeating: "topic=a&", count: 65).utf8)
+        #expect(throws: Refusal.self) {
+            try StreamRequest(kind: .events, query: query, headers: StreamHeaders(), maxTopics: 64)
+        }
+        let request = try StreamRequest(
+            kind: .events, query: query.dropLast(8), headers: StreamHeaders(), maxTopics: 64)
+        #expect(request.topics.map(\.description) == ["a"])
+    }
+
+    @Test(arguments: [true, false])
+    func pollsOfClientsThatAreGoneAreNotHeld(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            for _ in 0..<100 {
+                let client = RawClient(port: live.port)
+                // Request and end in one segment: they come as one event.
+                client.send("GET /v1/poll?topic=PUSH_RC&wait=600s HTTP/1.1\r\nHost: a\r\n\r\n", more: true)
+                client.close()
+            }
+            try await live.wait { $0.accepted == 100 && $0.polls == 0 && live.edge.connections == 0 }
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func whoeverTalksOnAStreamIsNotHeard(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            let client = try live.stream()
+            for _ in 0..<64 { client.sendSome(String(repeating: "x", count: 1 << 16)) }
+            let calm = try live.stream()
+            live.publish()
+            try calm.read(untilVersion: 1)
+            if engine { try client.read(untilVersion: 1) }
+        }
+    }
+
+    /// On a dual-stack listener IPv4 clients appear as `::ffff:a.b.c.d`.
+    @Test func clientsAreCountedByAddressOnADualStackListenerToo() {
+        #expect(Self.key("::ffff:192.0.2.1") == Self.key("192.0.2.1"))
+        #expect(Self.key("::ffff:192.0.2.1") != Self.key("::ffff:192.0.2.2"))
+        #expect(Self.key("::1") != Self.key("::ffff:127.0.0.1") && Self.key("::1") != Self.key("::2"))
+        #expect(Self.key("2001:db8::1") == Self.key("2001:db8::ffff:2"), "one host has a whole /64")
+        #expect(Self.key("2001:db8::1") != Self.key("2001:db8:0:1::1"))
+    }
+
+    private static func key(_ text: String) -> UInt64 {
+        var (v4, v6) = (sockaddr_in(), sockaddr_in6())
+        if inet_pton(AF_INET, text, &v4.sin_addr) == 1 {
+            v4.sin_family = sa_family_t(AF_INET)
+            return stalecast_address_key(&v4)
+        }
+        precondition(inet_pton(AF_INET6, text, &v6.sin6_addr) == 1)
+        v6.sin6_family = sa_family_t(AF_INET6)
+        return stalecast_address_key(&v6)
+    }
+
+    /// `TCP_USER_TIMEOUT` cut readers that the new limit allows.
+    @Test func aReloadedWriteStallLimitHoldsForTheKernelToo() async throws {
+        try await LiveEdge.with(engine: true, threads: 1) { live in
+            let before = try live.stream()
+            #expect(before.serverUserTimeoutMs == 30_000)
+            var settings = EdgeSettings()
+            settings.writeStallLimit = .seconds(120)
+            live.edge.apply(settings)
+            try await live.wait { _ in before.serverUserTimeoutMs == 135_000 }
+            let after = try live.stream()
+            #expect([before, after].map(\.serverUserTimeoutMs) == [135_000, 135_000])
+        }
+    }
+}
+
+extension RawClient {
+    /// - Parameter more: the segment waits for what follows, as the connection's end.
+    func send(_ text: String, more: Bool) {
+        let bytes = Array(text.utf8)
+        _ = Glibc.send(fd, bytes, bytes.count, Int32(MSG_NOSIGNAL) | (more ? Int32(MSG_MORE) : 0))
+    }
+
+    /// What the server's end of this connection, which is in this process too, has as `TCP_USER_TIMEOUT`.
+    var serverUserTimeoutMs: UInt32? {
+        var (own, length) = (sockaddr_in(), socklen_t(MemoryLayout<sockaddr_in>.size))
+        _ = withUnsafeMutablePointer(to: &own) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(fd, $0, &length) }
+        }
+        for candidate in 3..<Int32(4096) {
+            var peer = sockaddr_in()
+            length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let result = withUnsafeMutablePointer(to: &peer) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getpeername(candidate, $0, &length) }
+            }
+            guard result == 0, peer.sin_port == own.sin_port, peer.sin_family == own.sin_family else { continue }
+            var (timeout, size): (UInt32, socklen_t) = (0, 4)
+            getsockopt(candidate, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &timeout, &size)
+            return timeout
+        }
+        return nil
+    }
+}

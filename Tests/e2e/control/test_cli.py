@@ -1,0 +1,465 @@
+"""The command line against a running daemon: what people read, what scripts read, and every exit code."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import termios
+
+import pytest
+
+from harness.daemon import BINARY, REPOSITORY
+from harness.templates import encoded, marked, template
+
+SAMPLES = REPOSITORY / "samples/templates"
+REFUSED, USAGE, UNREACHABLE, TOKEN, MISMATCH, NOT_FOUND, TIMED_OUT = range(1, 8)
+
+
+def environment():
+    return {key: value for key, value in os.environ.items() if not key.startswith("STALECAST_")}
+
+
+class Cli:
+    """Runs commands on one data directory."""
+
+    def __init__(self, daemon):
+        self.data = daemon.data
+        self.files = daemon.directory
+
+    def __call__(self, *words, code=0, stdin=None):
+        """Standard output; `.err` is added for the sentence on standard error."""
+        done = subprocess.run([BINARY, *words, "--data", self.data], input=stdin, env=environment(),
+                              capture_output=True, timeout=50)
+        text = Text(done.stdout.decode())
+        text.err = done.stderr.decode()
+        assert done.returncode == code, f"{words} ended with {done.returncode}:\n{text}\n{text.err}"
+        return text
+
+    def json(self, *words, **options):
+        return json.loads(self(*words, "--json", **options))
+
+    def file(self, body, name="template.json"):
+        (self.files / name).write_bytes(encoded(body))
+        return str(self.files / name)
+
+    def start(self, *words):
+        """A command that runs on, with its output as lines; ended by the test."""
+        return subprocess.Popen([BINARY, *words, "--data", self.data], env=environment(), text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+class Text(str):
+    err = ""
+
+
+@pytest.fixture
+def running(launch):
+    return launch()
+
+
+@pytest.fixture
+def cli(running):
+    return Cli(running)
+
+
+@pytest.fixture
+def watch(cli):
+    """`watch(word…)`: a started `stalecast watch` that is connected when this returns."""
+    started = []
+
+    def start(*words):
+        process = cli.start("watch", *words)
+        started.append(process)
+        assert "up to date" in process.stderr.readline()
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_the_samples_are_published_compared_and_rolled_back(cli):
+    first = cli.json("publish", str(SAMPLES / "demo.json"), "--description", "first")
+    assert first["version"]["versionNumber"] == "1" and first["version"]["description"] == "first"
+    assert "max_items" in first["changedKeys"] and "pay_by_invoice" in first["changedKeys"]
+    winter = cli.json("publish", str(SAMPLES / "demo-winter.json"))
+    assert winter["changedKeys"] == ["banner", "dark_mode", "pay_timeout_s", "screens", "update_version", "welcome_text"]
+    changed = cli.json("diff", "1", "2")
+    assert [entry["name"] for entry in changed["parameters"]] == winter["changedKeys"]
+    back = cli.json("rollback", "1")
+    assert back["version"]["updateType"] == "ROLLBACK" and back["version"]["rollbackSource"] == "1"
+    assert back["version"]["versionNumber"] == "3" and back["changedKeys"] == winter["changedKeys"]
+    assert "no difference" in cli("diff", "1", "current", "--exit-code").err
+    cli("diff", "1", str(SAMPLES / "demo-winter.json"), "--exit-code", code=REFUSED)
+
+
+def test_people_read_which_keys_a_publish_changed(cli):
+    text = cli("publish", cli.file(template({"pay": "1", "color": "red"})))
+    assert "published version 1 of demo/firebase" in text and "2 parameters added" in text
+    assert "  + parameter color" in text.splitlines() and '      default: "red"' in text.splitlines()
+    assert "\x1b" not in text
+    text = cli("publish", cli.file(template({"pay": "2", "new": "x"})), "--allow-removals")
+    assert "1 parameter added, 1 changed, 1 removed" in text
+    assert [line for line in text.splitlines()[1:] if line[2] != " "] == [
+        "  - parameter color", "  + parameter new", "  ~ parameter pay"]
+    assert '      default: "1" -> "2"' in text
+
+
+def test_removals_are_not_published_by_the_way(cli):
+    """Without a terminal they take a flag; on one they take a yes."""
+    cli("publish", cli.file(template({"a": "1", "b": "2"})))
+    for body in ({}, template({"a": "1"})):
+        text = cli("publish", cli.file(body), code=REFUSED)
+        assert "of 2 parameters" in text.err and "--allow-removals" in text.err
+    assert "2 parameters removed" in cli("publish", "-", "--validate-only", stdin=b"{}")
+    assert len(cli.json("versions")["versions"]) == 1
+    path = cli.file(template({"a": "1"}))
+    for answer, words in (("n\n", "nothing was published"), ("y\n", "1 parameter removed")):
+        shown = on_terminal(cli, "publish", path, typed=answer)
+        assert "this removes 1 of 2 parameters: b. Publish? [y/N]" in shown and words in shown
+    assert cli.json("publish", "-", "--allow-removals", stdin=b"{}")["removed"] == ["a"]
+
+
+def test_a_rollback_to_what_is_current_needs_force(cli):
+    for marker in ("one", "two", "one"):
+        cli("publish", cli.file(marked(marker)), "--description", "d")
+    assert cli.json("rollback", "1")["published"] is False
+    assert cli.json("rollback", "1", "--force")["version"]["rollbackSource"] == "1"
+    assert "not a version number" in cli("publish", cli.file(marked("x")), "--if-match", "1", code=USAGE).err
+
+
+def test_failures_are_json_where_results_are(cli):
+    text = cli("rollback", "99", "--json", code=NOT_FOUND)
+    failure = json.loads(text.err)
+    assert text == "" and failure["exitCode"] == NOT_FOUND and failure["error"]["code"] == "notFound"
+    many = template({f"{number}th": "x" for number in range(30)})
+    assert "and 10 more" in cli("publish", cli.file(many), code=REFUSED).err
+    failure = json.loads(cli("publish", cli.file(many), "--json", code=REFUSED).err)
+    assert failure["error"]["problems"][-1] == "… and 10 more"
+    failure = json.loads(cli("versions", "--limit", "none", "--json", code=USAGE).err)
+    assert failure["exitCode"] == USAGE and "--limit" in failure["error"]["message"]
+
+
+def test_a_check_publishes_nothing(cli):
+    answer = cli.json("publish", cli.file(marked("one")), "--validate-only")
+    assert answer["validateOnly"] is True and answer["changedKeys"] == ["welcome_text"]
+    assert cli.json("versions") == {"versions": []}
+
+
+def test_all_problems_of_a_template_are_listed_and_nothing_is_sent(cli):
+    body = template({"9th": "x", "__proto__": "y", "n": {"defaultValue": {"value": "ten"}, "valueType": "NUMBER"}})
+    text = cli("publish", cli.file(body), code=REFUSED)
+    for name in ("9th", "__proto__", "parameters.n"):
+        assert name in text.err
+    assert cli.json("versions") == {"versions": []}
+
+
+def test_a_file_that_is_no_json_is_refused_with_its_line(cli):
+    path = cli.files / "broken.json"
+    path.write_text('{\n  "parameters": [,]\n}')
+    assert "line 2" in cli("publish", str(path), code=REFUSED).err
+    assert "no such file" in cli("publish", str(path) + ".gone", code=REFUSED).err
+
+
+def test_an_etag_out_of_date_is_exit_code_5(cli):
+    etag = cli.json("publish", cli.file(marked("one")))["etag"]
+    cli("publish", cli.file(marked("two")), "--if-match", etag)
+    text = cli("publish", cli.file(marked("three")), "--if-match", etag, code=MISMATCH)
+    assert "VERSION_MISMATCH" in text.err
+    cli("publish", cli.file(marked("four")), "--if-match", "*")
+    assert cli.json("versions")["versions"][0]["updateType"] == "FORCED_UPDATE"
+
+
+def test_what_get_saves_can_be_published_again(cli):
+    cli("publish", cli.file(marked("one")), "--description", "of version one")
+    saved = str(cli.files / "saved.json")
+    assert "version 1" in cli("get", "-o", saved).err
+    again = cli.json("publish", saved)
+    assert again["published"] is False and "version" not in again and "nothing differs" in cli("publish", saved)
+    again = cli.json("publish", saved, "--force")
+    assert again["changedKeys"] == [] and "description" not in again["version"]
+    assert "no difference" in cli("diff", "1", "2").err
+    assert cli.json("get", "--version-number", "1")["version"]["description"] == "of version one"
+    from_pipe = cli.json("publish", "-", stdin=encoded(marked("two")))
+    assert from_pipe["version"]["versionNumber"] == "3" and from_pipe["version"]["description"] == "two"
+
+
+def test_get_keeps_what_a_file_is(cli):
+    """A device, a FIFO or a symbolic link is not replaced by a file, and a file keeps its mode."""
+    cli("publish", cli.file(marked("one")))
+    real, link, fifo = (cli.files / name for name in ("real.json", "link.json", "fifo"))
+    real.write_text("old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    cli("get", "-o", str(link))
+    assert link.is_symlink() and real.stat().st_mode & 0o777 == 0o600
+    assert json.loads(real.read_text())["version"]["versionNumber"] == "1"
+    os.mkfifo(fifo)
+    reader = subprocess.Popen(["cat", str(fifo)], stdout=subprocess.PIPE)
+    cli("get", "-o", str(fifo))
+    assert json.loads(reader.communicate(timeout=10)[0])["version"]["versionNumber"] == "1"
+    assert fifo.is_fifo()
+    cli("get", "-o", "/dev/null")
+    assert not os.path.isfile("/dev/null")
+    assert "no space left" in cli("get", "-o", "/dev/full", code=REFUSED).err
+    assert sorted(path.name for path in cli.files.iterdir() if "draft" in path.name) == []
+
+
+def test_what_get_prints_cannot_steer_a_terminal(cli):
+    """On a terminal as JSON's escapes, which mean the same; in a pipe as it is."""
+    cli("publish", cli.file(template({"a": "x\u009b31m\u202e\x7f"})))
+    assert cli.json("get")["parameters"]["a"]["defaultValue"]["value"] == "x\u009b31m\u202e\x7f"
+    shown = on_terminal(cli, "get")
+    assert "\\u009b31m\\u202e\\u007f" in shown and not set(shown) & set("\u009b\u202e\x7f")
+
+
+def on_terminal(cli, *words, columns=80, typed=None, **variables):
+    """What a command prints on a terminal."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([BINARY, *words, "--data", cli.data], env={**environment(), **variables},
+                               stdin=theirs if typed else subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    if typed:
+        os.write(ours, typed.encode())
+    with contextlib.suppress(OSError):
+        while part := os.read(ours, 65536):
+            shown += part
+    os.close(ours)
+    process.wait(20)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_watch_says_where_it_is_and_in_which_zone(cli, watch, monkeypatch):
+    cli("publish", cli.file(marked("one")))
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    process = cli.start("watch", "--count", "1")
+    first = process.stderr.readline()
+    assert "connected to http://127.0.0.1:" in first and "PUSH_RC, demo/firebase version 1" in first, first
+    cli("publish", cli.file(marked("two")))
+    assert " JST  PUSH_RC" in process.stdout.readline()
+    assert process.wait(10) == 0
+    process = watch("--utc", "--count", "1")
+    cli("publish", cli.file(marked("three")))
+    assert " UTC  PUSH_RC" in process.stdout.readline()
+
+
+def test_tables_fit_the_terminal(cli):
+    cli("publish", cli.file(marked("one")), "--description", "d" * 200)
+    for columns in (40, 80):
+        lines = on_terminal(cli, "versions", columns=columns, NO_COLOR="1").splitlines()
+        assert len(lines) == 2 and "…" in lines[1]
+    assert max(map(len, lines)) <= 80
+    assert "d" * 200 in on_terminal(cli, "versions", "--wide", NO_COLOR="1")
+    assert "d" * 200 in cli("versions")
+
+
+def test_colours_are_for_terminals_that_know_them(cli):
+    cli("publish", cli.file(marked("one")))
+    assert "\x1b[" in on_terminal(cli, "versions", TERM="xterm")
+    assert "\x1b[" not in on_terminal(cli, "versions", TERM="dumb")
+
+
+def test_a_wrong_word_or_place_is_explained(running, cli):
+    assert "stalecast publish" in cli("pubish", "x", code=USAGE).err
+    edge, control = (f"http://127.0.0.1:{port}" for port in (running.edge, running.control))
+    assert "Control's address" in cli("topics", "--control", edge, code=NOT_FOUND).err
+    assert "Edge's address" in cli("watch", "--edge", control, code=TOKEN).err
+
+
+def test_the_completion_scripts_name_commands_and_files(cli):
+    for shell in ("bash", "zsh", "fish"):
+        done = subprocess.run([BINARY, "completion", shell], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 0 and "rotate-secret" in done.stdout and "webhooks list --json" in done.stdout
+    script = subprocess.run([BINARY, "completion", "bash"], capture_output=True, text=True, timeout=20).stdout
+    assert subprocess.run(["bash", "-n"], input=script, text=True, timeout=20).returncode == 0
+
+
+def test_a_load_does_not_publish_to_others_by_the_way(cli, watch):
+    cli("publish", cli.file(marked("one")))
+    process = watch()
+    for load in ("fanout", "fetch", "webhooks"):
+        text = cli("load", load, code=REFUSED)
+        assert "1 subscribers and 0 webhooks" in text.err and "--yes" in text.err
+    assert len(cli.json("versions")["versions"]) == 1
+    cli("load", "fanout", "--yes", "--rounds", "1", "--subscribers", "2", "--json")
+    history = cli.json("versions")["versions"]
+    assert history[1]["description"].startswith("load, round 1")
+    process.kill()
+
+
+def test_versions_come_in_pages(cli):
+    for number in range(1, 24):
+        cli("publish", cli.file(marked(str(number))), "--if-match", "*")
+    numbers = [int(v["versionNumber"]) for v in cli.json("versions")["versions"]]
+    assert numbers == list(range(23, 3, -1))
+    text = cli("versions", "--limit", "3")
+    assert [line.split()[0] for line in text.splitlines()] == ["VERSION", "23", "22", "21"]
+    assert "--from 20" in text.err
+    assert [line.split()[0] for line in cli("versions", "--limit", "2", "--from", "20").splitlines()[1:]] == ["20", "19"]
+    assert len(cli.json("versions", "--limit", "100")["versions"]) == 23
+
+
+def test_text_from_strangers_cannot_steer_the_terminal(cli):
+    cli("publish", cli.file(marked("\u202e\u2028gone VERSION")))
+    text = cli("versions")
+    assert len(text.splitlines()) == 2 and not set(text) & set("\u202e\u2028")
+
+
+def test_what_is_not_there_is_exit_code_6(cli):
+    cli("publish", cli.file(marked("one")))
+    cli("rollback", "7", code=NOT_FOUND)
+    cli("get", "--version-number", "7", code=NOT_FOUND)
+    cli("get", "--project", "nobody", code=NOT_FOUND)
+    assert "NO_SUCH" in cli("watch", "NO_SUCH", code=NOT_FOUND).err
+    cli("send", "NO_SUCH", "A=1")  # as in FCM: a topic nobody declared has no subscribers
+
+
+def test_wrong_use_is_exit_code_2(cli):
+    for words in (["publish"], ["frobnicate"], ["rollback", "0"], ["versions", "--limit", "none"],
+                  ["watch", "not a topic"], ["send", "PUSH_RC", "novalue"], ["get", "--control", "ftp://x"]):
+        cli(*words, code=USAGE)
+
+
+def test_a_wrong_or_missing_token_is_exit_code_4_and_names_the_file(cli):
+    (cli.files / "other").write_text("not the token\n".replace(" ", "-"))
+    text = cli("versions", "--token-file", str(cli.files / "other"), code=TOKEN)
+    assert str(cli.files / "other") in text.err and "not-the-token" not in text.err
+    (cli.data / "control.token").unlink()
+    text = cli("versions", code=TOKEN)
+    assert str(cli.data / "control.token") in text.err and "--token-file" in text.err
+
+
+def test_a_proxy_in_the_environment_is_not_asked_for_this_machine(cli, monkeypatch):
+    for name in ("http_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    cli("versions")
+    cli("watch", "--timeout", "1")
+
+
+def test_an_absent_daemon_is_exit_code_3_and_says_where_was_looked(running, cli):
+    running.kill()
+    for command in (["status"], ["publish", cli.file(marked("x"))], ["watch"], ["watch", "--poll"]):
+        text = cli(*command, code=UNREACHABLE)
+        assert str(cli.data) in text.err and "stalecast serve" in text.err
+        assert "ended" in text.err, "the process in endpoints.json is known to be gone"
+    (cli.data / "endpoints.json").unlink()
+    assert "endpoints.json" in cli("topics", code=UNREACHABLE).err
+
+
+@pytest.mark.parametrize("how", ([], ["--poll"]))
+def test_watch_prints_one_line_per_message(cli, watch, how):
+    cli("publish", cli.file(marked("one")))
+    assert "nothing differs" in cli("rollback", "1")
+    process = watch("--count", "2", *how)
+    cli("publish", cli.file(marked("two")))
+    line = process.stdout.readline()
+    assert "PUSH_RC  demo/firebase  version 2  INCREMENTAL_UPDATE  changed: welcome_text" in line
+    cli("rollback", "1")
+    assert "version 3  ROLLBACK to 1" in process.stdout.readline()
+    assert process.wait(10) == 0 and process.stdout.read() == ""
+
+
+@pytest.mark.parametrize("how", ([], ["--poll"]))
+def test_watch_resumes_over_a_killed_daemon_without_loss(running, cli, watch, how):
+    cli("publish", cli.file(marked("one")))
+    process = watch("--json", "--count", "2", *how)
+    cli("publish", cli.file(marked("two")))
+    assert json.loads(process.stdout.readline())["latestTemplateVersionNumber"] == "2"
+    running.kill()
+    assert "again in" in process.stderr.readline()
+    running.start()
+    cli("publish", cli.file(marked("three")))
+    assert json.loads(process.stdout.readline())["latestTemplateVersionNumber"] == "3"
+    assert process.wait(10) == 0
+
+
+def test_watch_is_told_at_once_that_what_it_holds_is_old(cli):
+    for marker in ("one", "two"):
+        cli("publish", cli.file(marked(marker)))
+    message = cli.json("watch", "--have", "1", "--count", "1", "--timeout", "20")
+    assert message["latestTemplateVersionNumber"] == "2" and message["sinceTemplateVersionNumber"] == "1"
+    cli("watch", "--have", "2", "--count", "1", "--timeout", "1", code=TIMED_OUT)
+    assert "(malformed)" in cli("watch", "--since", "nonsense", "--count", "1", "--timeout", "20").err
+
+
+def test_watch_without_a_count_ends_well_when_its_time_is_up(cli):
+    assert cli("watch", "--timeout", "1") == ""
+
+
+def test_sent_data_arrives_as_it_was_sent(cli, watch):
+    process = watch("--json", "--count", "1")
+    assert "projects/demo/messages/" in cli("send", "PUSH_RC", "CONFIG_STATE=STALE", "note=a=b")
+    assert json.loads(process.stdout.readline()) == {"CONFIG_STATE": "STALE", "note": "a=b"}
+    assert process.wait(10) == 0
+    process = watch("--json", "--count", "1")
+    cli("send", "--condition", "'PUSH_RC' in topics", "A=1")
+    assert json.loads(process.stdout.readline()) == {"A": "1"}
+
+
+def test_status_and_topics_show_who_is_there(cli, watch):
+    cli("publish", cli.file(marked("one")))
+    watch()
+    assert cli.json("topics")["topics"][0]["subscribers"]["sse"] == 1
+    lines = cli("topics").splitlines()
+    assert lines[0].split() == ["TOPIC", "STREAMS", "POLLS", "SCOPES", "KEYS"]
+    assert lines[1].split()[:3] == ["PUSH_RC", "1", "0"]
+    status = cli("status")
+    assert "webhooks none" in status and "sources  none" in status
+    assert ": ready" in status and "demo/firebase" in status and "streams 1," in status
+    assert cli.json("status")["scopes"][0]["versionNumber"] == "1"
+
+
+def test_a_backup_of_a_live_store_is_restored_under_a_new_identity(running, cli):
+    cli("publish", cli.file(marked("one")))
+    cursor = cli.json("status")["cursor"]
+    backup = str(cli.files / "store.backup")
+    cli("backup", backup)
+    assert "backup" in cli("backup", backup, code=REFUSED).err, "an existing file is not overwritten"
+    cli("publish", cli.file(marked("two")))
+    cli("restore", backup, code=REFUSED)
+    assert running.stop() == 0
+    verified = subprocess.run([BINARY, "backup", "verify", backup], capture_output=True, text=True, timeout=20)
+    assert verified.returncode == 0 and "demo/firebase at version 1" in verified.stdout
+    rehearsal = cli("restore", backup, "--dry-run")
+    assert "the next one is 3" in rehearsal and "nothing was changed" in rehearsal
+    assert "the next one is 3" in cli("restore", backup)
+    running.start()
+    assert [v["versionNumber"] for v in cli.json("versions")["versions"]] == ["1"]
+    text = cli("watch", "--since", cursor, "--count", "1", "--timeout", "20")
+    assert "(unknown-epoch)" in text.err and "version 1" in text
+    cli("publish", cli.file(marked("three")))
+    assert cli.json("versions")["versions"][0]["versionNumber"] == "3", "clients may hold a version 2"
+
+
+def test_a_store_that_is_gone_is_not_an_empty_one(running, cli):
+    cli("publish", cli.file(marked("one")))
+    assert running.stop() == 0
+    os.remove(os.path.join(running.data, "stalecast.sqlite"))
+    done = subprocess.run([BINARY, "serve", "--data", str(running.data), "--edge", "127.0.0.1:0", "--control", "127.0.0.1:0"],
+                          env=environment(), capture_output=True, text=True, timeout=20)
+    assert done.returncode == 1 and "is missing, and it held 1 commits" in done.stderr + done.stdout
+    assert "--begin-empty" in done.stderr + done.stdout
+
+
+def check_config(*words, code=0, variables=()):
+    done = subprocess.run([BINARY, "check-config", *words], env={**environment(), **dict(variables)},
+                          capture_output=True, text=True, timeout=20)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not os.access(BINARY, os.X_OK), reason=f"no binary at {BINARY}")
+def test_check_config_reports_all_problems_with_their_lines(tmp_path):
+    file = tmp_path / "stalecast.yaml"
+    file.write_text("edge:\n  heartbeet: 25s\n  retry: soon\n")
+    text = check_config("--config", str(file), code=78, variables={"STALECAST_LOG_LEVEL": "loud"}.items())
+    assert ":2:" in text and "edge.heartbeat" in text and ":3:" in text and "STALECAST_LOG_LEVEL" in text
+    check_config("--config", str(REPOSITORY / "samples/stalecast.yaml"))
+    file.write_text(check_config("--explain"))
+    check_config("--config", str(file))

@@ -1,0 +1,349 @@
+"""Start, reload and end of the process."""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from harness import configs
+from harness.daemon import REPOSITORY, environment
+from harness.http1 import Broken, fetch
+from harness.poll import poll
+from harness.sse import Stream
+from harness.templates import marked, template
+
+
+@pytest.mark.limit(40)
+async def test_sigterm_ends_streams_politely_answers_polls_and_exits_0(daemon):
+    await daemon.publish(marked("x"))
+    streams = [await Stream.open(daemon.edge) for _ in range(100)]
+    for stream in streams:
+        await stream.synced()
+    polls = [asyncio.create_task(poll(daemon.edge, wait="60s")) for _ in range(20)]
+    await asyncio.sleep(0.3)
+    begun = time.monotonic()
+    daemon.signal(signal.SIGTERM)
+    code = await asyncio.to_thread(daemon.wait, 16)
+    assert code == 0 and time.monotonic() - begun < 15
+    for stream in streams:
+        assert await stream.end(2) == "clean", "a drained stream ends with its last chunk"
+        assert stream.frames[-1].kind == "retry"
+    delays = {int(stream.frames[-1].data) for stream in streams}
+    assert len(delays) > 20, f"the reconnects of 100 clients are not spread: {sorted(delays)[:10]}"
+    for held in polls:
+        answer = await held
+        assert answer.status == 200 or (answer.status == 503 and answer.header("retry-after")), answer
+    assert not (daemon.data / "endpoints.json").exists()
+
+
+@pytest.mark.limit(60)
+async def test_the_retry_told_at_drain_outlasts_the_restart(daemon):
+    """Node's EventSource gives up for good when a reconnect is refused: nobody may be told to come back too early."""
+    streams = [await Stream.open(daemon.edge) for _ in range(60)]
+    for stream in streams:
+        await stream.synced()
+    assert await asyncio.to_thread(daemon.stop) == 0
+    await asyncio.to_thread(daemon.start)
+    serving_again = time.monotonic()
+    early = []
+    for stream in streams:
+        await stream.end(2)
+        last = stream.frames[-1]
+        if last.at + int(last.data) / 1000 < serving_again:
+            early.append(f"ended {serving_again - last.at:.1f} s before the restart was done, retry {last.data} ms")
+    assert not early, f"{len(early)} of {len(streams)} clients come back while nobody listens: {early[:3]}"
+
+
+@pytest.mark.limit(40)
+async def test_readiness_is_off_while_draining(daemon):
+    streams = [await Stream.open(daemon.edge) for _ in range(50)]
+    for stream in streams:
+        await stream.synced()
+    assert await daemon.ready() == 200
+    daemon.signal(signal.SIGTERM)
+    await asyncio.sleep(0.1)
+    answers = []
+    while daemon.running:
+        try:
+            answers.append(await daemon.ready())
+        except (Broken, OSError):
+            pass
+        await asyncio.sleep(0.02)
+    assert 200 not in answers and daemon.wait() == 0
+
+
+@pytest.mark.limit(40)
+async def test_publishes_in_flight_at_sigterm_are_finished_or_refused(daemon):
+    acknowledged = []
+
+    async def publish():
+        client = daemon.client()
+        with pytest.raises((Broken, OSError, AssertionError)):
+            while True:
+                acknowledged.append(await client.publish(marked("x")))
+
+    tasks = [asyncio.create_task(publish()) for _ in range(4)]
+    await asyncio.sleep(0.3)
+    daemon.signal(signal.SIGTERM)
+    assert await asyncio.to_thread(daemon.wait, 16) == 0
+    await asyncio.gather(*tasks)
+    daemon.start()
+    assert (await daemon.client().current())[0] >= max(acknowledged)
+    assert len(acknowledged) == len(set(acknowledged))
+
+
+@pytest.mark.parametrize(("numbers", "code", "within"), (
+    ((signal.SIGTERM,), 70, 15), ((signal.SIGINT, signal.SIGINT), 130, 3)))
+@pytest.mark.limit(40)
+def test_a_daemon_that_hangs_ends_all_the_same(launch, numbers, code, within):
+    """Nobody reads its log: whoever writes a line waits for ever, and with it the threads of the pool."""
+    daemon = launch(start=False)
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    process = subprocess.Popen(daemon.command(), stdout=writing, stderr=writing, env=environment())
+    try:
+        while not (daemon.data / "endpoints.json").exists():
+            assert process.poll() is None, os.read(reading, 4096)
+            time.sleep(0.01)
+        os.set_blocking(writing, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writing, b"x" * 64)
+        os.set_blocking(writing, True)
+        process.send_signal(signal.SIGHUP)  # what it says about that hangs
+        time.sleep(0.2)
+        begun = time.monotonic()
+        for number in numbers:
+            process.send_signal(number)
+            time.sleep(0.3)
+        assert process.wait(within + 5) == code
+        assert time.monotonic() - begun < within
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reading)
+        os.close(writing)
+
+
+def test_a_sighup_during_the_start_is_a_reload_and_no_end(launch):
+    daemon = launch(start=False)
+    daemon.spawn()
+    while not (daemon.data / "lock").exists():
+        assert daemon.running
+        time.sleep(0.001)
+    daemon.signal(signal.SIGHUP)
+    deadline = time.monotonic() + 10
+    while "configuration reloaded" not in daemon.log_text():
+        assert daemon.running and time.monotonic() < deadline, daemon.log_tail()
+        time.sleep(0.01)
+    assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize("backtrace", (None, "enable=no", "enable=yes"))
+@pytest.mark.parametrize("number", (signal.SIGSEGV, signal.SIGABRT))
+def test_a_crash_signal_from_outside_ends_it_at_once(launch, number, backtrace):
+    daemon = launch(start=False)
+    daemon.more = {"SWIFT_BACKTRACE": backtrace} if backtrace else {}
+    daemon.start()
+    assert ("SWIFT_BACKTRACE is on" in daemon.log_text()) == (backtrace == "enable=yes")
+    daemon.signal(number)
+    assert daemon.wait(3) == -number
+
+
+async def test_an_end_says_what_it_waits_for(daemon):
+    streams = [await Stream.open(daemon.edge) for _ in range(3)]
+    for stream in streams:
+        await stream.synced()
+    daemon.signal(signal.SIGINT)
+    assert await asyncio.to_thread(daemon.wait, 16) == 0
+    [line] = [line for line in daemon.log_text().splitlines() if "a second interrupt ends it at once" in line]
+    assert "drain=5s" in line and "streams=3" in line
+
+
+async def reload(daemon):
+    """SIGHUP, and the wait until the daemon has said something about it."""
+    before = len(daemon.log_text())
+    daemon.signal(signal.SIGHUP)
+    for _ in range(300):
+        await asyncio.sleep(0.01)
+        if len(daemon.log_text()) > before:
+            break
+    await asyncio.sleep(0.1)
+    return daemon.log_text()[before:]
+
+
+async def test_sighup_applies_a_valid_configuration_without_dropping_a_stream(daemon):
+    stream = await Stream.open(daemon.edge)
+    await stream.synced()
+    assert (await fetch(daemon.edge, "/v1/state?topic=EXTRA")).status == 404
+    daemon.configure(configs.config(daemon.half, topics=[configs.topic("EXTRA")],
+                                    edge={"allowedOrigins": ["https://app.example"], "heartbeat": "200ms"}))
+    await reload(daemon)
+    assert (await fetch(daemon.edge, "/v1/state?topic=EXTRA")).status == 200
+    extra = await Stream.open(daemon.edge, ("EXTRA",), headers=[("Origin", "https://app.example")])
+    assert extra.head.header("access-control-allow-origin") == "https://app.example"
+    await extra.synced()
+    version = await daemon.publish(marked("x"))
+    for each in (stream, extra):
+        await each.version_at_least(version)
+    assert stream.ended is None
+
+
+@pytest.mark.parametrize("text", ("edge: [", "edge:\n  heartbeet: 1s\n", "edge:\n  heartbeat: 5 parsecs\n", "\0", ""))
+async def test_sighup_with_an_invalid_configuration_keeps_the_old(launch, half, text):
+    daemon = launch(configs.many_topics(half), half=half)
+    stream = await Stream.open(daemon.edge, ("OTHER",))
+    await stream.synced()
+    daemon.configure(text)
+    said = await reload(daemon)
+    if text:  # an empty file is a valid one: everything default, and OTHER is gone
+        assert said.strip(), "the reason is logged"
+        await daemon.publish(marked("x"))
+        await stream.version_at_least(1)
+        assert (await fetch(daemon.edge, "/v1/state?topic=OTHER")).status == 200
+    assert daemon.running and await daemon.ready() == 200
+
+
+def start_refused(daemon, *flags, timeout=10):
+    """Starts what must not start; returns what it said. Exit code not 0, one sentence, no crash."""
+    process = subprocess.run(daemon.command(*flags), capture_output=True, text=True, timeout=timeout, env=environment(),
+                             cwd=daemon.directory)
+    said = process.stdout + process.stderr
+    assert process.returncode > 0, f"exit code {process.returncode}: {said}"
+    assert said.strip() and "Fatal error" not in said and "0x0000" not in said, said
+    return said
+
+
+def test_a_second_daemon_on_the_same_data_is_refused(launch):
+    first = launch()
+    second = launch(start=False, data=first.data)
+    assert str(first.data) in start_refused(second) and first.running
+    endpoints = json.loads((first.data / "endpoints.json").read_text())
+    assert endpoints["pid"] == first.pid, "the refused one leaves the first one's files alone"
+
+
+@pytest.mark.parametrize("damage", (
+    "foreign text", "foreign database", "header", "middle", "truncated", "directory in its place"))
+async def test_a_damaged_or_foreign_store_is_refused_and_not_touched(launch, damage):
+    daemon = launch()
+    for number in range(60):
+        await daemon.publish(large(number, 20_000))
+    assert daemon.stop() == 0
+    file = daemon.data / "stalecast.sqlite"
+    spoil(file, damage)
+    before = file.read_bytes() if file.is_file() else None
+    start_refused(daemon)
+    assert before is None or file.read_bytes() == before, "a refused file is left as it is"
+
+
+def large(number, size):
+    """A template of that many bytes, each with other content."""
+    return template({"text": f"{number} " + "x" * size})
+
+
+def spoil(file, damage):
+    data = file.read_bytes()
+    for side in file.parent.glob(file.name + "-*"):
+        side.unlink()
+    if damage == "foreign text":
+        file.write_text("this is my diary\n" * 500)
+    elif damage == "foreign database":
+        file.unlink()
+        with sqlite3.connect(file) as other:
+            other.execute("CREATE TABLE recipes(name TEXT)")
+    elif damage == "header":
+        file.write_bytes(b"\xff" * 100 + data[100:])
+    elif damage == "middle":
+        file.write_bytes(data[: len(data) // 4] + os.urandom(len(data) // 2) + data[-(len(data) // 4):])
+    elif damage == "truncated":
+        file.write_bytes(data[: len(data) // 2])
+    else:
+        file.unlink()
+        file.mkdir()
+
+
+async def test_starting_with_three_hundred_versions_takes_less_than_a_second(launch, half):
+    daemon = launch(half=half)
+    client = daemon.client()
+    for number in range(300):
+        await client.publish(large(number, 5_000))
+    client.close()
+    daemon.kill()
+    seconds = []
+    for _ in range(3):
+        seconds.append(await asyncio.to_thread(restarted, daemon))
+    seconds = min(seconds)
+    print(f"{half}: start with 300 versions in {seconds:.3f} s")
+    assert seconds < 1.0
+    assert len(await daemon.client().versions()) == 300
+
+
+def restarted(daemon):
+    daemon.dispose()
+    return daemon.start()
+
+
+@pytest.mark.parametrize("listener", ("edge", "control"))
+def test_a_port_in_use_is_said_in_a_sentence(launch, listener):
+    daemon = launch(start=False)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        setattr(daemon, listener, taken.getsockname()[1])
+        assert str(taken.getsockname()[1]) in start_refused(daemon)
+
+
+@pytest.mark.parametrize("flag,permission", (
+    ("--edge", "allowPublicBind"), ("--control", "allowPlaintextBind")))
+def test_binding_outside_loopback_needs_an_explicit_flag(launch, flag, permission):
+    daemon = launch(start=False)
+    said = start_refused(daemon, flag, "0.0.0.0:0")
+    assert permission in said, "the sentence names the way out"
+    daemon.configure(f"{flag.strip('-')}: {{{permission}: true}}\n")
+    daemon.start(flag, "0.0.0.0:0")
+    assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize("text,named", (
+    ("edge:\n  heartbeet: 25s\n", "heartbeat"), ("edge:\n  heartbeat: never\n", "heartbeat"),
+    ("egde: {}\n", "edge"), ("topics:\n- name: a b\n", "topics"), ("store:\n  maxVersions: -1\n", "maxVersions")))
+def test_a_wrong_configuration_is_refused_with_the_key_named(launch, text, named):
+    daemon = launch(text, start=False)
+    assert named in start_refused(daemon)
+
+
+def test_the_sample_configuration_boots(launch):
+    daemon = launch((REPOSITORY / "samples/stalecast.yaml").read_text())
+    assert daemon.stop() == 0
+
+
+def test_the_data_directory_and_the_token_are_private(launch):
+    daemon = launch()
+    assert daemon.data.stat().st_mode & 0o777 == 0o700
+    assert (daemon.data / "control.token").stat().st_mode & 0o777 == 0o600
+    assert len(daemon.token) >= 43, "32 random bytes"
+    first = daemon.token
+    daemon.stop()
+    daemon.start()
+    assert daemon.token == first
+    for file in daemon.data.iterdir():
+        assert file.name in ("control.token",) or first.encode() not in file.read_bytes(), f"plain token in {file.name}"
+        assert file.stat().st_mode & 0o077 == 0, f"{file.name} is readable by others"
+
+
+def test_missing_data_directories_are_made_and_files_in_their_place_refused(launch, tmp_path):
+    daemon = launch(data=tmp_path / "new")
+    assert daemon.stop() == 0
+    shutil.rmtree(tmp_path / "new")
+    (tmp_path / "new").write_text("a file")
+    assert str(tmp_path / "new") in start_refused(daemon)
+    assert (tmp_path / "new").read_text() == "a file"
