@@ -1,0 +1,149 @@
+"""The chart and the plain file: rendered, and held against Kubernetes' schemas; no cluster runs them here."""
+
+import subprocess
+
+import pytest
+import yaml
+
+from harness.daemon import BINARY, REPOSITORY, environment
+
+CHART = REPOSITORY / "deploy/chart"
+SIDECAR = {
+    "mode": "sidecar",
+    "sidecar": {
+        "container": {"name": "config", "image": "example.org/config:1.0", "ports": [{"containerPort": 9000}]},
+        "source": {"scope": "demo/firebase", "kind": "http", "url": "http://127.0.0.1:9000/template.json"},
+    },
+}
+VALUES = {
+    "as it comes": {},
+    "without a volume": {"persistence": {"enabled": False}, "networkPolicy": {"enabled": False}},
+    "public": {
+        "service": {"type": "LoadBalancer", "annotations": {"example.org/idle-timeout": "4000"}},
+        "route": {"enabled": True, "parentRefs": [{"name": "gateway"}], "hostnames": ["config.example.org"]},
+        "config": {"edge": {"hosts": ["config.example.org"], "maxConnections": 100000}},
+    },
+    "watched": {
+        "control": {"tokenSecret": "stalecast-token"},
+        "monitoring": {"serviceMonitor": True, "prometheusRule": True, "labels": {"release": "prometheus"}},
+        "networkPolicy": {"controlFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
+    },
+    "a sidecar": SIDECAR,
+    "a sidecar without a volume": {
+        **SIDECAR, "persistence": {"enabled": False}, "config": {"log": {"format": "json"}}, "podAnnotations": {"a": "b"},
+        "nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [{"key": "x", "operator": "Exists"}],
+        "imagePullSecrets": [{"name": "registry"}],
+    },
+}
+# Of other projects, whose schemas are not at hand.
+FOREIGN = ("monitoring.coreos.com/v1", "gateway.networking.k8s.io/v1")
+
+
+@pytest.fixture(scope="module")
+def chart():
+    helm = pytest.importorskip("helm_python", reason="helm-python-sdk is not installed: the chart was not rendered")
+    return helm.Chart.load(CHART)
+
+
+def rendered(chart, values):
+    files = chart.render(values, name="demo", namespace="config")
+    texts = [text for name, text in sorted(files.items()) if name.endswith(".yaml")]
+    return [document for text in texts for document in yaml.safe_load_all(text) if document]
+
+
+def plain():
+    return list(yaml.safe_load_all((REPOSITORY / "deploy/kubernetes/sidecar.yaml").read_text()))
+
+
+def check(documents, version):
+    validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    checked = [document for document in documents if document["apiVersion"] not in FOREIGN]
+    for document in checked:
+        validator.validate(document, version, strict=True)
+    assert len(checked) >= 4
+
+
+def test_the_chart_is_linted(chart):
+    import helm_python
+    report = helm_python.lint(CHART, strict=True)
+    assert not report["errors"] and all(message["severity"] < 2 for message in report["messages"]), report
+
+
+@pytest.mark.parametrize("version", ("1.30", "1.33", "1.36"))
+@pytest.mark.parametrize("name", VALUES)
+def test_what_the_chart_makes_is_strictly_valid(chart, name, version):
+    check(rendered(chart, VALUES[name]), version)
+
+
+@pytest.mark.parametrize("version", ("1.30", "1.33", "1.36"))
+def test_the_plain_file_is_strictly_valid(version):
+    check(plain(), version)
+
+
+def pods(documents):
+    return [each["spec"]["template"]["spec"] for each in documents if each["kind"] in ("StatefulSet", "Deployment")]
+
+
+@pytest.mark.parametrize("name", [*VALUES, "the plain file"])
+def test_the_daemon_is_confined_watched_and_given_time(chart, name):
+    documents = plain() if name == "the plain file" else rendered(chart, VALUES[name])
+    [pod] = pods(documents)
+    containers = pod.get("initContainers", []) + pod["containers"]
+    [daemon] = [each for each in containers if each["name"] == "stalecast"]
+    security = daemon["securityContext"]
+    assert security["runAsNonRoot"] and security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
+    assert security["capabilities"] == {"drop": ["ALL"]} and not pod["automountServiceAccountToken"]
+    assert daemon["resources"]["limits"]["memory"]
+    assert not [each for each in containers if each["image"].endswith(":latest") or ":" not in each["image"]]
+    assert daemon["readinessProbe"]["httpGet"]["path"] == "/readyz" == daemon["startupProbe"]["httpGet"]["path"]
+    assert daemon["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    # The daemon itself takes at most 15 s.
+    assert pod["terminationGracePeriodSeconds"] >= daemon["lifecycle"]["preStop"]["sleep"]["seconds"] + 15
+    sidecar = "sidecar" in name or name == "the plain file"
+    assert (daemon.get("restartPolicy") == "Always") == sidecar
+    assert len([each for each in documents if each["kind"] == "Service"]) == 2
+    mounted = {mount["name"] for mount in daemon["volumeMounts"]}
+    claims = [each for document in documents if document["kind"] == "StatefulSet"
+              for each in document["spec"].get("volumeClaimTemplates", [])]
+    assert mounted <= {volume["name"] for volume in pod["volumes"]} | {claim["metadata"]["name"] for claim in claims}
+
+
+@pytest.mark.parametrize("name", [*VALUES, "the plain file"])
+def test_the_daemon_takes_the_configuration_and_the_flags(chart, name, tmp_path):
+    documents = plain() if name == "the plain file" else rendered(chart, VALUES[name])
+    [text] = [each["data"]["stalecast.yaml"] for each in documents if each["kind"] == "ConfigMap"]
+    file = tmp_path / "stalecast.yaml"
+    file.write_text(text)
+    done = subprocess.run([BINARY, "check-config", "--config", file], capture_output=True, text=True, check=False,
+                          env=environment())
+    assert done.returncode == 0, done.stderr
+    [pod] = pods(documents)
+    [daemon] = [each for each in pod.get("initContainers", []) + pod["containers"] if each["name"] == "stalecast"]
+    help_text = subprocess.run([BINARY, "help", "serve"], capture_output=True, text=True, check=True).stdout
+    for flag in daemon["args"][1:]:
+        assert flag.split("=")[0] in help_text, flag
+
+
+def test_a_grace_period_the_daemon_cannot_keep_is_refused(chart):
+    import helm_python
+    with pytest.raises(helm_python.HelmRenderError, match="terminationGracePeriodSeconds"):
+        rendered(chart, {"preStopSeconds": 30, "terminationGracePeriodSeconds": 40})
+
+
+@pytest.mark.parametrize("values", (
+    {"replicas": 2}, {"mode": "cluster"}, {"mode": "sidecar"}, {"image": {"tag": "latest"}},
+    {"config": {"data": "/elsewhere"}}, {"config": {"edge": {"listen": "0.0.0.0:1"}}},
+    {"monitoring": {"serviceMonitor": True}}, {"route": {"enabled": True}}, {"persistence": {"size": "large"}},
+    {"terminationGracePeriodSeconds": 10}, {"resources": {"limits": {"memory": None}}},
+    {**SIDECAR, "config": {"sources": {"scopes": []}}}), ids=str)
+def test_values_that_cannot_work_are_refused(chart, values):
+    import helm_python
+    with pytest.raises(helm_python.HelmValuesError):
+        chart.validate_schema(values)
+
+
+def test_alerts_of_the_chart_are_those_of_the_files(chart):
+    [rule] = [each for each in rendered(chart, VALUES["watched"]) if each["kind"] == "PrometheusRule"]
+    groups = [yaml.safe_load((REPOSITORY / "deploy/monitoring" / name).read_text())["groups"][0]["rules"]
+              for name in ("rules.yaml", "alerts.yaml")]
+    assert [group["rules"] for group in rule["spec"]["groups"]] == groups

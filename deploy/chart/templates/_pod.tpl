@@ -1,0 +1,132 @@
+{{/* What both modes share: names, labels, the daemon's container, its volumes. */}}
+{{- define "stalecast.name" -}}{{ printf "%s" .Release.Name | trunc 52 | trimSuffix "-" }}{{- end -}}
+
+{{- define "stalecast.selector" -}}
+app.kubernetes.io/name: stalecast
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "stalecast.labels" -}}
+{{ include "stalecast.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
+{{- define "stalecast.config" -}}
+{{- if eq .Values.mode "sidecar" -}}
+{{- $sources := dict "scopes" (list .Values.sidecar.source) "allowedAddresses" (list "127.0.0.0/8") -}}
+{{- mergeOverwrite (dict "sources" $sources) .Values.config | toYaml -}}
+{{- else -}}
+{{- toYaml .Values.config -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "stalecast.podMetadata" -}}
+labels:
+  {{- include "stalecast.labels" . | nindent 2 }}
+annotations:
+  checksum/config: {{ include "stalecast.config" . | sha256sum }}
+  {{- with .Values.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "stalecast.podSettings" -}}
+{{- if lt (int .Values.terminationGracePeriodSeconds) (add .Values.preStopSeconds 15 | int) }}
+{{- fail "terminationGracePeriodSeconds must leave preStopSeconds and the daemon's own 15 seconds" }}
+{{- end -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+securityContext:
+  fsGroup: 65532
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile: {type: RuntimeDefault}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "stalecast.container" -}}
+name: stalecast
+image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+# Inside the pod's network nothing else can be meant: the NetworkPolicy guards Control.
+args:
+  - serve
+  - --config=/etc/stalecast/stalecast.yaml
+  - --data=/data
+  - --edge=0.0.0.0:8080
+  - --allow-public-bind
+  - --control=0.0.0.0:8081
+  - --allow-plaintext-bind
+{{- if .Values.control.tokenSecret }}
+env:
+  - {name: STALECAST_CONTROL_TOKEN_FILE, value: /etc/stalecast-token/token}
+{{- end }}
+ports:
+  - {name: edge, containerPort: 8080}
+  - {name: control, containerPort: 8081}
+startupProbe:
+  httpGet: {path: /readyz, port: control}
+  periodSeconds: 1
+  failureThreshold: 60
+readinessProbe:
+  httpGet: {path: /readyz, port: control}
+  periodSeconds: 5
+# Never readiness: a full disk must not end the streams.
+livenessProbe:
+  httpGet: {path: /healthz, port: control}
+  periodSeconds: 10
+  failureThreshold: 6
+lifecycle:
+  preStop:
+    sleep: {seconds: {{ .Values.preStopSeconds }}}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  readOnlyRootFilesystem: true
+  allowPrivilegeEscalation: false
+  capabilities: {drop: [ALL]}
+resources: {{- toYaml .Values.resources | nindent 2 }}
+volumeMounts:
+  - {name: data, mountPath: /data}
+  - {name: tmp, mountPath: /tmp}
+  - {name: config, mountPath: /etc/stalecast, readOnly: true}
+{{- if .Values.control.tokenSecret }}
+  - {name: token, mountPath: /etc/stalecast-token, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "stalecast.volumes" -}}
+- name: tmp
+  emptyDir: {medium: Memory, sizeLimit: 64Mi}
+- name: config
+  configMap: {name: {{ include "stalecast.name" . }}}
+{{- if .Values.control.tokenSecret }}
+- name: token
+  secret:
+    secretName: {{ .Values.control.tokenSecret }}
+    defaultMode: 0440
+    items: [{key: {{ .Values.control.tokenKey }}, path: token}]
+{{- end }}
+{{- end -}}
+
+{{- define "stalecast.claimSpec" -}}
+accessModes: [ReadWriteOnce]
+{{- with .Values.persistence.storageClass }}
+storageClassName: {{ . }}
+{{- end }}
+resources:
+  requests: {storage: {{ .Values.persistence.size }}}
+{{- end -}}
