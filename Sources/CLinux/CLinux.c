@@ -14,6 +14,7 @@
 #include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -243,6 +244,12 @@ void stalecast_crash_at_once(bool keep) {
     struct sigaction plain = {.sa_handler = SIG_DFL};
     sigaction(number, keep ? &ours : &plain, NULL);
   }
+}
+
+int stalecast_clock_is_synchronised(void) {
+  struct timex clock = {0};
+  int state = adjtimex(&clock);
+  return state < 0 ? -1 : state != TIME_ERROR && !(clock.status & STA_UNSYNC);
 }
 
 void stalecast_last_words(const char *text) {

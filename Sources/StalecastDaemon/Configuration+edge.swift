@@ -24,8 +24,10 @@ extension Configuration {
         return isOpen ? .any : .only(edge.hosts)
     }
 
-    private var maxEdgeConnections: Int {
-        let limit = stalecast_raise_descriptor_limit()
+    private var maxEdgeConnections: Int { maxEdgeConnections(descriptors: stalecast_raise_descriptor_limit()) }
+
+    /// The cap on Edge's connections in a process that may have so many descriptors.
+    func maxEdgeConnections(descriptors limit: UInt64) -> Int {
         let room = Int(limit > 2 * Self.reservedDescriptors ? limit - Self.reservedDescriptors : limit / 2)
         return edge.settings.maxConnections == 0 ? room : min(edge.settings.maxConnections, room)
     }

@@ -59,6 +59,7 @@ package struct Daemon: Sendable {
             logger.warning(
                 "SWIFT_BACKTRACE is on: a crash keeps ports, lock and streams until its trace is written, for seconds")
         }
+        sayWhatTheMachineAllows()
         let store = try openStore()
         defer { store.close() }
         let hub = try Self.makeHub(store, configuration)
@@ -124,6 +125,18 @@ package struct Daemon: Sendable {
         group.maximumGracefulShutdownDuration = .seconds(12)
         try await ServiceGroup(configuration: group).run()
         logger.info("stopped")
+    }
+
+    /// What `stalecast doctor` says, shortly.
+    private func sayWhatTheMachineAllows() {
+        for finding in SystemCheck(configuration).findings {
+            let metadata: Logger.Metadata = ["finding": "\(finding.sentence)"]
+            if let command = finding.command {
+                logger.warning("machine", metadata: metadata.merging(["command": "\(command)"]) { $1 })
+            } else if finding.subject == "descriptors" {
+                logger.info("machine", metadata: metadata)
+            }
+        }
     }
 
     private func openStore() throws -> TemplateStore {

@@ -16,9 +16,13 @@ struct Endpoints {
             "pid": .int(ProcessInfo.processInfo.processIdentifier),
         ]
         try PrivateFile.write(document.text() + "\n", to: path)
+        RuntimeDirectory.current?.share(path)
     }
 
-    func remove() { unlink(path) }
+    func remove() {
+        unlink(path)
+        RuntimeDirectory.current?.withdraw(path)
+    }
 
     static func url(_ host: String, _ port: Int) -> String {
         host.contains(":") ? "http://[\(host)]:\(port)" : "http://\(host):\(port)"

@@ -16,8 +16,15 @@ package struct TokenFile {
     private static let plainName = "control.token"
     private static let digestName = "control.token.sha256"
 
-    /// Reads the token of `directory`, or makes one; or takes that of `file`.
+    /// Reads the token of `directory`, or makes one; or takes that of `file`. Operators find it in the service's
+    /// runtime directory.
     package static func load(directory: String, file: String?) throws(StartError) -> TokenFile {
+        let token = try read(directory: directory, file: file)
+        RuntimeDirectory.current?.share(file ?? "\(directory)/\(plainName)", as: plainName)
+        return token
+    }
+
+    private static func read(directory: String, file: String?) throws(StartError) -> TokenFile {
         if let file { return try given(file) }
         let (digestPath, plainPath) = ("\(directory)/\(digestName)", "\(directory)/\(plainName)")
         guard FileManager.default.fileExists(atPath: digestPath) else {
@@ -104,10 +111,11 @@ package struct TokenFile {
 
 /// Files only their owner may read, replaced as a whole.
 enum PrivateFile {
-    static func write(_ text: String, to path: String) throws(StartError) {
+    /// - Parameter mode: of the file; its group may be let in where others may know what it holds.
+    static func write(_ text: String, to path: String, mode: Int = 0o600) throws(StartError) {
         let temporary = "\(path).\(ProcessInfo.processInfo.processIdentifier).new"
         let created = FileManager.default.createFile(
-            atPath: temporary, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
+            atPath: temporary, contents: Data(text.utf8), attributes: [.posixPermissions: mode])
         guard created, rename(temporary, path) == 0 else {
             throw StartError("\(path) cannot be written: \(String(cString: strerror(errno)))")
         }

@@ -16,7 +16,8 @@ package struct Stalecast: AsyncParsableCommand {
               stalecast rollback 1
 
             The client commands find address and token of the daemon in its data directory (--data, default \
-            $STALECAST_DATA, else ./stalecast-data), or take them from --control URL --token-file FILE and --edge URL.
+            $STALECAST_DATA, else ./stalecast-data, else the installed service's), or take them from --control URL \
+            --token-file FILE and --edge URL.
 
             Exit codes:
             \(ExitStatus.helpTable)
@@ -25,7 +26,7 @@ package struct Stalecast: AsyncParsableCommand {
         subcommands: [
             Serve.self, Publish.self, Rollback.self, Versions.self, Get.self, Diff.self, Evaluate.self, Watch.self,
             Send.self, Topics.self, Webhooks.self, Sources.self, Status.self, Load.self, Backup.self, Restore.self,
-            Token.self, CheckConfig.self, Completion.self, Version.self,
+            Token.self, CheckConfig.self, Doctor.self, Completion.self, Version.self,
         ])
 
     package init() {}

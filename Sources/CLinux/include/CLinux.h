@@ -93,5 +93,8 @@ int stalecast_next_signal(int fd, uint64_t monotonic_ns);
 // about its own crashes stays; what another process sent ends this one all the same.
 void stalecast_crash_at_once(bool keep);
 
+// Whether the kernel's clock is kept by a time service: 1 yes, 0 no, -1 where it does not say.
+int stalecast_clock_is_synchronised(void);
+
 // Writes to standard error unless that would block.
 void stalecast_last_words(const char *text);

@@ -12,7 +12,11 @@ struct Status: AsyncParsableCommand {
             Examples:
               stalecast status
               stalecast status --json | jq .edge.streams
+              stalecast status --quiet || echo 'not well'
             """)
+
+    @Flag(help: "Print nothing; only the exit code tells. For health checks.")
+    var quiet = false
 
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
@@ -20,7 +24,9 @@ struct Status: AsyncParsableCommand {
     func run() async throws {
         let status = try await connection.controlClient().send("GET", "/status").json()
         let output = outputOptions.output
-        if output.isJSON {
+        if quiet {
+            // The exit code tells.
+        } else if output.isJSON {
             try output.json(status)
         } else {
             for line in StatusReading(status).lines(output.palette) { try output.line(line) }

@@ -53,8 +53,8 @@ struct ConnectionOptions: ParsableArguments {
     ) throws(CommandFailure) -> ServerAddress {
         let authorities = caFile ?? Self.authoritiesOfEnvironment
         if let given { return try ServerAddress(given, from: flag, caFile: authorities) }
-        let endpoints = try data.directory.endpoints()
-        var origin = data.directory.endpointsFile
+        let endpoints = try data.running.endpoints()
+        var origin = data.running.endpointsFile
         if let process = endpoints.process {
             origin += endpoints.isRunning ? ", process \(process)" : ", but its process \(process) has ended"
         }
@@ -68,7 +68,7 @@ struct ConnectionOptions: ParsableArguments {
     }
 
     private func token() throws(CommandFailure) -> ControlToken {
-        try ControlToken(readFrom: tokenFile ?? data.directory.tokenFile)
+        try ControlToken(readFrom: tokenFile ?? data.running.tokenFile)
     }
 }
 

@@ -12,14 +12,29 @@ struct DataOptions: ParsableArguments {
     var path: String?
 
     /// The directory these options name.
-    var directory: DataDirectory {
+    var directory: DataDirectory { DataDirectory(path: named ?? Self.here) }
+
+    /// Where a running daemon is looked up: where nothing is named and no directory is here, the installed service,
+    /// which shares its address and token with the members of its group in systemd's runtime directory.
+    var running: DataDirectory {
+        let isHere = FileManager.default.fileExists(atPath: Self.here)
+        let hasService = FileManager.default.fileExists(atPath: DataDirectory.service.path)
+        return named == nil && !isHere && hasService ? .service : directory
+    }
+
+    private static let here = "./stalecast-data"
+
+    private var named: String? {
         let fromEnvironment = ProcessInfo.processInfo.environment["STALECAST_DATA"] ?? ""
-        return DataDirectory(path: path ?? (fromEnvironment.isEmpty ? "./stalecast-data" : fromEnvironment))
+        return path ?? (fromEnvironment.isEmpty ? nil : fromEnvironment)
     }
 }
 
 /// What a running daemon leaves in its data directory for its clients.
 struct DataDirectory: Sendable {
+    /// What systemd makes for the unit `stalecast.service`.
+    static let service = DataDirectory(path: "/run/stalecast")
+
     let path: String
 
     var endpointsFile: String { path + "/endpoints.json" }

@@ -1,0 +1,170 @@
+import CLinux
+import Foundation
+import StalecastEdge
+import StalecastOutbound
+import StalecastWire
+
+/// What this machine allows a daemon, and what stands in its way.
+package struct SystemCheck {
+    /// One thing that was looked at: how it is, and what repairs it.
+    package struct Finding: Sendable {
+        package let subject: String
+        package let sentence: String
+        /// Where it needs somebody: one command for a shell.
+        package let command: String?
+    }
+
+    private let configuration: Configuration
+    private let descriptors: UInt64
+    private let proc: String
+    /// Streams that should be possible.
+    private let wanted: Int
+
+    /// - Parameters:
+    ///   - wanted: streams that should be possible; nil: those configured, else 10,000.
+    ///   - process: the daemon's, whose limits hold; nil: this one's.
+    ///   - proc: where the kernel tells.
+    package init(_ configuration: Configuration, wanted: Int? = nil, process: Int32? = nil, proc: String = "/proc") {
+        self.configuration = configuration
+        self.proc = proc
+        let configured = configuration.edge.settings.maxConnections
+        self.wanted = wanted ?? (configured > 0 ? configured : 10_000)
+        let running = process.flatMap { Self.descriptorLimit(Self.text("\(proc)/\($0)/limits")) }
+        descriptors = running ?? stalecast_raise_descriptor_limit()
+    }
+
+    /// Everything but names, whose lookup may take seconds.
+    package var findings: [Finding] {
+        [descriptorFinding, backlogFinding, trackingFinding, tcpFinding, memoryFinding, clockFinding, diskFinding]
+            .compactMap(\.self)
+    }
+
+    private var streams: Int { configuration.maxEdgeConnections(descriptors: descriptors) }
+
+    private var descriptorFinding: Finding? {
+        Finding(
+            subject: "descriptors",
+            sentence: "\(descriptors.grouped) descriptors: at most \(streams.grouped) streams"
+                + (streams < wanted ? "; raise LimitNOFILE" : ""),
+            command: streams < wanted ? "ulimit -n \(max(1 << 20, wanted + 1024))" : nil)
+    }
+
+    private var backlogFinding: Finding? {
+        guard let somaxconn = number("net/core/somaxconn") else { return nil }
+        let isLow = somaxconn < 4096
+        return Finding(
+            subject: "backlog",
+            sentence: "somaxconn is \(somaxconn.grouped)"
+                + (isLow ? ": of a rush of connections, more are lost and try again later" : ""),
+            command: isLow ? "sysctl -w net.core.somaxconn=4096" : nil)
+    }
+
+    private var trackingFinding: Finding? {
+        guard let most = number("net/netfilter/nf_conntrack_max") else { return nil }
+        let isLow = most < wanted
+        return Finding(
+            subject: "conntrack",
+            sentence: "the firewall tracks \(most.grouped) connections"
+                + (isLow ? ": those above that are dropped without a word" : ""),
+            command: isLow ? "sysctl -w net.netfilter.nf_conntrack_max=\(2 * wanted)" : nil)
+    }
+
+    /// A publish puts a page into each stream's socket, and into all of them at once.
+    private var tcpFinding: Finding? {
+        let words = Self.text("\(proc)/sys/net/ipv4/tcp_mem").split(whereSeparator: \.isWhitespace)
+        let pages = words.compactMap { Int($0) }
+        guard pages.count == 3 else { return nil }
+        let isLow = pages[2] < wanted
+        return Finding(
+            subject: "tcp_mem",
+            sentence: "TCP may hold \(pages[2].grouped) pages"
+                + (isLow ? ": fewer than one for each of \(wanted.grouped) streams" : ""),
+            command: isLow ? "sysctl -w net.ipv4.tcp_mem='\(wanted) \(wanted * 3 / 2) \(wanted * 2)'" : nil)
+    }
+
+    private var memoryFinding: Finding? {
+        let line = Self.text("\(proc)/meminfo").split(separator: "\n").first { $0.hasPrefix("MemTotal:") }
+        guard let kilobytes = line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({ Int($0) }) else {
+            return nil
+        }
+        // The kernel takes about 4 kB for an idle socket.
+        let room = kilobytes / 4
+        return Finding(
+            subject: "memory",
+            sentence: "\((kilobytes >> 10).grouped) MiB hold the sockets of \(room.grouped) streams"
+                + (room < wanted ? ", fewer than \(wanted.grouped)" : ""),
+            command: room < wanted ? "free -m" : nil)
+    }
+
+    private var clockFinding: Finding? {
+        let state = stalecast_clock_is_synchronised()
+        guard state >= 0 else { return nil }
+        return Finding(
+            subject: "clock",
+            sentence: state == 1
+                ? "the clock is kept by a time service"
+                : "no time service keeps the clock: signatures and times in messages go wrong with it",
+            command: state == 1 ? nil : "timedatectl set-ntp true")
+    }
+
+    private var diskFinding: Finding? {
+        var directory = URL(fileURLWithPath: configuration.data)
+        while !FileManager.default.fileExists(atPath: directory.path) { directory.deleteLastPathComponent() }
+        var status = statvfs()
+        guard statvfs(directory.path, &status) == 0 else { return nil }
+        let free = Int(status.f_bavail) * Int(status.f_frsize)
+        // Room for a few publishes above the point where they are refused.
+        let isLow = free < 4 * Int(configuration.store.minFreeSpace)
+        let isFixed = status.f_flag & UInt(ST_RDONLY) != 0 || access(directory.path, W_OK) != 0
+        return Finding(
+            subject: "disk",
+            sentence: isFixed
+                ? "\(directory.path) cannot be written: nothing can be published"
+                : "\((free >> 20).grouped) MiB are free on the disk of \(directory.path)"
+                    + (isLow ? ": publishes are refused soon" : ""),
+            command: isFixed ? "ls -ld '\(directory.path)'" : isLow ? "df -h '\(directory.path)'" : nil)
+    }
+
+    /// The names that sources and webhooks of the configuration need, looked up.
+    package var lookups: [Finding] {
+        let urls =
+            configuration.sources.scopes.flatMap { [$0.url, $0.fenceURL].compactMap(\.self) }
+            + configuration.webhooks.receivers.compactMap { $0.document["url"]?.string }
+        let hosts = Set(urls.compactMap { try? OutboundURL($0) }.filter { $0.addressLiteral == nil }.map(\.host))
+        return hosts.sorted().map { host in
+            let begun = ContinuousClock.now
+            let isKnown = (try? HostAddress.resolve(host)) != nil
+            let took = (ContinuousClock.now - begun) / .milliseconds(1)
+            let isSlow = took > 1000
+            return Finding(
+                subject: "dns",
+                sentence: isKnown
+                    ? "\(host) was looked up in \(Int(took).grouped) ms" : "\(host) cannot be looked up",
+                command: isKnown && !isSlow ? nil : "getent ahosts '\(host)'")
+        }
+    }
+
+    private func number(_ name: String) -> Int? {
+        Int(Self.text("\(proc)/sys/\(name)").trimmingCharacters(in: .whitespacesAndNewlines))
+    }
+
+    /// Empty where there is no such file: other systems, and kernels without the module.
+    private static func text(_ path: String) -> String { (try? String(contentsOfFile: path, encoding: .ascii)) ?? "" }
+
+    /// The hard limit of `/proc/PID/limits`, to which the daemon raises its own.
+    private static func descriptorLimit(_ limits: String) -> UInt64? {
+        let line = limits.split(separator: "\n").first { $0.hasPrefix("Max open files") }
+        return line?.split(whereSeparator: \.isWhitespace).dropFirst(4).first.flatMap { UInt64($0) }
+    }
+}
+
+extension BinaryInteger {
+    /// With commas between groups of three digits.
+    fileprivate var grouped: String {
+        let digits = Array(String(self))
+        return digits.indices.reduce(into: "") { text, index in
+            if index > 0, (digits.count - index).isMultiple(of: 3) { text += "," }
+            text.append(digits[index])
+        }
+    }
+}

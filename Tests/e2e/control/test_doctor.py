@@ -1,0 +1,78 @@
+"""`stalecast doctor`: what the machine allows, and the same said at the start."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from harness import configs
+from harness.daemon import BINARY, environment
+
+
+def limited(descriptors, *command):
+    """A command line under a limit of descriptors, in a network of its own when this is root."""
+    return ["prlimit", f"--nofile={descriptors}:{descriptors}", *map(str, command)]
+
+
+def doctor(*arguments, descriptors=20_000, before=()):
+    done = subprocess.run(limited(descriptors, *before, BINARY, "doctor", "--json", *arguments), capture_output=True,
+                          text=True, check=False, env=environment())
+    findings = json.loads(done.stdout)["findings"]
+    assert done.returncode == (0 if all(each["isGood"] for each in findings) else 1)
+    assert all(each["isGood"] == ("command" not in each) for each in findings)
+    return {each["subject"]: each for each in findings}
+
+
+def test_doctor_says_how_many_streams_the_descriptors_allow(tmp_path):
+    found = doctor("--data", tmp_path, descriptors=20_000)
+    assert found["descriptors"]["sentence"] == "20,000 descriptors: at most 19,488 streams"
+    assert set(found) >= {"descriptors", "memory", "disk"}
+
+
+def test_doctor_names_what_more_streams_need(tmp_path):
+    found = doctor("--data", tmp_path, "--streams", "50000", descriptors=20_000)
+    assert "raise LimitNOFILE" in found["descriptors"]["sentence"]
+    assert found["descriptors"]["command"] == "ulimit -n 1048576"
+
+
+def test_doctor_looks_at_the_running_daemons_limit(launch, tmp_path):
+    daemon = launch(start=False)
+    command = daemon.command
+    daemon.command = lambda *flags: limited(5000, *command(*flags))
+    daemon.start()
+    assert doctor("--data", daemon.data, descriptors=20_000)["descriptors"]["sentence"].startswith("5,000 descriptors")
+    assert "at most 4,488 streams; raise LimitNOFILE" in daemon.log_text(), "the start says the same"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change a network's settings: this check did not run")
+def test_doctor_notices_a_short_queue_of_connections(tmp_path):
+    before = ["unshare", "--net", "sh", "-c", 'echo 100 >/proc/sys/net/core/somaxconn && exec "$@"', "sh"]
+    if subprocess.run([*before, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no network namespaces here: this check did not run")
+    finding = doctor("--data", tmp_path, before=before)["backlog"]
+    assert finding["command"] == "sysctl -w net.core.somaxconn=4096" and "somaxconn is 100" in finding["sentence"]
+
+
+def test_doctor_looks_up_the_names_that_sources_need(tmp_path):
+    file = tmp_path / "stalecast.yaml"
+    url = "http://nowhere.invalid/template.json"
+    file.write_text(configs.config(sources={"scopes": [{"scope": "demo/firebase", "kind": "http", "url": url}]}))
+    finding = doctor("--data", tmp_path, "--config", file)["dns"]
+    assert finding["sentence"] == "nowhere.invalid cannot be looked up" and "nowhere.invalid" in finding["command"]
+
+
+def test_doctor_speaks_to_people(tmp_path):
+    said = subprocess.run(limited(1000, BINARY, "doctor", "--data", tmp_path), capture_output=True, text=True, check=False,
+                          env=environment()).stdout.splitlines()
+    at = next(index for index, line in enumerate(said) if "1,000 descriptors" in line)
+    assert said[at].startswith("!!") and said[at + 1].strip() == "ulimit -n 1048576"
+
+
+def test_health_checks_need_no_output(launch):
+    daemon = launch()
+    ask = [BINARY, "status", "--quiet", "--data", str(daemon.data)]
+    well = subprocess.run(ask, capture_output=True, text=True, check=False, env=environment())
+    assert (well.returncode, well.stdout, well.stderr) == (0, "", "")
+    assert daemon.stop() == 0
+    assert subprocess.run(ask, capture_output=True, check=False, env=environment()).returncode == 3
