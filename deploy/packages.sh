@@ -1,4 +1,5 @@
-# What run.sh, install.sh and test.sh share: Debian packages, and the build; sourced, not run.
+# What the scripts here share: Debian packages, and the build; sourced, not run.
+# shellcheck shell=bash disable=SC2034
 
 # What building needs: headers of SQLite, libcurl and zlib.
 build_packages=(libsqlite3-dev libcurl4-openssl-dev zlib1g-dev)
@@ -65,8 +66,7 @@ build_swift() {
         echo "The first build compiles some hundred files: minutes, on $(nproc) processors. [12/345] counts them." >&2
     fi
     # Warnings about other people's packages are theirs.
-    if swift build "$@" 2>&1 | tee "$log" | { grep --line-buffered -vE "^warning: 'swift-|/checkouts/|^$" || true; }
-    then
+    if swift build "$@" 2>&1 | tee "$log" | { grep --line-buffered -vE "^warning: 'swift-|/checkouts/|^$" || true; }; then
         return
     fi
     # Precompiled modules know where they were made.

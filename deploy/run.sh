@@ -85,5 +85,5 @@ export STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=${STALECAST_WEBHOOKS_ALLOWED_ADDRESS
 export SWIFT_BACKTRACE=${SWIFT_BACKTRACE-enable=no}
 
 # The daemon takes this shell's place, so signals reach it directly; the rest happens beside it.
-( (wait_until_served && publish_when_empty && say_what_next) </dev/null & )
+( (wait_until_served && publish_when_empty && say_what_next) </dev/null &)
 exec "$bin/stalecast" serve --data "$data" "${options[@]}"

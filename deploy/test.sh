@@ -40,7 +40,13 @@ install_command haproxy haproxy haproxy
 install_command promtool prometheus prometheus
 install_command chromium chromium
 install_command ip iproute2
-if ((long)); then install_missing wrk; fi
+install_command shellcheck shellcheck
+install_command shfmt shfmt
+if ((!fast)); then
+    install_command caddy caddy caddy
+    install_missing lintian mandoc zsh fish
+fi
+if ((long)); then install_missing wrk buildah mmdebstrap; fi
 export PATH="$PATH:/usr/sbin:/sbin"
 
 failed=()
@@ -66,6 +72,10 @@ if ((fast)); then
     swift format lint --strict -r -p Package.swift Sources Tests samples || failed+=('swift format')
 fi
 
+begin 'shell'
+mapfile -t scripts < <(grep -rlE '^#!/(usr/bin/env bash|bin/sh)' deploy .ci)
+{ shellcheck -x "${scripts[@]}" && shfmt -i 4 -d "${scripts[@]}"; } || failed+=(shell)
+
 begin 'swift build'
 mkdir -p .build
 swift build -c $configuration --build-tests 2>&1 | tee .build/build.log
@@ -77,7 +87,7 @@ fi
 begin 'swift test'
 # What has many timers is kept apart from what keeps the processors busy.
 timed='StalecastOutboundTests|StalecastSourcesTests|StalecastWebhooksTests'
-swift_test=(swift test -c $configuration --skip-build)
+swift_test=(swift test -c "$configuration" --skip-build)
 if [[ -n $only ]]; then
     "${swift_test[@]}" --filter "$only" || failed+=('swift test')
 else
@@ -133,7 +143,7 @@ from_outside() {
 # Most tests wait for something, so two of them share a machine well; a file stays in one process.
 shared=(-n 2 --dist loadfile)
 # These measure, or keep all processors busy.
-alone=(cost webhooks/test_webhooks_figures.py control/test_samples.py control/test_shipping.py
+alone=(cost deploy webhooks/test_webhooks_figures.py control/test_samples.py control/test_shipping.py
     client/test_client_apps.py client/test_documented_swift.py)
 alone=("${alone[@]/#/Tests/e2e/}")
 if ((fast)); then

@@ -6,11 +6,12 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 
 import pytest
 
 from harness import configs
-from harness.daemon import BINARY, Daemon
+from harness.daemon import BINARY, REPOSITORY, Daemon
 
 
 def pytest_configure():
@@ -99,7 +100,22 @@ def daemon(launch, half):
     assert code is None or code >= 0, f"daemon was ended by signal {-code}:\n{daemon.log_tail()}"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def shipped(tmp_path_factory):
+    """The binary that is shipped, as deploy/install.sh links it; STALECAST_SHIPPED names one that was made before."""
+    if given := os.environ.get("STALECAST_SHIPPED"):
+        return given
+    if ".build/" not in BINARY:
+        pytest.skip("the binary is not of this checkout: what is shipped was not linked")
+    directory = tmp_path_factory.mktemp("shipped")
+    configuration = "debug" if "/debug/" in BINARY else "release"
+    made = subprocess.run([REPOSITORY / "deploy/install.sh", "--to", directory, "--configuration", configuration],
+                          capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stdout + made.stderr
+    return str(directory / "stalecast")
+
+
+@pytest.fixture(scope="session")
 def tool():
     """`tool("nginx")`: path of an installed program, else the test is skipped loudly."""
 

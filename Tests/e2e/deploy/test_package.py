@@ -1,0 +1,220 @@
+"""The Debian package: what is in it, and its life on a Debian that never had it."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.daemon import LONG, REPOSITORY
+
+DEBIAN = REPOSITORY / "deploy/debian"
+CHROOT = REPOSITORY / ".build-venv/bookworm.tar"
+
+
+def run(*command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def package(shipped, tmp_path_factory):
+    """The .deb, lightly compressed."""
+    directory = tmp_path_factory.mktemp("package")
+    run(DEBIAN / "build.sh", "--binary", shipped, "--to", directory, env={
+        **os.environ, "SOURCE_DATE_EPOCH": "1790000000", "DPKG_DEB_COMPRESSOR_TYPE": "gzip", "DPKG_DEB_COMPRESSOR_LEVEL": "1"})
+    [deb] = directory.glob("stalecast_*_*.deb")
+    return deb
+
+
+@pytest.fixture(scope="module")
+def contents(package, tmp_path_factory):
+    """The package's files, unpacked."""
+    directory = tmp_path_factory.mktemp("contents")
+    run("dpkg-deb", "-x", package, directory)
+    return directory
+
+
+@pytest.mark.limit(300)
+def test_lintian_finds_no_error(package, tool):
+    said = run(tool("lintian"), "--allow-root", "--fail-on", "error,warning", package)
+    assert "E:" not in said, said
+
+
+@pytest.mark.limit(300)
+def test_the_same_binary_gives_the_same_package(package, shipped, tmp_path):
+    time.sleep(max(0, 1.1 - (time.time() - package.stat().st_mtime)))  # another second: what is stamped shows
+    run(DEBIAN / "build.sh", "--binary", shipped, "--to", tmp_path, env={
+        **os.environ, "SOURCE_DATE_EPOCH": "1790000000", "DPKG_DEB_COMPRESSOR_TYPE": "gzip", "DPKG_DEB_COMPRESSOR_LEVEL": "1"})
+    assert (tmp_path / package.name).read_bytes() == package.read_bytes()
+
+
+def test_the_package_depends_on_what_bookworm_has(package):
+    said = run("dpkg-deb", "-f", package, "Depends")
+    names = [re.split(r"[ (]", word.strip())[0] for part in said.split(",") for word in part.split("|")]
+    assert "libcurl4" in names and not [name for name in names if "swift" in name]
+    if "bookworm" not in Path("/etc/os-release").read_text():
+        pytest.skip("not Debian 12: what it depends on was not looked up")
+    for name in names:
+        assert "Package: " in run("apt-cache", "show", name), name
+
+
+def manuals(contents):
+    return sorted((contents / "usr/share/man/man1").glob("*.1.gz"))
+
+
+def commands(shipped):
+    """Each command as its words, from the command line's own description."""
+    def walk(command, path):
+        yield path
+        for child in command.get("subcommands", []):
+            if child["commandName"] != "help" and child.get("shouldDisplay", True):
+                yield from walk(child, [*path, child["commandName"]])
+    return list(walk(json.loads(run(shipped, "--experimental-dump-help"))["command"], ["stalecast"]))
+
+
+def test_every_command_has_a_manual_that_mandoc_accepts(contents, shipped, tool, tmp_path):
+    assert {path.name for path in manuals(contents)} == {f"{'-'.join(words)}.1.gz" for words in commands(shipped)}
+    for path in manuals(contents):
+        page = tmp_path / path.name.removesuffix(".gz")
+        page.write_text(run("gzip", "-dc", path))
+        assert run(tool("mandoc"), "-Tlint", "-Wwarning", page) == ""
+        text = run("mandoc", "-Tutf8", page)
+        assert len(text.splitlines()) > 10, text
+
+
+@pytest.mark.parametrize("shell,file", (
+    ("bash", "bash-completion/completions/stalecast"), ("zsh", "zsh/vendor-completions/_stalecast"),
+    ("fish", "fish/vendor_completions.d/stalecast.fish")))
+def test_completions_offer_every_command(contents, shipped, tool, shell, file):
+    script = contents / "usr/share" / file
+    top = sorted(words[1] for words in commands(shipped) if len(words) == 2)
+    if shell == "bash":
+        ask = f"source {script}; COMP_WORDS=(stalecast ''); COMP_CWORD=1; $(complete -p stalecast | sed 's/.*-F \\([^ ]*\\).*/\\1/') stalecast '' stalecast; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        offered = run(tool("bash"), "-c", ask).split()
+    elif shell == "fish":
+        said = run(tool("fish"), "--no-config", "-c", f"source {script}; complete -C 'stalecast '")
+        offered = [line.split("\t")[0] for line in said.splitlines()]
+    else:
+        # The completer wants a terminal; that it parses and names each command is what can be seen without one.
+        run(tool("zsh"), "-n", script)
+        offered = re.findall(r"^\s+'([a-z-]+):", script.read_text(), re.MULTILINE)
+    assert not set(top) - set(offered), f"missing: {set(top) - set(offered)}"
+
+
+def test_systemd_and_its_tools_accept_what_is_installed(contents, tool, tmp_path):
+    unit = contents / "lib/systemd/system/stalecast.service"
+    verified = subprocess.run([tool("systemd-analyze"), "verify", "--man=no", unit],
+                              capture_output=True, text=True, check=False)
+    # The binary is not installed here.
+    ours = [line for line in verified.stderr.splitlines()
+            if "stalecast" in line and "/usr/bin/stalecast is not executable" not in line]
+    assert not ours, ours
+    said = run("systemd-analyze", "security", "--offline=yes", "--threshold=20", unit)
+    print(said.splitlines()[-1])
+    assert re.search(r"Overall exposure level.*: 1\.\d OK", said), said[-300:]
+    (tmp_path / "etc").mkdir()
+    run(tool("systemd-sysusers"), f"--root={tmp_path}", contents / "usr/lib/sysusers.d/stalecast.conf")
+    assert re.search(r"^stalecast:.*:/var/lib/stalecast:", (tmp_path / "etc/passwd").read_text(), re.MULTILINE)
+    run(tool("systemd-tmpfiles"), f"--root={tmp_path}", "--create", contents / "usr/lib/tmpfiles.d/stalecast.conf")
+    assert (tmp_path / "var/lib/stalecast").stat().st_mode & 0o7777 == 0o700
+
+
+class Debian:
+    """A Debian 12 of its own, with the machine's network."""
+
+    def __init__(self, directory):
+        self.root = directory
+        self.serving = None
+        run("tar", "-C", directory, "-xf", CHROOT)
+        (directory / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
+
+    def command(self, text, user="root"):
+        inside = text if user == "root" else f"exec runuser -u {user} -- sh -c {shlex.quote(text)}"
+        return ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$1/proc" && exec chroot "$1" sh -c "$2"', "sh",
+                str(self.root), f"export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive; cd /; {inside}"]
+
+    def run(self, text, user="root"):
+        return run(*self.command(text, user))
+
+    def fails(self, text, user="root"):
+        done = subprocess.run(self.command(text, user), capture_output=True, text=True, check=False)
+        assert done.returncode != 0, done.stdout
+        return done.stderr
+
+    def serve(self):
+        """As systemd would: the unit's command line, as its user, with its runtime directory."""
+        text = (self.root / "lib/systemd/system/stalecast.service").read_text()
+        command = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE).group(1)
+        for directory, mode in (("run/stalecast", "0750"), ("var/lib/stalecast", "0700")):
+            assert f"{'Runtime' if 'run' in directory else 'State'}DirectoryMode={mode}" in text
+            self.run(f"install -d -o stalecast -g stalecast -m {mode} /{directory}")
+        self.serving = subprocess.Popen(self.command(
+            "set -a; . /etc/default/stalecast; umask 0077; export RUNTIME_DIRECTORY=/run/stalecast;"
+            f"exec setpriv --reuid stalecast --regid stalecast --init-groups --no-new-privs --bounding-set=-all {command}"))
+        endpoints = self.root / "run/stalecast/endpoints.json"
+        while not endpoints.exists():
+            assert self.serving.poll() is None, "the daemon ended"
+            time.sleep(0.02)
+
+    def stop(self):
+        self.serving.terminate()
+        assert self.serving.wait(16) == 0
+
+
+@pytest.fixture(scope="module")
+def debian(tool, tmp_path_factory):
+    if not LONG:
+        pytest.skip("a Debian of its own takes minutes: deploy/test.sh --long")
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounts are not allowed here: the package was not installed")
+    if not CHROOT.exists():
+        run(tool("mmdebstrap"), "--variant=minbase", "--include=ca-certificates", "bookworm", f"{CHROOT}.new")
+        os.rename(f"{CHROOT}.new", CHROOT)
+    return Debian(tmp_path_factory.mktemp("debian"))
+
+
+@pytest.mark.limit(900)
+def test_a_package_is_installed_used_upgraded_and_purged(debian, package, tmp_path):
+    install = "apt-get -qq -y --no-install-recommends install"
+    (debian.root / "tmp/template.json").write_text('{"parameters":{"a":{"defaultValue":{"value":"1"}}}}')
+    run("cp", package, debian.root / "tmp/first.deb")
+    debian.run(f"apt-get -qq update && {install} /tmp/first.deb")
+    assert debian.run("stat -c '%a %U %G' /var/lib/stalecast /etc/stalecast /etc/stalecast/stalecast.yaml") == (
+        "700 stalecast stalecast\n750 root stalecast\n640 root stalecast\n")
+    debian.run("useradd -m -G stalecast ada && useradd -m eve")
+    debian.run("echo 'STALECAST_OPTIONS=\"--edge 127.0.0.1:0 --control 127.0.0.1:0\"' >>/etc/default/stalecast")
+    debian.serve()
+    debian.run("stalecast publish /tmp/template.json", user="ada")
+    assert '"ready": true' in debian.run("stalecast status --json", user="ada"), "an operator needs no root"
+    debian.fails("stalecast status", user="eve")
+    debian.fails("cat /var/lib/stalecast/control.token", user="ada")
+    debian.stop()
+
+    # The next version, whose configuration changed too.
+    run("dpkg-deb", "-R", package, tmp_path / "next")
+    for name, old, new in (("DEBIAN/control", r"(?m)^Version: .*", "Version: 99.0.0"),
+                           ("etc/stalecast/stalecast.yaml", r"\A", "# Another first line.\n")):
+        file = tmp_path / "next" / name
+        file.write_text(re.sub(old, new, file.read_text(), count=1))
+    run("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b", tmp_path / "next", debian.root / "tmp/next.deb")
+    configuration = debian.root / "etc/stalecast/stalecast.yaml"
+    configuration.write_text("log: {level: debug}\n")
+    debian.run(f"{install} -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold /tmp/next.deb")
+    assert configuration.read_text() == "log: {level: debug}\n", "what the operator changed stays"
+    assert "99.0.0" in debian.run("dpkg-query -W stalecast")
+    debian.serve()
+    assert '"versionNumber": "1"' in debian.run("stalecast versions --json", user="ada")
+    debian.stop()
+
+    debian.run("apt-get -qq -y remove stalecast")
+    assert (debian.root / "var/lib/stalecast/stalecast.sqlite").exists() and configuration.exists(), "removing keeps data"
+    debian.run("apt-get -qq -y purge stalecast")
+    left = debian.run("find / -xdev -name '*stalecast*' -not -path '/proc/*' -not -path '/run/stalecast*'"
+                      " -not -path '/var/cache/apt/*'; getent passwd stalecast; true")
+    assert left == "", left
