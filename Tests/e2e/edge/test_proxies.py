@@ -1,14 +1,16 @@
-"""Behind nginx and haproxy as they come: the first event is there within 200 ms of the publish."""
+"""Behind nginx, haproxy and Caddy: the first event is there within 200 ms of the publish, silence ends nothing."""
 
 import asyncio
+import os
 import re
+import signal
 import socket
 import subprocess
 import time
 
 import pytest
 
-from harness.daemon import REPOSITORY
+from harness.daemon import LONG, REPOSITORY
 from harness.http1 import fetch
 from harness.sse import Stream
 from harness.templates import marked
@@ -58,6 +60,7 @@ def ours(name, port, edge):
     """Our snippet of deploy/proxy, moved to these ports."""
     text = (REPOSITORY / "deploy/proxy" / name).read_text()
     text = re.sub(r"127\.0\.0\.1:8080", f"127.0.0.1:{edge}", text)
+    text = re.sub(r"(?m)^:80 ", f"http://127.0.0.1:{port} ", text)
     return re.sub(r"(listen |bind )(\*?:)?80\b", rf"\g<1>127.0.0.1:{port}", text)
 
 
@@ -65,20 +68,35 @@ class Proxy:
     """A proxy process in front of a daemon's Edge; `kind` is what it runs with."""
 
     def __init__(self, kind, tool, directory, edge):
+        self.kind = kind
         self.port = free_port()
         values = {"dir": directory, "port": self.port, "edge": edge}
         if "nginx" in kind:
             (directory / "ours.conf").write_text(ours("nginx.conf", self.port, edge))
             text = (OUR_NGINX if "ours" in kind else STOCK_NGINX).format(**values)
             command = [tool("nginx"), "-p", str(directory), "-c"]
+        elif "caddy" in kind:
+            self.admin = f"127.0.0.1:{free_port()}"
+            text = f"{{\n\tadmin {self.admin}\n\tgrace_period 1s\n}}\n" + ours("Caddyfile", self.port, edge)
+            command = [tool("caddy"), "run", "--adapter", "caddyfile", "--config"]
         else:
             option = "    option http-no-delay" if "no-delay" in kind else ""
             stock = STOCK_HAPROXY.format(**values, option=option)
             text = ours("haproxy.cfg", self.port, edge) if "ours" in kind else stock
-            command = [tool("haproxy"), "-db", "-f"]
-        file = directory / "proxy.conf"
-        file.write_text(text)
-        self.process = subprocess.Popen([*command, str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            command = [tool("haproxy"), "-W", "-db", "-f"]
+        self.file = directory / "proxy.conf"
+        self.file.write_text(text)
+        # Caddy keeps what it saves in the home directory.
+        self.process = subprocess.Popen([*command, str(self.file)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                        env={**os.environ, "HOME": str(directory)})
+
+    def reload(self):
+        """Reads its configuration again, as an operator has it do."""
+        if "caddy" in self.kind:
+            subprocess.run(["caddy", "reload", "--force", "--address", self.admin, "--adapter", "caddyfile", "--config",
+                            str(self.file)], capture_output=True, check=True)
+        else:
+            self.process.send_signal(signal.SIGUSR2 if "haproxy" in self.kind else signal.SIGHUP)
 
     async def up(self):
         for _ in range(500):
@@ -127,7 +145,7 @@ async def first_events(daemon, port, rounds=5, **options):
 @pytest.mark.limit(60)
 @pytest.mark.parametrize("kind,most", (
     ("stock nginx", 0.200), ("our nginx", 0.200), ("stock haproxy", 0.300), ("haproxy, no-delay", 0.200),
-    ("our haproxy", 0.200)))
+    ("our haproxy", 0.200), ("our caddy", 0.200)))
 @pytest.mark.parametrize("http", ("1.1", "1.0"))
 async def test_the_first_event_comes_at_once_through_a_proxy(daemon, proxy, kind, most, http):
     front = proxy(kind.replace("our ", "ours "))
@@ -138,7 +156,7 @@ async def test_the_first_event_comes_at_once_through_a_proxy(daemon, proxy, kind
 
 
 @pytest.mark.limit(60)
-@pytest.mark.parametrize("kind", ("stock nginx", "ours nginx", "stock haproxy", "ours haproxy"))
+@pytest.mark.parametrize("kind", ("stock nginx", "ours nginx", "stock haproxy", "ours haproxy", "ours caddy"))
 async def test_opening_resume_and_a_burst_come_through_a_proxy_whole(daemon, proxy, kind):
     front = proxy(kind)
     assert await front.up() == 200
@@ -153,3 +171,31 @@ async def test_opening_resume_and_a_burst_come_through_a_proxy_whole(daemon, pro
     again = await Stream.open(front.port, last_event_id=stream.messages[0].id)
     await again.synced()
     assert again.versions == [last]
+
+
+@pytest.mark.limit(60)
+@pytest.mark.parametrize("kind", ("ours nginx", "ours haproxy", "ours caddy"))
+async def test_a_proxy_that_reloads_loses_nothing(daemon, proxy, kind):
+    front = proxy(kind)
+    assert await front.up() == 200
+    stream = await Stream.open(front.port)
+    await stream.synced()
+    first = await daemon.publish(marked("before"))
+    seen = (await stream.version_at_least(first)).last_id
+    front.reload()
+    second = await daemon.publish(marked("after"))
+    again = await Stream.open(front.port, last_event_id=seen)
+    await again.version_at_least(second)
+    assert again.versions == [second]
+
+
+@pytest.mark.limit(120)
+@pytest.mark.skipif(not LONG, reason="70 silent seconds take their time: deploy/test.sh --long")
+@pytest.mark.parametrize("kind", ("ours nginx", "ours haproxy", "ours caddy"))
+async def test_seventy_silent_seconds_end_nothing(daemon, proxy, kind):
+    front = proxy(kind)
+    assert await front.up() == 200
+    stream = await Stream.open(front.port)
+    await stream.synced()
+    await stream.until(lambda s: s.frames[-1].at - s.frames[0].at > 70, timeout=110, what="70 s of heartbeats")
+    await stream.version_at_least(await daemon.publish(marked("after the silence")))
