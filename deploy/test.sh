@@ -46,7 +46,7 @@ if ((!fast)); then
     install_command caddy caddy caddy
     install_missing lintian mandoc zsh fish
 fi
-if ((long)); then install_missing wrk buildah mmdebstrap; fi
+if ((long)); then install_missing wrk buildah mmdebstrap systemd-container; fi
 export PATH="$PATH:/usr/sbin:/sbin"
 
 failed=()

@@ -1,36 +1,15 @@
 """The Debian package: what is in it, and its life on a Debian that never had it."""
 
 import json
-import os
 import re
-import shlex
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from harness.daemon import LONG, REPOSITORY
-
-DEBIAN = REPOSITORY / "deploy/debian"
-CHROOT = REPOSITORY / ".build-venv/bookworm.tar"
-
-
-def run(*command, **options):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
-    assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def package(shipped, tmp_path_factory):
-    """The .deb, lightly compressed."""
-    directory = tmp_path_factory.mktemp("package")
-    run(DEBIAN / "build.sh", "--binary", shipped, "--to", directory, env={
-        **os.environ, "SOURCE_DATE_EPOCH": "1790000000", "DPKG_DEB_COMPRESSOR_TYPE": "gzip", "DPKG_DEB_COMPRESSOR_LEVEL": "1"})
-    [deb] = directory.glob("stalecast_*_*.deb")
-    return deb
-
+from harness.daemon import LONG
+from harness.debian import Debian, build_package, next_version, run
 
 @pytest.fixture(scope="module")
 def contents(package, tmp_path_factory):
@@ -49,9 +28,7 @@ def test_lintian_finds_no_error(package, tool):
 @pytest.mark.limit(300)
 def test_the_same_binary_gives_the_same_package(package, shipped, tmp_path):
     time.sleep(max(0, 1.1 - (time.time() - package.stat().st_mtime)))  # another second: what is stamped shows
-    run(DEBIAN / "build.sh", "--binary", shipped, "--to", tmp_path, env={
-        **os.environ, "SOURCE_DATE_EPOCH": "1790000000", "DPKG_DEB_COMPRESSOR_TYPE": "gzip", "DPKG_DEB_COMPRESSOR_LEVEL": "1"})
-    assert (tmp_path / package.name).read_bytes() == package.read_bytes()
+    assert build_package(shipped, tmp_path).read_bytes() == package.read_bytes()
 
 
 def test_the_package_depends_on_what_bookworm_has(package):
@@ -125,62 +102,10 @@ def test_systemd_and_its_tools_accept_what_is_installed(contents, tool, tmp_path
     assert (tmp_path / "var/lib/stalecast").stat().st_mode & 0o7777 == 0o700
 
 
-class Debian:
-    """A Debian 12 of its own, with the machine's network."""
-
-    def __init__(self, directory):
-        self.root = directory
-        self.serving = None
-        run("tar", "-C", directory, "-xf", CHROOT)
-        (directory / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
-
-    def command(self, text, user="root"):
-        inside = text if user == "root" else f"exec runuser -u {user} -- sh -c {shlex.quote(text)}"
-        return ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$1/proc" && exec chroot "$1" sh -c "$2"', "sh",
-                str(self.root), f"export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive; cd /; {inside}"]
-
-    def run(self, text, user="root"):
-        return run(*self.command(text, user))
-
-    def fails(self, text, user="root"):
-        done = subprocess.run(self.command(text, user), capture_output=True, text=True, check=False)
-        assert done.returncode != 0, done.stdout
-        return done.stderr
-
-    def serve(self):
-        """As systemd would: the unit's command line, as its user, with its runtime directory."""
-        text = (self.root / "lib/systemd/system/stalecast.service").read_text()
-        command = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE).group(1)
-        for directory, mode in (("run/stalecast", "0750"), ("var/lib/stalecast", "0700")):
-            assert f"{'Runtime' if 'run' in directory else 'State'}DirectoryMode={mode}" in text
-            self.run(f"install -d -o stalecast -g stalecast -m {mode} /{directory}")
-        self.serving = subprocess.Popen(self.command(
-            "set -a; . /etc/default/stalecast; umask 0077; export RUNTIME_DIRECTORY=/run/stalecast;"
-            f"exec setpriv --reuid stalecast --regid stalecast --init-groups --no-new-privs --bounding-set=-all {command}"))
-        endpoints = self.root / "run/stalecast/endpoints.json"
-        while not endpoints.exists():
-            assert self.serving.poll() is None, "the daemon ended"
-            time.sleep(0.02)
-
-    def stop(self):
-        self.serving.terminate()
-        assert self.serving.wait(16) == 0
-
-
-@pytest.fixture(scope="module")
-def debian(tool, tmp_path_factory):
-    if not LONG:
-        pytest.skip("a Debian of its own takes minutes: deploy/test.sh --long")
-    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounts are not allowed here: the package was not installed")
-    if not CHROOT.exists():
-        run(tool("mmdebstrap"), "--variant=minbase", "--include=ca-certificates", "bookworm", f"{CHROOT}.new")
-        os.rename(f"{CHROOT}.new", CHROOT)
-    return Debian(tmp_path_factory.mktemp("debian"))
-
-
 @pytest.mark.limit(900)
-def test_a_package_is_installed_used_upgraded_and_purged(debian, package, tmp_path):
+@pytest.mark.skipif(not LONG, reason="a Debian of its own takes minutes: deploy/test.sh --long")
+def test_a_package_is_installed_used_upgraded_and_purged(package, tool, tmp_path):
+    debian = Debian(tmp_path / "debian", tool)
     install = "apt-get -qq -y --no-install-recommends install"
     (debian.root / "tmp/template.json").write_text('{"parameters":{"a":{"defaultValue":{"value":"1"}}}}')
     run("cp", package, debian.root / "tmp/first.deb")
@@ -196,13 +121,7 @@ def test_a_package_is_installed_used_upgraded_and_purged(debian, package, tmp_pa
     debian.fails("cat /var/lib/stalecast/control.token", user="ada")
     debian.stop()
 
-    # The next version, whose configuration changed too.
-    run("dpkg-deb", "-R", package, tmp_path / "next")
-    for name, old, new in (("DEBIAN/control", r"(?m)^Version: .*", "Version: 99.0.0"),
-                           ("etc/stalecast/stalecast.yaml", r"\A", "# Another first line.\n")):
-        file = tmp_path / "next" / name
-        file.write_text(re.sub(old, new, file.read_text(), count=1))
-    run("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b", tmp_path / "next", debian.root / "tmp/next.deb")
+    run("cp", next_version(package, tmp_path), debian.root / "tmp/next.deb")
     configuration = debian.root / "etc/stalecast/stalecast.yaml"
     configuration.write_text("log: {level: debug}\n")
     debian.run(f"{install} -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold /tmp/next.deb")

@@ -1,0 +1,89 @@
+"""A Debian 12 of its own, for what must be installed to be seen."""
+
+import os
+import re
+import shlex
+import subprocess
+import time
+
+import pytest
+
+from harness.daemon import REPOSITORY
+
+CHROOT = REPOSITORY / ".build-venv/bookworm.tar"
+
+
+def run(*command, **options):
+    """Runs a command that must succeed; its standard output."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def build_package(binary, directory):
+    """The Debian package of a binary, lightly compressed, always with the same times."""
+    run(REPOSITORY / "deploy/debian/build.sh", "--binary", binary, "--to", directory, env={
+        **os.environ, "SOURCE_DATE_EPOCH": "1790000000", "DPKG_DEB_COMPRESSOR_TYPE": "gzip",
+        "DPKG_DEB_COMPRESSOR_LEVEL": "1"})
+    [deb] = directory.glob("stalecast_*_*.deb")
+    return deb
+
+
+def next_version(package, directory):
+    """The package as version 99.0.0, whose configuration changed too."""
+    run("dpkg-deb", "-R", package, directory / "next")
+    for name, old, new in (("DEBIAN/control", r"(?m)^Version: .*", "Version: 99.0.0"),
+                           ("etc/stalecast/stalecast.yaml", r"\A", "# Another first line.\n")):
+        file = directory / "next" / name
+        file.write_text(re.sub(old, new, file.read_text(), count=1))
+    run("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b", directory / "next", directory / "next.deb")
+    return directory / "next.deb"
+
+
+class Debian:
+    """A Debian 12 of its own, with the machine's network."""
+
+    def __init__(self, directory, tool):
+        if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False).returncode != 0:
+            pytest.skip("no root, or mounts are not allowed here: the package was not installed")
+        if not CHROOT.exists():
+            CHROOT.parent.mkdir(exist_ok=True)
+            run(tool("mmdebstrap"), "--variant=minbase", "--include=ca-certificates", "bookworm", f"{CHROOT}.new")
+            os.rename(f"{CHROOT}.new", CHROOT)
+        directory.mkdir(exist_ok=True)
+        self.root = directory
+        self.serving = None
+        run("tar", "-C", directory, "-xf", CHROOT)
+        (directory / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
+
+    def command(self, text, user="root"):
+        inside = text if user == "root" else f"exec runuser -u {user} -- sh -c {shlex.quote(text)}"
+        return ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$1/proc" && exec chroot "$1" sh -c "$2"', "sh",
+                str(self.root), f"export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive; cd /; {inside}"]
+
+    def run(self, text, user="root"):
+        return run(*self.command(text, user))
+
+    def fails(self, text, user="root"):
+        done = subprocess.run(self.command(text, user), capture_output=True, text=True, check=False)
+        assert done.returncode != 0, done.stdout
+        return done.stderr
+
+    def serve(self):
+        """As systemd would: the unit's command line, as its user, with its runtime directory."""
+        text = (self.root / "lib/systemd/system/stalecast.service").read_text()
+        command = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE).group(1)
+        for directory, mode in (("run/stalecast", "0750"), ("var/lib/stalecast", "0700")):
+            assert f"{'Runtime' if 'run' in directory else 'State'}DirectoryMode={mode}" in text
+            self.run(f"install -d -o stalecast -g stalecast -m {mode} /{directory}")
+        self.serving = subprocess.Popen(self.command(
+            "set -a; . /etc/default/stalecast; umask 0077; export RUNTIME_DIRECTORY=/run/stalecast;"
+            f"exec setpriv --reuid stalecast --regid stalecast --init-groups --no-new-privs --bounding-set=-all {command}"))
+        endpoints = self.root / "run/stalecast/endpoints.json"
+        while not endpoints.exists():
+            assert self.serving.poll() is None, "the daemon ended"
+            time.sleep(0.02)
+
+    def stop(self):
+        self.serving.terminate()
+        assert self.serving.wait(16) == 0
