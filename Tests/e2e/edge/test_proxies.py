@@ -99,7 +99,7 @@ class Proxy:
             self.process.send_signal(signal.SIGUSR2 if "haproxy" in self.kind else signal.SIGHUP)
 
     async def up(self):
-        for _ in range(500):
+        for _ in range(2000):
             assert self.process.poll() is None, self.process.stderr.read().decode()
             try:
                 return (await fetch(self.port, "/v1/state?topic=PUSH_RC")).status
