@@ -212,7 +212,7 @@ let package = Package(
         .testTarget(
             name: "StalecastCommandTests",
             dependencies: [
-                "stalecast", "StalecastWire",
+                "stalecast", "StalecastTemplate", "StalecastWire",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),

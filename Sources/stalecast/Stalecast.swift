@@ -1,6 +1,7 @@
 package import ArgumentParser
 import Foundation
 import StalecastDaemon
+import StalecastTemplate
 
 /// The one binary: the daemon (`serve`) and everything people and scripts do with it.
 @main
@@ -56,7 +57,7 @@ package struct Stalecast: AsyncParsableCommand {
     private static func exitForParserError(_ error: any Error) -> Never {
         guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
         if let wrong = CommandLine.arguments.dropFirst().first, !wrong.hasPrefix("-"), !names.contains(wrong),
-            let near = NearestName(of: wrong, among: names).name
+            let near = nearestName(to: wrong, of: names)
         {
             ErrorReport(
                 CommandFailure(

@@ -1,4 +1,5 @@
 import ArgumentParser
+import StalecastTemplate
 import Testing
 import stalecast
 
@@ -31,11 +32,11 @@ import stalecast
     ])
     func aWordNearACommandIsRecognised(word: String, command: String) {
         let names = Stalecast.configuration.subcommands.map { $0._commandName }
-        #expect(NearestName(of: word, among: names).name == command)
+        #expect(nearestName(to: word, of: names) == command)
     }
 
-    @Test(arguments: ["frobnicate", "publish", "", "xyz"]) func otherWordsAreNot(word: String) {
-        #expect(NearestName(of: word, among: ["publish", "watch", "get"]).name == nil)
+    @Test(arguments: ["frobnicate", "", "xyz"]) func otherWordsAreNot(word: String) {
+        #expect(nearestName(to: word, of: ["publish", "watch", "get"]) == nil)
     }
 
     @Test func coloursFollowTheEnvironment() {

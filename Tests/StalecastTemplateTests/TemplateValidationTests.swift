@@ -22,28 +22,36 @@ import Testing
 
     /// Each text has exactly one problem, of this token, at this path, with this in its message.
     @Test(arguments: [
-        (#"[]"#, "INVALID_ARGUMENT", "", "Invalid value (TYPE_MESSAGE), an array"),
-        (#"{"x":1}"#, "INVALID_ARGUMENT", "x", #"Invalid JSON payload received. Unknown name "x": Cannot find field."#),
+        (#"[]"#, "INVALID_ARGUMENT", "", "an object is expected, not an array"),
+        (#"{"x":1}"#, "INVALID_ARGUMENT", "x", #"there is no "x" here; known: conditions, parameters, "#),
         (
             #"{"parameters":{"a":{"defaultValue":{"value":"1"},"typo":1}}}"#, "INVALID_ARGUMENT", "parameters.a.typo",
-            #"Unknown name "typo" at 'parameters.a': Cannot find field."#
+            #"parameters.a: there is no "typo" here; known: defaultValue, "#
         ),
         (
             #"{"conditions":[{"name":"c","expression":"true","color":"BLUE"}]}"#, "INVALID_ARGUMENT",
-            "conditions[0].color", #"Unknown name "color" at 'conditions[0]'"#
+            "conditions[0].color", #"conditions[0]: there is no "color" here"#
         ),
         (#"{"conditions":{}}"#, "INVALID_ARGUMENT", "conditions", "an object"),
-        (#"{"conditions":[1]}"#, "INVALID_ARGUMENT", "conditions[0]", "(TYPE_MESSAGE), 1"),
+        (#"{"conditions":[1]}"#, "INVALID_ARGUMENT", "conditions[0]", "an object is expected, not 1"),
         (#"{"parameters":[]}"#, "INVALID_ARGUMENT", "parameters", "an array"),
         (#"{"parameters":{"a":null}}"#, "INVALID_ARGUMENT", "parameters.a", "null"),
         (#"{"parameterGroups":{"g":{"parameters":[]}}}"#, "INVALID_ARGUMENT", "parameterGroups.g.parameters", "array"),
         (
             #"{"parameters":{"a":{"defaultValue":{"value":10},"valueType":"NUMBER","conditionalValues":{}}}}"#,
-            "INVALID_ARGUMENT", "parameters.a.defaultValue.value", "(TYPE_STRING), 10"
+            "INVALID_ARGUMENT", "parameters.a.defaultValue.value", "a text in quotes is expected, not 10"
         ),
         (
             #"{"parameters":{"a":{"defaultValue":{"value":"x"},"valueType":"TEXT"}}}"#, "INVALID_ARGUMENT",
-            "parameters.a.valueType", "(TYPE_ENUM), \"TEXT\""
+            "parameters.a.valueType", "\"TEXT\" is none of its words; known: STRING, BOOLEAN, NUMBER, JSON"
+        ),
+        (
+            #"{"parameters":{"a":{"defaultValue":{"value":"x"},"valueType":"NUMBR"}}}"#, "INVALID_ARGUMENT",
+            "parameters.a.valueType", #"did you mean "NUMBER"?"#
+        ),
+        (
+            #"{"parameters":{"a":{"default_valu":{"value":"x"},"defaultValue":{"value":"x"}}}}"#, "INVALID_ARGUMENT",
+            "parameters.a.default_valu", #"there is no "default_valu" here; did you mean "defaultValue"?"#
         ),
         (
             #"{"conditions":[{"name":"c","expression":"true","tagColor":"MAUVE"}]}"#, "INVALID_ARGUMENT",
@@ -53,7 +61,14 @@ import Testing
             #"{"parameters":{"a":{"defaultValue":{"value":"x"},"default_value":{"value":"y"}}}}"#, "INVALID_ARGUMENT",
             "parameters.a", "two spellings"
         ),
-        (#"{"version":{"description":7}}"#, "INVALID_ARGUMENT", "version.description", "(TYPE_STRING), 7"),
+        (
+            #"{"version":{"description":7}}"#, "INVALID_ARGUMENT", "version.description",
+            "a text in quotes is expected, not 7"
+        ),
+        (
+            #"{"version":{"description":"cut\u0000here"}}"#, "VALIDATION_ERROR", "version.description",
+            "the control character U+0000 is not allowed"
+        ),
         (#"{"parameters":{"a":{}}}"#, "VALIDATION_ERROR", "parameters.a", "default value or at least one"),
         (#"{"parameters":{"":{"defaultValue":{"value":""}}}}"#, "VALIDATION_ERROR", "parameters.", "no parameter name"),
         (
@@ -176,6 +191,32 @@ import Testing
             Self.withCondition + #"{"a":{"valueType":"BOOLEAN","conditionalValues":"#
                 + #"{"c":{"rolloutValue":{"rolloutId":"r","value":"on","percent":5}}}}}}"#)
         #expect(found.problems.map(\.token) == ["PARAM_VALUE_TYPE_MISMATCH"])
+    }
+
+    /// Line and column of the name that is wrong, or of the deepest part of its path that is there.
+    @Test func problemsSayWhereInTheTextTheyAre() throws {
+        let text = """
+            \u{FEFF}{ "conditions": [ {"name": "c", "expression": "true"},
+                {"name": "d", "expression": "tru"} ],
+              "parameters": { "a\\u0062": { "defaultValue": {"value": 1}, "typo": [1, {"x": "\\"}]\\\\"}] },
+                "c": {},
+                "e": { "default_value": {"valu": "1"} }
+              },
+              "paramters": {}
+            }
+            """
+        let json = try JSONValue.parse(text.utf8)
+        let found = try #require(throws: TemplateProblems.self) {
+            try Template(validating: json, from: Array(text.utf8), kind: .client)
+        }
+        let places = Dictionary(uniqueKeysWithValues: found.problems.map { ($0.path, $0.place) })
+        #expect(places["paramters"] == TextPlace(line: 7, column: 3))
+        #expect(places["conditions[1].expression"] == TextPlace(line: 2, column: 19))
+        #expect(places["parameters.ab.defaultValue.value"] == TextPlace(line: 3, column: 49))
+        #expect(places["parameters.ab.typo"] == TextPlace(line: 3, column: 62))
+        #expect(places["parameters.c"] == TextPlace(line: 4, column: 5))
+        #expect(places["parameters.e.defaultValue.valu"] == TextPlace(line: 5, column: 30))
+        #expect(found.message.contains(#"there is no "paramters" here; did you mean "parameters"? (line 7, column 3)"#))
     }
 
     @Test func severalProblemsAreReportedTogetherUpToALimit() throws {

@@ -12,10 +12,10 @@ package enum JSONBody {
     package static func parse(_ body: [UInt8]) throws(GoogleError) -> JSONValue {
         guard structure(of: body) <= maxStructure else {
             throw .invalidArgument(
-                "Invalid JSON payload received. It has more than \(maxStructure) brackets and commas.")
+                "The body has more than \(maxStructure) brackets and commas.")
         }
         do { return try JSONValue.parse(body) } catch {
-            throw .invalidArgument("Invalid JSON payload received. \(error.description)")
+            throw .invalidArgument("The body is not JSON: \(error.description).")
         }
     }
 

@@ -30,7 +30,7 @@ extension TemplateResource {
     @concurrent
     private static func template(_ body: [UInt8], _ kind: TemplateKind) async throws(GoogleError) -> Template {
         let json = try JSONBody.parse(body)
-        do { return try Template(validating: json, kind: kind) } catch {
+        do { return try Template(validating: json, from: body, kind: kind) } catch {
             throw .invalidArgument(error.message).with(detail: [
                 "@type": "type.googleapis.com/google.rpc.BadRequest",
                 "fieldViolations": .array(

@@ -1,3 +1,5 @@
+import StalecastTemplate
+
 extension ConfigurationReading {
     /// Reads the variables `STALECAST_…`; an empty one counts as not set.
     mutating func read(_ environment: [String: String]) {

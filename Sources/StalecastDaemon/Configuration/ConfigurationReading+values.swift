@@ -1,3 +1,4 @@
+import StalecastTemplate
 import Yams
 
 extension ConfigurationReading {

@@ -29,15 +29,16 @@ package struct Template: Sendable, Hashable {
     /// Reads a template from outside and checks everything: shape, names, limits, values, condition expressions.
     /// Member names may be camelCase or snake_case; `etag` and all of `version` but its description are ignored.
     ///
+    /// - Parameter text: what `json` was parsed from, for the lines of problems; nil when it is not known.
     /// - Throws: all problems together (the first ``TemplateProblems/maxListed`` of them in words).
     package init(
-        validating json: JSONValue, kind: TemplateKind, limits: TemplateLimits = .firebase
+        validating json: JSONValue, from text: [UInt8]? = nil, kind: TemplateKind, limits: TemplateLimits = .firebase
     ) throws(TemplateProblems) {
         var decoder = TemplateDecoder()
         let template = decoder.template(json)
         var rules = TemplateRules(template: template, kind: kind, limits: limits, problems: decoder.problems)
         rules.check()
-        try rules.problems.throwIfAny()
+        try rules.problems.throwIfAny(in: text)
         self = template
     }
 

@@ -1,22 +1,5 @@
 import StalecastWire
 
-/// Where in the document something stands; made into text only for a problem.
-indirect enum TemplatePath {
-    case root
-    case member(TemplatePath, String)
-    case element(TemplatePath, Int)
-
-    /// For example `parameters.foo.defaultValue` or `conditions[2]`; empty for the root.
-    var text: String {
-        switch self {
-        case .root: ""
-        case .member(.root, let name): name.shown
-        case .member(let parent, let name): "\(parent.text).\(name.shown)"
-        case .element(let parent, let index): "\(parent.text)[\(index)]"
-        }
-    }
-}
-
 /// Reads the shape of a template: which members there are and of which JSON type. Collects problems instead of
 /// stopping, and reads past each of them.
 struct TemplateDecoder {
@@ -43,7 +26,7 @@ struct TemplateDecoder {
         guard let json else { return [] }
         let path = TemplatePath.member(.root, "conditions")
         guard let elements = json.array else {
-            typeProblem(json, "TYPE_MESSAGE list", at: path)
+            typeProblem(json, "a list", at: path)
             return []
         }
         return elements.enumerated().compactMap { condition($1, at: .element(path, $0)) }
@@ -55,7 +38,7 @@ struct TemplateDecoder {
         return TemplateCondition(
             name: string(members["name"], "name", in: path) ?? "",
             expression: string(members["expression"], "expression", in: path) ?? "",
-            tagColor: word(members["tagColor"], "tagColor", in: path, TagColor.init))
+            tagColor: word(members["tagColor"], "tagColor", in: path))
     }
 
     private mutating func groups(_ json: JSONValue?) -> [String: ParameterGroup] {
@@ -82,7 +65,7 @@ struct TemplateDecoder {
         let isEmpty = members["conditionalValues"]?.object?.isEmpty ?? (members["conditionalValues"] == nil)
         if isEmpty, members["defaultValue"] == nil {
             problems.add(
-                .validationError, at: path.text,
+                .validationError, at: path,
                 "\(path.text): a default value or at least one conditional value is needed")
         }
         let conditionalPath = TemplatePath.member(path, "conditionalValues")
@@ -97,7 +80,7 @@ struct TemplateDecoder {
 
     private mutating func valueType(_ json: JSONValue?, in path: TemplatePath) -> ValueType? {
         if json?.string == "PARAMETER_VALUE_TYPE_UNSPECIFIED" { return nil }
-        return word(json, "valueType", in: path, ValueType.init)
+        return word(json, "valueType", in: path)
     }
 }
 
@@ -110,7 +93,7 @@ extension TemplateDecoder {
         let members = members(of: object, known: Self.valueMembers, at: path)
         guard members.count == 1, let (kind, content) = members.first else {
             problems.add(
-                .validationError, at: path.text,
+                .validationError, at: path,
                 "\(path.text): exactly one of \(Self.valueMembers.joined(separator: ", ")) is expected")
             return nil
         }
@@ -130,9 +113,9 @@ extension TemplateDecoder {
         case .bool(true): return .inAppDefault
         case .bool(false):
             problems.add(
-                .invalidInAppDefault, at: path.text,
+                .invalidInAppDefault, at: path,
                 "\(path.text): useInAppDefault can only be true; leave the value out instead")
-        default: typeProblem(json, "TYPE_BOOL", at: .member(path, "useInAppDefault"))
+        default: typeProblem(json, "true", at: .member(path, "useInAppDefault"))
         }
         return nil
     }
@@ -157,34 +140,38 @@ extension TemplateDecoder {
     private mutating func checkPercent(_ content: JSONValue, _ name: String, in parent: TemplatePath) {
         guard let json = content[name], !json.isNull else { return }
         guard case .number(let text) = json else {
-            return typeProblem(json, "TYPE_DOUBLE", at: .member(parent, name))
+            return typeProblem(json, "a number", at: .member(parent, name))
         }
         if let percent = Double(text), (0...100).contains(percent) { return }
-        let path = TemplatePath.member(parent, name).text
-        problems.add(.validationError, at: path, "\(path): a percentage is a number of 0 to 100")
+        let path = TemplatePath.member(parent, name)
+        problems.add(.validationError, at: path, "\(path.text): a percentage is a number of 0 to 100")
     }
 }
 
 extension TemplateDecoder {
     private mutating func object(_ json: JSONValue, at path: TemplatePath) -> JSONObject? {
         if let object = json.object { return object }
-        typeProblem(json, "TYPE_MESSAGE", at: path)
+        typeProblem(json, "an object", at: path)
         return nil
     }
 
     private mutating func string(_ json: JSONValue?, _ name: String, in parent: TemplatePath) -> String? {
         guard let json, !json.isNull else { return nil }
         if let text = json.string { return text }
-        typeProblem(json, "TYPE_STRING", at: .member(parent, name))
+        typeProblem(json, "a text in quotes", at: .member(parent, name))
         return nil
     }
 
-    private mutating func word<Word>(
-        _ json: JSONValue?, _ name: String, in parent: TemplatePath, _ make: (String) -> Word?
+    private mutating func word<Word: RawRepresentable<String> & CaseIterable>(
+        _ json: JSONValue?, _ name: String, in parent: TemplatePath
     ) -> Word? {
         guard let json else { return nil }
-        if let word = json.string.flatMap(make) { return word }
-        typeProblem(json, "TYPE_ENUM", at: .member(parent, name))
+        if let word = json.string.flatMap(Word.init) { return word }
+        let path = TemplatePath.member(parent, name)
+        problems.add(
+            .invalidArgument, at: path,
+            path.prefix + "\(Self.shown(json)) is none of its words"
+                + Self.hint(json.string, Word.allCases.map(\.rawValue)))
         return nil
     }
 
@@ -206,39 +193,40 @@ extension TemplateDecoder {
         for (spelled, json) in object.members {
             let name = known.contains(spelled) ? spelled : spelled.camelCased
             guard known.contains(name) else {
-                unknownName(spelled, at: path)
+                unknownName(spelled, known, at: path)
                 continue
             }
             guard !json.isNull else { continue }
             if members.updateValue(json, forKey: name) != nil {
                 problems.add(
-                    .invalidArgument, at: path.text,
-                    "Invalid JSON payload received. \"\(name)\"\(path.suffix) is there in two spellings.")
+                    .invalidArgument, at: path, path.prefix + "\"\(name)\" is there in two spellings")
             }
         }
         return members
     }
 
-    private mutating func unknownName(_ name: String, at path: TemplatePath) {
+    private mutating func unknownName(_ name: String, _ known: [String], at path: TemplatePath) {
         problems.add(
-            .invalidArgument, at: TemplatePath.member(path, name).text,
-            "Invalid JSON payload received. Unknown name \"\(name.shown)\"\(path.suffix): Cannot find field.")
+            .invalidArgument, at: .member(path, name),
+            path.prefix + "there is no \"\(name.shown)\" here" + Self.hint(name.camelCased, known))
     }
 
     private mutating func typeProblem(_ json: JSONValue, _ type: String, at path: TemplatePath) {
-        let found =
-            switch json {
-            case .object, .array: json.kind
-            default: json.text(.pretty).shown
-            }
-        problems.add(.invalidArgument, at: path.text, "Invalid value\(path.suffix) (\(type)), \(found)")
+        problems.add(.invalidArgument, at: path, path.prefix + "\(type) is expected, not \(Self.shown(json))")
     }
-}
 
-extension TemplatePath {
-    /// ` at 'parameters.foo'`; empty for the root.
-    fileprivate var suffix: String {
-        if case .root = self { "" } else { " at '\(text)'" }
+    /// What is there instead, in full where that is short.
+    private static func shown(_ json: JSONValue) -> String {
+        switch json {
+        case .object, .array: json.kind
+        default: json.text().shown
+        }
+    }
+
+    /// The end of a sentence about a word that is none of `known`.
+    private static func hint(_ word: String?, _ known: [String]) -> String {
+        word.flatMap { nearestName(to: $0, of: known) }.map { "; did you mean \"\($0)\"?" }
+            ?? "; known: \(known.joined(separator: ", "))"
     }
 }
 

@@ -4,8 +4,12 @@ package struct TemplateProblem: Sendable, Hashable, CustomStringConvertible {
     package let path: String
     /// Google's word for the kind of problem, one of ``Token``'s raw values, for example `VALIDATION_ERROR`.
     package let token: String
-    /// What is wrong and what would be right, for the person who wrote the template.
+    /// What is wrong and what would be right, for the person who wrote the template; ends with line and column where
+    /// the text is known.
     package let message: String
+    /// Where in the text; nil for the document as a whole and where there is no text.
+    package let place: TextPlace?
+    private let position: TemplatePath
 
     /// Google's bracketed error tokens, as far as a template can cause them.
     package enum Token: String, Sendable, CaseIterable {
@@ -17,10 +21,25 @@ package struct TemplateProblem: Sendable, Hashable, CustomStringConvertible {
         case invalidInAppDefault = "INVALID_IN_APP_DEFAULT_VALUE"
     }
 
-    init(path: String, token: Token, message: String) {
-        self.path = path
+    init(_ position: TemplatePath, token: Token, message: String) {
+        path = position.text
+        self.position = position
         self.token = token.rawValue
         self.message = message
+        place = nil
+    }
+
+    private init(_ problem: TemplateProblem, at place: TextPlace) {
+        (path, position, token) = (problem.path, problem.position, problem.token)
+        self.place = place
+        message = "\(problem.message) (line \(place.line), column \(place.column))"
+    }
+
+    /// The same, with their places in the text that was read.
+    static func located(_ problems: [TemplateProblem], in text: [UInt8]) -> [TemplateProblem] {
+        zip(problems, PlaceFinder.places(of: problems.map(\.position), in: text)).map { problem, place in
+            place.map { TemplateProblem(problem, at: $0) } ?? problem
+        }
     }
 
     /// `[VALIDATION_ERROR]: …`, the form Firebase's SDKs parse.
@@ -52,13 +71,19 @@ package struct TemplateProblems: Error, Sendable, Hashable, CustomStringConverti
 
     /// Notes a problem; beyond ``maxListed`` it is only counted and its text never made.
     mutating func add(
-        _ token: TemplateProblem.Token, at path: @autoclosure () -> String, _ message: @autoclosure () -> String
+        _ token: TemplateProblem.Token, at path: @autoclosure () -> TemplatePath, _ message: @autoclosure () -> String
     ) {
         guard problems.count < Self.maxListed else { return omitted += 1 }
-        problems.append(TemplateProblem(path: path(), token: token, message: message()))
+        problems.append(TemplateProblem(path(), token: token, message: message()))
     }
 
-    func throwIfAny() throws(TemplateProblems) { if !problems.isEmpty { throw self } }
+    /// - Parameter text: what the template was read from; nil when there is none.
+    func throwIfAny(in text: [UInt8]? = nil) throws(TemplateProblems) {
+        guard !problems.isEmpty else { return }
+        var located = self
+        if let text { located.problems = TemplateProblem.located(problems, in: text) }
+        throw located
+    }
 }
 
 extension StringProtocol {

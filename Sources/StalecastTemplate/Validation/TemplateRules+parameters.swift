@@ -5,25 +5,27 @@ extension TemplateRules {
         let count = template.parameterMaps.reduce(0) { $0 + $1.count }
         guard count > limits.parameters else { return }
         problems.add(
-            .validationError, at: "parameters",
+            .validationError, at: .member(.root, "parameters"),
             "Param count too large: \(count), at most \(limits.parameters) are allowed.")
     }
 
     /// A parameter's name is unique over the template and not a group's name as well.
     mutating func checkUniqueKeys() {
-        var places: [String: String] = template.parameters.mapValues { _ in "parameters" }
+        let groups = TemplatePath.member(.root, "parameterGroups")
+        var places = template.parameters.mapValues { _ in TemplatePath.member(.root, "parameters") }
         for group in template.groups.keys.sorted() {
             for key in template.groups[group, default: ParameterGroup()].parameters.keys.sorted() {
-                let place = "parameterGroups.\(group.shown)"
+                let place = TemplatePath.member(groups, group)
                 guard let other = places.updateValue(place, forKey: key) else { continue }
                 problems.add(
-                    .duplicateKey, at: "\(place).parameters.\(key.shown)",
-                    "parameter '\(key.shown)' is in \(other) and in \(place); a name is used once per template")
+                    .duplicateKey, at: .member(.member(place, "parameters"), key),
+                    "parameter '\(key.shown)' is in \(other.text) and in \(place.text); "
+                        + "a name is used once per template")
             }
         }
         for group in template.groups.keys.sorted() where places[group] != nil {
             problems.add(
-                .duplicateKey, at: "parameterGroups.\(group.shown)",
+                .duplicateKey, at: .member(groups, group),
                 "'\(group.shown)' is the name of a group and of a parameter")
         }
     }
@@ -45,13 +47,13 @@ extension TemplateRules {
         let startsWithDigit = key.utf8.first.map { (0x30...0x39).contains($0) } ?? true
         if !isLegal || startsWithDigit || key.utf8.count > limits.keyLength {
             problems.add(
-                .validationError, at: path.text,
+                .validationError, at: path,
                 """
                 '\(key.shown)' is no parameter name: 1 to \(limits.keyLength) characters of A-Z a-z 0-9 _, \
                 no digit first
                 """)
         } else if Self.forbiddenKeys.contains(key) {
-            problems.add(.validationError, at: path.text, "'\(key)' is reserved and cannot name a parameter")
+            problems.add(.validationError, at: path, "'\(key)' is reserved and cannot name a parameter")
         }
     }
 
@@ -75,7 +77,7 @@ extension TemplateRules {
     private mutating func check(_ value: ParameterValue, is type: ValueType, at path: TemplatePath) {
         for text in value.texts {
             guard let complaint = type.complaint(about: text) else { continue }
-            problems.add(.valueTypeMismatch, at: path.text, "\(path.text): '\(text.shown)' \(complaint)")
+            problems.add(.valueTypeMismatch, at: path, "\(path.text): '\(text.shown)' \(complaint)")
         }
     }
 
@@ -85,7 +87,7 @@ extension TemplateRules {
         }
         guard length > limits.totalValueLength else { return }
         problems.add(
-            .validationError, at: "parameters",
+            .validationError, at: .member(.root, "parameters"),
             "all values together have \(length) characters, at most \(limits.totalValueLength) are allowed")
     }
 }

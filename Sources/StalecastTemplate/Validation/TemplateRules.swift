@@ -10,7 +10,7 @@ struct TemplateRules {
     mutating func check() {
         checkLength(
             template.requestedDescription, limits.versionDescriptionLength, "the description of a version",
-            at: .member(.root, "version.description"))
+            at: .member(.member(.root, "version"), "description"))
         checkControls()
         checkConditions()
         checkCounts()
@@ -29,7 +29,7 @@ struct TemplateRules {
         }
         guard let control = template.requestedDescription.unicodeScalars.first(where: isControl) else { return }
         problems.add(
-            .validationError, at: "version.description",
+            .validationError, at: .member(.member(.root, "version"), "description"),
             "version.description: the control character U+\(String(control.value, radix: 16).leftPadded) is not allowed"
         )
     }
@@ -38,7 +38,7 @@ struct TemplateRules {
         let conditions = template.conditions
         if conditions.count > limits.conditions {
             problems.add(
-                .validationError, at: "conditions",
+                .validationError, at: .member(.root, "conditions"),
                 "Condition count too large: \(conditions.count), at most \(limits.conditions) are allowed.")
         }
         var names: Set<String> = []
@@ -49,12 +49,13 @@ struct TemplateRules {
             patternSize += checkExpression(of: condition, at: path)
             if !names.insert(condition.name).inserted {
                 problems.add(
-                    .duplicateKey, at: path.text, "\(path.text): there is another condition '\(condition.name.shown)'")
+                    .duplicateKey, at: path, "\(path.text): there is another condition '\(condition.name.shown)'")
             }
         }
         if patternSize > limits.patternSize {
             problems.add(
-                .validationError, at: "conditions", "the regular expressions of all conditions are too large together")
+                .validationError, at: .member(.root, "conditions"),
+                "the regular expressions of all conditions are too large together")
         }
     }
 
@@ -64,7 +65,7 @@ struct TemplateRules {
         let isInRange = !name.isEmpty && name.utf8.count <= limits.conditionNameLength
         if isLegal, isInRange, name.utf8.first != 0x20, name.utf8.last != 0x20 { return }
         problems.add(
-            .validationError, at: "\(path.text).name",
+            .validationError, at: .member(path, "name"),
             """
             \(path.text).name: '\(name.shown)' is no condition name: 1 to \(limits.conditionNameLength) characters of \
             A-Z a-z 0-9 - _ ' ! % . and blanks, no blank first or last
@@ -77,7 +78,7 @@ struct TemplateRules {
             return try ConditionExpression(parsing: condition.expression, kind: kind).patternSize
         } catch {
             problems.add(
-                .validationError, at: "\(path.text).expression",
+                .validationError, at: .member(path, "expression"),
                 "\(path.text).expression: condition '\(condition.name.shown)': \(error)")
             return 0
         }
@@ -86,14 +87,14 @@ struct TemplateRules {
     private mutating func checkGroups() {
         if template.groups.count > limits.groups {
             problems.add(
-                .validationError, at: "parameterGroups",
+                .validationError, at: .member(.root, "parameterGroups"),
                 "Group count too large: \(template.groups.count), at most \(limits.groups) are allowed.")
         }
         for name in template.groups.keys.sorted() {
             guard let group = template.groups[name] else { continue }
             let path = TemplatePath.member(.member(.root, "parameterGroups"), name)
             if name.isEmpty {
-                problems.add(.validationError, at: path.text, "parameterGroups: a group needs a name")
+                problems.add(.validationError, at: path, "parameterGroups: a group needs a name")
             }
             checkLength(name, limits.groupNameLength, "the name of a group", at: path)
             checkLength(
@@ -116,7 +117,7 @@ struct TemplateRules {
         var listed = unknown.sorted().prefix(Self.maxListedNames).map(\.shown).joined(separator: ", ")
         if unknown.count > Self.maxListedNames { listed += ", … and \(unknown.count - Self.maxListedNames) more" }
         problems.add(
-            .validationError, at: "parameters",
+            .validationError, at: .member(.root, "parameters"),
             """
             [\(listed)] are not valid condition names. All keys in all conditional value maps must be valid \
             condition names.
@@ -131,7 +132,7 @@ struct TemplateRules {
         let length = text.unicodeScalars.count
         guard length > limit else { return }
         problems.add(
-            .validationError, at: path.text,
+            .validationError, at: path,
             "\(path.text): \(what) has at most \(limit) characters, not \(length)")
     }
 }

@@ -4,15 +4,16 @@ import StalecastWire
 /// A template in a file, as people write it or `get` saved it.
 struct TemplateFile {
     let path: String
+    private let text: [UInt8]
     private let document: JSONValue
 
     /// Reads JSON from `path`, or from standard input when it is `-`.
     /// - Throws: ``CommandFailure`` with line and column when it is no JSON.
     init(_ path: String) throws(CommandFailure) {
         self.path = path
-        let bytes = try InputFile.read(path)
+        text = Array(try InputFile.read(path))
         do {
-            document = try JSONValue.parse(bytes)
+            document = try JSONValue.parse(text)
         } catch {
             throw CommandFailure(.refused, "\(path) is not JSON: \(error)")
         }
@@ -22,7 +23,7 @@ struct TemplateFile {
     /// - Throws: ``CommandFailure`` with every problem found.
     func template(for namespace: Namespace) throws(CommandFailure) -> Template {
         do {
-            return try Template(validating: document, kind: namespace == .firebaseServer ? .server : .client)
+            return try Template(validating: document, from: text, kind: TemplateKind(namespace: namespace))
         } catch {
             let problems = error.problems.map { problem in
                 problem.message.contains(problem.path) ? problem.message : "\(problem.path): \(problem.message)"

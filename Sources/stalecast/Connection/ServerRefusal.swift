@@ -49,7 +49,7 @@ struct ServerRefusal {
             return violations.map { violation in
                 let field = violation["field"]?.string ?? ""
                 let text = violation["description"]?.string ?? ""
-                return field.isEmpty ? text : "\(field): \(text)"
+                return field.isEmpty || text.contains(field) ? text : "\(field): \(text)"
             }
         }
         return message.split(separator: "\n").map(String.init)
