@@ -132,6 +132,26 @@ import Testing
         #expect(text.utf8.count < 400)
     }
 
+    /// Of two JSON texts what differs inside them; of one that only looks like it, the whole.
+    @Test(arguments: [
+        (
+            #"{"paywall":{"title":"Plus","price":4.99},"pages":[1,2]}"#,
+            #"{"paywall":{"title":"Plus","price":3.99,"new":true},"pages":[1,3,4]}"#,
+            [
+                "at paywall.price: 4.99 -> 3.99", "at paywall.new: (none) -> true", "at pages[1]: 2 -> 3",
+                "at pages[2]: (none) -> 4",
+            ]
+        ),
+        (#"[1]"#, #"{"a":1}"#, []), (#"{"a":1}"#, #"{"a":1"#, []), (#"{"a":1,"b":2}"#, #"{ "b":2, "a":1 }"#, []),
+        (#"{"a":"text"}"#, #"{"a":{"b":1}}"#, [#"at a: "text" -> {"b":1}"#]),
+    ])
+    func aChangeInsideJSONIsShownAlone(old: String, new: String, lines: [String]) {
+        let text = TemplateDifference.describe(from: .make(["a": old]), to: .make(["a": new])).text
+        let whole = #"    default: "\#(old)" -> "\#(new)""#
+        let wanted = lines.isEmpty ? [whole] : lines.map { "    default, \($0)" }
+        #expect(text == (["~ parameter a"] + wanted).joined(separator: "\n") + "\n")
+    }
+
     @Test func moveIntoAGroupIsDescribed() {
         var new = base
         new.parameters["grouped"] = new.groups["g"]?.parameters.removeValue(forKey: "grouped")

@@ -21,6 +21,15 @@ extension TemplateChanges {
         var isQuoted = true
 
         var shown: String { isQuoted ? "\"\(value.shown)\"" : value.shown }
+
+        /// A value that is an object or a list.
+        var json: JSONValue? {
+            // Any other text is no JSON, and compared whole.
+            guard isQuoted, value.utf8.first == UInt8(ascii: "{") || value.utf8.first == UInt8(ascii: "[") else {
+                return nil
+            }
+            return try? JSONValue.parse(value.utf8)
+        }
     }
 
     private static func lines<Thing>(
@@ -40,14 +49,17 @@ extension TemplateChanges {
         let oldDetails = Dictionary(old.map { ($0.name, $0) }) { first, _ in first }
         let newDetails = Dictionary(new.map { ($0.name, $0) }) { first, _ in first }
         let names = old.map(\.name) + new.map(\.name).filter { oldDetails[$0] == nil }
-        return names.compactMap { difference($0, oldDetails[$0], newDetails[$0]) }
+        return names.flatMap { difference($0, oldDetails[$0], newDetails[$0]) }
     }
 
-    private static func difference(_ name: String, _ old: Detail?, _ new: Detail?) -> String? {
-        guard old?.value != new?.value || old?.isQuoted != new?.isQuoted else { return nil }
+    private static func difference(_ name: String, _ old: Detail?, _ new: Detail?) -> [String] {
+        guard old?.value != new?.value || old?.isQuoted != new?.isQuoted else { return [] }
+        if let old = old?.json, let new = new?.json {
+            let inside = ValueDifference.list(from: old, to: new)
+            if !inside.isEmpty { return inside.map { "    \(name), at \($0)" } }
+        }
         let (oldText, newText) = (old?.shown ?? "(none)", new?.shown ?? "(none)")
-        let remark = oldText == newText ? " (they differ in a part not shown)" : ""
-        return "    \(name): \(oldText) -> \(newText)\(remark)"
+        return ["    \(name): \(oldText) -> \(newText)\(ValueDifference.remark(oldText, newText))"]
     }
 
     private static func details(_ placed: PlacedParameter) -> [Detail] {
