@@ -54,8 +54,10 @@ extension ControlOperations {
                             "name": text, "matched": ["type": "boolean"], "reason": text,
                             "tests": .listSchema(["type": "object"]),
                         ], required: ["name", "matched", "reason", "tests"])),
+                "parameters": .listSchema(
+                    .objectSchema(["name": text, "value": text, "condition": text], required: ["name"])),
                 "entries": ["type": "object", "additionalProperties": text],
-            ], required: ["conditions", "entries"]),
+            ], required: ["conditions", "parameters", "entries"]),
     ]
 
     private static let text: JSONValue = ["type": "string"]

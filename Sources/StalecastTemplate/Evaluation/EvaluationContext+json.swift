@@ -53,8 +53,17 @@ extension EvaluationContext {
         case "audiences": audiences = try Self.list(value, spelled)
         case "importedSegments": importedSegments = try Self.list(value, spelled)
         case "appInstanceIdToken": break
-        default: throw EvaluationContextError(spelled, "is not a member of a context")
+        default: throw EvaluationContextError(spelled, "is not a member of a context; \(Self.hint(name))")
         }
+    }
+
+    private static func hint(_ name: String) -> String {
+        let others = [
+            "firstOpenTime", "now", "analyticsUserProperties", "customSignals", "audiences", "importedSegments",
+        ]
+        let known = (texts.keys + others).sorted()
+        return nearestName(to: name, of: known).map { "did you mean \($0)?" }
+            ?? "known: \(known.joined(separator: ", "))"
     }
 
     private static var texts: [String: WritableKeyPath<Self, String?>] {

@@ -12,7 +12,9 @@ extension Evaluation {
         let element = source.element
         if case .impossible(let problem) = compiler.tests[place] { return "\(element): \(problem)" }
         if case .constant = source { return isTrue ? "always true" : "always false" }
-        guard let found = found(compiler.tests[place]) else { return "\(element) is missing" }
+        guard let found = found(compiler.tests[place]) else {
+            return "\(element) is missing: it needs \(source.member)"
+        }
         let complaint = isTrue ? nil : complaint(compiler.tests[place])
         if let complaint { return "\(element) is \(found), \(complaint)" }
         return "\(element) is \(found), \(isTrue ? "" : "not ")\(source.requirement)"
@@ -77,6 +79,28 @@ extension ConditionTest {
         case .percent(let test): test.seed.isEmpty ? "percent" : "percent('\(test.seed)')"
         case .operatingSystemAndVersion: "app.operatingSystemAndVersion"
         case .browserAndVersion: "app.browserAndVersion"
+        }
+    }
+
+    /// The context's member it is read from.
+    fileprivate var member: String {
+        switch self {
+        case .constant: ""
+        case .appID: "appId"
+        case .operatingSystem: "appId, such as 1:123456789012:ios:0a1b2c"
+        case .appVersion: "appVersion"
+        case .appBuild: "appBuild"
+        case .userProperty(let name, _): "analyticsUserProperties.\(name.shown)"
+        case .customSignal(let name, _), .customSignalVersion(let name, _, _): "customSignals.\(name.shown)"
+        case .audiences: "audiences"
+        case .importedSegments: "importedSegments"
+        case .country: "countryCode"
+        case .language: "languageCode"
+        case .installation, .percent: "appInstanceId"
+        case .firstOpen: "firstOpenTime"
+        case .dateTime: "timeZone"
+        case .operatingSystemAndVersion: "operatingSystemAndVersion"
+        case .browserAndVersion: "browserAndVersion"
         }
     }
 

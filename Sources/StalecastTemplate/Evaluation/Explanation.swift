@@ -4,13 +4,18 @@ package import StalecastWire
 package struct Explanation: Sendable, Hashable {
     /// In the template's order.
     package let conditions: [ConditionExplanation]
+    /// Every parameter, also those the context gets no value of; sorted by name.
+    package let parameters: [ParameterExplanation]
     /// What the context gets.
     package let values: ResolvedValues
 
-    /// `{"conditions":[{"name","matched","reason","tests":[{"element","holds","reason"}]}],"entries":{…}}` and the
-    /// other members of a fetch answer.
+    /// `{"conditions":[{"name","matched","reason","tests":[{"element","holds","reason"}]}],
+    /// "parameters":[{"name","value","condition"}],"entries":{…}}` and the other members of a fetch answer. A parameter
+    /// has no `value` when the app's own default counts, and no `condition` when its default decided.
     package var json: JSONValue {
-        var object: JSONObject = ["conditions": .array(conditions.map(\.json))]
+        var object: JSONObject = [
+            "conditions": .array(conditions.map(\.json)), "parameters": .array(parameters.map(\.json)),
+        ]
         for (name, value) in values.members.members { object[name] = value }
         if object["entries"] == nil { object["entries"] = [:] }
         return .object(object)
@@ -54,6 +59,22 @@ package struct TestExplanation: Sendable, Hashable {
     }
 }
 
+/// What became of one parameter.
+package struct ParameterExplanation: Sendable, Hashable {
+    package let name: String
+    /// nil when clients get none and use the default in the app.
+    package let value: String?
+    /// The condition that decided; nil when none did.
+    package let condition: String?
+
+    fileprivate var json: JSONValue {
+        var object: JSONObject = ["name": .string(name)]
+        object["value"] = value.map(JSONValue.string)
+        object["condition"] = condition.map(JSONValue.string)
+        return .object(object)
+    }
+}
+
 extension CompiledTemplate {
     /// Evaluates every condition, also those no parameter uses, and says why. The verdicts are those of
     /// ``outcome(for:)`` unless the budget ran out.
@@ -66,6 +87,25 @@ extension CompiledTemplate {
             return ConditionExplanation(
                 name: condition.name, isMatched: isMatched, problem: condition.problem, tests: tests)
         }
-        return Explanation(conditions: conditions, values: values(for: outcome))
+        let parameters = parameters.map { explain($0, outcome) }
+        return Explanation(conditions: conditions, parameters: parameters, values: values(for: outcome))
+    }
+
+    private func explain(_ parameter: CompiledParameter, _ outcome: ConditionOutcome) -> ParameterExplanation {
+        let conditional = parameter.conditionalValues.lazy.filter { outcome.isTrue($0.condition) }
+            .map { (value: $0.value, condition: Optional(conditions[$0.condition].name)) }
+        let tried = Array(conditional) + (parameter.defaultValue.map { [($0, nil)] } ?? [])
+        for (value, condition) in tried {
+            switch value {
+            case .text(let text):
+                return ParameterExplanation(name: parameter.key, value: text, condition: condition)
+            case .nothing: return ParameterExplanation(name: parameter.key, value: nil, condition: condition)
+            case .skipped: continue
+            case .managed(let place):
+                guard let text = managedValues[place].text(outcome.choice(place)) else { continue }
+                return ParameterExplanation(name: parameter.key, value: text, condition: condition)
+            }
+        }
+        return ParameterExplanation(name: parameter.key, value: nil, condition: nil)
     }
 }

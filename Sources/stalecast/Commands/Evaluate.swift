@@ -142,9 +142,11 @@ private struct EvaluationReport {
     }
 
     private func entries(_ palette: Palette) -> [String] {
-        guard !explanation.values.entries.isEmpty else { return ["no values"] }
-        var table = TextTable(.left("PARAMETER"), .left("VALUE"))
-        for entry in explanation.values.entries { table.add(entry.key, entry.value) }
+        guard !explanation.parameters.isEmpty else { return ["no parameters"] }
+        var table = TextTable(.left("PARAMETER"), .left("VALUE"), .left("DECIDED BY"))
+        for parameter in explanation.parameters {
+            table.add(parameter.name, parameter.value ?? "(in-app default)", parameter.condition ?? "default")
+        }
         return table.lines(palette)
     }
 
