@@ -128,6 +128,8 @@ package final class SourceWatcher: Sendable {
     private func waitAtFence(_ sight: OriginSight) async -> FenceVerdict? {
         guard let fence else { return nil }
         return await fence.wait(
-            for: FenceGoal(version: sight.content.version, etag: sight.etag, content: sight.content))
+            for: FenceGoal(
+                version: sight.content.version, etag: sight.etag, content: sight.content,
+                before: store.currentTemplates[scope]?.template))
     }
 }

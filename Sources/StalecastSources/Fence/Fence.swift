@@ -9,6 +9,28 @@ package struct Fence: Sendable {
     private let access: OriginAccess
     private let kind: TemplateKind
 
+    /// What a probe shows.
+    private enum Sight {
+        /// The goal, or something newer.
+        case goal
+        /// Something older, in words.
+        case older(String)
+        /// Something else, of an origin without numbers.
+        case other(Content)
+    }
+
+    private enum Content: Hashable {
+        case etag(String)
+        case template(Template)
+
+        var words: String {
+            switch self {
+            case .etag: "the public answer has another ETag"
+            case .template: "the public answer has other content"
+            }
+        }
+    }
+
     /// A probe takes at most this long, and never longer than what is left of the wait.
     private static let longestInterval = Duration.milliseconds(250)
 
@@ -19,19 +41,25 @@ package struct Fence: Sendable {
         self.kind = kind
     }
 
-    /// Probes until the goal is seen or the wait is over. Returns at once with `timeout` when the task is cancelled.
+    /// Probes until the goal or something newer is seen, or the wait is over. Where there are no numbers, what gives way
+    /// to something that is not the goal has gone past it: the goal was overtaken, and will never be seen. Returns at once with `timeout` when the task is cancelled.
     package func wait(for goal: FenceGoal) async -> FenceVerdict {
         let began = ContinuousClock.now
         var interval = settings.interval
         var problem = "no probe was answered in time"
+        var before = goal.before.map(Content.template)
         while true {
             let left = settings.wait - (ContinuousClock.now - began)
             guard left > .zero, !Task.isCancelled else { return .timeout(problem: problem) }
             do {
-                guard let lag = try await lag(behind: goal, within: left) else {
-                    return .passed(after: ContinuousClock.now - began)
+                switch try await sight(of: goal, within: left) {
+                case .goal: return .passed(after: ContinuousClock.now - began)
+                case .older(let lag): problem = lag
+                case .other(let shown):
+                    if let before, shown != before { return .passed(after: ContinuousClock.now - began) }
+                    before = shown
+                    problem = shown.words
                 }
-                problem = lag
             } catch {
                 problem = error.description
             }
@@ -41,32 +69,31 @@ package struct Fence: Sendable {
         }
     }
 
-    /// - Returns: what is older than the goal; nil when nothing is.
-    private func lag(behind goal: FenceGoal, within left: Duration) async throws(OriginProblem) -> String? {
+    private func sight(of goal: FenceGoal, within left: Duration) async throws(OriginProblem) -> Sight {
         var access = access
         access.limits.timeout = min(access.limits.timeout, left)
         access.limits.connectTimeout = min(access.limits.connectTimeout, left)
         switch settings.proof {
-        case .pointer(let pointer): return try await lag(at: pointer, goal, access)
-        case .etag: return try Self.lag(of: try await access.answer("GET", settings.url).headers["etag"], goal)
-        case .fetch(let apiKey, let appID): return try await fetchLag(apiKey, appID, goal, access)
-        case .content(let reading): return try await contentLag(reading, goal, access)
+        case .pointer(let pointer): return try await sight(at: pointer, goal, access)
+        case .etag: return try Self.sight(of: try await access.answer("GET", settings.url).headers["etag"], goal)
+        case .fetch(let apiKey, let appID): return try await fetched(apiKey, appID, goal, access)
+        case .content(let reading): return try await content(reading, goal, access)
         }
     }
 
-    private func lag(
+    private func sight(
         at pointer: JSONPointer, _ goal: FenceGoal, _ access: OriginAccess
-    ) async throws(OriginProblem) -> String? {
+    ) async throws(OriginProblem) -> Sight {
         let json = try Self.json(try await access.answer("GET", settings.url))
         guard let shown = pointer.value(in: json)?.versionNumber else {
             throw OriginProblem(.invalidContent, "the probe's answer has no version at \(pointer)")
         }
-        return Self.lag(of: shown, goal)
+        return Self.sight(of: shown, goal.version ?? 0)
     }
 
-    private func fetchLag(
+    private func fetched(
         _ apiKey: String, _ appID: String, _ goal: FenceGoal, _ access: OriginAccess
-    ) async throws(OriginProblem) -> String? {
+    ) async throws(OriginProblem) -> Sight {
         // A server that asks for no token of an installation still asks for the member.
         let token = await settings.installation?.token() ?? "none"
         let body: JSONValue = [
@@ -81,35 +108,33 @@ package struct Fence: Sendable {
         let json = try Self.json(
             try await access.answer("POST", settings.url, headers: headers, body: body.encoded()))
         // A project without a template says so and has no version.
-        return Self.lag(of: json["templateVersion"]?.versionNumber ?? 0, goal)
+        return Self.sight(of: json["templateVersion"]?.versionNumber ?? 0, goal.version ?? 0)
     }
 
     /// A Firebase installation id: 22 characters, the first of them c to f.
     private static let instanceID = "cStalecastFenceProbe00"
 
-    private func contentLag(
+    private func content(
         _ reading: ContentReading, _ goal: FenceGoal, _ access: OriginAccess
-    ) async throws(OriginProblem) -> String? {
+    ) async throws(OriginProblem) -> Sight {
         let answer = try await access.answer("GET", settings.url)
         let shown = try reading.read(answer.body, contentType: answer.headers["content-type"], kind: kind)
-        return shown.template == goal.content.template ? nil : "the public answer has other content"
+        return shown.template == goal.content.template ? .goal : .other(.template(shown.template))
     }
 
-    private static func lag(of etag: String?, _ goal: FenceGoal) throws(OriginProblem) -> String? {
+    private static func sight(of etag: String?, _ goal: FenceGoal) throws(OriginProblem) -> Sight {
         guard let etag else { throw OriginProblem(.invalidContent, "the probe's answer has no ETag") }
         guard let version = goal.version else {
-            return bare(etag) == goal.etag.map(bare) ? nil : "the public answer has another ETag"
+            return bare(etag) == goal.etag.map(bare) ? .goal : .other(.etag(String(bare(etag))))
         }
         guard let shown = trailingNumber(bare(etag)) else {
             throw OriginProblem(.invalidContent, "the probe's ETag does not end with a version number")
         }
-        return lag(of: shown, version)
+        return sight(of: shown, version)
     }
 
-    private static func lag(of shown: VersionNumber, _ goal: FenceGoal) -> String? { lag(of: shown, goal.version ?? 0) }
-
-    private static func lag(of shown: VersionNumber, _ version: VersionNumber) -> String? {
-        shown >= version ? nil : "the public answer shows version \(shown)"
+    private static func sight(of shown: VersionNumber, _ version: VersionNumber) -> Sight {
+        shown >= version ? .goal : .older("the public answer shows version \(shown)")
     }
 
     /// Without the quotes and the `W/` that caches add.

@@ -1,4 +1,5 @@
 package import StalecastOutbound
+package import StalecastTemplate
 package import StalecastWire
 
 /// How to find out what an origin's clients are answered now, before a version is announced.
@@ -39,17 +40,20 @@ package struct FenceGoal: Sendable {
     /// The ETag of the answer the version was read from.
     package var etag: String?
     package var content: OriginContent
+    /// What clients may be answered until then; nil when that is not known.
+    package var before: Template?
 
-    package init(version: VersionNumber?, etag: String?, content: OriginContent) {
+    package init(version: VersionNumber?, etag: String?, content: OriginContent, before: Template? = nil) {
         self.version = version
         self.etag = etag
         self.content = content
+        self.before = before
     }
 }
 
 /// How waiting at a fence ended.
 package enum FenceVerdict: Sendable, Hashable {
-    /// The origin's public answer shows the version; after this long.
+    /// The origin's public answer shows the version, or one that came after it; after this long.
     case passed(after: Duration)
     /// It does not, and the time is over. `problem` is what the last probe saw.
     case timeout(problem: String)

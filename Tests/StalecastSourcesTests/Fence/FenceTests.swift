@@ -9,7 +9,8 @@ import Testing
 @Suite struct FenceTests {
     private static func verdict(
         _ proof: FenceSettings.Proof, wait: Duration = .seconds(20), version: VersionNumber? = 7, etag: String? = nil,
-        value: String = "v", _ answer: @escaping @Sendable (_ probe: Int, OriginServer.Request) -> OriginServer.Reply
+        value: String = "v", before: String? = nil,
+        _ answer: @escaping @Sendable (_ probe: Int, OriginServer.Request) -> OriginServer.Reply
     ) async throws -> (FenceVerdict, probes: Int) {
         let probes = Mutex(0)
         return try await OriginFixture.with { fixture in
@@ -24,13 +25,18 @@ import Testing
                 settings.wait = wait
                 settings.interval = .milliseconds(5)
                 let fence = Fence(settings, access: try fixture.access(), kind: .client)
-                let template = Template(parameters: ["greeting": TemplateParameter(defaultValue: .value(value))])
+                let template = Self.template(value)
                 let verdict = await fence.wait(
                     for: FenceGoal(
-                        version: version, etag: etag, content: OriginContent(template: template, version: version)))
+                        version: version, etag: etag, content: OriginContent(template: template, version: version),
+                        before: before.map(Self.template)))
                 return (verdict, probes.withLock { $0 })
             }
         }
+    }
+
+    private static func template(_ value: String) -> Template {
+        Template(parameters: ["greeting": TemplateParameter(defaultValue: .value(value))])
     }
 
     private static func hasPassed(_ verdict: FenceVerdict) -> Bool {
@@ -114,6 +120,27 @@ import Testing
         }
         #expect(Self.hasPassed(verdict))
         #expect(probes == 3)
+    }
+
+    /// What was published right after it is seen instead: it will never be there.
+    @Test func aGoalThatWasOvertakenIsNotWaitedFor() async throws {
+        let (byTag, tags) = try await Self.verdict(.etag, version: nil, etag: "\"goal\"") { probe, _ in
+            .json("{}", ["ETag: \(probe < 3 ? "\"old\"" : "\"newer\"")"])
+        }
+        #expect(Self.hasPassed(byTag) && tags == 3)
+        let content = FenceSettings.Proof.content(ContentReading())
+        let (byContent, probes) = try await Self.verdict(content, version: nil, value: "goal") { probe, _ in
+            .json(OriginFixture.template(probe < 3 ? "old" : "newer"))
+        }
+        #expect(Self.hasPassed(byContent) && probes == 3)
+        let (atOnce, first) = try await Self.verdict(content, version: nil, value: "goal", before: "old") { _, _ in
+            .json(OriginFixture.template("newer"))
+        }
+        #expect(Self.hasPassed(atOnce) && first == 1)
+        let (waiting, _) = try await Self.verdict(
+            content, wait: .milliseconds(100), version: nil, value: "goal", before: "old"
+        ) { _, _ in .json(OriginFixture.template("old")) }
+        #expect(Self.problem(waiting) == "the public answer has other content")
     }
 
     @Test func cancellingEndsTheWait() async throws {
