@@ -143,7 +143,8 @@ let package = Package(
             ],
             path: "Sources/StalecastLoad/Benchmarks", swiftSettings: strict),
         .target(name: "StalecastTestServers", path: "Tests/StalecastTestServers", swiftSettings: strict),
-        .testTarget(name: "StalecastWireTests", dependencies: ["StalecastWire"], swiftSettings: strict),
+        .testTarget(
+            name: "StalecastWireTests", dependencies: ["StalecastWire", "StalecastTestServers"], swiftSettings: strict),
         .testTarget(
             name: "StalecastTemplateTests", dependencies: ["StalecastTemplate", "StalecastWire"],
             swiftSettings: strict),
@@ -163,7 +164,8 @@ let package = Package(
         .testTarget(
             name: "StalecastEdgeTests",
             dependencies: [
-                "StalecastEdge", "StalecastHTTP", "StalecastHub", "StalecastTemplate", "StalecastWire", "CLinux",
+                "StalecastEdge", "StalecastHTTP", "StalecastHub", "StalecastTemplate", "StalecastTestServers",
+                "StalecastWire", "CLinux",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ] + nio,
@@ -205,7 +207,8 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "StalecastClientTests", dependencies: ["StalecastClient", "StalecastWire"], swiftSettings: strict),
+            name: "StalecastClientTests", dependencies: ["StalecastClient", "StalecastTestServers", "StalecastWire"],
+            swiftSettings: strict),
         .testTarget(
             name: "StalecastLoadTests", dependencies: ["StalecastLoad", "StalecastTemplate", "StalecastWire"],
             swiftSettings: strict),

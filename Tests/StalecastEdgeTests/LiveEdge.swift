@@ -20,14 +20,14 @@ final class LiveEdge: Sendable {
     /// Runs `body` against Edge, sees that its books are right, and stops it.
     static func with(
         engine: Bool, threads: Int = 2, manyTopics: Int = 0, severalProjects: Bool = false,
-        witness: Hub.Shard? = nil, _ change: (inout EdgeSettings) -> Void = { _ in },
+        witness: Hub.Shard? = nil, epoch: Epoch = .random(), _ change: (inout EdgeSettings) -> Void = { _ in },
         _ body: (LiveEdge) async throws -> Void
     ) async throws {
         var settings = EdgeSettings()
         change(&settings)
         let live = try await LiveEdge(
             engine: engine, threads: threads, manyTopics: manyTopics, severalProjects: severalProjects,
-            witness: witness, settings)
+            witness: witness, epoch: epoch, settings)
         do { try await body(live) } catch {
             try await live.edge.stop()
             throw error
@@ -49,7 +49,7 @@ final class LiveEdge: Sendable {
 
     /// - Parameter witness: a shard that hears of everything before Edge's own.
     private init(
-        engine: Bool, threads: Int, manyTopics: Int, severalProjects: Bool, witness: Hub.Shard?,
+        engine: Bool, threads: Int, manyTopics: Int, severalProjects: Bool, witness: Hub.Shard?, epoch: Epoch,
         _ settings: EdgeSettings
     ) async throws {
         let bindings = [
@@ -65,7 +65,7 @@ final class LiveEdge: Sendable {
         if severalProjects { projects["second"] = Self.second.project }
         hub = Hub(
             board: TopicBoard(
-                epoch: .random(), head: 0, projects: projects, bindings: bindings + extra, changes: []))
+                epoch: epoch, head: 0, projects: projects, bindings: bindings + extra, changes: []))
         if let witness { _ = hub.attach(witness) }
         var options = EdgeServer.Options()
         options.port = 0

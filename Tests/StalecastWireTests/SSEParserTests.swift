@@ -1,3 +1,4 @@
+import StalecastTestServers
 import StalecastWire
 import Testing
 
@@ -180,5 +181,27 @@ import Testing
                 .event(ServerSentEvent(type: "synced", data: "{}", lastEventID: "e.7")),
                 .event(ServerSentEvent(data: "x", lastEventID: "e.7")),
             ])
+    }
+}
+
+extension SSEParserTests {
+    /// Whatever the pieces it arrives in.
+    @Test(arguments: [1, 7, 64, 10_000]) func theGoldenTranscriptIsTheseEvents(piece: Int) throws {
+        let epoch = "abcdefghijklmnopqrstuvwxyz"
+        var rest = Array(try GoldenTranscript.events.text().utf8)[...]
+        var parser = SSEParser()
+        var outputs: [SSEParser.Output] = []
+        while !rest.isEmpty {
+            outputs += try parser.receive(rest.prefix(piece))
+            rest = rest.dropFirst(piece)
+        }
+        let events = outputs.compactMap { if case .event(let event) = $0 { event } else { nil } }
+        #expect(outputs.prefix(2) == [.retry(3000), .comment(" stalecast")])
+        #expect(events.map(\.type) == ["reset", "unknown-topics", "message", "synced", "message", "message"])
+        #expect(events.map(\.lastEventID) == ["", ""] + [1, 1, 2, 3].map { "\(epoch).\($0)" })
+        let versions = try events.filter { $0.type == "message" }.map {
+            try JSONValue.parse($0.data.utf8)["latestTemplateVersionNumber"]?.versionNumber
+        }
+        #expect(versions == [1, 2, 3])
     }
 }
