@@ -4,7 +4,7 @@ import StalecastWire
 import Testing
 
 @Suite struct EdgeOpenAPITests {
-    private let document = EdgeOperation.document(version: "1.2.3")
+    private let document = EdgeOperations.document(version: "1.2.3")
 
     private func filled(_ path: PathTemplate) -> String {
         path.text.replacing("{project}", with: "demo").replacing("{namespace}", with: "firebase")
@@ -14,7 +14,7 @@ import Testing
     @Test(arguments: [true, false])
     func everyDescribedOperationIsServed(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in
-            for operation in EdgeOperation.all {
+            for operation in EdgeOperations.table.operations.map(\.document) {
                 let path = filled(operation.path)
                 let client = RawClient(port: live.port)
                 client.send(
@@ -26,24 +26,24 @@ import Testing
         }
     }
 
-    /// A new kind of path must be named here, and so be in the document.
-    private func operationID(_ path: ProjectPath) -> String {
-        switch path {
-        case .fetch: "fetch"
-        case .streamInvalidations: "streamInvalidations"
-        case .createInstallation: "createInstallation"
-        case .deleteInstallation: "deleteInstallation"
-        case .generateToken: "generateToken"
+    @Test(arguments: [
+        ("/v1/projects/p/namespaces/n:fetch", "fetch", "n"), ("/v1/projects/p/namespaces/n%3Afetch", "fetch", "n"),
+        ("/v1/projects/p/namespaces/n:streamFetchInvalidations", "streamInvalidations", "n"),
+        ("/v1/projects/p/installations", "createInstallation", ""),
+        ("/v1/projects/p/installations/f/authTokens:generate", "generateToken", ""),
+    ])
+    func pathsAreReadWithTheirVerbs(path: String, id: String, namespace: String) throws {
+        guard case .operation(let operation, let names) = try EdgeOperations.table.find("POST", path[...]) else {
+            Issue.record("\(path) is no operation")
+            return
         }
+        #expect(operation.document.id == id)
+        #expect(names["project"] == "p" && names["namespace"] == namespace)
     }
 
-    @Test func firebasesPathsAreTheDocuments() throws {
-        let firebase = EdgeOperation.all.filter { !$0.path.names.isEmpty }
-        #expect(firebase.count == 5)
-        for operation in firebase {
-            let path = try #require(ProjectPath(filled(operation.path)))
-            #expect(operationID(path) == operation.id)
-        }
+    @Test(arguments: ["p/namespaces/n", "/namespaces/n:fetch", "%/installations", "p/namespaces/n:fetch/x", "p"])
+    func otherPathsAreNone(tail: String) {
+        #expect(throws: GoogleError.self) { try EdgeOperations.table.find("POST", "/v1/projects/\(tail)") }
     }
 
     @Test func theDocumentIsServedToAnybody() async throws {

@@ -109,16 +109,4 @@ import Testing
             #expect(throws: Refusal.self) { try served.scope(project, namespace) }
         }
     }
-
-    @Test func pathsAreReadWithTheirVerbs() {
-        #expect(ProjectPath("/v1/projects/p/namespaces/n:fetch") == .fetch(project: "p", namespace: "n"))
-        #expect(ProjectPath("/v1/projects/p/namespaces/n%3Afetch") == .fetch(project: "p", namespace: "n"))
-        #expect(ProjectPath("/v1/projects/p/installations") == .createInstallation(project: "p"))
-        #expect(
-            ProjectPath("/v1/projects/p/installations/f/authTokens:generate")
-                == .generateToken(project: "p", fid: "f"))
-        for tail in ["p/namespaces/n", "/namespaces/n:fetch", "%/installations", "p/namespaces/n:fetch/x", "p"] {
-            #expect(ProjectPath("/v1/projects/\(tail)") == nil)
-        }
-    }
 }

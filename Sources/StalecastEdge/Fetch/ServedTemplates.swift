@@ -38,7 +38,7 @@ package final class ServedTemplates: Sendable {
     ///   - elsewhere: scopes whose clients are served by somebody else, with a sentence that says by whom.
     ///   - version: the daemon's, for `/openapi.json`.
     package init(_ projects: [Project] = [], elsewhere: [Scope: String] = [:], version: String = "0") {
-        document = EdgeOperation.document(version: version).encoded(.pretty) + [0x0A]
+        document = EdgeOperations.document(version: version).encoded(.pretty) + [0x0A]
         cache = FetchScope.Cache()
         var scopes: [Scope: FetchScope] = [:]
         var paths: [Substring: FetchScope] = [:]

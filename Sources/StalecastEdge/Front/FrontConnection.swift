@@ -136,10 +136,11 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     private func refuseForCapacity(_ request: FrontRequest) {
         let cors = cors(request)
         let (date, retry) = (shard.date.string(), 5 * shard.retryMs())
-        if request.path == "/v1/events", request.head.method == .GET {
+        let operation = operation(request)
+        if operation?.kind == .events, request.head.method == .GET {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: false)
             send(Refusals.stream(dialect, cors: cors, retryMs: retry, date: date))
-        } else if let version = invalidatedVersion(request) {
+        } else if let operation, operation.kind == .invalidations, let version = newestVersion(operation.names) {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: true)
             send(Refusals.stream(dialect, version: version, cors: cors, retryMs: retry, date: date))
         } else {
@@ -148,12 +149,16 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         closeWhenWritten()
     }
 
-    /// The newest version of the scope whose invalidation stream is asked for; nil for any other request.
-    private func invalidatedVersion(_ request: FrontRequest) -> VersionNumber? {
-        guard request.head.method == .POST,
-            case .streamInvalidations(let project, let namespace) = ProjectPath(request.path),
-            // An unknown project or namespace is refused as everything else.
-            let scope = try? shard.served.scope(project, namespace).scope,
+    /// nil for what is no operation: it is refused as everything else.
+    private func operation(_ request: FrontRequest) -> (kind: StreamRequest.Kind?, names: PathValues)? {
+        let match = try? EdgeOperations.table.find(request.head.method.rawValue, request.path)
+        guard case .operation(let operation, let names)? = match else { return nil }
+        return (operation.handler.stream, names)
+    }
+
+    /// Of the scope in a path; nil for an unknown one.
+    private func newestVersion(_ names: PathValues) -> VersionNumber? {
+        guard let scope = try? shard.served.scope(names["project"], names["namespace"]).scope,
             let topic = shard.board.invalidations(of: scope)
         else { return nil }
         return shard.board[topic].latest?.version ?? 0

@@ -52,3 +52,7 @@ struct FrontResponse {
         FrontResponse(status: refusal.status, body: ResponseHead.error(refusal))
     }
 }
+
+extension FrontResponse {
+    init(_ error: GoogleError) { self.init(status: error.code, fields: error.fields, body: error.body) }
+}

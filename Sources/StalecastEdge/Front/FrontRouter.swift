@@ -11,23 +11,27 @@ struct FrontRouter {
 
     func route(_ request: FrontRequest) -> FrontOutcome {
         do throws(Refusal) {
+            // A storm of fetches finds its scope by the whole path, as SDKs spell it.
             if request.head.method == .POST, let scope = served.scope(atPath: request.path) {
                 return try fetch(scope, request)
             }
-            if let path = ProjectPath(request.path) { return try serve(path, request) }
+            return try serve(request)
         } catch {
             return .respond(.refused(error))
         }
-        return routeStream(request)
     }
 
-    private func routeStream(_ request: FrontRequest) -> FrontOutcome {
-        guard let methods = Self.methods[String(request.path)] else {
-            return .respond(.refused(Self.noSuchPath))
+    private func serve(_ request: FrontRequest) throws(Refusal) -> FrontOutcome {
+        let match: OperationTable<EdgeHandler>.Match
+        do throws(GoogleError) {
+            match = try EdgeOperations.table.find(request.head.method.rawValue, request.path)
+        } catch {
+            return .respond(error.code == 404 ? .refused(Self.noSuchPath) : FrontResponse(error))
         }
-        if request.head.method == .OPTIONS { return .respond(preflight(request, methods)) }
-        guard methods.contains(request.head.method) else { return .respond(Self.wrongMethod(methods)) }
-        do throws(Refusal) { return try serve(request) } catch { return .respond(.refused(error)) }
+        switch match {
+        case .options(let allowed): return .respond(preflight(allowed.joined(separator: ", ")))
+        case .operation(let operation, let names): return try operation.handler.run(self, request, names)
+        }
     }
 
     /// Whoever has the two listeners mixed up is told so.
@@ -35,29 +39,28 @@ struct FrontRouter {
         status: 404,
         sentence: "no such path; this is Edge, the public listener: templates, webhooks and status are at Control")
 
-    private static func wrongMethod(_ methods: [HTTPMethod]) -> FrontResponse {
-        let allow = methods.map(\.rawValue).joined(separator: ", ")
-        var response = FrontResponse.refused(Refusal(status: 405, sentence: "use one of: \(allow)"))
-        response.fields = "Allow: \(allow), OPTIONS\r\n"
-        return response
-    }
-
-    /// The paths without names in them; all are read only.
-    private static let methods: [String: [HTTPMethod]] = EdgeOperation.all.reduce(into: [:]) { methods, operation in
-        if operation.path.names.isEmpty { methods[operation.path.text] = [.GET, .HEAD] }
-    }
-
-    private func serve(_ request: FrontRequest) throws(Refusal) -> FrontOutcome {
-        switch request.path {
-        case "/healthz": return .respond(FrontResponse(type: "text/plain", body: Array("ok\n".utf8)))
-        case "/openapi.json": return .respond(FrontResponse(body: served.document))
-        case "/v1/state": return .respond(try state(of: try subscription(.poll, request)))
-        case "/v1/events": return .subscribe(try subscription(.events, request))
-        default: return .subscribe(try subscription(.poll, request))
+    /// The answer to OPTIONS, which browsers ask before they let a page of another origin ask more.
+    private func preflight(_ allowed: String) -> FrontResponse {
+        var fields = "Allow: \(allowed)\r\n"
+        if !settings.allowedOrigins.isEmpty {
+            fields += "Access-Control-Allow-Methods: \(allowed)\r\n"
+            fields += "Access-Control-Allow-Headers: \(Self.askedHeaders)\r\n"
+            fields += "Access-Control-Max-Age: 3600\r\n"
         }
+        return FrontResponse(status: 204, fields: fields)
     }
 
-    private func subscription(_ kind: StreamRequest.Kind, _ request: FrontRequest) throws(Refusal) -> StreamRequest {
+    /// What pages send on streams and polls, and Firebase's SDKs on theirs.
+    private static let askedHeaders = """
+        last-event-id, cache-control, content-type, content-encoding, accept, if-none-match, if-match, authorization, \
+        x-goog-api-key, x-goog-firebase-installations-auth, x-firebase-client, x-firebase-rc-fetch-type
+        """
+}
+
+// MARK: Streams and polls
+
+extension FrontRouter {
+    func subscription(_ kind: StreamRequest.Kind, _ request: FrontRequest) throws(Refusal) -> StreamRequest {
         let subscription = try StreamRequest(
             kind: kind, query: Array(request.query.utf8), headers: request.streamHeaders,
             maxTopics: settings.maxTopicsPerStream)
@@ -67,7 +70,7 @@ struct FrontRouter {
     }
 
     /// What is current: the cursor, and for each scope of the topics the version each topic announced last.
-    private func state(of request: StreamRequest) throws(Refusal) -> FrontResponse {
+    func state(of request: StreamRequest) throws(Refusal) -> FrontResponse {
         let (known, unknown) = try request.topics(on: board)
         var state: JSONObject = [
             "cursor": .string(board.head.description), "state": .array(known.map { Self.entry(of: board[$0]) }),
@@ -90,58 +93,28 @@ struct FrontRouter {
         return .object(entry)
     }
 
-    private func preflight(_ request: FrontRequest, _ methods: [HTTPMethod]) -> FrontResponse {
-        let allow = (methods + [.OPTIONS]).map(\.rawValue).joined(separator: ", ")
-        return preflight(
-            allow: allow, methods: allow,
-            headers: "last-event-id, cache-control, authorization, if-none-match, x-goog-api-key")
-    }
-
-    private func preflight(allow: String, methods: String, headers: String) -> FrontResponse {
-        var fields = "Allow: \(allow)\r\n"
-        if !settings.allowedOrigins.isEmpty {
-            fields += "Access-Control-Allow-Methods: \(methods)\r\n"
-            fields += "Access-Control-Allow-Headers: \(headers)\r\n"
-            fields += "Access-Control-Max-Age: 3600\r\n"
-        }
-        return FrontResponse(status: 204, fields: fields)
+    /// Firebase's real-time stream. A client that knows no version, or an older one, is told the newest at once.
+    func invalidations(
+        _ project: String, _ namespace: String, _ request: FrontRequest
+    ) throws(Refusal) -> FrontOutcome {
+        try checkKey(of: request)
+        let scope = try served.scope(project, namespace).scope
+        guard board.invalidations(of: scope) != nil else { throw Refusal(status: 404, sentence: "no such namespace") }
+        let body = try RequestBody.object(request.body, cap: settings.maxBodyBytes)
+        let known = (body["lastKnownVersionNumber"] ?? body["last_known_version_number"])?.int64 ?? 0
+        let headers = request.streamHeaders
+        return .subscribe(
+            StreamRequest(
+                kind: .invalidations, topics: [.ofScope(scope)], project: scope.project.description,
+                resume: ResumePoint(have: VersionNumber(clamping: known)), isHTTP11: headers.isHTTP11,
+                keepAlive: headers.keepAlive, origin: headers.origin))
     }
 }
 
-// MARK: Firebase's paths
+// MARK: Fetches and installations
 
 extension FrontRouter {
-    /// What Firebase's SDKs send from browsers, on any of their paths.
-    private static let firebaseHeaders = """
-        content-type, content-encoding, accept, if-none-match, if-match, authorization, x-goog-api-key, \
-        x-goog-firebase-installations-auth, x-firebase-client, x-firebase-rc-fetch-type
-        """
-
-    private func serve(_ path: ProjectPath, _ request: FrontRequest) throws(Refusal) -> FrontOutcome {
-        let method = HTTPMethod(rawValue: path.method)
-        if request.head.method == .OPTIONS {
-            return .respond(
-                preflight(
-                    allow: "\(path.method), OPTIONS", methods: "GET, POST, PUT, DELETE, OPTIONS",
-                    headers: Self.firebaseHeaders))
-        }
-        guard request.head.method == method else { return .respond(Self.wrongMethod([method])) }
-        switch path {
-        case .fetch(let project, let namespace): return try fetch(try served.scope(project, namespace), request)
-        case .streamInvalidations(let project, let namespace):
-            return try invalidations(project, namespace, request)
-        case .createInstallation(let project): return .respond(try createInstallation(project, request))
-        case .generateToken(let project, let fid):
-            try checkInstallation(project, fid, request)
-            return .respond(
-                FrontResponse(body: Installations.token().encoded(.pretty) + [0x0A], installation: .token))
-        case .deleteInstallation(let project, let fid):
-            try checkInstallation(project, fid, request)
-            return .respond(FrontResponse(body: Array("{}\n".utf8), installation: .deleted))
-        }
-    }
-
-    private func fetch(_ scope: FetchScope, _ request: FrontRequest) throws(Refusal) -> FrontOutcome {
+    func fetch(_ scope: FetchScope, _ request: FrontRequest) throws(Refusal) -> FrontOutcome {
         try checkKey(of: request)
         return .fetched(
             try scope.answer(
@@ -149,7 +122,7 @@ extension FrontRouter {
                 maxBodyBytes: settings.maxBodyBytes))
     }
 
-    private func createInstallation(_ project: String, _ request: FrontRequest) throws(Refusal) -> FrontResponse {
+    func createInstallation(_ project: String, _ request: FrontRequest) throws(Refusal) -> FrontResponse {
         try checkKey(of: request)
         let number = try served.project(project).number
         let body = try RequestBody.object(request.body, cap: settings.maxBodyBytes)
@@ -157,13 +130,13 @@ extension FrontRouter {
         return FrontResponse(body: installation.encoded(.pretty) + [0x0A], installation: .created)
     }
 
-    private func checkInstallation(_ project: String, _ fid: String, _ request: FrontRequest) throws(Refusal) {
+    func checkInstallation(_ project: String, _ fid: String, _ request: FrontRequest) throws(Refusal) {
         try checkKey(of: request)
         _ = try served.project(project)
         try Installations.check(fid: fid, authorization: request.head.headers.first(name: "authorization"))
     }
 
-    func checkKey(of request: FrontRequest) throws(Refusal) {
+    private func checkKey(of request: FrontRequest) throws(Refusal) {
         guard !settings.apiKeys.isEmpty else { return }
         let header = request.head.headers.first(name: "x-goog-api-key")
         try APIKeys(keys: settings.apiKeys).check(header: header, query: request.query)

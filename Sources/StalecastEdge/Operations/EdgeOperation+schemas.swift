@@ -1,7 +1,7 @@
 import StalecastHTTP
 import StalecastWire
 
-extension EdgeOperation {
+extension EdgeOperations {
     static let schemas: JSONObject = [
         "Message": .objectSchema(
             [

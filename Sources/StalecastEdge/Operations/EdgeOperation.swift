@@ -1,26 +1,52 @@
 package import StalecastHTTP
 package import StalecastWire
 
-/// What the public listener serves, for `/openapi.json`; the router's fixed paths are read out of it.
-package enum EdgeOperation {
-    package static let all: [APIOperation] = streams + firebase + [health, document]
+/// A line of the public listener's table.
+package typealias EdgeOperation = Operation<EdgeHandler>
 
-    static let health = APIOperation(
-        "health", "GET", "/healthz", tag: "Edge", summary: "Whether the process answers",
-        answers: [APIAnswer("It does", content: [.init("text/plain")])], errors: [], needsToken: false)
+/// What serves an operation of the public listener.
+package struct EdgeHandler: Sendable {
+    typealias Run = @Sendable (FrontRouter, FrontRequest, PathValues) throws(Refusal) -> FrontOutcome
 
-    static let document = APIOperation(
-        "openapi", "GET", "/openapi.json", tag: "Edge", summary: "This document",
-        answers: [.json("OpenAPI 3.1", ["type": "object", "required": ["openapi", "paths"]])], errors: [],
-        needsToken: false)
+    /// The endless answer it has: whoever is refused for want of room hears in it when to come back. nil ends with one
+    /// answer, and is refused with one.
+    let stream: StreamRequest.Kind?
+    let run: Run
+}
 
-    /// The document.
+/// Everything the public listener serves.
+package enum EdgeOperations {
+    package static let table = OperationTable(streams + firebase + daemon)
+
+    private static func operation(
+        _ document: APIOperation, stream: StreamRequest.Kind? = nil, _ run: @escaping EdgeHandler.Run
+    ) -> EdgeOperation {
+        var document = document
+        document.needsToken = false
+        return Operation(document, handler: EdgeHandler(stream: stream, run: run))
+    }
+
+    private static let daemon: [EdgeOperation] = [
+        operation(
+            APIOperation(
+                "health", "GET", "/healthz", tag: "Edge", summary: "Whether the process answers",
+                answers: [APIAnswer("It does", content: [.init("text/plain")])], errors: [])
+        ) { _, _, _ in .respond(FrontResponse(type: "text/plain", body: Array("ok\n".utf8))) },
+        operation(
+            APIOperation(
+                "openapi", "GET", "/openapi.json", tag: "Edge", summary: "This document",
+                answers: [.json("OpenAPI 3.1", ["type": "object", "required": ["openapi", "paths"]])], errors: [])
+        ) { router, _, _ in .respond(FrontResponse(body: router.served.document)) },
+    ]
+
+    /// `/openapi.json`.
     ///
     /// - Parameter version: the daemon's.
     package static func document(version: String) -> JSONValue {
         APIDocument(
-            title: "Stalecast Edge", version: version, description: description, operations: all,
-            schemas: schemas, commonErrors: [405, 408, 413, 421, 431, 503]
+            title: "Stalecast Edge", version: version, description: description,
+            operations: table.operations.map(\.document), schemas: schemas,
+            commonErrors: [405, 408, 413, 421, 431, 503]
         ).json
     }
 
@@ -33,28 +59,37 @@ package enum EdgeOperation {
 
 // MARK: Streams and polls
 
-extension EdgeOperation {
-    static let streams: [APIOperation] = [
-        APIOperation(
-            "events", "GET", "/v1/events", tag: "Streams",
-            summary: "An endless stream of server-sent events, a message for each version", parameters: resume,
-            answers: [APIAnswer("The stream", content: [.init("text/event-stream")])], errors: errors,
-            needsToken: false),
-        APIOperation(
-            "poll", "GET", "/v1/poll", tag: "Streams",
-            summary: "Answers as soon as there is something newer, or when the time is over",
-            parameters: resume + [
-                APIParameter(.query, "wait", "How long to wait at most, for example `55s`; 0 to 600 s.", schema: wait),
-                APIParameter(.header, "If-None-Match", "A cursor as an ETag; a timeout then answers 304."),
-            ],
-            answers: [
-                .json("What is newer, or nothing", .schema("Poll"), headers: ["ETag"]),
-                APIAnswer("Nothing is newer", status: 304, headers: ["ETag"]),
-            ], errors: errors, needsToken: false),
-        APIOperation(
-            "state", "GET", "/v1/state", tag: "Streams", summary: "What is current, now",
-            parameters: [topic, project, namespace, key],
-            answers: [.json("The state", .schema("State"), headers: ["ETag"])], errors: errors, needsToken: false),
+extension EdgeOperations {
+    private static let streams: [EdgeOperation] = [
+        operation(
+            APIOperation(
+                "events", "GET", "/v1/events", tag: "Streams",
+                summary: "An endless stream of server-sent events, a message for each version", parameters: resume,
+                answers: [APIAnswer("The stream", content: [.init("text/event-stream")])], errors: errors),
+            stream: .events
+        ) { router, request, _ throws(Refusal) in .subscribe(try router.subscription(.events, request)) },
+        operation(
+            APIOperation(
+                "poll", "GET", "/v1/poll", tag: "Streams",
+                summary: "Answers as soon as there is something newer, or when the time is over",
+                parameters: resume + [
+                    APIParameter(
+                        .query, "wait", "How long to wait at most, for example `55s`; 0 to 600 s.", schema: wait),
+                    APIParameter(.header, "If-None-Match", "A cursor as an ETag; a timeout then answers 304."),
+                ],
+                answers: [
+                    .json("What is newer, or nothing", .schema("Poll"), headers: ["ETag"]),
+                    APIAnswer("Nothing is newer", status: 304, headers: ["ETag"]),
+                ], errors: errors)
+        ) { router, request, _ throws(Refusal) in .subscribe(try router.subscription(.poll, request)) },
+        operation(
+            APIOperation(
+                "state", "GET", "/v1/state", tag: "Streams", summary: "What is current, now",
+                parameters: [topic, project, namespace, key],
+                answers: [.json("The state", .schema("State"), headers: ["ETag"])], errors: errors)
+        ) { router, request, _ throws(Refusal) in
+            .respond(try router.state(of: try router.subscription(.poll, request)))
+        },
     ]
 
     private static let topic = APIParameter(
@@ -78,35 +113,57 @@ extension EdgeOperation {
 
 // MARK: Firebase
 
-extension EdgeOperation {
-    static let firebase: [APIOperation] = [
-        APIOperation(
-            "fetch", "POST", "/v1/projects/{project}/namespaces/{namespace}:fetch", tag: "Firebase",
-            summary: "The values for one app instance",
-            parameters: [key, APIParameter(.header, "If-None-Match", "The ETag of what the instance holds.")],
-            body: APIBody(.schema("FetchRequest")),
-            answers: [.json("The values, or that nothing changed", .schema("FetchAnswer"), headers: ["ETag"])],
-            errors: errors, needsToken: false),
-        APIOperation(
-            "streamInvalidations", "POST", "/v1/projects/{project}/namespaces/{namespace}:streamFetchInvalidations",
-            tag: "Firebase", summary: "An endless stream of JSON objects, one for each version", parameters: [key],
-            body: APIBody(
-                .objectSchema(["lastKnownVersionNumber": ["type": ["string", "integer"]]])),
-            answers: [APIAnswer("The stream", content: [.init("application/json")])], errors: errors,
-            needsToken: false),
-        APIOperation(
-            "createInstallation", "POST", "/v1/projects/{project}/installations", tag: "Firebase",
-            summary: "Registers an app instance; nothing is kept", parameters: [key],
-            body: APIBody(.objectSchema(["fid": ["type": "string"], "appId": ["type": "string"]])),
-            answers: [.json("The installation", .schema("Installation"))], errors: errors, needsToken: false),
-        APIOperation(
-            "generateToken", "POST", "/v1/projects/{project}/installations/{fid}/authTokens:generate",
-            tag: "Firebase", summary: "A new token for an installation", parameters: [fid, refresh, key],
-            answers: [.json("The token", .schema("Token"))], errors: errors + [401], needsToken: false),
-        APIOperation(
-            "deleteInstallation", "DELETE", "/v1/projects/{project}/installations/{fid}", tag: "Firebase",
-            summary: "Forgets an installation", parameters: [fid, refresh, key],
-            answers: [.json("Done", ["type": "object"])], errors: errors + [401], needsToken: false),
+extension EdgeOperations {
+    private static let firebase: [EdgeOperation] = [
+        operation(
+            APIOperation(
+                "fetch", "POST", "/v1/projects/{project}/namespaces/{namespace}:fetch", tag: "Firebase",
+                summary: "The values for one app instance",
+                parameters: [key, APIParameter(.header, "If-None-Match", "The ETag of what the instance holds.")],
+                body: APIBody(.schema("FetchRequest")),
+                answers: [.json("The values, or that nothing changed", .schema("FetchAnswer"), headers: ["ETag"])],
+                errors: errors)
+        ) { router, request, names throws(Refusal) in
+            try router.fetch(try router.served.scope(names["project"], names["namespace"]), request)
+        },
+        operation(
+            APIOperation(
+                "streamInvalidations", "POST",
+                "/v1/projects/{project}/namespaces/{namespace}:streamFetchInvalidations", tag: "Firebase",
+                summary: "An endless stream of JSON objects, one for each version", parameters: [key],
+                body: APIBody(.objectSchema(["lastKnownVersionNumber": ["type": ["string", "integer"]]])),
+                answers: [APIAnswer("The stream", content: [.init("application/json")])], errors: errors),
+            stream: .invalidations
+        ) { router, request, names throws(Refusal) in
+            try router.invalidations(names["project"], names["namespace"], request)
+        },
+        operation(
+            APIOperation(
+                "createInstallation", "POST", "/v1/projects/{project}/installations", tag: "Firebase",
+                summary: "Registers an app instance; nothing is kept", parameters: [key],
+                body: APIBody(.objectSchema(["fid": ["type": "string"], "appId": ["type": "string"]])),
+                answers: [.json("The installation", .schema("Installation"))], errors: errors)
+        ) { router, request, names throws(Refusal) in
+            .respond(try router.createInstallation(names["project"], request))
+        },
+        operation(
+            APIOperation(
+                "generateToken", "POST", "/v1/projects/{project}/installations/{fid}/authTokens:generate",
+                tag: "Firebase", summary: "A new token for an installation", parameters: [fid, refresh, key],
+                answers: [.json("The token", .schema("Token"))], errors: errors + [401])
+        ) { router, request, names throws(Refusal) in
+            try router.checkInstallation(names["project"], names["fid"], request)
+            return .respond(FrontResponse(body: Installations.token().encoded(.pretty) + [0x0A], installation: .token))
+        },
+        operation(
+            APIOperation(
+                "deleteInstallation", "DELETE", "/v1/projects/{project}/installations/{fid}", tag: "Firebase",
+                summary: "Forgets an installation", parameters: [fid, refresh, key],
+                answers: [.json("Done", ["type": "object"])], errors: errors + [401])
+        ) { router, request, names throws(Refusal) in
+            try router.checkInstallation(names["project"], names["fid"], request)
+            return .respond(FrontResponse(body: Array("{}\n".utf8), installation: .deleted))
+        },
     ]
 
     private static let errors = [400, 403, 404]

@@ -158,6 +158,12 @@ async def test_what_is_allowed_is_told(listener):
         assert re.search(rb"\r\nAllow: [^\r]*GET", got), got[:300]
 
 
+async def test_the_server_as_a_whole_says_what_it_allows(listener):
+    port, get, _ = listener
+    codes, got = await ask(port, re.sub(rb"^GET [^ ]+", b"OPTIONS *", get) + b"Connection: close\r\n\r\n")
+    assert codes == [204] and re.search(rb"\r\nAllow: [^\r]*GET, HEAD[^\r]*POST", got), got[:300]
+
+
 async def test_a_refusal_arrives_although_the_body_goes_on(listener):
     port, _, post = listener
     data = post.replace(b"Authorization: Bearer ", b"Authorization: Bearer no") + b"Content-Length: 20000000\r\n\r\n"
