@@ -7,6 +7,7 @@ import ServiceLifecycle
 import StalecastControl
 import StalecastEdge
 import StalecastHub
+import StalecastStore
 import StalecastWire
 
 /// Control as a service, over the other parts.
@@ -54,7 +55,7 @@ struct ControlService: Service {
                 }
             },
             metrics: { await Self.metrics(parts, tally) }, status: { await StatusReport(daemon: parts).json() },
-            readiness: { parts.readiness.reasons() })
+            readiness: { await parts.readiness.reasons() })
         server = ControlServer(control, eventLoopGroup: MultiThreadedEventLoopGroup.singleton) { port in
             started.controlListens(on: port)
         }
@@ -66,7 +67,7 @@ struct ControlService: Service {
         text.fetches(parts.edge.tally.fetches, renderings: parts.served.renderings)
         await text.webhooks(parts.webhooks)
         text.sources(parts.sources)
-        text.store(parts.store)
+        text.store(parts.store, canCommit: await parts.store.health.canCommit)
         text.control(requests)
         text.process(startedAt: parts.startedAt, version: DaemonVersion.text)
         return text.text

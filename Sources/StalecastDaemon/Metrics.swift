@@ -82,7 +82,7 @@ extension MetricsText {
         family(name, .counter, help, samples.map { ([("reason", $0.rawValue)], Double(counts[$0]!)) })
     }
 
-    mutating func store(_ store: TemplateStore) {
+    mutating func store(_ store: TemplateStore, canCommit: Bool) {
         let figures = store.figures
         family(
             "stalecast_publishes_total", .counter, "Publishes and rollbacks by outcome.",
@@ -100,7 +100,7 @@ extension MetricsText {
         single(
             "stalecast_checkpoints_failed_total", .counter, "Write-backs of the log that failed.",
             Double(figures.failedCheckpoints))
-        single("stalecast_store_ready", .gauge, "1 when a publish could be committed.", store.health.canCommit ? 1 : 0)
+        single("stalecast_store_ready", .gauge, "1 when a publish could be committed.", canCommit ? 1 : 0)
         single("stalecast_store_sequence", .gauge, "The last commit's sequence.", Double(store.head()))
         histogram(
             "stalecast_store_commit_seconds", "Transaction begin to durable.", bounds: CommitDurations.bounds,

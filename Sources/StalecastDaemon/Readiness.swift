@@ -19,15 +19,11 @@ final class Readiness: Sendable {
     func stop() { isStopping.withLock { $0 = true } }
 
     /// Sentences; empty when ready.
-    func reasons() -> [String] {
+    func reasons() async -> [String] {
         var reasons: [String] = []
         if isStopping.withLock({ $0 }) { reasons.append("the daemon is stopping") }
-        switch store.health {
-        case .ok: break
-        case .closed: reasons.append("the store is closed")
-        case .diskFull: reasons.append("the store cannot commit: the disk is full")
-        case .failed: reasons.append("the store cannot commit: it has failed and the daemon will exit")
-        }
+        let health = await store.health
+        if !health.canCommit { reasons.append("the store cannot commit: \(health)") }
         for loop in edge.stuckLoops() { reasons.append("the loop \(loop) has stopped turning") }
         return reasons + sources.unready()
     }

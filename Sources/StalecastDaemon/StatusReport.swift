@@ -12,11 +12,12 @@ struct StatusReport {
         let presence = await daemon.edge.presence()
         let tally = daemon.edge.tally
         let usage = ProcessUsage.now()
+        let (reasons, health) = (await daemon.readiness.reasons(), await daemon.store.health)
         return [
             "version": .string(DaemonVersion.text), "pid": .int(ProcessInfo.processInfo.processIdentifier),
             "startedAt": .string(daemon.startedAt.description),
-            "ready": .bool(daemon.readiness.reasons().isEmpty),
-            "notReady": .array(daemon.readiness.reasons().map(JSONValue.string)),
+            "ready": .bool(reasons.isEmpty),
+            "notReady": .array(reasons.map(JSONValue.string)),
             "epoch": .string(daemon.store.epoch.description), "cursor": .string(daemon.hub.head.description),
             "scopes": .array(scopes()), "topics": .array(TopicReport(daemon: daemon).json(presence)),
             "edge": [
@@ -29,7 +30,7 @@ struct StatusReport {
             "webhooks": await webhooks(),
             "sources": .array(sources()),
             "store": [
-                "health": .string("\(daemon.store.health)"), "sequence": .string(String(daemon.store.head())),
+                "health": .string("\(health)"), "sequence": .string(String(daemon.store.head())),
                 "published": .int(daemon.store.figures.published),
                 "rolledBack": .int(daemon.store.figures.rolledBack),
             ],

@@ -18,7 +18,12 @@ struct StoreState: Sendable {
     private var phase = Phase.open
     private var shortage: Shortage?
 
-    init(checkpointBytes: Int64) { checkpointAt = checkpointBytes }
+    private let minFreeBytes: Int64
+
+    init(checkpointBytes: Int64, minFreeBytes: Int64 = 0) {
+        checkpointAt = checkpointBytes
+        self.minFreeBytes = minFreeBytes
+    }
 
     var failure: String? { if case .failed(let reason) = phase { reason } else { nil } }
 
@@ -47,7 +52,8 @@ struct StoreState: Sendable {
         switch phase {
         case .failed(let reason): .failed(reason: reason)
         case .closed: .closed
-        case .open: shortage.map { .diskFull(since: $0.since) } ?? .ok
+        case .open:
+            shortage.map { .diskFull(since: $0.since, free: $0.freeThen, required: minFreeBytes) } ?? .ok
         }
     }
 

@@ -194,11 +194,14 @@ extension TemplateStore {
         case let error as SystemCallError where error.isNoSpace:
             .diskFull("no space to open the store in \(directory.path) (\(error)); free some and start again")
         case let error as DatabaseError where error.isNoSpace:
-            .diskFull("no space to open the store in \(directory.path) (\(error)); free some and start again")
+            .diskFull("no space to open the store in \(directory.path) (\(cause(error))); free some and start again")
         case let error as DatabaseError where error.resultCode != .SQLITE_CORRUPT:
             .inaccessible("cannot open the store in \(directory.path): \(cause(error))")
         case is SystemCallError: .inaccessible("cannot open the store in \(directory.path): \(error)")
-        default: .notAStore("\(directory.database) is damaged (\(error)); restore a backup or choose another --data")
+        default:
+            .notAStore(
+                "\(directory.database) is damaged (\((error as? DatabaseError).map(cause) ?? "\(error)")); restore a backup "
+                    + "or choose another --data")
         }
     }
 }

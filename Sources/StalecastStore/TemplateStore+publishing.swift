@@ -98,8 +98,9 @@ extension TemplateStore {
     private func refuseWithoutSpace() throws(StoreError) {
         guard let free = measureSpace() else { return }
         throw .diskFull(
-            "only \(free) bytes are free in \(directory.path), \(configuration.minFreeBytes) are required; "
-                + "nothing was committed; free some space and publish again")
+            "\(StoreHealth.size(free)) are free in \(directory.path), and store.minFreeSpace asks for "
+                + "\(StoreHealth.size(configuration.minFreeBytes)); nothing was committed; free some space and publish again"
+        )
     }
 
     private func runTransaction(_ proposal: Proposal, _ db: Database) throws(StoreError) -> (

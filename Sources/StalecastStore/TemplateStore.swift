@@ -1,3 +1,4 @@
+import Dispatch
 import GRDB
 package import StalecastWire
 import Synchronization
@@ -22,6 +23,7 @@ package final class TemplateStore: Sendable {
     let state: Mutex<StoreState>
     let log: @Sendable (StoreNotice) -> Void
     private let lock: DirectoryLock
+    private let spaceQueue = DispatchQueue(label: "stalecast.store.space")
 
     init(_ parts: OpenedParts, configuration: StoreConfiguration, log: @escaping @Sendable (StoreNotice) -> Void) {
         self.configuration = configuration
@@ -35,7 +37,8 @@ package final class TemplateStore: Sendable {
         lock = parts.lock
         retentionLimits = Mutex(
             Retention(maxVersions: configuration.maxVersionsPerScope, maxAge: configuration.maxVersionAge))
-        state = Mutex(StoreState(checkpointBytes: configuration.checkpointBytes))
+        state = Mutex(
+            StoreState(checkpointBytes: configuration.checkpointBytes, minFreeBytes: configuration.minFreeBytes))
     }
 
     /// Which versions may go, as of now.
@@ -89,10 +92,17 @@ package final class TemplateStore: Sendable {
     }
 
     /// Whether a publish could be committed now. Looks at the free space, so a full disk that has been emptied counts
-    /// as good again.
+    /// as good again; on a queue of its own, since a file system that hangs must not take a thread that all share.
     package var health: StoreHealth {
-        measureSpace()
-        return state.withLock { $0.health() }
+        get async {
+            await withCheckedContinuation { measured in
+                spaceQueue.async {
+                    self.measureSpace()
+                    measured.resume()
+                }
+            }
+            return state.withLock { $0.health() }
+        }
     }
 
     /// Counters and commit durations since the store was opened.

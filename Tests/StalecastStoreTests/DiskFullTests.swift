@@ -48,13 +48,13 @@ struct DiskFullTests {
 
         let acknowledged = try await publishUntilFull(store)
         #expect(acknowledged > 5)
-        guard case .diskFull = store.health else { throw CocoaError(.fileWriteUnknown) }
+        guard case .diskFull = await store.health else { throw CocoaError(.fileWriteUnknown) }
         #expect(try await store.current(.demo)?.version == acknowledged)
         #expect(try await store.version(1, of: .demo)?.version == 1)
         #expect(store.head() == CommitSequence(acknowledged.rawValue))
 
         try FileManager.default.removeItem(atPath: ballast)
-        #expect(store.health == .ok)
+        guard await store.health == .ok else { throw CocoaError(.fileWriteUnknown) }
         #expect(try await store.put("small").version == acknowledged + 1)
         let final = try await publishUntilFull(store)
         let epoch = store.epoch
@@ -70,13 +70,16 @@ struct DiskFullTests {
         var configuration = StoreConfiguration(directory: disk.path + "/data")
         configuration.minFreeBytes = 3 << 20
         let store = try TemplateStore.open(configuration)
-        #expect(store.health == .ok)
+        guard await store.health == .ok else { throw CocoaError(.fileWriteUnknown) }
         #expect(try await store.put("one").version == 1)
         let ballast = URL(fileURLWithPath: disk.path + "/ballast")
         try Data(count: ballastBytes).write(to: ballast)
-        guard case .diskFull = store.health else { throw CocoaError(.fileWriteUnknown) }
+        let health = await store.health
+        guard case .diskFull = health else { throw CocoaError(.fileWriteUnknown) }
+        #expect(health.description.contains("2 MiB were free, and store.minFreeSpace asks for 3 MiB"), "\(health)")
         let error = await storeError { try await store.put("two") }
         guard case .diskFull(let sentence) = error else { throw try #require(error) }
+        #expect(sentence.contains("2 MiB are free in ") && sentence.contains("store.minFreeSpace asks for 3 MiB"))
         #expect(sentence.contains("nothing was committed"))
         try FileManager.default.removeItem(at: ballast)
         #expect(try await store.put("two").version == 2)

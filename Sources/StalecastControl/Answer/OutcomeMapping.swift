@@ -29,7 +29,7 @@ package struct OutcomeMapping: Sendable {
         case .invalidRollback: .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
         case .numbersExhausted: .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
         case .unknownProject(let project): .notFound("Requested entity was not found: project \(project).")
-        case .diskFull: Self.diskFull
+        case .diskFull(let sentence): Self.diskFull(sentence)
         case .unavailable: Self.unavailable(error)
         case .outcomeUnknown: Self.outcomeUnknown
         case .readFailed, .notAStore, .locked, .inaccessible, .misconfigured, .alreadyExists:
@@ -47,10 +47,13 @@ package struct OutcomeMapping: Sendable {
         }
     }
 
-    private static let diskFull = GoogleError(
-        503, "UNAVAILABLE",
-        "The disk is full: this publish was certainly not committed. Make space; no restart is needed."
-    ).with("Retry-After", "30").with(detail: outcome("DISK_FULL", "not_committed"))
+    private static func diskFull(_ sentence: String) -> GoogleError {
+        GoogleError(
+            503, "UNAVAILABLE",
+            "The disk is full: this publish was certainly not committed. Make space; no restart is needed. The store says: "
+                + sentence
+        ).with("Retry-After", "30").with(detail: outcome("DISK_FULL", "not_committed"))
+    }
 
     private static func unavailable(_ error: StoreError) -> GoogleError {
         GoogleError(503, "UNAVAILABLE", "This publish was certainly not committed: \(error.description)")

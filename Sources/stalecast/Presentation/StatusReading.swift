@@ -40,7 +40,7 @@ struct StatusReading {
             "edge     \(list(edge, ["connections", "streams", "polls", "stalled", "deliveries", "coalesced"]))",
             "ended    \(counts(edge?["drops"]))",
             "refused  \(counts(edge?["refused"]))",
-            "store    \(Self.health(store?["health"]?.string ?? "?")), \(list(store, ["published", "rolledBack", "sequence"]))",
+            "store    \(store?["health"]?.string ?? "?"), \(list(store, ["published", "rolledBack", "sequence"]))",
             "process  memory \(mebibytes(process?["residentBytes"])), \(list(process, ["descriptors"])), "
                 + "CPU \(seconds(process?["cpuSeconds"]))",
         ].map(\.printable)
@@ -64,11 +64,6 @@ struct StatusReading {
         }
         let well = "\(sources.count - failing.count) well"
         return failing.isEmpty ? well : "\(well), failing: \(failing.joined(separator: ", "))"
-    }
-
-    /// The store's word for its health in a sentence's words; `diskFull(since: …)` is how the daemon spells it.
-    private static func health(_ word: String) -> String {
-        word.hasPrefix("diskFull") ? "the disk is full: publishes are refused until there is space" : word
     }
 
     private func text(_ member: String) -> String {
