@@ -1,0 +1,76 @@
+"""What deploy/release.sh makes of one binary: everything there, of one version, the same bytes each time."""
+
+import json
+import os
+import re
+import subprocess
+import tarfile
+
+import pytest
+
+from harness.daemon import LONG, REPOSITORY
+
+VERSION = re.search(r'static let text = "(.*)"', (REPOSITORY / "Sources/StalecastDaemon/Daemon.swift").read_text()).group(1)
+
+
+def release(shipped, directory, image=LONG):
+    """Lightly compressed; an image takes root and minutes."""
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1790000000", "DPKG_DEB_COMPRESSOR_TYPE": "gzip",
+                   "DPKG_DEB_COMPRESSOR_LEVEL": "1"}
+    done = subprocess.run([REPOSITORY / "deploy/release.sh", "--binary", shipped, "--to", directory,
+                           *(() if image and os.geteuid() == 0 else ("--no-image",))],
+                          capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    print(done.stdout)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def released(shipped, tmp_path_factory):
+    return release(shipped, tmp_path_factory.mktemp("release"))
+
+
+@pytest.mark.limit(900)
+def test_a_release_is_complete_and_its_sums_are_right(released):
+    names = {path.name for path in released.iterdir()}
+    assert {f"stalecast-{VERSION}.tgz", f"stalecast-{VERSION}.cdx.json", "SHA256SUMS"} < names
+    assert [name for name in names if name.endswith(".deb")] and [name for name in names if name.endswith(".tar.gz")]
+    assert f"stalecast-{VERSION}.oci.tar" in names or not LONG or os.geteuid() != 0
+    subprocess.run(["sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS"], cwd=released, check=True)
+    summed = {line.split()[1] for line in (released / "SHA256SUMS").read_text().splitlines()}
+    assert summed == names - {"SHA256SUMS"}
+
+
+def test_the_bill_of_materials_is_cyclonedx(released):
+    cyclonedx = pytest.importorskip("cyclonedx.validation.json", reason="cyclonedx-python-lib is not installed")
+    from cyclonedx.schema import SchemaVersion
+    text = (released / f"stalecast-{VERSION}.cdx.json").read_text()
+    assert cyclonedx.JsonStrictValidator(SchemaVersion.V1_5).validate_str(text) is None
+    components = {each["name"]: each["version"] for each in json.loads(text)["components"]}
+    assert {"swift-nio", "grdb.swift", "libcurl4", "libsqlite3-0"} <= set(components)
+    assert json.loads(text)["metadata"]["component"]["version"] == VERSION
+
+
+def test_the_archive_has_a_binary_that_runs(released, tmp_path):
+    [archive] = released.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    [top] = tmp_path.iterdir()
+    said = subprocess.run([top / "bin/stalecast", "version"], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == VERSION and (top / "share/man/man1/stalecast-serve.1.gz").exists()
+    assert (top / "stalecast.service").exists()
+
+
+def test_the_packaged_chart_has_the_version_and_renders(released):
+    helm = pytest.importorskip("helm_python", reason="helm-python-sdk is not installed: the chart was not read")
+    chart = helm.Chart.load(released / f"stalecast-{VERSION}.tgz")
+    assert chart.metadata["version"] == chart.metadata["appVersion"] == VERSION
+    assert f'stalecast:{VERSION}"' in "".join(chart.render({}, name="demo", namespace="config").values())
+
+
+@pytest.mark.limit(900)
+@pytest.mark.skipif(not LONG, reason="a second release takes minutes: deploy/test.sh --long")
+def test_a_second_release_has_the_same_bytes(released, shipped, tmp_path):
+    again = release(shipped, tmp_path / "again", image=False)
+    wanted = [line for line in (released / "SHA256SUMS").read_text().splitlines() if not line.endswith(".oci.tar")]
+    assert (again / "SHA256SUMS").read_text().splitlines() == wanted

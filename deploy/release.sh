@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Makes everything that is released, from this commit: tests, package, archive, image, chart, bill of materials, sums.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+    cat <<'TEXT'
+deploy/release.sh [--to DIR] [--no-tests] [--no-image] [--binary FILE]
+
+Wants a clone without changes. Runs deploy/test.sh --strict, builds the binary once, and puts into DIR
+
+  stalecast_VERSION_ARCHITECTURE.deb    stalecast-VERSION-linux-ARCHITECTURE.tar.gz    stalecast-VERSION.oci.tar
+  stalecast-VERSION.tgz (the chart)     stalecast-VERSION.cdx.json (CycloneDX)         SHA256SUMS
+
+The version is that of Sources/StalecastDaemon/Daemon.swift, and nowhere else. Times are the commit's (SOURCE_DATE_EPOCH), so
+the same binary gives the same bytes, and linking the same objects twice gives the same binary. What compiling makes differ is
+the place: source paths are written into it (235 of them, BoringSSL's). Two compilations
+were not compared, nor two images.
+
+  --to DIR        default: .build/release-VERSION
+  --no-tests      leaves the tests out
+  --no-image      leaves the image out, which needs root
+  --binary FILE   one that deploy/install.sh has made, instead of building it
+  --help          this text
+TEXT
+}
+
+to='' tests=1 image=1 binary=''
+while (($#)); do
+    case $1 in
+    --help | -h) usage && exit ;;
+    --to) to=${2:?--to needs a directory} && shift 2 ;;
+    --no-tests) tests=0 && shift ;;
+    --no-image) image=0 && shift ;;
+    --binary) binary=$(realpath "${2:?--binary needs a file}") && shift 2 ;;
+    *) usage >&2 && exit 2 ;;
+    esac
+done
+
+source deploy/packages.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+umask 022
+if [[ -z $binary ]]; then
+    if [[ -n $(git status --porcelain) ]]; then
+        echo 'This clone has changes: commit them, or clone anew.' >&2
+        exit 1
+    fi
+    if ((tests)); then deploy/test.sh --strict; fi
+    deploy/install.sh --to "$work/bin"
+    binary=$work/bin/stalecast
+fi
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+version=$("$binary" version)
+architecture=$(dpkg --print-architecture)
+to=${to:-.build/release-$version}
+rm -rf "$to"
+mkdir -p "$to"
+to=$(realpath "$to")
+
+# pack ARCHIVE DIRECTORY: the same bytes for the same files.
+pack() {
+    tar --directory "$(dirname "$2")" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+        --mode=u=rwX,go=rX --dereference --format=gnu -cf - "$(basename "$2")" | gzip -n >"$1"
+}
+
+deploy/debian/build.sh --binary "$binary" --to "$to"
+
+# What the package installs, for other systems.
+name=stalecast-$version-linux-$architecture
+mkdir -p "$work/$name"
+dpkg-deb --fsys-tarfile "$to/stalecast_${version}_$architecture.deb" |
+    tar --directory "$work/$name" --strip-components=2 -xf - ./usr/bin ./usr/share
+rm -r "$work/$name/share/lintian"
+cp deploy/stalecast.service "$work/$name"
+pack "$to/$name.tar.gz" "$work/$name"
+
+mkdir "$work/chart"
+cp -rL deploy/chart "$work/chart/stalecast"
+rm "$work/chart/stalecast/monitoring/alerts.test.yaml" "$work/chart/stalecast/monitoring/dashboard.json"
+sed -i -e '/^# Both versions/d' -e "s/^\(version\|appVersion\): .*/\1: $version/" "$work/chart/stalecast/Chart.yaml"
+pack "$to/stalecast-$version.tgz" "$work/chart/stalecast"
+
+deploy/sbom.py "$binary" >"$to/stalecast-$version.cdx.json"
+if ((image)); then deploy/image.sh --binary "$binary" --to "$to/stalecast-$version.oci.tar"; fi
+(cd "$to" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
+ls -l "$to"
