@@ -25,6 +25,18 @@ import Testing
         #expect(error?.description.contains("secret") == false)
     }
 
+    /// What to write instead depends on the part.
+    @Test(arguments: [
+        ("https://münchen.example/x?token=geheim", "Punycode"), ("https://user:geheim@münchen.example", "Punycode"),
+        ("http://a b/", "blanks or control characters in its host"), ("http://a/é b", "%C3%A9"),
+        ("http://a?q=ü", "percent-encode"), ("http://a:99999/geheim", "HOST:PORT"),
+    ])
+    func whatIsNotASCIISaysWhichPart(text: String, words: String) {
+        let error = #expect(throws: OutboundURLError.self) { try OutboundURL(text) }
+        #expect(error?.description.contains(words) == true, "\(error?.description ?? "")")
+        #expect(error?.description.contains("geheim") == false)
+    }
+
     @Test(arguments: ["a b", "", "x:", "x\r", "é", String(repeating: "x", count: 129)])
     func headerNamesAreTokens(name: String) {
         #expect(throws: OutboundURLError.self) { try OutboundHeader(name, "v") }

@@ -26,7 +26,7 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
     package init(_ text: String, maxBytes: Int = Self.maxBytes) throws(OutboundURLError) {
         guard text.utf8.count <= maxBytes else { throw OutboundURLError("is longer than \(maxBytes) bytes") }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
-            throw OutboundURLError("must be plain ASCII without blanks; percent-encode what is not")
+            throw OutboundURLError(Self.whatIsNotASCII(in: text))
         }
         let lowered = text.lowercased()
         guard lowered.hasPrefix("http://") || lowered.hasPrefix("https://") else {
@@ -35,7 +35,10 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
         guard !lowered.hasPrefix("http:///"), !lowered.hasPrefix("https:///") else {
             throw OutboundURLError("names no host")
         }
-        guard let parts = URLParts(text) else { throw OutboundURLError("is no URL that can be called") }
+        guard let parts = URLParts(text) else {
+            throw OutboundURLError(
+                "is no URL that can be called: behind :// stands HOST or HOST:PORT, PORT up to 65535")
+        }
         guard parts[CURLUPART_USER] == nil, parts[CURLUPART_PASSWORD] == nil else {
             throw OutboundURLError("must not contain a user name or password; use a header")
         }
@@ -57,6 +60,20 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
     }
 
     package var description: String { text }
+
+    /// Host names have a spelling of their own; everything behind them is percent-encoded.
+    private static func whatIsNotASCII(in text: String) -> String {
+        let rest = text.firstRange(of: "://").map { text[$0.upperBound...] } ?? text[...]
+        let server = rest.prefix { !"/?#".contains($0) }
+        if server.unicodeScalars.contains(where: { $0.value > 0x7F }) {
+            return "names a host that is not ASCII: write it as DNS has it, in Punycode (xn--…)"
+        }
+        let isBlank = { (scalar: Unicode.Scalar) in scalar.value <= 0x20 || scalar.value == 0x7F }
+        if server.unicodeScalars.contains(where: isBlank) {
+            return "must not have blanks or control characters in its host"
+        }
+        return "must be plain ASCII without blanks: percent-encode what is not, a blank as %20 and é as %C3%A9"
+    }
 }
 
 /// What is wrong with a URL, as the end of a sentence that begins with its name.
