@@ -41,7 +41,7 @@ package struct FetchPlan: Sendable {
     /// - Throws: ``LoadProblem``.
     package func check() throws(LoadProblem) {
         let sockets = LoadPlan(
-            target: target, subscribers: clients, transport: .sse, topic: .pushRC, threads: threads,
+            target: target, subscribers: clients, transport: .sse, scope: scope, topic: .pushRC, threads: threads,
             inFlight: inFlight, timeout: timeout)
         try sockets.check()
     }

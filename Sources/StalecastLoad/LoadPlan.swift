@@ -7,6 +7,8 @@ package struct LoadPlan: Sendable {
     package let target: LoadTarget
     package let subscribers: Int
     package let transport: LoadTransport
+    /// Whose messages are listened for.
+    package let scope: Scope
     package let topic: TopicName
     /// Loops, each on a thread of its own, that share the subscribers.
     package let threads: Int
@@ -16,12 +18,13 @@ package struct LoadPlan: Sendable {
     package let timeout: Duration
 
     package init(
-        target: LoadTarget, subscribers: Int, transport: LoadTransport, topic: TopicName, threads: Int,
+        target: LoadTarget, subscribers: Int, transport: LoadTransport, scope: Scope, topic: TopicName, threads: Int,
         inFlight: Int, timeout: Duration
     ) {
         self.target = target
         self.subscribers = subscribers
         self.transport = transport
+        self.scope = scope
         self.topic = topic
         self.threads = threads
         self.inFlight = inFlight
@@ -68,10 +71,11 @@ package struct LoadPlan: Sendable {
     /// - Parameter cursor: what a poll resumes after; nil for its first one, which only asks where the topic stands.
     package func request(cursor: String? = nil) -> [UInt8] {
         let topic = topic.description.replacingOccurrences(of: "%", with: "%25")
+        let query = "topic=\(topic)&project=\(scope.project)&namespace=\(scope.namespace)"
         let (path, accept) =
             switch transport {
-            case .sse: ("/v1/events?topic=\(topic)", "text/event-stream")
-            case .poll: ("/v1/poll?topic=\(topic)&wait=" + (cursor.map { "55s&cursor=\($0)" } ?? "0s"), "*/*")
+            case .sse: ("/v1/events?\(query)", "text/event-stream")
+            case .poll: ("/v1/poll?\(query)&wait=" + (cursor.map { "55s&cursor=\($0)" } ?? "0s"), "*/*")
             }
         return Array(
             "GET \(target.basePath)\(path) HTTP/1.1\r\nHost: \(target.authority)\r\nAccept: \(accept)\r\n\r\n".utf8)

@@ -4,7 +4,7 @@ set -euo pipefail
 edge=${1:-http://127.0.0.1:8080}
 
 echo '# Is anything newer than version 0? A long-poll answers at once when there is.'
-curl -fsS "$edge/v1/poll?topic=PUSH_RC&have=0&wait=0s"
+curl -fsS "$edge/v1/poll?topic=PUSH_RC&project=demo&namespace=firebase&have=0&wait=0s"
 echo
 echo '# The values for this client.'
 curl -fsS -X POST -H 'Content-Type: application/json' \
@@ -12,4 +12,4 @@ curl -fsS -X POST -H 'Content-Type: application/json' \
     "$edge/v1/projects/demo/namespaces/firebase:fetch?key=sample"
 echo
 echo '# The stream; in a real client it stays open (curl -N).'
-curl -sN --max-time 1 "$edge/v1/events?topic=PUSH_RC&have=0" || [[ $? == 28 ]]
+curl -sN --max-time 1 "$edge/v1/events?topic=PUSH_RC&project=demo&namespace=firebase&have=0" || [[ $? == 28 ]]

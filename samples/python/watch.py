@@ -12,11 +12,12 @@ import urllib.error
 import urllib.request
 
 
-def messages(endpoint, topic):
+def messages(endpoint, topic, project):
     """Yields messages for ever; reconnects with the cursor of the last one."""
     cursor, failures = None, 0
     while True:
-        request = urllib.request.Request(f"{endpoint}/v1/events?topic={topic}", headers={"Accept": "text/event-stream"})
+        url = f"{endpoint}/v1/events?topic={topic}&project={project}&namespace=firebase"
+        request = urllib.request.Request(url, headers={"Accept": "text/event-stream"})
         if cursor:
             request.add_header("Last-Event-ID", cursor)
         try:
@@ -68,7 +69,7 @@ def main():
     options = parser.parse_args()
     print(f"listening to {options.topic} on {options.endpoint}", flush=True)
     seen = 0
-    for message in messages(options.endpoint, options.topic):
+    for message in messages(options.endpoint, options.topic, options.project):
         if message.get("CONFIG_STATE") != "STALE":
             continue
         # With many clients the server may ask to spread the fetches.

@@ -23,7 +23,8 @@ final class BenchEdge {
         let silent = Scope(project: Self.scope.project, namespace: .firebaseServer)
         let bindings = names.enumerated().map { TopicBinding(name: $1, scopes: [$0 == 0 ? Self.scope : silent]) }
         hub = Hub(board: TopicBoard(epoch: .random(), head: 0, bindings: bindings, changes: []))
-        target = "/v1/events?" + names.map { "topic=\($0)" }.joined(separator: "&")
+        let query = names.map { "topic=\($0)" } + ["project=\(Self.scope.project)"]
+        target = "/v1/events?" + query.joined(separator: "&")
         var options = EdgeServer.Options()
         options.port = 0
         var logger = Logger(label: "benchmarks")

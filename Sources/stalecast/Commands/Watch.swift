@@ -13,12 +13,14 @@ struct Watch: AsyncParsableCommand {
             Examples:
               stalecast watch
               stalecast watch PUSH_RC payments
+              stalecast watch --namespace firebase-server
               stalecast watch --json --count 1 --timeout 30 && ./refetch.sh
               stalecast watch --poll
               stalecast watch --have 16  # a message at once if there is a newer one
             """)
 
-    @Argument(help: "Topics to subscribe to (default: PUSH_RC).", completion: .topics)
+    @Argument(
+        help: "Topics to subscribe to (default: PUSH_RC, of firebase-server PUSH_RC_SERVER).", completion: .topics)
     var topics: [String] = []
 
     @Flag(help: "Use long-poll instead of a stream.")
@@ -38,6 +40,7 @@ struct Watch: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The version you hold.", valueName: "number"))
     var have: Int64?
 
+    @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
 
@@ -65,12 +68,14 @@ struct Watch: AsyncParsableCommand {
         let given = try topics.map { name in
             try checked { () throws(InvalidName) -> TopicName in try TopicName(name) }
         }
-        let topics = given.isEmpty ? [.pushRC] : given
+        let scope = try scopeOptions.scope()
+        let request = WatchRequest(
+            topics: given.isEmpty ? [scope.announcedTopic] : given, scope: scope, cursor: since, have: have)
         let printer = WatchPrinter(output: outputOptions.output, clock: LocalClock.asked, limit: count) {
-            await greeting(topics)
+            await greeting(request)
         }
         var watcher = Watcher(
-            WatchRequest(topics: topics, cursor: since, have: have), polls: poll,
+            request, polls: poll,
             address: { try connection.edgeAddress() }, sink: printer.take)
         do {
             try await watcher.run()
@@ -80,13 +85,12 @@ struct Watch: AsyncParsableCommand {
 
 extension Watch {
     /// `connected to http://127.0.0.1:8080: PUSH_RC, demo/firebase version 4`; without what `/v1/state` does not tell.
-    fileprivate func greeting(_ topics: [TopicName]) async -> String {
+    fileprivate func greeting(_ subscription: WatchRequest) async -> String {
         // The stream stands: a state that cannot be read is no reason to say anything.
         guard let address = try? connection.edgeAddress() else { return "connected" }
-        let query = topics.map { URLQueryItem(name: "topic", value: $0.description) }
-        let names = topics.map(\.description).joined(separator: ", ")
+        let names = subscription.topics.map(\.description).joined(separator: ", ")
         let start = "connected to \(address.url): \(names)"
-        guard let request = try? address.request("/v1/state", query),
+        guard let request = try? address.request("/v1/state", subscription.query),
             let answer = try? await HTTPAnswer.of(request, patience: .seconds(5)), answer.head.status == 200,
             let state = try? JSONValue.parse(answer.body)
         else { return start }

@@ -173,6 +173,11 @@ struct ScopeOptions: ParsableArguments {
     }
 }
 
+extension Scope {
+    /// The topic it is announced on unless the configuration binds others.
+    var announcedTopic: TopicName { namespace == .firebaseServer ? .pushRCServer : .pushRC }
+}
+
 extension OutboundHeader {
     /// A header whose value came from the command line.
     static func given(_ name: String, _ value: String) throws(CommandFailure) -> OutboundHeader {

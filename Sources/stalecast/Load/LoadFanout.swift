@@ -42,7 +42,6 @@ struct LoadFanout: AsyncParsableCommand {
     @Flag(help: "Add a histogram of all delivery latencies.")
     var histogram = false
 
-    @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var options: LoadOptions
 
     func validate() throws {
@@ -50,7 +49,7 @@ struct LoadFanout: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let api = TemplateAPI(client: try options.connection.controlClient(), scope: try scopeOptions.scope())
+        let api = TemplateAPI(client: try options.connection.controlClient(), scope: try options.scopeOptions.scope())
         let plan = try options.plan()
         let publisher = try await LoadPublisher(api)
         try await publisher.beSureNobodyListens(isPermitted: yes)

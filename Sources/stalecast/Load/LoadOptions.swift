@@ -10,8 +10,11 @@ struct LoadOptions: ParsableArguments {
     @Option(help: "How they listen: sse or poll.")
     var transport = LoadTransport.sse
 
-    @Option(help: ArgumentHelp("The topic they subscribe to.", valueName: "name"))
-    var topic = "PUSH_RC"
+    @Option(
+        help: ArgumentHelp(
+            "The topic they subscribe to (default: the scope's PUSH_RC or PUSH_RC_SERVER).",
+            valueName: "name"), completion: .topics)
+    var topic: String?
 
     @Option(help: ArgumentHelp("Longest wait for all to connect, and for one round.", valueName: "time"))
     var timeout = Span(.seconds(30))
@@ -23,6 +26,7 @@ struct LoadOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Connections being made at once.", valueName: "count"))
     var inFlight = 256
 
+    @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
 
@@ -35,9 +39,11 @@ struct LoadOptions: ParsableArguments {
 
     /// The plan, with its limits checked and the target known to answer.
     func plan() throws(CommandFailure) -> LoadPlan {
-        let topic = try checked { () throws(InvalidName) -> TopicName in try TopicName(self.topic) }
+        let scope = try scopeOptions.scope()
+        let name = topic ?? scope.announcedTopic.description
+        let topic = try checked { () throws(InvalidName) -> TopicName in try TopicName(name) }
         let plan = LoadPlan(
-            target: try connection.loadTarget(), subscribers: subscribers, transport: transport,
+            target: try connection.loadTarget(), subscribers: subscribers, transport: transport, scope: scope,
             topic: topic, threads: min(threads, subscribers), inFlight: inFlight, timeout: timeout.duration)
         try loading(plan.check)
         return plan

@@ -76,7 +76,7 @@ struct LoadWebhooks: AsyncParsableCommand {
             scope: scope, receivers: receivers, blackHoles: blackHoles, mode: mode, threads: min(threads, receivers))
         let listeners = try loading(plan.listen)
         LoadInterrupt.watch()
-        let session = try session()
+        let session = try session(scope)
         let registrations = WebhookRegistrations(
             api: WebhookAPI(client: client, project: scope.project), progress: session.progress)
         var report = WebhookLoadReport(plan: plan, process: session.probe?.process, showsHistogram: histogram)
@@ -100,10 +100,11 @@ struct LoadWebhooks: AsyncParsableCommand {
     }
 
     /// The steps that all loads share; its plan says how long to wait and how many there are to wait for.
-    private func session() throws(CommandFailure) -> LoadSession {
+    private func session(_ scope: Scope) throws(CommandFailure) -> LoadSession {
         let target = try connection.loadTarget()
         let plan = LoadPlan(
-            target: target, subscribers: receivers, transport: .sse, topic: .pushRC, threads: min(threads, receivers),
+            target: target, subscribers: receivers, transport: .sse, scope: scope, topic: .pushRC,
+            threads: min(threads, receivers),
             inFlight: 1, timeout: timeout.duration)
         return LoadSession(plan: plan, probe: connection.probe(of: target), progress: LoadProgress())
     }

@@ -45,7 +45,7 @@ struct WatchLine {
         switch reason {
         case "malformed": "it is not one of a server's (malformed)"
         case "unknown-epoch": "the store is another one since, for example restored (unknown-epoch)"
-        case "from-the-future", "future": "it is ahead of the store (\(reason.printable))"
+        case "future-cursor": "it is ahead of the store (future-cursor)"
         default: reason.printable
         }
     }

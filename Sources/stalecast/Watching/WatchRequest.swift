@@ -4,6 +4,8 @@ import StalecastWire
 /// What to watch and where to begin.
 struct WatchRequest: Sendable {
     let topics: [TopicName]
+    /// Whose messages; a topic's other scopes are not heard.
+    let scope: Scope
     /// Resume after this cursor; nil begins now.
     var cursor: String?
     /// The version held, so that a STALE comes at once when it is older; nil without. Counts until a cursor came.
@@ -16,9 +18,11 @@ struct WatchRequest: Sendable {
         have = nil
     }
 
-    /// The query of `/v1/events` and `/v1/poll`.
+    /// The query of `/v1/events`, `/v1/poll` and `/v1/state`.
     var query: [URLQueryItem] {
-        topics.map { URLQueryItem(name: "topic", value: $0.description) }
-            + (have.map { [URLQueryItem(name: "have", value: String($0))] } ?? [])
+        topics.map { URLQueryItem(name: "topic", value: $0.description) } + [
+            URLQueryItem(name: "project", value: scope.project.description),
+            URLQueryItem(name: "namespace", value: scope.namespace.description),
+        ] + (have.map { [URLQueryItem(name: "have", value: String($0))] } ?? [])
     }
 }

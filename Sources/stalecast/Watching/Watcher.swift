@@ -139,11 +139,11 @@ struct Watcher {
         switch answer.head.status {
         case 204: return LinkLoss(.dismissed, "the server asks never to come back")
         case 200: return CommandFailure(.refused, "the answer is no event stream; is that Edge's address?")
-        case 404:
+        case 404 where String(decoding: answer.body, as: UTF8.self).contains("no such topic"):
             let topics = request.topics.map(\.description).joined(separator: ", ")
             return CommandFailure(
-                .notFound, "the server knows no such topic: \(topics)",
-                advice: "`stalecast topics` lists those it knows.")
+                .notFound, "\(request.scope) has no such topic: \(topics)",
+                advice: "`stalecast topics` lists those there are, with their scopes; --namespace names another.")
         case 408, 429, 500...599:
             let seconds = answer.head["Retry-After"].flatMap { Int($0) }
             return LinkLoss(

@@ -11,6 +11,7 @@ import termios
 
 import pytest
 
+from harness import configs
 from harness.daemon import BINARY, REPOSITORY
 from harness.templates import encoded, marked, template
 
@@ -291,6 +292,43 @@ def test_a_load_does_not_publish_to_others_by_the_way(cli, watch):
     history = cli.json("versions")["versions"]
     assert history[1]["description"].startswith("load, round 1")
     process.kill()
+
+
+@pytest.fixture
+def shops(launch):
+    """A daemon with two projects: on it a subscription must say which one it means."""
+    return Cli(launch(configs.config(projects=[{"id": "demo", "number": 1}, {"id": "load", "number": 2}])))
+
+
+@pytest.mark.parametrize("how", ((), ("--poll",)), ids=("stream", "poll"))
+def test_watch_hears_the_scope_it_names(shops, how):
+    process = shops.start("watch", "--project", "load", "--json", "--count", "1", *how)
+    assert "up to date" in process.stderr.readline()
+    shops("publish", shops.file(marked("of demo")))
+    shops("publish", shops.file(marked("of load")), "--project", "load", "--namespace", "firebase-server")
+    shops("publish", shops.file(marked("of load")), "--project", "load")
+    out, _ = process.communicate(timeout=20)
+    assert [json.loads(out)[key] for key in ("project", "namespace")] == ["load", "firebase"]
+    server = shops.json("watch", "--project", "2", "--namespace", "firebase-server", "--have", "0", "--count", "1")
+    assert (server["topic"], server["project"]) == ("PUSH_RC_SERVER", "load")
+    assert "no such project" in shops("watch", "--project", "nobody", code=NOT_FOUND).err
+    assert "demo/firebase has no such topic" in shops("watch", "PUSH_RC_SERVER", code=NOT_FOUND).err
+
+
+def test_a_load_has_a_scope_of_its_own(shops):
+    """Whoever watches another project is not asked, hears nothing and finds nothing in the history."""
+    process = shops.start("watch", "--count", "1", "--json")
+    assert "up to date" in process.stderr.readline()
+    for transport in ("sse", "poll"):
+        report = shops.json("load", "fanout", "--project", "load", "--rounds", "2", "--subscribers", "3",
+                            "--transport", transport)
+        assert all(round["delivered"] == 3 for round in report["rounds"])
+    shops("load", "connect", "--project", "load", "--subscribers", "2")
+    shops("load", "idle", "--project", "load", "--subscribers", "2", "--duration", "100ms")
+    shops("load", "fetch", "--project", "load", "--clients", "3", "--window", "0")
+    shops("publish", shops.file(marked("for people")))
+    out, _ = process.communicate(timeout=20)
+    assert json.loads(out)["latestTemplateVersionNumber"] == "1"
 
 
 def test_versions_come_in_pages(cli):
