@@ -23,7 +23,8 @@ struct WebhookParts: Sendable {
         } catch let problem as VaultProblem {
             throw StartError("webhooks: \(problem)")
         } catch {
-            throw StartError("\(configuration.data)/\(WebhookRegistry.fileName) cannot be opened: \(error)")
+            let file = "\(configuration.data)/\(WebhookRegistry.fileName)"
+            throw StartError("\(file) cannot be opened: \(error.databaseWords)")
         }
         engine = try OutboundEngine(configuration.outboundConfiguration, logger: logger)
         let formatter = WebhookFormatter(
@@ -35,7 +36,8 @@ struct WebhookParts: Sendable {
                 routes: configuration.topicRoutes, history: { store.changes(of: $0, after: $1, limit: $2, logger) },
                 logger: logger)
         } catch {
-            throw StartError("\(configuration.data)/\(WebhookDelivery.fileName) cannot be opened: \(error)")
+            let file = "\(configuration.data)/\(WebhookDelivery.fileName)"
+            throw StartError("\(file) cannot be opened: \(error.databaseWords)")
         }
         try apply(configuration)
     }

@@ -54,7 +54,7 @@ package enum WebhookAction: String, Hashable, Sendable, CaseIterable {
                 throw .invalid(field: "since", "must be a time such as 2026-08-20T14:05:09Z")
             }
             return ["deliveries": .int(await desk.delivery.recover(webhook.id, since: since))]
-        case .redrive: return try await Self.redrive(webhook, request, desk.delivery)
+        case .redrive: return try await Self.redrive(webhook, request, desk)
         }
     }
 
@@ -90,17 +90,15 @@ package enum WebhookAction: String, Hashable, Sendable, CaseIterable {
 
     /// `{"id":"7"}`: one dead letter; without an id, all.
     private static func redrive(
-        _ webhook: Webhook, _ request: JSONValue, _ delivery: WebhookDelivery
+        _ webhook: Webhook, _ request: JSONValue, _ desk: WebhookDesk
     ) async throws(RegistryProblem) -> JSONValue {
         var letter: Int64?
         if let value = request["id"], !value.isNull {
             letter = value.string.flatMap { Int64($0) }
             guard letter != nil else { throw .invalid(field: "id", "must be a string, as deadLetters lists it") }
         }
-        let count: Int
-        do { count = try await delivery.redrive(webhook.id, letter: letter) } catch {
-            throw .storage(cause: "\(error)")
-        }
+        let chosen = letter
+        let count = try await desk.ask { try await $0.redrive(webhook.id, letter: chosen) }
         if count == 0, let letter { throw .notNow("the webhook has no dead letter \(letter)") }
         return ["deliveries": .int(count)]
     }

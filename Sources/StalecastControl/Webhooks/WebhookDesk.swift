@@ -10,8 +10,8 @@ package struct WebhookDesk: Sendable {
     let verifier: WebhookVerifier
     let delivery: WebhookDelivery
     private let logger: Logger
-    /// For what is read from the delivery database, which blocks.
-    private let queue = DispatchQueue(label: "stalecast.deliveries.questions")
+    /// For what asks the delivery database, which blocks.
+    private let questions = BlockingQueue(label: "stalecast.deliveries.questions")
 
     package init(registry: WebhookRegistry, verifier: WebhookVerifier, delivery: WebhookDelivery, logger: Logger) {
         self.registry = registry
@@ -39,15 +39,13 @@ package struct WebhookDesk: Sendable {
 
     /// Asks the delivery database off the threads that requests share.
     func ask<Value: Sendable>(
-        _ question: @escaping @Sendable (WebhookDelivery) throws -> Value
+        _ question: @escaping @concurrent @Sendable (WebhookDelivery) async throws -> Value
     ) async throws(RegistryProblem) -> Value {
-        let answer: Result<Value, RegistryProblem> = await withCheckedContinuation { continuation in
-            queue.async { [delivery] in
-                let answer = Result { try question(delivery) }
-                continuation.resume(returning: answer.mapError { .storage(cause: "\($0)") })
-            }
+        do {
+            return try await withTaskExecutorPreference(questions) { try await question(delivery) }
+        } catch {
+            throw .storage(cause: error.databaseWords)
         }
-        return try answer.get()
     }
 
     /// A webhook's document: what is registered, its state, and what is owed to it.
@@ -57,6 +55,18 @@ package struct WebhookDesk: Sendable {
         object["state"] = (status?.state ?? entry.webhook.stateBeforeDelivery).json
         object["delivery"] = status?.json
         return .object(object)
+    }
+}
+
+/// Runs what blocks, one after the other, where it takes no thread of the cooperative pool.
+private final class BlockingQueue: TaskExecutor {
+    private let queue: DispatchQueue
+
+    init(label: String) { queue = DispatchQueue(label: label) }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
     }
 }
 

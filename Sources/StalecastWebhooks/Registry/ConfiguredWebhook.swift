@@ -44,7 +44,7 @@ extension WebhookRegistry {
         } catch let problem as RegistryProblem {
             throw problem
         } catch {
-            throw .storage(cause: "\(error)")
+            throw .storage(cause: error.databaseWords)
         }
     }
 

@@ -121,7 +121,7 @@ package final class WebhookRegistry: Sendable {
         } catch let problem as RegistryProblem {
             throw problem
         } catch {
-            throw .storage(cause: "\(error)")
+            throw .storage(cause: error.databaseWords)
         }
     }
 

@@ -1,8 +1,11 @@
 """Webhooks on Control, in the configuration file and on the command line: what can be registered, shown and changed."""
 
+import asyncio
 import json
+import os
 import re
 import signal
+import sqlite3
 import subprocess
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from harness import configs, webhooks
 from harness.cli import stalecast
 from harness.daemon import BINARY, environment
+from harness.http1 import fetch
 from harness.receiver import Answer, Receiver
 from harness.templates import marked
 from harness.webhooks import Refused, Webhooks, acknowledged, secret_of, state_is, switchable, verified, versions
@@ -313,3 +317,22 @@ async def test_the_built_in_receiver_shows_what_came_and_judges_it(launch, tmp_p
     assert challenge["body"]["type"] == "webhook.verification" and challenge["signature"] == "ok"
     assert message["body"]["data"]["version"] == version and message["signature"] == "ok"
     assert message["headers"]["webhook-id"].startswith("msg_")
+
+
+async def test_a_database_that_hangs_stops_nobody_else_on_control(launch):
+    """More callers wait for `deliveries.sqlite` than there are cores; all others are answered meanwhile."""
+    daemon = launch(webhooks.config())
+    hooks = Webhooks(daemon)
+    with Receiver() as receiver:
+        made = await hooks.add(receiver.url)
+        await daemon.publish(marked("one"))
+        receiver.wait(lambda all_: len(all_) > 0)
+        other = sqlite3.connect(os.path.join(daemon.data, "deliveries.sqlite"), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        waiting = [asyncio.create_task(hooks.act(made, "redrive")) for _ in range(2 * os.cpu_count())]
+        for _ in range(20):
+            assert (await fetch(daemon.control, "/healthz", timeout=2)).status == 200
+            await asyncio.sleep(0.02)
+        assert not any(task.done() for task in waiting), "nothing was waited for"
+        other.execute("ROLLBACK")
+        assert await asyncio.gather(*waiting) == [{"deliveries": 0}] * len(waiting)
