@@ -41,10 +41,13 @@ extension CompletionKind {
     static let topics = listed("topics", "name")
     /// Ids of the webhooks.
     static let webhooks = listed("webhooks list", "id")
+    /// Ids of the projects.
+    static let projects = listed("status", "project")
     static let namespaces = CompletionKind.list(["firebase", "firebase-server"])
 
     /// The values of a member of what a command lists; nothing when no daemon is there.
     private static func listed(_ command: String, _ member: String) -> CompletionKind {
-        .shellCommand("stalecast \(command) --json 2>/dev/null | sed -n 's/^ *\"\(member)\": \"\\([^\"]*\\)\".*/\\1/p'")
+        let pick = "sed -n 's/^ *\"\(member)\": \"\\([^\"]*\\)\".*/\\1/p'"
+        return .shellCommand("stalecast \(command) --json 2>/dev/null | \(pick) | sort -u")
     }
 }

@@ -45,7 +45,9 @@ struct Evaluate: AsyncParsableCommand {
         completion: .file())
     var contexts: String?
 
-    @Option(help: ArgumentHelp("firebase-server for a server template, else a client template.", valueName: "name"))
+    @Option(
+        help: ArgumentHelp("firebase-server for a server template, else a client template.", valueName: "name"),
+        completion: .namespaces)
     var namespace = "firebase"
 
     @OptionGroup var outputOptions: OutputOptions

@@ -20,10 +20,10 @@ struct Send: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Send to a condition over topics instead of one topic.", valueName: "expression"))
     var condition: String?
 
-    @Argument(help: ArgumentHelp("The topic, then the data as KEY=VALUE.", valueName: "words"))
+    @Argument(help: ArgumentHelp("The topic, then the data as KEY=VALUE.", valueName: "words"), completion: .topics)
     var words: [String]
 
-    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"))
+    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"), completion: .projects)
     var project = "demo"
 
     @OptionGroup var connection: ConnectionOptions

@@ -11,7 +11,7 @@ struct Topics: AsyncParsableCommand {
               stalecast topics --json | jq -r '.topics[].name'
             """)
 
-    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"))
+    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"), completion: .projects)
     var project = "demo"
 
     @OptionGroup var connection: ConnectionOptions

@@ -155,7 +155,7 @@ struct ControlToken: Sendable {
 
 /// The scope a command is about.
 struct ScopeOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"))
+    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"), completion: .projects)
     var project = "demo"
 
     @Option(

@@ -68,6 +68,8 @@ struct ServerRefusal {
         switch exitStatus {
         case .notFound where message.contains("no such path") && token != nil:
             "Is that Control's address? Edge has other paths; Control's is the second line of <data>/endpoints.json."
+        case .notFound where message.contains("no webhook"): "`stalecast webhooks list` shows those of a project."
+        case .notFound where message.contains("version"): "`stalecast versions` lists those that are stored."
         case .tokenRefused where token == nil:
             "Is that Edge's address? Control asks for a token; Edge is named with --edge."
         case .tokenRefused:

@@ -37,7 +37,7 @@ struct LoadWebhooks: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Pause between two publishes.", valueName: "time"))
     var gap = Span(.milliseconds(300))
 
-    @Option(help: "latest, all or fifo.")
+    @Option(help: "latest, all or fifo.", completion: .list(["latest", "all", "fifo"]))
     var mode = "latest"
 
     @Option(help: ArgumentHelp("Longest wait for one publish to reach all.", valueName: "time"))
@@ -63,6 +63,7 @@ struct LoadWebhooks: AsyncParsableCommand {
         guard (1...20_000).contains(receivers) else { throw ValidationError("--receivers is 1 to 20000") }
         guard (0...20_000).contains(blackHoles) else { throw ValidationError("--black-holes is 0 to 20000") }
         guard (1...100_000).contains(publishes) else { throw ValidationError("--publishes is 1 to 100000") }
+        guard ["latest", "all", "fifo"].contains(mode) else { throw ValidationError("--mode is latest, all or fifo") }
         guard (1...16).contains(threads) else { throw ValidationError("--threads is 1 to 16") }
         guard timeout.duration > .zero else { throw ValidationError("--timeout is more than 0 seconds") }
     }

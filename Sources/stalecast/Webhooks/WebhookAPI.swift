@@ -4,7 +4,7 @@ import StalecastWire
 
 /// Where the webhooks are: a project on a daemon.
 struct WebhookOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"))
+    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"), completion: .projects)
     var project = "demo"
 
     @OptionGroup var connection: ConnectionOptions

@@ -10,7 +10,7 @@ struct WebhookSettingsOptions: ParsableArguments {
         name: .customLong("topic"),
         help: ArgumentHelp(
             "Topic it hears of, repeatable (default: PUSH_RC); stalecast.webhooks brings messages about webhooks.",
-            valueName: "name"))
+            valueName: "name"), completion: .topics)
     var topics: [String] = []
 
     @Option(
@@ -48,7 +48,8 @@ struct WebhookSettingsOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The client certificate's key (PEM), a file there.", valueName: "name"))
     var keyFile: String?
 
-    @Option(help: "public or internal: whether private networks may be called.")
+    @Option(
+        help: "public or internal: whether private networks may be called.", completion: .list(["public", "internal"]))
     var addressProfile: String?
 
     @Option(help: ArgumentHelp("For fcm: the service account's key (JSON), a file there.", valueName: "name"))
@@ -57,7 +58,9 @@ struct WebhookSettingsOptions: ParsableArguments {
     @Option(help: ArgumentHelp("For fcm: where tokens are fetched, if not at the key's token_uri.", valueName: "url"))
     var tokenUrl: String?
 
-    @Option(help: "none (default), challenge or cloudevents: whether the receiver is asked for its consent first.")
+    @Option(
+        help: "none (default), challenge or cloudevents: whether the receiver is asked for its consent first.",
+        completion: .list(["none", "challenge", "cloudevents"]))
     var verification: String?
 
     @Option(help: "For people, at most 256 characters.")

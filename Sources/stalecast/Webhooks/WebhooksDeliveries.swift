@@ -94,10 +94,14 @@ struct WebhooksRedeliver: AsyncParsableCommand {
 
     @OptionGroup var target: WebhookTarget
 
-    @Option(help: ArgumentHelp("The version to send (default: the newest).", valueName: "number"))
+    @Option(
+        help: ArgumentHelp("The version to send (default: the newest).", valueName: "number"),
+        completion: .versionNumbers)
     var versionNumber: Int64?
 
-    @Option(help: ArgumentHelp("Namespace: firebase (client) or firebase-server.", valueName: "name"))
+    @Option(
+        help: ArgumentHelp("Namespace: firebase (client) or firebase-server.", valueName: "name"),
+        completion: .namespaces)
     var namespace = "firebase"
 
     @OptionGroup var options: WebhookOptions

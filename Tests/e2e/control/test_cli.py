@@ -277,6 +277,10 @@ def test_the_completion_scripts_name_commands_and_files(cli):
     for shell in ("bash", "zsh", "fish"):
         done = subprocess.run([BINARY, "completion", shell], capture_output=True, text=True, timeout=20)
         assert done.returncode == 0 and "rotate-secret" in done.stdout and "webhooks list --json" in done.stdout
+        # Every word that has only a few values, and every id that the daemon knows.
+        for word in ("fifo-advance", "cloudevents-structured", "challenge", "internal", "firebase-server", "critical",
+                     "topics --json", "versions --json", "status --json"):
+            assert word in done.stdout, word
     script = subprocess.run([BINARY, "completion", "bash"], capture_output=True, text=True, timeout=20).stdout
     assert subprocess.run(["bash", "-n"], input=script, text=True, timeout=20).returncode == 0
 
@@ -351,7 +355,8 @@ def test_text_from_strangers_cannot_steer_the_terminal(cli):
 
 def test_what_is_not_there_is_exit_code_6(cli):
     cli("publish", cli.file(marked("one")))
-    cli("rollback", "7", code=NOT_FOUND)
+    assert "`stalecast versions` lists" in cli("rollback", "7", code=NOT_FOUND).err
+    assert "`stalecast webhooks list` shows" in cli("webhooks", "pause", "wh_nobody", code=NOT_FOUND).err
     cli("get", "--version-number", "7", code=NOT_FOUND)
     cli("get", "--project", "nobody", code=NOT_FOUND)
     assert "NO_SUCH" in cli("watch", "NO_SUCH", code=NOT_FOUND).err

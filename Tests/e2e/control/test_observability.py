@@ -37,6 +37,7 @@ async def test_counters_and_gauges_follow_what_happens(launch, half):
     assert await eventually(lambda: daemon.metric("stalecast_polls"), 2) == 2
     assert await eventually(lambda: daemon.metric("stalecast_subscribers", topic="OTHER", transport="sse"), 3) == 3
     assert await eventually(lambda: daemon.metric("stalecast_subscribers", topic="PUSH_RC", transport="poll"), 2) == 2
+    assert await daemon.metric("process_max_fds") > await daemon.metric("process_open_fds") > 0
     client = daemon.client()
     await client.publish(marked("one"))
     await client.publish(marked("two"))
