@@ -23,10 +23,11 @@ struct Backup: AsyncParsableCommand {
     struct Make: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Copy the store and the webhooks into one file.")
 
-        @Argument(help: "The file to write; it must not exist yet.")
+        @Argument(help: "The file to write; it must not exist yet.", completion: .file())
         var file: String
 
         @OptionGroup var data: DataOptions
+        @OptionGroup var outputOptions: OutputOptions
 
         func run() async throws {
             let directory = data.directory.path
@@ -37,14 +38,20 @@ struct Backup: AsyncParsableCommand {
             } catch {
                 throw CommandFailure(.refused, "no backup made: \(error)")
             }
-            let output = Output(isJSON: false, palette: Palette(isOn: false))
+            let output = outputOptions.output
+            let key = summary.webhooks ?? 0 > 0 ? ["webhooks.key"] : []
+            let missing = key + ["control.token", "the configuration file"]
+            if output.isJSON {
+                var object = summary.json(file)
+                object["data"] = .string(directory)
+                object["notInIt"] = .array(missing.map(JSONValue.string))
+                return try output.json(.object(object))
+            }
             try output.line("\(directory) is copied to \(file), and the copy was read through: \(summary.text)")
-            try output.line("not in it, keep apart: \(Self.missing(summary))")
-        }
-
-        private static func missing(_ summary: BackupSummary) -> String {
-            let key = "webhooks.key (without it nobody can open the webhooks' secrets), "
-            return (summary.webhooks ?? 0 > 0 ? key : "") + "control.token, the configuration file"
+            let names = missing.map {
+                $0 == "webhooks.key" ? "\($0) (without it nobody can open the webhooks' secrets)" : $0
+            }
+            try output.line("not in it, keep apart: \(names.joined(separator: ", "))")
         }
     }
 
@@ -52,16 +59,17 @@ struct Backup: AsyncParsableCommand {
     struct Verify: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Read a backup through and say what it holds.")
 
-        @Argument(help: "A file made by `stalecast backup`.")
+        @Argument(help: "A file made by `stalecast backup`.", completion: .file())
         var file: String
 
+        @OptionGroup var outputOptions: OutputOptions
+
         func run() async throws {
-            do {
-                let summary = try TemplateStore.verifyBackup(file)
-                try Output(isJSON: false, palette: Palette(isOn: false)).line("\(file) is sound: \(summary.text)")
-            } catch {
-                throw CommandFailure(.refused, "\(error)")
-            }
+            let summary: BackupSummary
+            do { summary = try TemplateStore.verifyBackup(file) } catch { throw CommandFailure(.refused, "\(error)") }
+            let output = outputOptions.output
+            if output.isJSON { return try output.json(.object(summary.json(file))) }
+            try output.line("\(file) is sound: \(summary.text)")
         }
     }
 }
@@ -82,7 +90,7 @@ struct Restore: AsyncParsableCommand {
               stalecast restore /backup/stalecast.backup --data /var/lib/stalecast
             """)
 
-    @Argument(help: "A file made by `stalecast backup`.")
+    @Argument(help: "A file made by `stalecast backup`.", completion: .file())
     var file: String
 
     @Option(help: "The highest version number clients may hold; the next version is above it.")
@@ -92,6 +100,7 @@ struct Restore: AsyncParsableCommand {
     var dryRun = false
 
     @OptionGroup var data: DataOptions
+    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         guard VersionNumber(exactly: above) != nil else {
@@ -108,7 +117,8 @@ struct Restore: AsyncParsableCommand {
         } catch {
             throw CommandFailure(.refused, "nothing restored: \(error)")
         }
-        let output = Output(isJSON: false, palette: Palette(isOn: false))
+        let output = outputOptions.output
+        if output.isJSON { return try output.json(report.json(file, directory, isRehearsal: dryRun)) }
         try output.line("\(file): \(report.summary.text)")
         for line in report.numberLines { try output.line(line) }
         try output.line(webhookLine(report, directory))
@@ -141,9 +151,37 @@ extension BackupSummary {
         let hooks = webhooks.map { ", \($0) webhook\($0 == 1 ? "" : "s")" } ?? ", no webhooks"
         return list + hooks + (madeAt.map { "; made \($0.description.prefix(19))Z" } ?? "")
     }
+
+    /// `{"file","madeAt","scopes":[{"scope","version","versions"}],"webhooks"}`; without what the backup does not say.
+    fileprivate func json(_ file: String) -> JSONObject {
+        var object: JSONObject = ["file": .string(file)]
+        object["madeAt"] = madeAt.map { .string($0.description) }
+        object["scopes"] = .array(
+            scopes.map {
+                ["scope": .string($0.scope.description), "version": .int($0.latest), "versions": .int($0.versions)]
+            })
+        object["webhooks"] = webhooks.map { .int($0) }
+        return object
+    }
 }
 
 extension RestoreReport {
+    /// The backup's members, `data`, `restored` (false for `--dry-run`), by scope the `nextVersion`, and the files
+    /// `kept` and `removed`.
+    fileprivate func json(_ file: String, _ directory: String, isRehearsal: Bool) -> JSONValue {
+        var object = summary.json(file)
+        object["data"] = .string(directory)
+        object["restored"] = .bool(!isRehearsal)
+        object["nextVersion"] = .object(
+            summary.scopes.reduce(into: JSONObject()) {
+                $0[$1.scope.description] = .int(max(floors[$1.scope], $1.latest) + 1)
+            })
+        object["knowsReplaced"] = .bool(knowsReplaced)
+        object["kept"] = kept.map(JSONValue.string)
+        object["removed"] = .array(removed.map(JSONValue.string))
+        return .object(object)
+    }
+
     /// What the next numbers are, and what nobody can know.
     fileprivate var numberLines: [String] {
         var lines = summary.scopes.compactMap { scope -> String? in

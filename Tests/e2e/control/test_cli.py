@@ -5,6 +5,8 @@ import fcntl
 import json
 import os
 import pty
+import re
+import sqlite3
 import struct
 import subprocess
 import termios
@@ -478,6 +480,69 @@ def test_a_backup_of_a_live_store_is_restored_under_a_new_identity(running, cli)
     assert "(unknown-epoch)" in text.err and "version 1" in text
     cli("publish", cli.file(marked("three")))
     assert cli.json("versions")["versions"][0]["versionNumber"] == "3", "clients may hold a version 2"
+
+
+def test_backup_and_restore_speak_json(running, cli):
+    cli("publish", cli.file(marked("one")))
+    backup = str(cli.files / "store.backup")
+    made = cli.json("backup", backup)
+    assert made["scopes"] == [{"scope": "demo/firebase", "version": 1, "versions": 1}] and made["file"] == backup
+    assert "control.token" in made["notInIt"] and "webhooks.key" not in made["notInIt"]
+    verified = subprocess.run([BINARY, "backup", "verify", backup, "--json"], capture_output=True, timeout=20)
+    assert json.loads(verified.stdout) == {key: made[key] for key in ("file", "madeAt", "scopes", "webhooks")}
+    assert json.loads(cli("backup", backup, "--json", code=REFUSED).err)["exitCode"] == REFUSED
+    cli("publish", cli.file(marked("two")))
+    assert running.stop() == 0
+    rehearsal = cli.json("restore", backup, "--dry-run")
+    assert rehearsal["restored"] is False and rehearsal["nextVersion"] == {"demo/firebase": 3}
+    done = cli.json("restore", backup)
+    assert done["restored"] and done["nextVersion"] == {"demo/firebase": 3} and os.path.exists(done["kept"])
+
+
+def test_a_broken_template_is_told_with_places_and_near_names(cli):
+    path = cli.file(b'{"paramters": {},\n "parameters": {"a": {"defaultValue": {"value": "1"}, "valueType": "NUMBR"}}}')
+    for command in (["publish", path], ["publish", path, "--validate-only"]):
+        text = cli(*command, code=REFUSED).err
+        assert 'there is no "paramters" here; did you mean "parameters"? (line 1, column 2)' in text
+        assert 'did you mean "NUMBER"? (line 2, column 55)' in text
+    conditions = [{"name": f"c{n}", "expression": "nonsense"} for n in range(501)]
+    text = cli("publish", cli.file({"conditions": conditions, "parameters": {}}), code=REFUSED).err
+    assert text.count("\n  - ") == 21 and "… and 481 more" in text
+
+
+def test_evaluate_says_what_decided_and_what_to_send(cli):
+    demo = str(SAMPLES / "demo.json")
+    run = lambda context: subprocess.run([BINARY, "evaluate", "--template", demo, "--context", context],
+                                         capture_output=True, text=True, timeout=20)
+    lines = run('{"countryCode": "FR", "appId": "1:123456789012:ios:0a1b"}').stdout.splitlines()
+    welcome = next(line for line in lines if line.startswith("welcome_text"))
+    assert welcome.split() == ["welcome_text", "Bonjour", "ios_france"]
+    dark = next(line for line in lines if line.startswith("dark_mode"))
+    assert "(in-app default)" in dark
+    text = run('{"countryCode": "FR"}').stdout
+    assert "it needs appId, such as" in text and "percent is missing: it needs appInstanceId" in text
+    assert "known: analyticsUserProperties" in run('{"country": "FR"}').stderr
+
+
+@pytest.mark.parametrize("content", (b"no database at all " * 50, None), ids=("text", "foreign"))
+def test_a_foreign_database_is_told_without_sql(running, content):
+    assert running.stop() == 0
+    path = os.path.join(running.data, "webhooks.sqlite")
+    for name in (path, path + "-wal", path + "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(name)
+    if content is None:
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("CREATE TABLE webhook (a)")
+            other.commit()
+    else:
+        with open(path, "wb") as file:
+            file.write(content)
+    done = subprocess.run([BINARY, "serve", "--data", str(running.data), "--edge", "127.0.0.1:0", "--control", "127.0.0.1:0"],
+                          env=environment(), capture_output=True, text=True, timeout=20)
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and "none of Stalecast's" in said and "move it away" in said
+    assert not re.search(r"PRAGMA|SELECT|INSERT|CREATE|while executing", said), said
 
 
 def test_a_store_that_is_gone_is_not_an_empty_one(running, cli):
