@@ -116,11 +116,10 @@ static bool open_multi(stalecast_curl *curl) {
   return true;
 }
 
-stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, long kept_connections, stalecast_lookups *lookups) {
+stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, long kept_connections) {
   stalecast_curl *curl = calloc(1, sizeof *curl);
   if (!curl) return NULL;
   curl->kept_connections = kept_connections;
-  curl->lookups = lookups;
   curl->epoll = epoll;
   curl->number = number;
   if (!open_multi(curl)) {
@@ -187,27 +186,13 @@ static bool ask(stalecast_transfer *transfer, const struct sockaddr *address) {
   return false;
 }
 
-void stalecast_transfer_begin_lookup(stalecast_transfer *transfer) {
-  if (!transfer->looking_up) transfer->curl->lookups->count++;
-  transfer->looking_up = true;
-}
-
-void stalecast_transfer_end_lookup(stalecast_transfer *transfer) {
-  if (transfer->looking_up) transfer->curl->lookups->count--;
-  transfer->looking_up = false;
-}
-
-// Before libcurl starts a lookup's thread. Who was expected to need one is counted already; who turns out to, because
-// its connection is gone, needs a place too, and is refused where there is none: a handle says little about whether its
-// connection is still there.
+// Before libcurl starts a thread for a lookup that nothing could end: the request fails instead, and comes again with
+// its host's addresses, which it brings into libcurl's cache.
 static int on_lookup(void *resolver, void *reserved, void *context) {
   (void)resolver, (void)reserved;
   stalecast_transfer *transfer = context;
-  if (transfer->is_literal || transfer->looking_up) return 0;
-  transfer->held_back = transfer->curl->lookups->count >= transfer->curl->lookups->most;
-  if (transfer->held_back) return 1;
-  stalecast_transfer_begin_lookup(transfer);
-  return 0;
+  transfer->needs_addresses = !transfer->is_literal;
+  return transfer->needs_addresses;
 }
 
 void stalecast_transfer_forget_peer(stalecast_transfer *transfer) { transfer->allowed_port = -1; }
@@ -215,7 +200,6 @@ void stalecast_transfer_forget_peer(stalecast_transfer *transfer) { transfer->al
 // Nothing has been sent yet; libcurl tries the host's next address when this one is refused.
 static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_sockaddr *address) {
   stalecast_transfer *transfer = context;
-  stalecast_transfer_end_lookup(transfer);
   if (purpose != CURLSOCKTYPE_IPCXN || !ask(transfer, &address->addr)) {
     transfer->blocked = true;
     return CURL_SOCKET_BAD;
@@ -261,7 +245,6 @@ static void count_handshake(stalecast_transfer *transfer) {
 static int on_request(void *context, char *peer, char *own, int peer_port, int own_port) {
   (void)own, (void)own_port;
   stalecast_transfer *transfer = context;
-  stalecast_transfer_end_lookup(transfer);
   if (transfer->opened) count_handshake(transfer);
   transfer->connected = true;
   if (transfer->allowed_port == peer_port && strcmp(transfer->allowed, peer) == 0) return CURL_PREREQFUNC_OK;
@@ -375,7 +358,7 @@ void stalecast_transfer_reset(stalecast_transfer *transfer) {
   }
   transfer->kept = transfer->total = transfer->head_length = 0;
   transfer->opened = transfer->connected = transfer->blocked = transfer->too_large = transfer->cut = false;
-  transfer->fail_when_longer = transfer->held_back = false;
+  transfer->fail_when_longer = transfer->needs_addresses = false;
   transfer->socket = -1;
   transfer->on_bytes = NULL;
   transfer->error[0] = 0;

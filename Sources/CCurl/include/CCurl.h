@@ -12,11 +12,6 @@ typedef bool (*stalecast_guard)(void *context, const uint8_t *address, size_t le
 // Bytes of a streamed body, or with none the end of its head. False ends the transfer.
 typedef bool (*stalecast_bytes)(void *context, int status, const uint8_t *bytes, size_t count);
 
-// Host names being looked up, each by a thread of libcurl's, over all multi handles of one engine; at most `most`.
-typedef struct {
-  int count, most;
-} stalecast_lookups;
-
 // One multi handle, and the epoll descriptor that its sockets are in, which is not its own.
 typedef struct {
   CURLM *multi;
@@ -32,7 +27,6 @@ typedef struct {
   bool *ours;
   // When libcurl wants to be called, on the monotonic clock, in ns; UINT64_MAX for never.
   uint64_t deadline;
-  stalecast_lookups *lookups;  // the engine's
   // TLS handshakes, and those of them that resumed a session.
   uint64_t handshakes, resumed;
   // Open sockets, idle ones included.
@@ -57,9 +51,9 @@ typedef struct {
   size_t head_length, head_capacity;
   // The host of the request is an address, which libcurl looks up without a thread.
   bool is_literal;
-  // looking_up: counted in `lookups`. held_back: it would have been one lookup too many, and the request failed for
-  // that. opened: a socket was made. connected: a request could go out.
-  bool looking_up, held_back, opened, connected, blocked, too_large, cut;
+  // needs_addresses: there is no connection, and the request failed because libcurl knows no address of the host.
+  // opened: a socket was made. connected: a request could go out.
+  bool needs_addresses, opened, connected, blocked, too_large, cut;
   // The last one opened; -1 for none.
   int socket;
   // The last address that the guard let a request go to; asked about again after a change of policy.
@@ -72,8 +66,7 @@ typedef struct {
 bool stalecast_curl_prepare(void);
 
 // NULL when memory or descriptors are short.
-// `lookups` must outlive it.
-stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, long kept_connections, stalecast_lookups *lookups);
+stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, long kept_connections);
 void stalecast_curl_free(stalecast_curl *curl);
 
 // Tells libcurl that its time has come, or that a socket is ready (`events` as epoll says).
@@ -90,9 +83,6 @@ void stalecast_easy_free(CURL *easy);
 stalecast_transfer *stalecast_easy_transfer(CURL *easy);
 // Forgets what the last request left in the transfer; keeps its memory unless that is much.
 void stalecast_transfer_reset(stalecast_transfer *transfer);
-// Counts the transfer as one that looks up a name, until it has a socket or a connection, or is told to.
-void stalecast_transfer_begin_lookup(stalecast_transfer *transfer);
-void stalecast_transfer_end_lookup(stalecast_transfer *transfer);
 // True when a connection was there before the request failed, as when TLS took too long.
 bool stalecast_transfer_reached_peer(const stalecast_transfer *transfer);
 // Forgets for which address the guard was asked.

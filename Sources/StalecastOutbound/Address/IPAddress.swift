@@ -25,6 +25,16 @@ package struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// Nil for an address of another family.
+    init?(_ socket: UnsafeMutablePointer<sockaddr>) {
+        let raw = UnsafeRawPointer(socket)
+        switch Int32(socket.pointee.sa_family) {
+        case AF_INET: bytes = withUnsafeBytes(of: raw.loadUnaligned(as: sockaddr_in.self).sin_addr) { Array($0) }
+        case AF_INET6: bytes = withUnsafeBytes(of: raw.loadUnaligned(as: sockaddr_in6.self).sin6_addr) { Array($0) }
+        default: return nil
+        }
+    }
+
     package var description: String {
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
         _ = bytes.withUnsafeBytes {

@@ -26,17 +26,7 @@ enum OwnAddresses {
         var next = first
         while let entry = next {
             next = entry.pointee.ifa_next
-            guard let address = entry.pointee.ifa_addr else { continue }
-            let raw = UnsafeRawPointer(address)
-            switch Int32(address.pointee.sa_family) {
-            case AF_INET:
-                let bytes = raw.loadUnaligned(as: sockaddr_in.self).sin_addr
-                withUnsafeBytes(of: bytes) { bytes in IPAddress(bytes: Array(bytes)).map { _ = found.insert($0) } }
-            case AF_INET6:
-                let bytes = raw.loadUnaligned(as: sockaddr_in6.self).sin6_addr
-                withUnsafeBytes(of: bytes) { bytes in IPAddress(bytes: Array(bytes)).map { _ = found.insert($0) } }
-            default: break
-            }
+            if let address = entry.pointee.ifa_addr.flatMap(IPAddress.init) { found.insert(address) }
         }
         return found
     }

@@ -10,13 +10,10 @@ struct CurlShelf {
     static let count = 32
 
     /// Nil when memory is short.
-    init?(
-        epoll: Int32, number: Int, _ lookups: UnsafeMutablePointer<stalecast_lookups>,
-        _ configuration: OutboundConfiguration
-    ) {
+    init?(epoll: Int32, number: Int, _ configuration: OutboundConfiguration) {
         // Hosts are not spread evenly: one may have many webhooks.
         let share = max(16, configuration.keptConnections / 4)
-        guard let curl = stalecast_curl_new(epoll, UInt32(number), share, lookups) else { return nil }
+        guard let curl = stalecast_curl_new(epoll, UInt32(number), share) else { return nil }
         self.curl = curl
         let handles = max(8, 2 * configuration.keptHandles / Self.count)
         pool = HandlePool(curl, capacity: handles, caFile: configuration.caFile)

@@ -15,6 +15,7 @@ final class EasyHandle {
     private var tls = TLSFiles()
     private var policy: AddressPolicy?
     private var headers: UnsafeMutablePointer<curl_slist>?
+    private var addresses: UnsafeMutablePointer<curl_slist>?
 
     /// Nil when memory is short.
     init?(_ curl: UnsafeMutablePointer<stalecast_curl>, caFile: String?) {
@@ -26,20 +27,23 @@ final class EasyHandle {
     deinit {
         stalecast_easy_free(easy)
         stalecast_headers_free(headers)
+        stalecast_headers_free(addresses)
     }
-
-    /// True when the last request got as far as a connection, which is then likely to be there still.
-    var isWarm: Bool { transfer.pointee.allowed_port >= 0 }
 
     /// Sets everything of `request`. After a throw the handle is of no further use: some of it may be the last
     /// request's and some of it this one's.
     ///
+    /// - Parameters:
+    ///   - addresses: of its host, for a new connection; without them the request is one for a connection that is there.
+    ///   - spent: what is gone of its time.
     /// - Throws: ``OutboundFailure`` when a certificate file cannot be read or libcurl refuses a value.
-    func prepare(_ request: OutboundRequest) throws(OutboundFailure) {
+    func prepare(
+        _ request: OutboundRequest, addresses: [IPAddress] = [], spent: Duration = .zero
+    ) throws(OutboundFailure) {
         // Before anything is touched: what cannot be read must leave no half-set handle.
         let files = try TLSFiles(request.tls, known: tls)
         stalecast_transfer_reset(transfer)
-        transfer.pointee.is_literal = request.url.addressLiteral != nil
+        transfer.pointee.is_literal = !request.url.needsLookup
         // A handle that comes from another host has no connection to this one.
         if request.policy != policy || request.handleKey != key {
             stalecast_transfer_forget_peer(transfer)
@@ -48,7 +52,8 @@ final class EasyHandle {
         key = request.handleKey
         try setTLS(files)
         try setURL(request.url.text)
-        setLimits(request.limits)
+        try setAddresses(addresses, of: request.url)
+        setLimits(request.limits.after(spent))
         setMethod(request)
         try setHeaders(request)
     }
@@ -57,6 +62,18 @@ final class EasyHandle {
         guard text != url else { return }
         try check(stalecast_easy_set_text(easy, CURLOPT_URL, text))
         url = text
+    }
+
+    /// libcurl tries them in this order. They are for this request: one without addresses takes nothing from the cache,
+    /// so that a name that leads elsewhere now is followed at once.
+    private func setAddresses(_ known: [IPAddress], of url: OutboundURL) throws(OutboundFailure) {
+        guard !known.isEmpty || addresses != nil else { return }
+        let list = known.map { $0.isIPv4 ? "\($0)" : "[\($0)]" }.joined(separator: ",")
+        let fresh = known.isEmpty ? nil : try lines([("+\(url.host)", ":\(url.port):", list)])
+        stalecast_easy_set_pointer(easy, CURLOPT_RESOLVE, fresh)
+        stalecast_easy_set_long(easy, CURLOPT_DNS_CACHE_TIMEOUT, known.isEmpty ? 0 : -1)
+        stalecast_headers_free(addresses)
+        addresses = fresh
     }
 
     private func setLimits(_ new: OutboundLimits) {
@@ -83,30 +100,36 @@ final class EasyHandle {
     }
 
     private func setHeaders(_ request: OutboundRequest) throws(OutboundFailure) {
-        var text: [UInt8] = []
-        var ends: [UInt32] = []
-        text.reserveCapacity(512)
-        ends.reserveCapacity(request.headers.count + 2)
-        for header in request.headers {
-            text.append(contentsOf: header.name.utf8)
-            text.append(contentsOf: header.value.isEmpty ? ";".utf8 : ": ".utf8)
-            text.append(contentsOf: header.value.utf8)
-            ends.append(UInt32(text.count))
-        }
+        var all = request.headers.map { ($0.name, $0.value.isEmpty ? ";" : ": ", $0.value) }
         // An empty value takes a header away: no 100-continue, and nothing that libcurl would add for a form.
-        text.append(contentsOf: "Expect:".utf8)
-        ends.append(UInt32(text.count))
+        all.append(("Expect", ":", ""))
         if request.body != nil, !request.headers.contains(where: \.isContentType) {
-            text.append(contentsOf: "Content-Type:".utf8)
-            ends.append(UInt32(text.count))
+            all.append(("Content-Type", ":", ""))
         }
-        let fresh = text.withUnsafeBytes {
-            stalecast_headers_new($0.baseAddress?.assumingMemoryBound(to: CChar.self), ends, ends.count, nil)
-        }
-        guard let fresh else { throw OutboundFailure(.other, detail: "out of memory") }
+        let fresh = try lines(all)
         stalecast_easy_set_pointer(easy, CURLOPT_HTTPHEADER, fresh)
         stalecast_headers_free(headers)
         headers = fresh
+    }
+
+    private func lines(
+        _ parts: [(name: String, separator: String, value: String)]
+    ) throws(OutboundFailure) -> UnsafeMutablePointer<curl_slist> {
+        var text: [UInt8] = []
+        var ends: [UInt32] = []
+        text.reserveCapacity(512)
+        ends.reserveCapacity(parts.count)
+        for (name, separator, value) in parts {
+            text.append(contentsOf: name.utf8)
+            text.append(contentsOf: separator.utf8)
+            text.append(contentsOf: value.utf8)
+            ends.append(UInt32(text.count))
+        }
+        let made = text.withUnsafeBytes {
+            stalecast_headers_new($0.baseAddress?.assumingMemoryBound(to: CChar.self), ends, ends.count, nil)
+        }
+        guard let made else { throw OutboundFailure(.other, detail: "out of memory") }
+        return made
     }
 
     /// Blobs: a file's name would have libcurl read it at each handshake, on this thread and blocking, and notice no

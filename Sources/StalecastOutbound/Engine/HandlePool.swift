@@ -20,9 +20,6 @@ struct HandlePool {
         self.caFile = caFile
     }
 
-    /// True when the handle that a request with this key would get has just been in use on a connection.
-    func isWarm(_ key: Int) -> Bool { byKey[key]?.last?.isWarm ?? false }
-
     /// Frees all handles.
     mutating func empty() {
         byKey = [:]

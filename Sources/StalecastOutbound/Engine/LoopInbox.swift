@@ -6,6 +6,7 @@ final class LoopInbox: Sendable {
     enum Command: Sendable {
         case start(RunningRequest)
         case cancel(OutboundTicket)
+        case lookedUp(String, NameLookups.Answer)
         case perform(@Sendable () -> Void)
         case at(UInt64, OutboundTimer, @Sendable () -> Void)
         case cancelTimer(OutboundTimer)

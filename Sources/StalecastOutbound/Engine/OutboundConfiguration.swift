@@ -2,8 +2,8 @@
 package struct OutboundConfiguration: Sendable {
     /// Requests under way at once; more wait their turn. Default 1,024.
     package var maxInFlight: Int
-    /// Host names looked up at once, because each takes a thread; requests whose connection is there still do not wait
-    /// for one. Default 64.
+    /// Host names looked up at once: each takes a thread, for as long as the system's resolver holds it. Names that had
+    /// no answer the last time share half of them. Requests whose connection is there do not wait. Default 64.
     package var maxLookups: Int
     /// Idle connections that are kept. Default 4,096: libcurl's own default would keep almost none.
     package var keptConnections: Int
@@ -50,7 +50,7 @@ package struct OutboundFigures: Sendable, Hashable {
     package var handles = 0
     /// Open connections, idle ones included.
     package var connections = 0
-    /// Host names being looked up, each on a thread of libcurl's.
+    /// Host names being looked up, each on a thread of its own; also when nobody waits for one any more.
     package var lookups = 0
 
     package init() {}

@@ -16,16 +16,15 @@ final class OutboundLoop: @unchecked Sendable {
 
     private let epoll: Int32
     private var shelves: [CurlShelf]
-    /// Shared by all shelves; freed after them.
-    private let lookups: UnsafeMutablePointer<stalecast_lookups>
     /// Those of the shelves.
     private let curls: [UnsafeMutablePointer<stalecast_curl>]
     private var timers = TimerHeap()
     private var running: [OutboundTicket: RunningRequest] = [:]
     /// Requests that wait for a place.
-    private var waiting = WaitingLine()
-    /// Requests that wait until fewer host names are being looked up.
-    private var unresolved = WaitingLine()
+    private var waiting = WaitingLine<RunningRequest>()
+    /// Requests that wait for their host's addresses, with the timer that ends the wait.
+    private var unresolved: [OutboundTicket: (request: RunningRequest, timer: UInt64)] = [:]
+    private var lookups: NameLookups
     /// What commands of the thread itself wait for, when it gives them to itself.
     private var own: [LoopInbox.Command] = []
     private var tally = OutboundFigures()
@@ -34,10 +33,8 @@ final class OutboundLoop: @unchecked Sendable {
     init(_ configuration: OutboundConfiguration, _ logger: Logger) throws(OutboundStartError) {
         let isPrepared = stalecast_curl_prepare()
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        let lookups = UnsafeMutablePointer<stalecast_lookups>.allocate(capacity: 1)
-        lookups.initialize(to: stalecast_lookups(count: 0, most: Int32(clamping: configuration.maxLookups)))
-        self.lookups = lookups
-        let shelves = (0..<CurlShelf.count).compactMap { CurlShelf(epoll: epoll, number: $0, lookups, configuration) }
+        lookups = NameLookups(most: configuration.maxLookups)
+        let shelves = (0..<CurlShelf.count).compactMap { CurlShelf(epoll: epoll, number: $0, configuration) }
         guard isPrepared, shelves.count == CurlShelf.count, epoll >= 0, inbox.bell >= 0,
             stalecast_epoll_add_level(epoll, inbox.bell, UInt64(inbox.bell)) == 0
         else { throw OutboundStartError(description: "libcurl cannot be started: no memory or no descriptors left") }
@@ -52,7 +49,6 @@ final class OutboundLoop: @unchecked Sendable {
         // Their easy handles first.
         shelves = []
         curls.forEach(stalecast_curl_free)
-        lookups.deallocate()
         close(epoll)
         close(inbox.bell)
     }
@@ -135,6 +131,7 @@ final class OutboundLoop: @unchecked Sendable {
         switch command {
         case .start(let request): admit(request)
         case .cancel(let ticket): cancel(ticket)
+        case .lookedUp(let name, let answer): take(answer, of: name)
         case .perform(let body): body()
         case .at(let time, let timer, let body): timers.add(time, timer.number, body)
         case .cancelTimer(let timer): timers.cancel(timer.number)
@@ -150,22 +147,7 @@ final class OutboundLoop: @unchecked Sendable {
 extension OutboundLoop {
     private func admit(_ request: RunningRequest) {
         guard ending == nil else { return conclude(request, .failed(OutboundFailure(.cancelled))) }
-        if running.count >= configuration.maxInFlight {
-            waiting.append(request)
-        } else if needsLookup(request), !canLookUp {
-            unresolved.append(request)
-        } else {
-            start(request)
-        }
-    }
-
-    private var canLookUp: Bool { lookups.pointee.count < lookups.pointee.most }
-
-    /// By likelihood, which decides who is started. What is started and turns out to need a lookup although there is
-    /// room for none comes back, see ``complete(_:_:)``.
-    private func needsLookup(_ request: RunningRequest) -> Bool {
-        request.request.url.addressLiteral == nil
-            && !shelves[CurlShelf.number(of: request.request.url)].pool.isWarm(request.request.handleKey)
+        if running.count >= configuration.maxInFlight { waiting.append(request) } else { start(request) }
     }
 
     private func start(_ request: RunningRequest) {
@@ -179,10 +161,7 @@ extension OutboundLoop {
             // The handle is not given back: it may be half set, with the last request's certificates.
             return conclude(request, .failed(error))
         }
-        let isLookup = !handle.isWarm && request.request.url.addressLiteral == nil
-        if isLookup { stalecast_transfer_begin_lookup(handle.transfer) }
         guard stalecast_curl_add(curls[shelf], handle.easy) else {
-            stalecast_transfer_end_lookup(handle.transfer)
             request.handle = nil
             return conclude(request, .failed(OutboundFailure(.other, detail: "libcurl takes no request")))
         }
@@ -193,7 +172,7 @@ extension OutboundLoop {
         if let request = running[ticket] {
             request.isCancelled = true
             complete(request, CURLE_ABORTED_BY_CALLBACK)
-        } else if let request = waiting.remove(ticket) ?? unresolved.remove(ticket) {
+        } else if let request = waiting.removeFirst(where: { $0.ticket == ticket }) ?? endWait(ticket) {
             conclude(request, .failed(OutboundFailure(.cancelled)))
         }
     }
@@ -207,33 +186,71 @@ extension OutboundLoop {
                 complete(Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue(), code)
             }
         }
-        while running.count < configuration.maxInFlight, canLookUp,
-            let request = unresolved.takeFirst()
-        { start(request) }
         while running.count < configuration.maxInFlight, let request = waiting.takeFirst() { admit(request) }
     }
 
     private func complete(_ request: RunningRequest, _ code: CURLcode) {
         running[request.ticket] = nil
-        let isHeldBack = request.handle?.transfer.pointee.held_back == true && !request.isCancelled
+        // Tried without first: only libcurl knows whether there is a connection that can be used again.
+        let needsAddresses = request.handle?.transfer.pointee.needs_addresses == true && !request.isCancelled
         let outcome = request.outcome(code)
         if let handle = request.handle {
-            if isHeldBack { stalecast_transfer_forget_peer(handle.transfer) } else { count(outcome, handle) }
-            stalecast_transfer_end_lookup(handle.transfer)
+            if !needsAddresses { count(outcome, handle) }
             let shelf = Int(handle.transfer.pointee.curl.pointee.number)
             stalecast_curl_remove(curls[shelf], handle.easy)
             handle.transfer.pointee.context = nil
             request.handle = nil
             shelves[shelf].pool.give(handle)
         }
-        // Its connection was gone after all, and every lookup that is allowed is under way.
-        if isHeldBack, ending == nil { return unresolved.append(request) }
+        if needsAddresses, request.addresses.isEmpty, ending == nil { return lookUp(request) }
         request.completion(outcome)
         obeyOwn()
     }
 
+    private func lookUp(_ request: RunningRequest) {
+        let timer = nextNumber()
+        let (ticket, limit) = (request.ticket, request.request.limits.longestLookup)
+        unresolved[ticket] = (request, timer)
+        timers.add(request.startedAt + UInt64(max(1, limit.milliseconds)) * 1_000_000, timer) { [unowned self] in
+            guard let request = endWait(ticket) else { return }
+            conclude(request, .failed(OutboundFailure(.dnsTimeout)))
+        }
+        lookups.add(ticket, request.request.url.host)
+        startLookups()
+    }
+
+    private func startLookups() {
+        while let name = lookups.next() {
+            LoopThread.run(name: "lookup") { [self] in give(.lookedUp(name, NameLookups.addresses(of: name))) }
+        }
+    }
+
+    private func take(_ answer: NameLookups.Answer, of name: String) {
+        for request in lookups.finish(name).compactMap(endWait) {
+            switch answer {
+            case .failure(let failure): conclude(request, .failed(failure))
+            case .success(let addresses):
+                request.addresses = addresses
+                admit(request)
+            }
+        }
+        startLookups()
+    }
+
+    /// The request that waited for its host's addresses; nil when it does no more.
+    private func endWait(_ ticket: OutboundTicket) -> RunningRequest? {
+        guard let (request, timer) = unresolved.removeValue(forKey: ticket) else { return nil }
+        timers.cancel(timer)
+        lookups.remove(ticket, request.request.url.host)
+        request.lookupTime = stalecast_monotonic_ns() - request.startedAt
+        return request
+    }
+
     private func conclude(_ request: RunningRequest, _ result: OutboundOutcome.Result) {
-        request.completion(OutboundOutcome(result: result))
+        var phases = OutboundPhases()
+        phases.dns = Int64(request.lookupTime / 1000)
+        phases.total = phases.dns
+        request.completion(OutboundOutcome(result: result, phases: phases))
     }
 
     /// After the end.
@@ -242,7 +259,7 @@ extension OutboundLoop {
         case .start(let request): conclude(request, .failed(OutboundFailure(.cancelled)))
         case .perform(let body): body()
         case .shutdown(_, let done): done()
-        case .cancel, .at, .cancelTimer: break
+        case .cancel, .lookedUp, .at, .cancelTimer: break
         }
     }
 }
@@ -264,7 +281,7 @@ extension OutboundLoop {
         tally.handshakes = curls.reduce(0) { $0 + $1.pointee.handshakes }
         tally.resumedHandshakes = curls.reduce(0) { $0 + $1.pointee.resumed }
         tally.connections = curls.reduce(0) { $0 + Int($1.pointee.sockets) }
-        tally.lookups = Int(lookups.pointee.count)
+        tally.lookups = lookups.underWay
         tally.cpu = stalecast_thread_cpu_ns()
         figures.withLock { $0 = tally }
     }
@@ -279,7 +296,7 @@ extension OutboundLoop {
             request.isCancelled = true
             complete(request, CURLE_ABORTED_BY_CALLBACK)
         }
-        while let request = waiting.takeFirst() ?? unresolved.takeFirst() {
+        while let request = waiting.takeFirst() ?? unresolved.keys.first.flatMap(endWait) {
             conclude(request, .failed(OutboundFailure(.cancelled)))
         }
         for index in shelves.indices { shelves[index].pool.empty() }

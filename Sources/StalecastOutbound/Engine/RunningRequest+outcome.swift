@@ -40,7 +40,8 @@ extension RunningRequest {
     private func phases(_ easy: UnsafeMutableRawPointer) -> OutboundPhases {
         var phases = OutboundPhases()
         phases.queue = Int64((startedAt - min(startedAt, submittedAt)) / 1000)
-        phases.total = stalecast_easy_time(easy, CURLINFO_TOTAL_TIME_T)
+        let lookup = Int64(lookupTime / 1000)
+        phases.total = lookup + stalecast_easy_time(easy, CURLINFO_TOTAL_TIME_T)
         guard stalecast_easy_long(easy, CURLINFO_NUM_CONNECTS) > 0 else {
             phases.server = serverTime(easy)
             return phases
@@ -48,7 +49,7 @@ extension RunningRequest {
         let name = stalecast_easy_time(easy, CURLINFO_NAMELOOKUP_TIME_T)
         let connect = stalecast_easy_time(easy, CURLINFO_CONNECT_TIME_T)
         let secured = stalecast_easy_time(easy, CURLINFO_APPCONNECT_TIME_T)
-        phases.dns = name
+        phases.dns = lookup + name
         phases.connect = max(0, connect - name)
         phases.tls = max(0, secured - connect)
         phases.server = serverTime(easy)

@@ -10,6 +10,9 @@ final class RunningRequest: @unchecked Sendable {
     /// On the monotonic clock, in nanoseconds.
     let submittedAt: UInt64
     var startedAt: UInt64 = 0
+    /// Of the host, once they were looked up, and how long that took in nanoseconds; empty while it goes without.
+    var addresses: [IPAddress] = []
+    var lookupTime: UInt64 = 0
     var handle: EasyHandle?
     var isCancelled = false
 
@@ -26,8 +29,8 @@ final class RunningRequest: @unchecked Sendable {
 
     /// Prepares a handle for this request.
     func take(_ handle: EasyHandle, at time: UInt64) throws(OutboundFailure) {
-        try handle.prepare(request)
-        startedAt = time
+        try handle.prepare(request, addresses: addresses, spent: .nanoseconds(lookupTime))
+        startedAt = time - lookupTime
         self.handle = handle
         let transfer = handle.transfer
         transfer.pointee.context = Unmanaged.passUnretained(self).toOpaque()

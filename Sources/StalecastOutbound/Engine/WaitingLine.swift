@@ -1,27 +1,27 @@
-/// Requests that wait, first come first served.
-struct WaitingLine {
-    private var requests: [RunningRequest] = []
+/// What waits, first come first served.
+struct WaitingLine<Element> {
+    private var elements: [Element] = []
     private var first = 0
 
-    var count: Int { requests.count - first }
+    var count: Int { elements.count - first }
 
-    mutating func append(_ request: RunningRequest) { requests.append(request) }
+    mutating func append(_ element: Element) { elements.append(element) }
 
     /// Nil when nobody waits.
-    mutating func takeFirst() -> RunningRequest? {
-        guard first < requests.count else { return nil }
+    mutating func takeFirst() -> Element? {
+        guard first < elements.count else { return nil }
         defer {
             first += 1
-            if first > 1024 || first == requests.count {
-                requests.removeFirst(first)
+            if first > 1024 || first == elements.count {
+                elements.removeFirst(first)
                 first = 0
             }
         }
-        return requests[first]
+        return elements[first]
     }
 
-    /// Nil when that request does not wait here.
-    mutating func remove(_ ticket: OutboundTicket) -> RunningRequest? {
-        requests[first...].firstIndex { $0.ticket == ticket }.map { requests.remove(at: $0) }
+    /// Nil when no such element waits here.
+    mutating func removeFirst(where isMeant: (Element) -> Bool) -> Element? {
+        elements[first...].firstIndex(where: isMeant).map { elements.remove(at: $0) }
     }
 }

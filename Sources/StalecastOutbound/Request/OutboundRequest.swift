@@ -61,6 +61,17 @@ package struct OutboundLimits: Sendable, Hashable {
         self.maxBodyBytes = maxBodyBytes
         self.overflow = overflow
     }
+
+    /// How long a request waits for its host's addresses.
+    var longestLookup: Duration { timeout == .zero ? connectTimeout : min(connectTimeout, timeout) }
+
+    /// What is left of the times.
+    func after(_ spent: Duration) -> OutboundLimits {
+        var left = self
+        left.connectTimeout = max(.milliseconds(1), connectTimeout - spent)
+        if timeout > .zero { left.timeout = max(.milliseconds(1), timeout - spent) }
+        return left
+    }
 }
 
 /// PEM files for one connection.

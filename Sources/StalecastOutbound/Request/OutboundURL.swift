@@ -14,6 +14,8 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
     package let path: String
     /// The address when the host is one, also in a spelling that only inet_aton takes (`0x7f.1`, `2130706433`).
     package let addressLiteral: IPAddress?
+    /// False for an address, and for the names that libcurl knows for loopback itself.
+    var needsLookup: Bool { addressLiteral == nil && host != "localhost" && !host.hasSuffix(".localhost") }
     /// The same for all URLs of one host and port; not negative.
     let spread: Int
 
