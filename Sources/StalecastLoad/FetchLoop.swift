@@ -4,8 +4,6 @@ import Foundation
 /// One event loop of `load fetch`: connects its clients, sends each one's fetch when it is due, reads the answers.
 /// A fetch's time counts from when it was due: a server that keeps some waiting does not hide it from the others.
 struct FetchLoop {
-    private static let maxEvents = 512
-    private static let inboxBytes = 256 << 10
     /// How soon a loop without work sees that a storm begins or that it shall stop, in nanoseconds.
     private static let glanceNs: UInt64 = 20_000_000
 
@@ -26,25 +24,20 @@ struct FetchLoop {
     private let inFlightLimit: Int
     private let requests: [[UInt8]]
     private let greeting: [UInt8]
-    private let epoll: Int32
-    private let inbox: UnsafeMutableRawBufferPointer
+    private let sockets = LoopSockets(inboxBytes: 256 << 10)
     private var clients: [Client] = []
     private var opening = 0
-    private var turn = FetchTurn()
+    private var turn = FetchTally.Turn()
     private var storm = FetchTally.Storm()
     /// The next client whose fetch of this storm is to be sent; they are due in order.
     private var nextDue = Int.max
-    private var known: [FetchedKind: RunningHash] = [:]
+    private var known: [FetchTally.Kind: RunningHash] = [:]
 
-    /// Starts all loops of `plan`; each ends, its connections closed, after ``FetchTally/stop()``.
+    /// Starts all loops of `plan`; each ends, its connections closed, when the tally's are told to.
     static func startAll(_ plan: FetchPlan, _ tally: FetchTally) {
-        for (number, share) in plan.shares.enumerated() {
-            Thread.detachNewThread {
-                stalecast_name_thread("fetch-\(number)")
-                var loop = FetchLoop(plan, tally, number: number, share)
-                loop.run()
-                tally.loopEnded()
-            }
+        tally.loops.start("fetch", (0..<plan.clients).shares(plan.threads)) { number, share in
+            var loop = FetchLoop(plan, tally, number: number, share)
+            loop.run()
         }
     }
 
@@ -56,32 +49,23 @@ struct FetchLoop {
         inFlightLimit = max(1, plan.inFlight / plan.threads)
         requests = (0..<plan.template.outcomes).map { plan.request(context: $0) }
         greeting = plan.greeting
-        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        inbox = .allocate(byteCount: Self.inboxBytes, alignment: 16)
         clients.reserveCapacity(share.count)
     }
 
     private mutating func run() {
-        withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: Self.maxEvents) { events in
-            while !tally.isStopped { takeTurn(events) }
-        }
+        while !tally.loops.isStopped { takeTurn() }
         for client in clients where client.phase != .closed { close(client.descriptor) }
-        close(epoll)
-        inbox.deallocate()
+        sockets.free()
     }
 
-    private mutating func takeTurn(_ events: UnsafeMutableBufferPointer<epoll_event>) {
+    private mutating func takeTurn() {
         turn.reset(at: stalecast_monotonic_ns())
         if tally.stormNumber != storm.number { beginStorm() }
         openSome()
         sendDue()
         let isOpening = clients.count < share.count && opening < inFlightLimit
-        if !isOpening { stalecast_wait_until(epoll, wakeTime) }
-        let count = epoll_wait(epoll, events.baseAddress, Int32(Self.maxEvents), 0)
-        for position in 0..<max(0, Int(count)) {
-            let tag = withUnsafePointer(to: &events[position]) { stalecast_event_tag($0) }
-            ready(Int(tag), events[position].events)
-        }
+        if !isOpening { stalecast_wait_until(sockets.epoll, wakeTime) }
+        for (tag, events) in sockets.wait(milliseconds: 0) { ready(Int(tag), events) }
         turn.at = stalecast_monotonic_ns()
         tally.add(turn)
     }
@@ -96,28 +80,11 @@ struct FetchLoop {
     private mutating func openSome() {
         while opening < inFlightLimit, clients.count < share.count {
             let index = clients.count
-            let descriptor = open(index)
-            clients.append(Client(descriptor: descriptor))
+            let descriptor = sockets.connect(plan.target, index, number: share.lowerBound + index)
+            clients.append(Client(descriptor: descriptor ?? -1))
             opening += 1
-            if descriptor < 0 || stalecast_epoll_add(epoll, descriptor, UInt64(index)) != 0 {
-                end(index, .system(errno))
-            }
+            if descriptor == nil { end(index, .system(errno)) }
         }
-    }
-
-    /// A socket that is connecting; -1 with `errno` set.
-    private func open(_ index: Int) -> Int32 {
-        let descriptor = LoadSocket.open(plan.target.family)
-        guard descriptor >= 0 else { return -1 }
-        let source = UInt32(2 + (share.lowerBound + index) / LoadPlan.connectionsPerSource)
-        let isBound = !plan.target.hasManySources || LoadSocket.bindToLoopback(descriptor, number: source) == 0
-        if isBound, LoadSocket.startConnecting(descriptor, to: plan.target.socketAddress) == 0 || errno == EINPROGRESS {
-            return descriptor
-        }
-        let error = errno
-        close(descriptor)
-        errno = error
-        return -1
     }
 
     // MARK: Fetching
@@ -153,46 +120,42 @@ struct FetchLoop {
     private func context(of index: Int) -> Int { (share.lowerBound + index) % requests.count }
 
     private mutating func send(_ request: [UInt8], _ index: Int, then phase: Client.Phase) {
-        let sent = request.withUnsafeBytes { stalecast_send(clients[index].descriptor, $0.baseAddress, $0.count) }
         clients[index].phase = phase
-        // An empty socket buffer takes a request whole; anything else is an error.
-        if sent != request.count { end(index, .system(sent < 0 ? errno : EAGAIN)) }
+        if let failure = sockets.send(request, clients[index].descriptor) { end(index, failure) }
     }
 
     // MARK: Receiving
 
     private mutating func ready(_ index: Int, _ events: UInt32) {
         if clients[index].phase == .connecting {
-            let error = LoadSocket.pendingError(clients[index].descriptor)
+            let error = LoadTarget.pendingError(clients[index].descriptor)
             if error != 0 { return end(index, .system(error)) }
             guard events & EPOLLOUT.rawValue != 0 else { return }
             send(greeting, index, then: .greeting)
         }
         guard events & ~EPOLLOUT.rawValue != 0 else { return }
-        let hasEnded = events & (EPOLLRDHUP.rawValue | EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0
+        let hasEnded = LoopSockets.tellsEnd(events)
         while clients[index].phase != .closed, read(index, untilEnd: hasEnded) {}
     }
 
     /// Reads once; true when there may be more, which edge-triggered events would not tell again.
     private mutating func read(_ index: Int, untilEnd: Bool) -> Bool {
-        let count = recv(clients[index].descriptor, inbox.baseAddress, inbox.count, 0)
-        guard count > 0 else {
-            if count == 0 {
-                end(index, .ended)
-            } else if errno != EAGAIN && errno != EINTR {
-                end(index, .system(errno))
+        switch sockets.read(clients[index].descriptor) {
+        case .end(let reason): end(index, reason)
+        case .interrupted: return true
+        case .nothing: break
+        case .bytes(let bytes, let mayBeMore):
+            switch clients[index].reader.receive(bytes) {
+            case .incomplete: break
+            case .broken: end(index, .broken)
+            case .answered(let answer): answered(index, answer)
             }
-            return count < 0 && errno == EINTR
+            return untilEnd || mayBeMore
         }
-        switch clients[index].reader.receive(Bytes(rebasing: UnsafeRawBufferPointer(inbox)[..<count])) {
-        case .incomplete: break
-        case .broken: end(index, .broken)
-        case .answered(let answer): answered(index, answer)
-        }
-        return untilEnd || count == inbox.count
+        return false
     }
 
-    private mutating func answered(_ index: Int, _ answer: FetchedAnswer) {
+    private mutating func answered(_ index: Int, _ answer: FetchReader.Answer) {
         switch clients[index].phase {
         case .greeting:
             guard answer.status == 200 else { return end(index, .status(answer.status)) }
@@ -210,7 +173,7 @@ struct FetchLoop {
         }
     }
 
-    private mutating func judge(_ answer: FetchedAnswer, context: Int, latency: UInt64) {
+    private mutating func judge(_ answer: FetchReader.Answer, context: Int, latency: UInt64) {
         guard answer.status == 200 else {
             turn.failed += 1
             turn.counts.firstFailure = turn.counts.firstFailure ?? .status(answer.status)
@@ -219,7 +182,7 @@ struct FetchLoop {
         turn.bytes += answer.byteCount
         guard answer.version >= storm.version else { return turn.stale += 1 }
         turn.latencies.append(latency)
-        let kind = FetchedKind(context: context, version: answer.version)
+        let kind = FetchTally.Kind(context: context, version: answer.version)
         if let hash = known[kind] {
             if hash != answer.hash { turn.different += 1 }
         } else {

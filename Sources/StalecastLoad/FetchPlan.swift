@@ -63,9 +63,4 @@ package struct FetchPlan: Sendable {
     var greeting: [UInt8] {
         Array("GET \(target.basePath)/healthz HTTP/1.1\r\nHost: \(target.authority)\r\n\r\n".utf8)
     }
-
-    /// The clients of each loop.
-    var shares: [Range<Int>] {
-        (0..<threads).map { $0 * clients / threads..<($0 + 1) * clients / threads }
-    }
 }

@@ -5,9 +5,19 @@ package struct FetchReader {
 
     package enum Progress: Equatable {
         case incomplete
-        case answered(FetchedAnswer)
+        case answered(Answer)
         /// What came is no HTTP answer with an end.
         case broken
+    }
+
+    /// What is remembered of an answer.
+    package struct Answer: Equatable {
+        package var status = 0
+        /// Bytes of the body.
+        package var byteCount = 0
+        package var hash = RunningHash()
+        /// `templateVersion`; 0 when the body has none.
+        package var version: Int64 = 0
     }
 
     private var head: AnswerHead?
@@ -15,7 +25,7 @@ package struct FetchReader {
     private var pending: [UInt8] = []
     private var bodyLeft = 0
     private var chunks = ChunkDecoder()
-    private var answer = FetchedAnswer()
+    private var answer = Answer()
     private var search = VersionSearch()
 
     /// Takes what was read; there must be nothing behind the answer's end.
@@ -33,7 +43,7 @@ package struct FetchReader {
             pending = Array(bytes)
             return bytes.count > AnswerHead.maxBytes ? .broken : .incomplete
         }
-        answer = FetchedAnswer()
+        answer = Answer()
         answer.status = head.status
         search = VersionSearch()
         chunks = ChunkDecoder()
@@ -71,16 +81,6 @@ package struct FetchReader {
         answer.version = search.version
         return .answered(answer)
     }
-}
-
-/// What is remembered of an answer.
-package struct FetchedAnswer: Equatable {
-    package var status = 0
-    /// Bytes of the body.
-    package var byteCount = 0
-    package var hash = RunningHash()
-    /// `templateVersion`; 0 when the body has none.
-    package var version: Int64 = 0
 }
 
 /// A hash over bytes that come in pieces, eight at a time: the same however they are cut.

@@ -16,15 +16,13 @@ package struct FetchStorm: Sendable {
         self.progress = progress
     }
 
-    /// How often the state is looked at while waiting; what is measured is stamped by the loops.
-    private static let glance: Duration = .milliseconds(20)
     /// From the acknowledgement until the first fetch is planned, in nanoseconds: every loop knows by then.
     private static let leadNs: UInt64 = 50_000_000
 
     /// Starts the loops and waits until every client's connection stands.
     package func connect() async throws {
         FetchLoop.startAll(plan, tally)
-        try await wait(plan.timeout) {
+        try await LoadLoops.wait(plan.timeout) {
             let counts = tally.counts
             progress.show("connected", counts.ready, of: plan.clients)
             return counts.ready + counts.refused >= plan.clients
@@ -42,7 +40,7 @@ package struct FetchStorm: Sendable {
         let acknowledged = stalecast_monotonic_ns()
         let (before, cpu) = (probe?.read(), stalecast_process_cpu_ns())
         tally.begin(at: acknowledged + Self.leadNs, version: version, fetchesPerClient: plan.fetchesPerClient)
-        try await wait(plan.window + plan.timeout) {
+        try await LoadLoops.wait(plan.window + plan.timeout) {
             let (done, expected, isComplete) = tally.progress
             let seconds = Double(stalecast_monotonic_ns() - acknowledged) / 1e9
             progress.show("storm \(number): fetched", done, of: expected, "\(Int(Double(done) / seconds))/s")
@@ -55,21 +53,8 @@ package struct FetchStorm: Sendable {
         return (result, published)
     }
 
-    /// Waits until `isDone`, at most for `limit`, at most until somebody presses Ctrl-C.
-    private func wait(_ limit: Duration, until isDone: () -> Bool) async throws {
-        let deadline = ContinuousClock.now + limit
-        while !isDone(), !LoadInterrupt.isAsked, ContinuousClock.now < deadline {
-            try await Task.sleep(for: Self.glance)
-        }
-    }
-
     /// Closes all connections and waits for the loops' ends.
-    package func stop() async {
-        tally.stop()
-        while tally.endedLoops < plan.threads {
-            do { try await Task.sleep(for: Self.glance) } catch { return }  // cancelled: the process is ending
-        }
-    }
+    package func stop() async { await tally.loops.end() }
 }
 
 /// One publish and the storm after it.

@@ -42,13 +42,42 @@ package final class FetchTally: Sendable {
         package var isComplete: Bool { latencies.count + failed + stale >= expected }
     }
 
+    /// Whose answers must be equal.
+    struct Kind: Hashable, Sendable {
+        let context: Int
+        let version: Int64
+    }
+
+    /// What one turn of a loop counted.
+    struct Turn {
+        var at: UInt64 = 0
+        var counts = Counts()
+        var latencies: [UInt64] = []
+        var failed = 0
+        var stale = 0
+        var different = 0
+        var bytes = 0
+        /// Kinds of answers seen for the first time on this loop.
+        var kinds: [Kind: RunningHash] = [:]
+
+        var isWorth: Bool { !latencies.isEmpty || failed + stale + different > 0 || !kinds.isEmpty }
+
+        /// The same with nothing counted; keeps the memory.
+        mutating func reset(at time: UInt64) {
+            at = time
+            counts = Counts()
+            latencies.removeAll(keepingCapacity: true)
+            (failed, stale, different, bytes) = (0, 0, 0, 0)
+            kinds.removeAll(keepingCapacity: true)
+        }
+    }
+
     private let counted = Mutex(Counts())
     private let current = Mutex(Storm())
     /// Of all storms: the hash of every version's answer, by context.
-    private let known = Mutex<[FetchedKind: RunningHash]>([:])
+    private let known = Mutex<[Kind: RunningHash]>([:])
     private let number = Atomic<Int>(0)
-    private let stopped = Atomic<Bool>(false)
-    private let ended = Atomic<Int>(0)
+    package let loops = LoadLoops()
 
     package var counts: Counts { counted.withLock { $0 } }
     package var storm: Storm { current.withLock { $0 } }
@@ -56,12 +85,6 @@ package final class FetchTally: Sendable {
     package var progress: (done: Int, expected: Int, isComplete: Bool) {
         current.withLock { ($0.latencies.count + $0.failed + $0.stale, $0.expected, $0.isComplete) }
     }
-    var differentAnswers: Int { known.withLock { $0.count } }
-
-    var isStopped: Bool { stopped.load(ordering: .acquiring) }
-    package func stop() { stopped.store(true, ordering: .releasing) }
-    var endedLoops: Int { ended.load(ordering: .acquiring) }
-    func loopEnded() { ended.add(1, ordering: .acquiringAndReleasing) }
 
     /// The storm that runs, 0 before the first; loops that have not seen it read the plan of it.
     var stormNumber: Int { number.load(ordering: .acquiring) }
@@ -78,7 +101,7 @@ package final class FetchTally: Sendable {
     }
 
     /// Adds what one turn of a loop counted.
-    func add(_ turn: FetchTurn) {
+    func add(_ turn: Turn) {
         counted.withLock { $0.add(turn.counts) }
         guard turn.isWorth else { return }
         let different = known.withLock { known in
@@ -94,36 +117,6 @@ package final class FetchTally: Sendable {
             $0.bytes += turn.bytes
             $0.lastAt = max($0.lastAt, turn.at)
         }
-    }
-}
-
-/// Whose answers must be equal.
-struct FetchedKind: Hashable, Sendable {
-    let context: Int
-    let version: Int64
-}
-
-/// What one turn of a loop counted.
-struct FetchTurn {
-    var at: UInt64 = 0
-    var counts = FetchTally.Counts()
-    var latencies: [UInt64] = []
-    var failed = 0
-    var stale = 0
-    var different = 0
-    var bytes = 0
-    /// Kinds of answers seen for the first time on this loop.
-    var kinds: [FetchedKind: RunningHash] = [:]
-
-    var isWorth: Bool { !latencies.isEmpty || failed + stale + different > 0 || !kinds.isEmpty }
-
-    /// The same with nothing counted; keeps the memory.
-    mutating func reset(at time: UInt64) {
-        at = time
-        counts = FetchTally.Counts()
-        latencies.removeAll(keepingCapacity: true)
-        (failed, stale, different, bytes) = (0, 0, 0, 0)
-        kinds.removeAll(keepingCapacity: true)
     }
 }
 

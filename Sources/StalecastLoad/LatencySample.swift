@@ -1,3 +1,5 @@
+import Foundation
+
 /// Durations in nanoseconds, sorted, and what people ask of them.
 package struct LatencySample: Sendable {
     private let sorted: [UInt64]
@@ -29,4 +31,79 @@ extension Collection where Element == Double {
         guard let last = sorted.indices.last else { return nil }
         return (sorted[last / 2] + sorted[(last + 1) / 2]) / 2
     }
+}
+
+/// How often which latency occurred, in buckets whose bounds grow by √2.
+package struct LatencyHistogram {
+    /// From `lower` up to but without `upper`, in milliseconds.
+    package struct Bucket: Equatable {
+        package let lower: Double
+        package let upper: Double
+        package var count: Int
+    }
+
+    /// Without gaps, from the first bucket that is not empty to the last.
+    package let buckets: [Bucket]
+
+    /// - Parameter nanoseconds: the latencies; what is below 1 µs counts as 1 µs.
+    package init(_ nanoseconds: some Sequence<UInt64>) {
+        var counts: [Int: Int] = [:]
+        for value in nanoseconds { counts[Self.step(value), default: 0] += 1 }
+        let steps = (counts.keys.min() ?? 0)..<((counts.keys.max() ?? -1) + 1)
+        buckets = steps.map { Bucket(lower: Self.bound($0), upper: Self.bound($0 + 1), count: counts[$0] ?? 0) }
+    }
+
+    private static func step(_ nanoseconds: UInt64) -> Int {
+        Int((log2(Double(max(nanoseconds, 1000)) / 1e6) * 2).rounded(.down))
+    }
+
+    private static func bound(_ step: Int) -> Double { exp2(Double(step) / 2) }
+
+    /// One line per bucket with a bar; the longest has `width` characters.
+    package func lines(width: Int = 50) -> [String] {
+        let most = buckets.map(\.count).max() ?? 0
+        let total = buckets.reduce(0) { $0 + $1.count }
+        return buckets.map { bucket in
+            let range = "\(Self.label(bucket.lower)) – \(Self.label(bucket.upper)) ms"
+            let share = String(format: "%5.1f %%", 100 * Double(bucket.count) / Double(max(total, 1)))
+            return "  \(range)  \(Self.bar(bucket.count, of: most, width)) \(bucket.count) (\(share.trimmed))"
+        }
+    }
+
+    private static func label(_ milliseconds: Double) -> String {
+        let text = String(format: milliseconds < 10 ? "%.2f" : milliseconds < 100 ? "%.1f" : "%.0f", milliseconds)
+        return String(repeating: " ", count: max(0, 6 - text.count)) + text
+    }
+
+    /// In eighths of a character, so that a single delivery among thousands still shows.
+    package static func bar(_ count: Int, of most: Int, _ width: Int) -> String {
+        guard most > 0, count > 0 else { return String(repeating: " ", count: width) }
+        let eighths = max(1, count * width * 8 / most)
+        let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8]
+        let bar = String(repeating: "█", count: eighths / 8) + rest
+        return bar + String(repeating: " ", count: max(0, width - bar.count))
+    }
+}
+
+extension String {
+    fileprivate var trimmed: String { trimmingCharacters(in: .whitespaces) }
+}
+
+/// Measured figures as text; `–` for what could not be measured.
+package enum Figure {
+    package static let none = "–"
+
+    package static func milliseconds(_ value: Double?) -> String { fixed(value, 2) }
+    package static func microseconds(_ value: Double?) -> String { fixed(value, 2) }
+    package static func perSecond(_ value: Double?) -> String { fixed(value, 0) }
+
+    package static func fixed(_ value: Double?, _ decimals: Int) -> String {
+        value.map { String(format: "%.\(decimals)f", $0) } ?? none
+    }
+
+    /// Bytes as kB (1,024 bytes) with two decimals.
+    package static func kilobytes(_ bytes: Double?) -> String { fixed(bytes.map { $0 / 1024 }, 2) }
+
+    /// Bytes as MiB.
+    package static func mebibytes(_ bytes: Int?) -> String { fixed(bytes.map { Double($0) / 1_048_576 }, 1) }
 }

@@ -80,9 +80,12 @@ package struct LoadPlan: Sendable {
         return Array(
             "GET \(target.basePath)\(path) HTTP/1.1\r\nHost: \(target.authority)\r\nAccept: \(accept)\r\n\r\n".utf8)
     }
+}
 
-    /// The subscribers of each loop.
-    var shares: [Range<Int>] {
-        (0..<threads).map { $0 * subscribers / threads..<($0 + 1) * subscribers / threads }
-    }
+/// How the load's subscribers listen.
+package enum LoadTransport: String, CaseIterable, Sendable {
+    /// A stream of server-sent events.
+    case sse
+    /// Long-polls, the next sent as soon as one is answered.
+    case poll
 }

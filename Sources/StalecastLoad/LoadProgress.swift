@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// One line on standard error that is written over and over while a load runs; nothing when that is no terminal.
 package struct LoadProgress: Sendable {
@@ -28,4 +29,38 @@ package struct LoadProgress: Sendable {
     package func clear() { if isShown { write("\r\u{1B}[2K") } }
 
     private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
+}
+
+/// Ctrl-C while a load runs: the first asks it to stop and report, the second ends the process at once.
+package enum LoadInterrupt {
+    /// The exit code of a process ended by SIGINT, as shells count.
+    package static let exitCode: Int32 = 130
+
+    private static let asked = Atomic<Bool>(false)
+
+    package static var isAsked: Bool { asked.load(ordering: .acquiring) }
+
+    package static func watch() {
+        signal(SIGINT) { _ in
+            if LoadInterrupt.asked.exchange(true, ordering: .acquiringAndReleasing) { _exit(LoadInterrupt.exitCode) }
+        }
+    }
+}
+
+/// Why a load cannot begin or go on, as whoever runs it is told.
+package struct LoadProblem: Error, Sendable {
+    /// What the command line makes its exit code of.
+    package enum Kind: Sendable { case usage, refused, unreachable, outcomeUnknown }
+
+    package let kind: Kind
+    /// A sentence without its full stop, beginning with a lower-case letter.
+    package let sentence: String
+    /// What to do now; nil when nothing sensible can be said.
+    package let advice: String?
+
+    init(_ kind: Kind, _ sentence: String, advice: String? = nil) {
+        self.kind = kind
+        self.sentence = sentence
+        self.advice = advice
+    }
 }

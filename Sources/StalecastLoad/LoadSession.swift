@@ -1,6 +1,6 @@
 import CLinux
 import Foundation
-import StalecastWire
+package import StalecastWire
 
 /// Subscribers at work, and the steps that are measured on them. Ends with ``stop()``.
 package struct LoadSession: Sendable {
@@ -16,8 +16,6 @@ package struct LoadSession: Sendable {
         self.progress = progress
     }
 
-    /// How often the state is looked at while waiting; what is measured is stamped by the loops.
-    private static let glance: Duration = .milliseconds(20)
     /// Time for the server to become quiet before its memory is read.
     private static let settling: Duration = .milliseconds(300)
 
@@ -72,17 +70,127 @@ package struct LoadSession: Sendable {
 
     /// Waits until `isDone`, at most for `limit`, at most until somebody presses Ctrl-C.
     package func wait(_ limit: Duration, until isDone: () -> Bool) async throws {
-        let deadline = ContinuousClock.now + limit
-        while !isDone(), !LoadInterrupt.isAsked, ContinuousClock.now < deadline {
-            try await Task.sleep(for: Self.glance)
-        }
+        try await LoadLoops.wait(limit, until: isDone)
     }
 
     /// Closes all connections and waits for the loops' ends.
-    package func stop() async {
-        tally.stop()
-        while tally.endedLoops < plan.threads {
-            do { try await Task.sleep(for: Self.glance) } catch { return }  // cancelled: the process is ending
-        }
+    package func stop() async { await tally.loops.end() }
+}
+
+/// What it took to connect all subscribers once.
+package struct ConnectResult: Sendable {
+    package let asked: Int
+    package let counts: LoadTally.Counts
+    /// Nanoseconds of the monotonic clock.
+    package let startedAt: UInt64
+    package let generatorCpuNs: UInt64
+    /// The server before and after; nil when its process is not known.
+    package let before: ServerProbe.Reading?
+    package let after: ServerProbe.Reading?
+
+    package var ready: Int { counts.ready }
+    package var isComplete: Bool { counts.ready == asked }
+
+    /// From the first connection's begin to the last one that stood.
+    package var seconds: Double? {
+        counts.lastReadyAt > startedAt ? Double(counts.lastReadyAt - startedAt) / 1e9 : nil
     }
+
+    package var ratePerSecond: Double? { seconds.map { Double(ready) / $0 } }
+
+    /// Server CPU per connection in µs, from accept to `synced`.
+    package var serverMicroseconds: Double? {
+        guard let before, let after, ready > 0 else { return nil }
+        return Double(after.cpuNs(since: before)) / 1000 / Double(ready)
+    }
+
+    package var generatorMicroseconds: Double? { ready > 0 ? Double(generatorCpuNs) / 1000 / Double(ready) : nil }
+
+    /// Growth of the server's resident memory per subscriber, in bytes.
+    package var residentBytesEach: Double? {
+        guard let before, let after, ready > 0 else { return nil }
+        return Double(after.residentBytes - before.residentBytes) / Double(ready)
+    }
+
+    package var json: JSONValue {
+        [
+            "asked": .int(asked), "connected": .int(ready), "refused": .int(counts.refused),
+            "seconds": .measured(seconds), "ratePerSecond": .measured(ratePerSecond),
+            "serverCpuMicrosecondsEach": .measured(serverMicroseconds),
+            "generatorCpuMicrosecondsEach": .measured(generatorMicroseconds),
+        ]
+    }
+}
+
+extension JSONValue {
+    /// A figure to four decimals; null when it could not be measured.
+    package static func measured(_ value: Double?) -> JSONValue {
+        value.map { .double(($0 * 10_000).rounded() / 10_000) } ?? .null
+    }
+}
+
+/// One publish and what became of it.
+package struct RoundResult: Sendable {
+    package let number: Int
+    package let version: Int64
+    /// Subscribers that stood when the round began.
+    package let expected: Int
+    /// Those that ended in the round without the version.
+    package let lost: Int
+    /// From just before the publish was sent until the version was there, per subscriber.
+    package let latencies: LatencySample
+    /// Until the publish was answered.
+    package let acknowledgedNs: UInt64
+    /// CPU time in the round, the publish itself included; nil when the server's process is not known.
+    let serverCpuNs: UInt64?
+    package let generatorCpuNs: UInt64
+
+    init(
+        number: Int, version: Int64, round: LoadTally.Round, startedAt: UInt64, acknowledgedNs: UInt64,
+        serverCpuNs: UInt64?, generatorCpuNs: UInt64
+    ) {
+        self.number = number
+        self.version = version
+        self.expected = round.expected
+        self.lost = round.lost
+        self.latencies = LatencySample(round.arrivals.map { $0 > startedAt ? $0 - startedAt : 0 })
+        self.acknowledgedNs = acknowledgedNs
+        self.serverCpuNs = serverCpuNs
+        self.generatorCpuNs = generatorCpuNs
+    }
+
+    package var delivered: Int { latencies.count }
+    package var isComplete: Bool { delivered >= expected }
+    package var serverMicroseconds: Double? { serverCpuNs.flatMap(each) }
+    package var generatorMicroseconds: Double? { each(generatorCpuNs) }
+
+    private func each(_ nanoseconds: UInt64) -> Double? {
+        delivered > 0 ? Double(nanoseconds) / 1000 / Double(delivered) : nil
+    }
+
+    package var json: JSONValue {
+        [
+            "round": .int(number), "version": .string(String(version)), "expected": .int(expected),
+            "delivered": .int(delivered), "lost": .int(lost), "firstMs": .measured(latencies.first),
+            "p50Ms": .measured(latencies.p50), "p99Ms": .measured(latencies.p99), "lastMs": .measured(latencies.last),
+            "acknowledgedMs": .measured(LatencySample.milliseconds(acknowledgedNs)),
+            "serverCpuMicrosecondsEach": .measured(serverMicroseconds),
+            "generatorCpuMicrosecondsEach": .measured(generatorMicroseconds),
+        ]
+    }
+}
+
+extension LoadProgress {
+    /// Shows a round that is over; never done, so that a wait with it lasts its whole time.
+    package func show(_ result: RoundResult, _ round: String, _ delivered: String) -> Bool {
+        let figures = [("p50", result.latencies.p50), ("p99", result.latencies.p99), ("last", result.latencies.last)]
+        let text = figures.map { "\($0.0) \(Figure.milliseconds($0.1))" }.joined(separator: "  ")
+        show("\(round) \(result.number): \(delivered) \(result.delivered)/\(result.expected)  \(text) ms")
+        return false
+    }
+}
+
+extension [RoundResult] {
+    /// Of what the rounds have of it; nil when none has.
+    package func median(_ figure: (RoundResult) -> Double?) -> Double? { compactMap(figure).median }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import Synchronization
 
 /// What the loops have counted so far; they write it once per turn, the command reads it.
@@ -42,11 +43,20 @@ package final class LoadTally: Sendable {
         var isComplete: Bool { arrivals.count + lost >= expected }
     }
 
+    /// What one turn of a loop counted.
+    struct Turn {
+        /// When the kernel said that there is input: all that is read in this turn had arrived by then.
+        var at: UInt64
+        var awaited: Int64
+        var counts = Counts()
+        var arrivals = 0
+        var lost = 0
+    }
+
     private let counted = Mutex(Counts())
     private let round = Mutex(Round())
     private let awaited = Atomic<Int64>(.max)
-    private let stopped = Atomic<Bool>(false)
-    private let ended = Atomic<Int>(0)
+    package let loops = LoadLoops()
 
     package var counts: Counts { counted.withLock { $0 } }
     var currentRound: Round { round.withLock { $0 } }
@@ -55,9 +65,6 @@ package final class LoadTally: Sendable {
         round.withLock { ($0.arrivals.count, $0.expected, $0.isComplete) }
     }
     var awaitedVersion: Int64 { awaited.load(ordering: .acquiring) }
-
-    /// True when the loops shall close their connections and end.
-    var isStopped: Bool { stopped.load(ordering: .acquiring) }
 
     /// Begins a round; to be called before the version is published.
     package func begin(awaiting version: Int64) {
@@ -72,14 +79,8 @@ package final class LoadTally: Sendable {
         awaited.store(version, ordering: .releasing)
     }
 
-    /// Loops that have closed their connections and ended.
-    var endedLoops: Int { ended.load(ordering: .acquiring) }
-    func loopEnded() { ended.add(1, ordering: .acquiringAndReleasing) }
-
-    package func stop() { stopped.store(true, ordering: .releasing) }
-
     /// Adds what one turn of a loop counted.
-    func add(_ turn: LoadTurn) {
+    func add(_ turn: Turn) {
         counted.withLock { $0.add(turn.counts) }
         guard turn.arrivals + turn.lost > 0 else { return }
         round.withLock {
@@ -88,16 +89,6 @@ package final class LoadTally: Sendable {
             $0.arrivals.append(contentsOf: repeatElement(turn.at, count: turn.arrivals))
         }
     }
-}
-
-/// What one turn of a loop counted.
-struct LoadTurn {
-    /// When the kernel said that there is input: all that is read in this turn had arrived by then.
-    var at: UInt64
-    var awaited: Int64
-    var counts = LoadTally.Counts()
-    var arrivals = 0
-    var lost = 0
 }
 
 /// Why a subscriber ended.
@@ -109,4 +100,14 @@ package enum LoadFailure: Sendable, Equatable {
     case ended
     /// What came is not what Edge sends.
     case broken
+
+    /// In words, for a sentence.
+    package var sentence: String {
+        switch self {
+        case .system(let error): String(cString: strerror(error))
+        case .status(let status): "the server answered with HTTP status \(status)"
+        case .ended: "the server ended the connection"
+        case .broken: "what came is not what Edge sends"
+        }
+    }
 }

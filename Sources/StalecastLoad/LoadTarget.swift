@@ -59,20 +59,19 @@ package struct LoadTarget: Sendable {
     }
 
     private static func answers(_ address: [UInt8], _ family: Int32) -> Bool {
-        let descriptor = LoadSocket.open(family)
+        let descriptor = makeSocket(family)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
-        if LoadSocket.startConnecting(descriptor, to: address) == 0 { return true }
+        if startConnecting(descriptor, to: address) == 0 { return true }
         guard errno == EINPROGRESS else { return false }
         var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-        return poll(&waiting, 1, probeMilliseconds) == 1 && LoadSocket.pendingError(descriptor) == 0
+        return poll(&waiting, 1, probeMilliseconds) == 1 && pendingError(descriptor) == 0
     }
 }
 
-/// The socket calls of the load.
-enum LoadSocket {
+extension LoadTarget {
     /// A TCP socket, non-blocking, close-on-exec; -1 with `errno` set when there is none to be had.
-    static func open(_ family: Int32) -> Int32 {
+    static func makeSocket(_ family: Int32) -> Int32 {
         let flags = Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         return socket(family, Int32(SOCK_STREAM.rawValue) | flags, 0)
     }

@@ -7,6 +7,14 @@ package struct PublishConnection: Sendable {
     private let descriptor: Int32
     private let target: LoadTarget
 
+    /// What came back for a publish.
+    package struct Answer: Sendable {
+        package let status: Int
+        /// nil when the answer has none.
+        package let etag: String?
+        package let body: [UInt8]
+    }
+
     /// Without a byte of the answer for so long the outcome is unknown, in seconds.
     private static let idleLimitSeconds = 30
     private static let maxAnswerBytes = 64 << 20
@@ -20,7 +28,7 @@ package struct PublishConnection: Sendable {
         let size = socklen_t(MemoryLayout<timeval>.size)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
-        guard descriptor >= 0, LoadSocket.startConnecting(descriptor, to: target.socketAddress) == 0 else {
+        guard descriptor >= 0, LoadTarget.startConnecting(descriptor, to: target.socketAddress) == 0 else {
             let reason = String(cString: strerror(errno))
             discard()
             throw LoadProblem(.unreachable, "nobody answers at \(target.url) any more (\(reason))")
@@ -32,9 +40,9 @@ package struct PublishConnection: Sendable {
 
     /// Sends the request and returns the answer, whatever its status; closes the connection.
     /// - Throws: ``LoadProblem`` `outcomeUnknown` when there is none.
-    package func exchange(_ request: [UInt8]) async throws(LoadProblem) -> PublishAnswer {
+    package func exchange(_ request: [UInt8]) async throws(LoadProblem) -> Answer {
         // A thread of its own waits, so that none of the few that run tasks is blocked.
-        let answer: PublishAnswer? = await withCheckedContinuation { continuation in
+        let answer: Answer? = await withCheckedContinuation { continuation in
             Thread.detachNewThread { continuation.resume(returning: exchangeBlocking(request)) }
         }
         if let answer { return answer }
@@ -43,7 +51,7 @@ package struct PublishConnection: Sendable {
             advice: "The change may have been made. `stalecast versions` shows it.")
     }
 
-    private func exchangeBlocking(_ request: [UInt8]) -> PublishAnswer? {
+    private func exchangeBlocking(_ request: [UInt8]) -> Answer? {
         defer { discard() }
         guard sendAll(request) else { return nil }
         var received: [UInt8] = []
@@ -72,7 +80,7 @@ package struct PublishConnection: Sendable {
     }
 
     /// The answer when `received` holds all of it. Only the ETag is kept of its fields.
-    package static func answer(_ received: [UInt8]) -> PublishAnswer? {
+    package static func answer(_ received: [UInt8]) -> Answer? {
         received.withUnsafeBytes { bytes in
             guard let head = AnswerHead(bytes) else { return nil }
             let rest = bytes.part(head.byteCount..<bytes.count)
@@ -88,15 +96,7 @@ package struct PublishConnection: Sendable {
             let fields = String(decoding: bytes[..<head.byteCount], as: UTF8.self).components(separatedBy: "\r\n")
             let etag = fields.first { $0.lowercased().hasPrefix("etag:") }
                 .map { $0.dropFirst(5).trimmingCharacters(in: .whitespaces) }
-            return PublishAnswer(status: head.status, etag: etag, body: body)
+            return Answer(status: head.status, etag: etag, body: body)
         }
     }
-}
-
-/// What came back for a publish.
-package struct PublishAnswer: Sendable {
-    package let status: Int
-    /// nil when the answer has none.
-    package let etag: String?
-    package let body: [UInt8]
 }

@@ -1,11 +1,10 @@
 import CLinux
 import Foundation
 package import StalecastWire
+import Synchronization
 
 /// One event loop of receivers: accepts what the daemon connects, reads its requests, answers 204, tells the tally.
 package struct ReceiverLoop {
-    private static let maxEvents = 1024
-    private static let inboxBytes = 64 << 10
     /// How soon a loop without input sees that it shall stop, in milliseconds.
     private static let idleTurnMs: Int32 = 50
     private static let answer = Array("HTTP/1.1 204 No Content\r\n\r\n".utf8)
@@ -15,13 +14,12 @@ package struct ReceiverLoop {
     private let listeners: ArraySlice<WebhookListener>
     private let tally: LoadTally
     private let counts: ReceiverTally
-    private let epoll: Int32
-    private let inbox: UnsafeMutableRawBufferPointer
+    private let sockets = LoopSockets(inboxBytes: 64 << 10)
     private var newest: [Int64]
     private var connections: [Connection] = []
     private var free: [Int] = []
     private var reader: WebhookRequestReader
-    private var turn = LoadTurn(at: 0, awaited: .max)
+    private var turn = LoadTally.Turn(at: 0, awaited: .max)
     private var seen = ReceiverTally.Counts()
 
     private struct Connection {
@@ -31,17 +29,13 @@ package struct ReceiverLoop {
         var pending: [UInt8] = []
     }
 
-    /// Starts all loops of `plan`; each ends, its sockets closed, after ``LoadTally/stop()``.
+    /// Starts all loops of `plan`; each ends, its sockets closed, when the tally's are told to.
     package static func startAll(
         _ plan: WebhookPlan, _ listeners: [WebhookListener], _ tally: LoadTally, _ counts: ReceiverTally
     ) {
-        for (number, share) in plan.shares.enumerated() {
-            Thread.detachNewThread {
-                stalecast_name_thread("receive-\(number)")
-                var loop = ReceiverLoop(plan, listeners[share], tally, counts)
-                loop.run()
-                tally.loopEnded()
-            }
+        tally.loops.start("receive", (0..<plan.total).shares(plan.threads)) { _, share in
+            var loop = ReceiverLoop(plan, listeners[share], tally, counts)
+            loop.run()
         }
     }
 
@@ -51,33 +45,27 @@ package struct ReceiverLoop {
         self.listeners = listeners
         self.tally = tally
         self.counts = counts
-        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        inbox = .allocate(byteCount: Self.inboxBytes, alignment: 16)
         newest = Array(repeating: 0, count: listeners.count)
         reader = WebhookRequestReader(namespace: plan.scope.namespace)
         turn.counts.ready = listeners.filter(\.answers).count
         for (position, listener) in listeners.enumerated() {
-            _ = stalecast_epoll_add_level(epoll, listener.descriptor, UInt64(position))
+            _ = stalecast_epoll_add_level(sockets.epoll, listener.descriptor, UInt64(position))
         }
     }
 
     private mutating func run() {
         tally.add(turn)
-        withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: Self.maxEvents) { events in
-            while !tally.isStopped { takeTurn(events) }
-        }
+        while !tally.loops.isStopped { takeTurn() }
         for connection in connections where connection.descriptor >= 0 { close(connection.descriptor) }
         for listener in listeners { close(listener.descriptor) }
-        close(epoll)
-        inbox.deallocate()
+        sockets.free()
     }
 
-    private mutating func takeTurn(_ events: UnsafeMutableBufferPointer<epoll_event>) {
-        let count = epoll_wait(epoll, events.baseAddress, Int32(Self.maxEvents), Self.idleTurnMs)
-        turn = LoadTurn(at: stalecast_monotonic_ns(), awaited: tally.awaitedVersion)
+    private mutating func takeTurn() {
+        let events = sockets.wait(milliseconds: Self.idleTurnMs)
+        turn = LoadTally.Turn(at: stalecast_monotonic_ns(), awaited: tally.awaitedVersion)
         seen = ReceiverTally.Counts()
-        for position in 0..<max(0, Int(count)) {
-            let tag = withUnsafePointer(to: &events[position]) { stalecast_event_tag($0) }
+        for (tag, _) in events {
             if tag < Self.connectionBit { accept(Int(tag)) } else { ready(Int(tag - Self.connectionBit)) }
         }
         tally.add(turn)
@@ -92,16 +80,17 @@ package struct ReceiverLoop {
         let slot = free.popLast() ?? connections.count
         let connection = Connection(descriptor: descriptor, receiver: receiver)
         if slot == connections.count { connections.append(connection) } else { connections[slot] = connection }
-        if stalecast_epoll_add(epoll, descriptor, Self.connectionBit + UInt64(slot)) != 0 { end(slot) }
+        if stalecast_epoll_add(sockets.epoll, descriptor, Self.connectionBit + UInt64(slot)) != 0 { end(slot) }
     }
 
     private mutating func ready(_ slot: Int) {
         while connections[slot].descriptor >= 0 {
-            let count = recv(connections[slot].descriptor, inbox.baseAddress, inbox.count, 0)
-            if count < 0, errno == EINTR { continue }
-            if count < 0, errno == EAGAIN { return }
-            guard count > 0 else { return end(slot) }
-            receive(Bytes(rebasing: UnsafeRawBufferPointer(inbox)[..<count]), slot)
+            switch sockets.read(connections[slot].descriptor) {
+            case .bytes(let bytes, _): receive(bytes, slot)
+            case .interrupted: continue
+            case .nothing: return
+            case .end: return end(slot)
+            }
         }
     }
 
@@ -125,10 +114,7 @@ package struct ReceiverLoop {
         while let request = reader.read(bytes.part(used..<bytes.count)) {
             used += request.byteCount
             count(request.version, connections[slot].receiver)
-            let sent = Self.answer.withUnsafeBytes {
-                stalecast_send(connections[slot].descriptor, $0.baseAddress, $0.count)
-            }
-            if sent != Self.answer.count { end(slot) }
+            if sockets.send(Self.answer, connections[slot].descriptor) != nil { end(slot) }
         }
         return used
     }
@@ -194,5 +180,36 @@ package struct WebhookRequestReader {
             next = found + 1
         }
         return false
+    }
+}
+
+/// What all receivers have counted; the loops write it once per turn.
+package final class ReceiverTally: Sendable {
+    package init() {}
+
+    package struct Counts: Sendable, Equatable {
+        package init() {}
+
+        package var requests = 0
+        /// Accepted; as many as receivers when every connection is used again.
+        package var connections = 0
+        /// A receiver's newest version once more: allowed, but each costs.
+        package var repeated = 0
+        /// An older version after a newer one, which must not be.
+        package var backwards = 0
+    }
+
+    private let counted = Mutex(Counts())
+
+    package var counts: Counts { counted.withLock { $0 } }
+
+    package func add(_ other: Counts) {
+        guard other != Counts() else { return }
+        counted.withLock {
+            $0.requests += other.requests
+            $0.connections += other.connections
+            $0.repeated += other.repeated
+            $0.backwards += other.backwards
+        }
     }
 }

@@ -4,8 +4,6 @@ import Foundation
 /// One event loop of the load: connects its subscribers, reads what they receive, tells the tally. It lives on a
 /// thread of its own from beginning to end, and allocates nothing per delivery.
 struct SubscriberLoop {
-    private static let maxEvents = 1024
-    private static let inboxBytes = 64 << 10
     /// How soon a loop without input sees that it shall stop, in milliseconds.
     private static let idleTurnMs: Int32 = 50
 
@@ -14,21 +12,16 @@ struct SubscriberLoop {
     private let share: Range<Int>
     private let inFlightLimit: Int
     private let firstRequest: [UInt8]
-    private let epoll: Int32
-    private let inbox: UnsafeMutableRawBufferPointer
+    private let sockets = LoopSockets(inboxBytes: 64 << 10)
     private var subscribers: [Subscriber] = []
     private var inFlight = 0
-    private var turn = LoadTurn(at: 0, awaited: .max)
+    private var turn = LoadTally.Turn(at: 0, awaited: .max)
 
-    /// Starts all loops of `plan`; each ends, its connections closed, after ``LoadTally/stop()``.
+    /// Starts all loops of `plan`; each ends, its connections closed, when the tally's are told to.
     static func startAll(_ plan: LoadPlan, _ tally: LoadTally) {
-        for (number, share) in plan.shares.enumerated() {
-            Thread.detachNewThread {
-                stalecast_name_thread("load-\(number)")
-                var loop = SubscriberLoop(plan, tally, share)
-                loop.run()
-                tally.loopEnded()
-            }
+        tally.loops.start("load", (0..<plan.subscribers).shares(plan.threads)) { _, share in
+            var loop = SubscriberLoop(plan, tally, share)
+            loop.run()
         }
     }
 
@@ -38,31 +31,23 @@ struct SubscriberLoop {
         self.share = share
         inFlightLimit = max(1, plan.inFlight / plan.threads)
         firstRequest = plan.request()
-        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        inbox = .allocate(byteCount: Self.inboxBytes, alignment: 16)
         subscribers.reserveCapacity(share.count)
     }
 
     private mutating func run() {
-        withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: Self.maxEvents) { events in
-            while !tally.isStopped { takeTurn(events) }
-        }
+        while !tally.loops.isStopped { takeTurn() }
         for subscriber in subscribers where subscriber.phase != .closed { close(subscriber.descriptor) }
-        close(epoll)
-        inbox.deallocate()
+        sockets.free()
     }
 
-    private mutating func takeTurn(_ events: UnsafeMutableBufferPointer<epoll_event>) {
-        turn = LoadTurn(at: stalecast_monotonic_ns(), awaited: tally.awaitedVersion)
+    private mutating func takeTurn() {
+        turn = LoadTally.Turn(at: stalecast_monotonic_ns(), awaited: tally.awaitedVersion)
         openSome()
         let isOpening = subscribers.count < share.count && inFlight < inFlightLimit
-        let count = epoll_wait(epoll, events.baseAddress, Int32(Self.maxEvents), isOpening ? 0 : Self.idleTurnMs)
+        let ready = sockets.wait(milliseconds: isOpening ? 0 : Self.idleTurnMs)
         turn.at = stalecast_monotonic_ns()
         turn.awaited = tally.awaitedVersion
-        for position in 0..<max(0, Int(count)) {
-            let tag = withUnsafePointer(to: &events[position]) { stalecast_event_tag($0) }
-            ready(Int(tag), events[position].events)
-        }
+        for (tag, events) in ready { self.ready(Int(tag), events) }
         tally.add(turn)
     }
 
@@ -71,64 +56,43 @@ struct SubscriberLoop {
     private mutating func openSome() {
         while inFlight < inFlightLimit, subscribers.count < share.count {
             let index = subscribers.count
-            let descriptor = open(index)
-            subscribers.append(Subscriber(descriptor: descriptor))
+            let descriptor = sockets.connect(plan.target, index, number: share.lowerBound + index)
+            subscribers.append(Subscriber(descriptor: descriptor ?? -1))
             inFlight += 1
-            if descriptor < 0 || stalecast_epoll_add(epoll, descriptor, UInt64(index)) != 0 {
-                end(index, .system(errno))
-            }
+            if descriptor == nil { end(index, .system(errno)) }
         }
-    }
-
-    /// A socket that is connecting; -1 with `errno` set.
-    private func open(_ index: Int) -> Int32 {
-        let descriptor = LoadSocket.open(plan.target.family)
-        guard descriptor >= 0 else { return -1 }
-        let source = UInt32(2 + (share.lowerBound + index) / LoadPlan.connectionsPerSource)
-        let isBound = !plan.target.hasManySources || LoadSocket.bindToLoopback(descriptor, number: source) == 0
-        if isBound, LoadSocket.startConnecting(descriptor, to: plan.target.socketAddress) == 0 || errno == EINPROGRESS {
-            return descriptor
-        }
-        let error = errno
-        close(descriptor)
-        errno = error
-        return -1
     }
 
     private mutating func send(_ request: [UInt8], _ index: Int) {
-        let sent = request.withUnsafeBytes { stalecast_send(subscribers[index].descriptor, $0.baseAddress, $0.count) }
-        // An empty socket buffer takes a request whole; anything else is an error.
-        if sent == request.count { subscribers[index].phase = .awaitingHead } else { end(index, .system(errno)) }
+        subscribers[index].phase = .awaitingHead
+        if let failure = sockets.send(request, subscribers[index].descriptor) { end(index, failure) }
     }
 
     // MARK: Receiving
 
     private mutating func ready(_ index: Int, _ events: UInt32) {
         if subscribers[index].phase == .connecting {
-            let error = LoadSocket.pendingError(subscribers[index].descriptor)
+            let error = LoadTarget.pendingError(subscribers[index].descriptor)
             if error != 0 { return end(index, .system(error)) }
             guard events & EPOLLOUT.rawValue != 0 else { return }
             send(firstRequest, index)
         }
         guard events & ~EPOLLOUT.rawValue != 0 else { return }
-        let hasEnded = events & (EPOLLRDHUP.rawValue | EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0
+        let hasEnded = LoopSockets.tellsEnd(events)
         while subscribers[index].phase != .closed, read(index, untilEnd: hasEnded) {}
     }
 
     /// Reads once; true when there may be more, which edge-triggered events would not tell again.
     private mutating func read(_ index: Int, untilEnd: Bool) -> Bool {
-        let count = recv(subscribers[index].descriptor, inbox.baseAddress, inbox.count, 0)
-        guard count > 0 else {
-            if count == 0 {
-                end(index, .ended)
-            } else if errno != EAGAIN && errno != EINTR {
-                end(index, .system(errno))
-            }
-            return count < 0 && errno == EINTR
+        switch sockets.read(subscribers[index].descriptor) {
+        case .end(let reason): end(index, reason)
+        case .interrupted: return true
+        case .nothing: break
+        case .bytes(let bytes, let mayBeMore):
+            receive(bytes, index)
+            return untilEnd || mayBeMore
         }
-        receive(Bytes(rebasing: UnsafeRawBufferPointer(inbox)[..<count]), index)
-        // A short read has emptied the socket, later input is a new edge; an end that was told already is not.
-        return untilEnd || count == inbox.count
+        return false
     }
 
     private mutating func receive(_ bytes: Bytes, _ index: Int) {

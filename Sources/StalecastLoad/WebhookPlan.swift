@@ -52,9 +52,6 @@ package struct WebhookPlan: Sendable {
         }
         return listeners
     }
-
-    /// The receivers of each loop.
-    var shares: [Range<Int>] { (0..<threads).map { $0 * total / threads..<($0 + 1) * total / threads } }
 }
 
 /// Where one receiver listens.

@@ -1,0 +1,50 @@
+import CLinux
+import Foundation
+import Synchronization
+
+/// The loops of one load, each on a thread of its own until ``end()``, and the command that waits for what they count.
+package final class LoadLoops: Sendable {
+    private let stopped = Atomic<Bool>(false)
+    private let left = Atomic<Int>(0)
+
+    /// How often the state is looked at while waiting; what is measured is stamped by the loops.
+    private static let glance: Duration = .milliseconds(20)
+
+    /// True when the loops shall close their connections and return.
+    var isStopped: Bool { stopped.load(ordering: .acquiring) }
+
+    /// Starts a loop for each share of the connections; `run` returns when it ``isStopped``.
+    func start(_ name: String, _ shares: [Range<Int>], _ run: @escaping @Sendable (Int, Range<Int>) -> Void) {
+        for (number, share) in shares.enumerated() {
+            left.add(1, ordering: .acquiringAndReleasing)
+            Thread.detachNewThread {
+                stalecast_name_thread("\(name)-\(number)")
+                run(number, share)
+                self.left.subtract(1, ordering: .acquiringAndReleasing)
+            }
+        }
+    }
+
+    /// Ends the loops and waits for that.
+    package func end() async {
+        stopped.store(true, ordering: .releasing)
+        while left.load(ordering: .acquiring) > 0 {
+            do { try await Task.sleep(for: Self.glance) } catch { return }  // cancelled: the process is ending
+        }
+    }
+
+    /// Waits until `isDone`, at most for `limit`, at most until somebody presses Ctrl-C.
+    static func wait(_ limit: Duration, until isDone: () -> Bool) async throws {
+        let deadline = ContinuousClock.now + limit
+        while !isDone(), !LoadInterrupt.isAsked, ContinuousClock.now < deadline {
+            try await Task.sleep(for: glance)
+        }
+    }
+}
+
+extension Range<Int> {
+    /// In so many parts that differ by one at the most.
+    func shares(_ count: Int) -> [Range<Int>] {
+        (0..<count).map { lowerBound + $0 * self.count / count..<lowerBound + ($0 + 1) * self.count / count }
+    }
+}
