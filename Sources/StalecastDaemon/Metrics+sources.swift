@@ -50,9 +50,9 @@ extension MetricsText {
         triggers(sources.desk.figures)
     }
 
-    private mutating func triggers(_ figures: TriggerFigures) {
+    private mutating func triggers(_ figures: TriggerDesk.Figures) {
         let outcomes =
-            TriggerVerdict.Result.allCases.map { ($0.rawValue, figures.events[$0] ?? 0) } + [
+            TriggerDesk.Verdict.Result.allCases.map { ($0.rawValue, figures.events[$0] ?? 0) } + [
                 ("unauthenticated", figures.unauthenticated), ("malformed", figures.malformed),
             ]
         family(

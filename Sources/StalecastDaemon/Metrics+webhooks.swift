@@ -73,7 +73,7 @@ extension MetricsText {
             Double(delivery.droppedAttempts))
     }
 
-    private mutating func engine(_ figures: OutboundFigures, _ tally: DeliveryTally) {
+    private mutating func engine(_ figures: OutboundEngine.Figures, _ tally: DeliveryTally) {
         family(
             "stalecast_webhook_connections_total", .counter, "Connections that requests went over.",
             [

@@ -110,7 +110,7 @@ package struct SourceCheck: Sendable {
     }
 
     private static func check(_ fence: Fence, _ sight: OriginSight) async -> (String, JSONValue) {
-        let goal = FenceGoal(version: sight.content.version, etag: sight.etag, content: sight.content)
+        let goal = Fence.Goal(version: sight.content.version, etag: sight.etag, content: sight.content)
         switch await fence.wait(for: goal) {
         case .passed(let wait):
             return (

@@ -77,11 +77,11 @@ package struct SourceFactory: Sendable {
     /// Nobody but the origin's REST API gets credentials.
     private func stream(
         _ feed: Configuration.Feed, _ project: String, _ namespace: Namespace
-    ) throws -> (settings: InvalidationStreamSettings, access: OriginAccess)? {
+    ) throws -> (settings: InvalidationStream.Settings, access: OriginAccess)? {
         guard let key = feed.apiKey else { return nil }
         let appID = feed.appID ?? "1:0:web:0"
-        var settings = try InvalidationStreamSettings(
-            base: feed.realtimeURL ?? feed.url ?? InvalidationStreamSettings.defaultBase, project: project,
+        var settings = try InvalidationStream.Settings(
+            base: feed.realtimeURL ?? feed.url ?? InvalidationStream.Settings.defaultBase, project: project,
             namespace: namespace, apiKey: key, appID: appID)
         settings.installation = try installation(feed, forGoogle: feed.url == nil && feed.realtimeURL == nil)
         return (settings, try plainAccess(feed, to: settings.url))
@@ -99,14 +99,14 @@ package struct SourceFactory: Sendable {
 
     private func fence(_ feed: Configuration.Feed) throws -> Fence? {
         guard let url = feed.fenceURL else { return nil }
-        let proof: FenceSettings.Proof =
+        let proof: Fence.Settings.Proof =
             switch feed.fenceProof {
             case .etag: .etag
             case .pointer: .pointer(feed.fencePointer ?? .whole)
             case .content: .content(feed.reading)
             case .fetch: .fetch(apiKey: feed.apiKey ?? "", appID: feed.appID ?? "1:0:web:0")
             }
-        var settings = FenceSettings(url: try OutboundURL(url), proof: proof)
+        var settings = Fence.Settings(url: try OutboundURL(url), proof: proof)
         settings.wait = feed.fenceWait
         if feed.fenceProof == .fetch {
             settings.installation = try installation(feed, forGoogle: settings.url.host.hasSuffix(".googleapis.com"))

@@ -4,7 +4,7 @@ import StalecastWire
 
 extension Logger {
     /// A source's report as a line of ours.
-    func log(_ report: SourceReport, of scope: Scope, kind: SourceKind) {
+    func log(_ report: SourceWatcher.Report, of scope: Scope, kind: SourceKind) {
         var metadata: Logger.Metadata = ["scope": "\(scope)", "kind": "\(kind.rawValue)"]
         switch report {
         case .adopted(let version, let hasFenceTimedOut):

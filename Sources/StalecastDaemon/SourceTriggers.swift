@@ -7,17 +7,19 @@ import StalecastWire
 
 /// Reads the sources' files of trigger tokens and secrets. One key for one file, however many sources name it.
 struct TriggerCredentials {
-    private var keys: [String: SenderKey] = [:]
+    private var keys: [String: SignedPost.Key] = [:]
 
     /// - Throws: ``StartError`` for a file that cannot be read or holds something else.
-    mutating func read(_ feed: Configuration.Feed) throws(StartError) -> (tokens: [TriggerToken], keys: [SenderKey]) {
+    mutating func read(_ feed: Configuration.Feed) throws(StartError) -> (
+        tokens: [TriggerToken], keys: [SignedPost.Key]
+    ) {
         var tokens: [TriggerToken] = []
         for file in feed.triggerTokenFiles {
             do { tokens.append(try TriggerToken(try BearerFile(path: file).token())) } catch {
                 throw StartError("source of \(feed.scope): triggerTokenFiles: \(file): \(error)")
             }
         }
-        var senders: [SenderKey] = []
+        var senders: [SignedPost.Key] = []
         for file in feed.triggerSecretFiles {
             do { senders.append(try key(file)) } catch {
                 throw StartError("source of \(feed.scope): triggerSecretFiles: \(file): \(error)")
@@ -26,11 +28,11 @@ struct TriggerCredentials {
         return (tokens, senders)
     }
 
-    mutating func key(_ file: String) throws -> SenderKey {
+    mutating func key(_ file: String) throws -> SignedPost.Key {
         if let key = keys[file] { return key }
         let text = String(decoding: try LocalFile(path: file).bytes, as: UTF8.self)
         let check = SignatureCheck(key: try VerificationKey(text.trimmingCharacters(in: .whitespacesAndNewlines)))
-        let key = SenderKey { post, body in
+        let key = SignedPost.Key { post, body in
             do {
                 try check.verify(
                     messageID: post.id, timestamp: post.timestamp, signatures: post.signatures, body: body, at: nil)
@@ -47,7 +49,7 @@ struct TriggerCredentials {
 extension TriggerTarget {
     init(
         _ feed: Configuration.Feed, _ watcher: SourceWatcher, _ configuration: Configuration, _ store: TemplateStore,
-        _ credentials: (tokens: [TriggerToken], keys: [SenderKey])
+        _ credentials: (tokens: [TriggerToken], keys: [SignedPost.Key])
     ) {
         var names: Set<String> = [feed.scope.project.description]
         if let project = configuration.projects.first(where: { $0.id == feed.scope.project }) {

@@ -191,7 +191,7 @@ struct FetchLoop {
         }
     }
 
-    private mutating func end(_ index: Int, _ reason: LoadFailure) {
+    private mutating func end(_ index: Int, _ reason: LoadTally.Failure) {
         if clients[index].descriptor >= 0 { close(clients[index].descriptor) }
         switch clients[index].phase {
         case .connecting, .greeting:

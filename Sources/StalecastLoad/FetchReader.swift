@@ -81,6 +81,37 @@ package struct FetchReader {
         answer.version = search.version
         return .answered(answer)
     }
+
+    /// Finds `"templateVersion":"17"` in a body that comes in pieces.
+    private struct VersionSearch {
+        private(set) var version: Int64 = 0
+        /// The end of what was searched, where the text may have begun.
+        private var tail: [UInt8] = []
+
+        private static let name: StaticString = "\"templateVersion\":\""
+        /// Of the `V`, which is rare in JSON.
+        private static let anchor = 9
+        /// The name and a version of 19 digits.
+        private static let longest = 19 + 19 + 1
+
+        mutating func add(_ bytes: Bytes) {
+            guard version == 0 else { return }
+            if !tail.isEmpty {
+                let joint = tail + bytes.prefix(Self.longest)
+                joint.withUnsafeBytes { find(in: $0) }
+            }
+            if version == 0 { find(in: bytes) }
+            tail = bytes.count >= Self.longest ? Array(bytes.suffix(Self.longest)) : (tail + bytes).suffix(Self.longest)
+        }
+
+        /// A number whose closing quote is not there may go on.
+        private mutating func find(in bytes: Bytes) {
+            guard let start = bytes.position(after: Self.name, anchor: Self.anchor),
+                let end = bytes.position(of: 0x22, from: start), end > start
+            else { return }
+            version = bytes.number(at: start)
+        }
+    }
 }
 
 /// A hash over bytes that come in pieces, eight at a time: the same however they are cut.
@@ -120,36 +151,5 @@ package struct RunningHash: Hashable {
     private mutating func mix(_ word: UInt64) {
         value = (value ^ word) &* 0x9E37_79B9_7F4A_7C15
         value ^= value >> 29
-    }
-}
-
-/// Finds `"templateVersion":"17"` in a body that comes in pieces.
-struct VersionSearch {
-    private(set) var version: Int64 = 0
-    /// The end of what was searched, where the text may have begun.
-    private var tail: [UInt8] = []
-
-    private static let name: StaticString = "\"templateVersion\":\""
-    /// Of the `V`, which is rare in JSON.
-    private static let anchor = 9
-    /// The name and a version of 19 digits.
-    private static let longest = 19 + 19 + 1
-
-    mutating func add(_ bytes: Bytes) {
-        guard version == 0 else { return }
-        if !tail.isEmpty {
-            let joint = tail + bytes.prefix(Self.longest)
-            joint.withUnsafeBytes { find(in: $0) }
-        }
-        if version == 0 { find(in: bytes) }
-        tail = bytes.count >= Self.longest ? Array(bytes.suffix(Self.longest)) : (tail + bytes).suffix(Self.longest)
-    }
-
-    /// A number whose closing quote is not there may go on.
-    private mutating func find(in bytes: Bytes) {
-        guard let start = bytes.position(after: Self.name, anchor: Self.anchor),
-            let end = bytes.position(of: 0x22, from: start), end > start
-        else { return }
-        version = bytes.number(at: start)
     }
 }

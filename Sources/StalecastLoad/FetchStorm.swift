@@ -33,7 +33,7 @@ package struct FetchStorm: Sendable {
     package func run<Published: Sendable>(
         _ number: Int, awaiting version: Int64,
         publish: @escaping @Sendable () async throws -> Published
-    ) async throws -> (FetchResult, Published) {
+    ) async throws -> (Result, Published) {
         probe?.forgetPeak()
         let start = stalecast_monotonic_ns()
         let published = try await publish()
@@ -47,7 +47,7 @@ package struct FetchStorm: Sendable {
             return isComplete
         }
         let generatorCPU = stalecast_process_cpu_ns() - cpu
-        let result = FetchResult(
+        let result = Result(
             storm: tally.storm, acknowledgedNs: acknowledged - start, before: before, after: probe?.read(),
             generatorCpuNs: generatorCPU)
         return (result, published)
@@ -55,61 +55,66 @@ package struct FetchStorm: Sendable {
 
     /// Closes all connections and waits for the loops' ends.
     package func stop() async { await tally.loops.end() }
-}
 
-/// One publish and the storm after it.
-package struct FetchResult: Sendable {
-    package let storm: FetchTally.Storm
-    package let latencies: LatencySample
-    /// Until the publish was answered.
-    let acknowledgedNs: UInt64
-    package let before: ServerProbe.Reading?
-    package let after: ServerProbe.Reading?
-    package let generatorCpuNs: UInt64
+    /// One publish and the storm after it.
+    package struct Result: Sendable {
+        package let storm: FetchTally.Storm
+        package let latencies: LatencySample
+        /// Until the publish was answered.
+        let acknowledgedNs: UInt64
+        package let before: ServerProbe.Reading?
+        package let after: ServerProbe.Reading?
+        package let generatorCpuNs: UInt64
 
-    package init(
-        storm: FetchTally.Storm, acknowledgedNs: UInt64, before: ServerProbe.Reading?, after: ServerProbe.Reading?,
-        generatorCpuNs: UInt64
-    ) {
-        self.storm = storm
-        latencies = LatencySample(storm.latencies)
-        self.acknowledgedNs = acknowledgedNs
-        self.before = before
-        self.after = after
-        self.generatorCpuNs = generatorCpuNs
-    }
+        package init(
+            storm: FetchTally.Storm, acknowledgedNs: UInt64, before: ServerProbe.Reading?, after: ServerProbe.Reading?,
+            generatorCpuNs: UInt64
+        ) {
+            self.storm = storm
+            latencies = LatencySample(storm.latencies)
+            self.acknowledgedNs = acknowledgedNs
+            self.before = before
+            self.after = after
+            self.generatorCpuNs = generatorCpuNs
+        }
 
-    package var fetched: Int { latencies.count }
-    /// Neither answered in time nor refused.
-    package var missing: Int { max(0, storm.expected - fetched - storm.failed - storm.stale) }
-    package var isGood: Bool { fetched == storm.expected && storm.different == 0 }
+        package var fetched: Int { latencies.count }
+        /// Neither answered in time nor refused.
+        package var missing: Int { max(0, storm.expected - fetched - storm.failed - storm.stale) }
+        package var isGood: Bool { fetched == storm.expected && storm.different == 0 }
 
-    /// From the first planned start to the last answer.
-    package var seconds: Double? { storm.lastAt > storm.beginsAt ? Double(storm.lastAt - storm.beginsAt) / 1e9 : nil }
-    package var perSecond: Double? { seconds.map { Double(fetched) / $0 } }
-    package var bytesPerSecond: Double? { seconds.map { Double(storm.bytes) / $0 } }
-    package var bytesEach: Double? { fetched > 0 ? Double(storm.bytes) / Double(fetched) : nil }
+        /// From the first planned start to the last answer.
+        package var seconds: Double? {
+            storm.lastAt > storm.beginsAt ? Double(storm.lastAt - storm.beginsAt) / 1e9 : nil
+        }
+        package var perSecond: Double? { seconds.map { Double(fetched) / $0 } }
+        package var bytesPerSecond: Double? { seconds.map { Double(storm.bytes) / $0 } }
+        package var bytesEach: Double? { fetched > 0 ? Double(storm.bytes) / Double(fetched) : nil }
 
-    package var serverMicroseconds: Double? {
-        guard let before, let after, fetched > 0 else { return nil }
-        return Double(after.cpuNs(since: before)) / 1000 / Double(fetched)
-    }
-    package var generatorMicroseconds: Double? { fetched > 0 ? Double(generatorCpuNs) / 1000 / Double(fetched) : nil }
+        package var serverMicroseconds: Double? {
+            guard let before, let after, fetched > 0 else { return nil }
+            return Double(after.cpuNs(since: before)) / 1000 / Double(fetched)
+        }
+        package var generatorMicroseconds: Double? {
+            fetched > 0 ? Double(generatorCpuNs) / 1000 / Double(fetched) : nil
+        }
 
-    package var json: JSONValue {
-        [
-            "storm": .int(storm.number), "version": .string(String(storm.version)), "expected": .int(storm.expected),
-            "fetched": .int(fetched), "failed": .int(storm.failed), "stale": .int(storm.stale),
-            "different": .int(storm.different), "missing": .int(missing), "seconds": .measured(seconds),
-            "perSecond": .measured(perSecond), "bytes": .int(storm.bytes), "bytesEach": .measured(bytesEach),
-            "p50Ms": .measured(latencies.p50), "p90Ms": .measured(latencies.percentile(90)),
-            "p99Ms": .measured(latencies.p99), "lastMs": .measured(latencies.last),
-            "acknowledgedMs": .measured(LatencySample.milliseconds(acknowledgedNs)),
-            "serverCpuMicrosecondsEach": .measured(serverMicroseconds),
-            "generatorCpuMicrosecondsEach": .measured(generatorMicroseconds),
-            "residentBytesBefore": before.map { .int($0.residentBytes) } ?? .null,
-            "residentBytesAfter": after.map { .int($0.residentBytes) } ?? .null,
-            "peakBytes": after.map { .int($0.peakBytes) } ?? .null,
-        ]
+        package var json: JSONValue {
+            [
+                "storm": .int(storm.number), "version": .string(String(storm.version)),
+                "expected": .int(storm.expected),
+                "fetched": .int(fetched), "failed": .int(storm.failed), "stale": .int(storm.stale),
+                "different": .int(storm.different), "missing": .int(missing), "seconds": .measured(seconds),
+                "perSecond": .measured(perSecond), "bytes": .int(storm.bytes), "bytesEach": .measured(bytesEach),
+                "p50Ms": .measured(latencies.p50), "p90Ms": .measured(latencies.percentile(90)),
+                "p99Ms": .measured(latencies.p99), "lastMs": .measured(latencies.last),
+                "acknowledgedMs": .measured(LatencySample.milliseconds(acknowledgedNs)),
+                "serverCpuMicrosecondsEach": .measured(serverMicroseconds),
+                "generatorCpuMicrosecondsEach": .measured(generatorMicroseconds),
+                "residentBytesBefore": before.map { .int($0.residentBytes) } ?? .null,
+                "residentBytesAfter": after.map { .int($0.residentBytes) } ?? .null,
+                "peakBytes": after.map { .int($0.peakBytes) } ?? .null,
+            ]
+        }
     }
 }

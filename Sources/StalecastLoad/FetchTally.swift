@@ -11,7 +11,7 @@ package final class FetchTally: Sendable {
         package var refused = 0
         /// Those that ended after they stood.
         package var dead = 0
-        package var firstFailure: LoadFailure?
+        package var firstFailure: LoadTally.Failure?
 
         package mutating func add(_ other: Counts) {
             ready += other.ready

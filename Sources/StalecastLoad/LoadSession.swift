@@ -20,7 +20,7 @@ package struct LoadSession: Sendable {
     private static let settling: Duration = .milliseconds(300)
 
     /// Starts the loops and waits until all subscribers stand, some were refused, or the time is up.
-    package func connect() async throws -> ConnectResult {
+    package func connect() async throws -> Connected {
         let before = probe?.read()
         let (start, cpu) = (stalecast_monotonic_ns(), stalecast_process_cpu_ns())
         SubscriberLoop.startAll(plan, tally)
@@ -31,7 +31,7 @@ package struct LoadSession: Sendable {
         }
         let generatorCPU = stalecast_process_cpu_ns() - cpu
         try await Task.sleep(for: Self.settling)
-        return ConnectResult(
+        return Connected(
             asked: plan.subscribers, counts: tally.counts, startedAt: start, generatorCpuNs: generatorCPU,
             before: before, after: probe?.read())
     }
@@ -45,7 +45,7 @@ package struct LoadSession: Sendable {
     package func round<Published: Sendable>(
         _ number: Int, awaiting version: Int64,
         publish: @escaping @Sendable () async throws -> Published
-    ) async throws -> (RoundResult, Published) {
+    ) async throws -> (Round, Published) {
         tally.begin(awaiting: version)
         let (before, cpu, start) = (probe?.read(), stalecast_process_cpu_ns(), stalecast_monotonic_ns())
         async let delivered: Void = waitForDelivery(number, since: start)
@@ -53,7 +53,7 @@ package struct LoadSession: Sendable {
         let acknowledged = stalecast_monotonic_ns() - start
         try await delivered
         let used = stalecast_process_cpu_ns() - cpu
-        let result = RoundResult(
+        let result = Round(
             number: number, version: version, round: tally.currentRound, startedAt: start,
             acknowledgedNs: acknowledged, serverCpuNs: probe?.read().flatMap { now in before.map(now.cpuNs(since:)) },
             generatorCpuNs: used)
@@ -75,50 +75,102 @@ package struct LoadSession: Sendable {
 
     /// Closes all connections and waits for the loops' ends.
     package func stop() async { await tally.loops.end() }
-}
 
-/// What it took to connect all subscribers once.
-package struct ConnectResult: Sendable {
-    package let asked: Int
-    package let counts: LoadTally.Counts
-    /// Nanoseconds of the monotonic clock.
-    package let startedAt: UInt64
-    package let generatorCpuNs: UInt64
-    /// The server before and after; nil when its process is not known.
-    package let before: ServerProbe.Reading?
-    package let after: ServerProbe.Reading?
+    /// What it took to connect all subscribers once.
+    package struct Connected: Sendable {
+        package let asked: Int
+        package let counts: LoadTally.Counts
+        /// Nanoseconds of the monotonic clock.
+        package let startedAt: UInt64
+        package let generatorCpuNs: UInt64
+        /// The server before and after; nil when its process is not known.
+        package let before: ServerProbe.Reading?
+        package let after: ServerProbe.Reading?
 
-    package var ready: Int { counts.ready }
-    package var isComplete: Bool { counts.ready == asked }
+        package var ready: Int { counts.ready }
+        package var isComplete: Bool { counts.ready == asked }
 
-    /// From the first connection's begin to the last one that stood.
-    package var seconds: Double? {
-        counts.lastReadyAt > startedAt ? Double(counts.lastReadyAt - startedAt) / 1e9 : nil
+        /// From the first connection's begin to the last one that stood.
+        package var seconds: Double? {
+            counts.lastReadyAt > startedAt ? Double(counts.lastReadyAt - startedAt) / 1e9 : nil
+        }
+
+        package var ratePerSecond: Double? { seconds.map { Double(ready) / $0 } }
+
+        /// Server CPU per connection in µs, from accept to `synced`.
+        package var serverMicroseconds: Double? {
+            guard let before, let after, ready > 0 else { return nil }
+            return Double(after.cpuNs(since: before)) / 1000 / Double(ready)
+        }
+
+        package var generatorMicroseconds: Double? { ready > 0 ? Double(generatorCpuNs) / 1000 / Double(ready) : nil }
+
+        /// Growth of the server's resident memory per subscriber, in bytes.
+        package var residentBytesEach: Double? {
+            guard let before, let after, ready > 0 else { return nil }
+            return Double(after.residentBytes - before.residentBytes) / Double(ready)
+        }
+
+        package var json: JSONValue {
+            [
+                "asked": .int(asked), "connected": .int(ready), "refused": .int(counts.refused),
+                "seconds": .measured(seconds), "ratePerSecond": .measured(ratePerSecond),
+                "serverCpuMicrosecondsEach": .measured(serverMicroseconds),
+                "generatorCpuMicrosecondsEach": .measured(generatorMicroseconds),
+            ]
+        }
     }
 
-    package var ratePerSecond: Double? { seconds.map { Double(ready) / $0 } }
+    /// One publish and what became of it.
+    package struct Round: Sendable {
+        package let number: Int
+        package let version: Int64
+        /// Subscribers that stood when the round began.
+        package let expected: Int
+        /// Those that ended in the round without the version.
+        package let lost: Int
+        /// From just before the publish was sent until the version was there, per subscriber.
+        package let latencies: LatencySample
+        /// Until the publish was answered.
+        package let acknowledgedNs: UInt64
+        /// CPU time in the round, the publish itself included; nil when the server's process is not known.
+        let serverCpuNs: UInt64?
+        package let generatorCpuNs: UInt64
 
-    /// Server CPU per connection in µs, from accept to `synced`.
-    package var serverMicroseconds: Double? {
-        guard let before, let after, ready > 0 else { return nil }
-        return Double(after.cpuNs(since: before)) / 1000 / Double(ready)
-    }
+        init(
+            number: Int, version: Int64, round: LoadTally.Round, startedAt: UInt64, acknowledgedNs: UInt64,
+            serverCpuNs: UInt64?, generatorCpuNs: UInt64
+        ) {
+            self.number = number
+            self.version = version
+            self.expected = round.expected
+            self.lost = round.lost
+            self.latencies = LatencySample(round.arrivals.map { $0 > startedAt ? $0 - startedAt : 0 })
+            self.acknowledgedNs = acknowledgedNs
+            self.serverCpuNs = serverCpuNs
+            self.generatorCpuNs = generatorCpuNs
+        }
 
-    package var generatorMicroseconds: Double? { ready > 0 ? Double(generatorCpuNs) / 1000 / Double(ready) : nil }
+        package var delivered: Int { latencies.count }
+        package var isComplete: Bool { delivered >= expected }
+        package var serverMicroseconds: Double? { serverCpuNs.flatMap(each) }
+        package var generatorMicroseconds: Double? { each(generatorCpuNs) }
 
-    /// Growth of the server's resident memory per subscriber, in bytes.
-    package var residentBytesEach: Double? {
-        guard let before, let after, ready > 0 else { return nil }
-        return Double(after.residentBytes - before.residentBytes) / Double(ready)
-    }
+        private func each(_ nanoseconds: UInt64) -> Double? {
+            delivered > 0 ? Double(nanoseconds) / 1000 / Double(delivered) : nil
+        }
 
-    package var json: JSONValue {
-        [
-            "asked": .int(asked), "connected": .int(ready), "refused": .int(counts.refused),
-            "seconds": .measured(seconds), "ratePerSecond": .measured(ratePerSecond),
-            "serverCpuMicrosecondsEach": .measured(serverMicroseconds),
-            "generatorCpuMicrosecondsEach": .measured(generatorMicroseconds),
-        ]
+        package var json: JSONValue {
+            [
+                "round": .int(number), "version": .string(String(version)), "expected": .int(expected),
+                "delivered": .int(delivered), "lost": .int(lost), "firstMs": .measured(latencies.first),
+                "p50Ms": .measured(latencies.p50), "p99Ms": .measured(latencies.p99),
+                "lastMs": .measured(latencies.last),
+                "acknowledgedMs": .measured(LatencySample.milliseconds(acknowledgedNs)),
+                "serverCpuMicrosecondsEach": .measured(serverMicroseconds),
+                "generatorCpuMicrosecondsEach": .measured(generatorMicroseconds),
+            ]
+        }
     }
 }
 
@@ -129,60 +181,9 @@ extension JSONValue {
     }
 }
 
-/// One publish and what became of it.
-package struct RoundResult: Sendable {
-    package let number: Int
-    package let version: Int64
-    /// Subscribers that stood when the round began.
-    package let expected: Int
-    /// Those that ended in the round without the version.
-    package let lost: Int
-    /// From just before the publish was sent until the version was there, per subscriber.
-    package let latencies: LatencySample
-    /// Until the publish was answered.
-    package let acknowledgedNs: UInt64
-    /// CPU time in the round, the publish itself included; nil when the server's process is not known.
-    let serverCpuNs: UInt64?
-    package let generatorCpuNs: UInt64
-
-    init(
-        number: Int, version: Int64, round: LoadTally.Round, startedAt: UInt64, acknowledgedNs: UInt64,
-        serverCpuNs: UInt64?, generatorCpuNs: UInt64
-    ) {
-        self.number = number
-        self.version = version
-        self.expected = round.expected
-        self.lost = round.lost
-        self.latencies = LatencySample(round.arrivals.map { $0 > startedAt ? $0 - startedAt : 0 })
-        self.acknowledgedNs = acknowledgedNs
-        self.serverCpuNs = serverCpuNs
-        self.generatorCpuNs = generatorCpuNs
-    }
-
-    package var delivered: Int { latencies.count }
-    package var isComplete: Bool { delivered >= expected }
-    package var serverMicroseconds: Double? { serverCpuNs.flatMap(each) }
-    package var generatorMicroseconds: Double? { each(generatorCpuNs) }
-
-    private func each(_ nanoseconds: UInt64) -> Double? {
-        delivered > 0 ? Double(nanoseconds) / 1000 / Double(delivered) : nil
-    }
-
-    package var json: JSONValue {
-        [
-            "round": .int(number), "version": .string(String(version)), "expected": .int(expected),
-            "delivered": .int(delivered), "lost": .int(lost), "firstMs": .measured(latencies.first),
-            "p50Ms": .measured(latencies.p50), "p99Ms": .measured(latencies.p99), "lastMs": .measured(latencies.last),
-            "acknowledgedMs": .measured(LatencySample.milliseconds(acknowledgedNs)),
-            "serverCpuMicrosecondsEach": .measured(serverMicroseconds),
-            "generatorCpuMicrosecondsEach": .measured(generatorMicroseconds),
-        ]
-    }
-}
-
 extension LoadProgress {
     /// Shows a round that is over; never done, so that a wait with it lasts its whole time.
-    package func show(_ result: RoundResult, _ round: String, _ delivered: String) -> Bool {
+    package func show(_ result: LoadSession.Round, _ round: String, _ delivered: String) -> Bool {
         let figures = [("p50", result.latencies.p50), ("p99", result.latencies.p99), ("last", result.latencies.last)]
         let text = figures.map { "\($0.0) \(Figure.milliseconds($0.1))" }.joined(separator: "  ")
         show("\(round) \(result.number): \(delivered) \(result.delivered)/\(result.expected)  \(text) ms")
@@ -190,7 +191,7 @@ extension LoadProgress {
     }
 }
 
-extension [RoundResult] {
+extension [LoadSession.Round] {
     /// Of what the rounds have of it; nil when none has.
-    package func median(_ figure: (RoundResult) -> Double?) -> Double? { compactMap(figure).median }
+    package func median(_ figure: (LoadSession.Round) -> Double?) -> Double? { compactMap(figure).median }
 }

@@ -16,7 +16,7 @@ package final class LoadTally: Sendable {
         /// When the last one came to stand; nanoseconds of the monotonic clock.
         var lastReadyAt: UInt64 = 0
         /// Why the first of the refused and dead ended.
-        package var firstFailure: LoadFailure?
+        package var firstFailure: Failure?
 
         package var live: Int { ready - dead }
 
@@ -89,25 +89,25 @@ package final class LoadTally: Sendable {
             $0.arrivals.append(contentsOf: repeatElement(turn.at, count: turn.arrivals))
         }
     }
-}
 
-/// Why a subscriber ended.
-package enum LoadFailure: Sendable, Equatable {
-    /// A system call failed with this `errno`.
-    case system(Int32)
-    case status(Int)
-    /// The server ended the connection or the stream.
-    case ended
-    /// What came is not what Edge sends.
-    case broken
+    /// Why a subscriber ended.
+    package enum Failure: Sendable, Equatable {
+        /// A system call failed with this `errno`.
+        case system(Int32)
+        case status(Int)
+        /// The server ended the connection or the stream.
+        case ended
+        /// What came is not what Edge sends.
+        case broken
 
-    /// In words, for a sentence.
-    package var sentence: String {
-        switch self {
-        case .system(let error): String(cString: strerror(error))
-        case .status(let status): "the server answered with HTTP status \(status)"
-        case .ended: "the server ended the connection"
-        case .broken: "what came is not what Edge sends"
+        /// In words, for a sentence.
+        package var sentence: String {
+            switch self {
+            case .system(let error): String(cString: strerror(error))
+            case .status(let status): "the server answered with HTTP status \(status)"
+            case .ended: "the server ended the connection"
+            case .broken: "what came is not what Edge sends"
+            }
         }
     }
 }

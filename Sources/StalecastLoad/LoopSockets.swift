@@ -14,7 +14,7 @@ struct LoopSockets {
     enum Input {
         case bytes(Bytes, mayBeMore: Bool)
         case interrupted, nothing
-        case end(LoadFailure)
+        case end(LoadTally.Failure)
     }
 
     init(inboxBytes: Int) {
@@ -57,7 +57,7 @@ struct LoopSockets {
     }
 
     /// Nil when all of it went out: an empty socket buffer takes a request whole, anything else is an error.
-    func send(_ request: [UInt8], _ descriptor: Int32) -> LoadFailure? {
+    func send(_ request: [UInt8], _ descriptor: Int32) -> LoadTally.Failure? {
         let sent = request.withUnsafeBytes { stalecast_send(descriptor, $0.baseAddress, $0.count) }
         return sent == request.count ? nil : .system(sent < 0 ? errno : EAGAIN)
     }

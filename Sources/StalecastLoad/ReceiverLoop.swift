@@ -11,16 +11,16 @@ package struct ReceiverLoop {
     /// Tags of connections, so that they are not taken for listeners.
     private static let connectionBit: UInt64 = 1 << 40
 
-    private let listeners: ArraySlice<WebhookListener>
+    private let listeners: ArraySlice<WebhookPlan.Listener>
     private let tally: LoadTally
-    private let counts: ReceiverTally
+    private let counts: Tally
     private let sockets = LoopSockets(inboxBytes: 64 << 10)
     private var newest: [Int64]
     private var connections: [Connection] = []
     private var free: [Int] = []
-    private var reader: WebhookRequestReader
+    private var reader: RequestReader
     private var turn = LoadTally.Turn(at: 0, awaited: .max)
-    private var seen = ReceiverTally.Counts()
+    private var seen = Tally.Counts()
 
     private struct Connection {
         var descriptor: Int32
@@ -31,7 +31,7 @@ package struct ReceiverLoop {
 
     /// Starts all loops of `plan`; each ends, its sockets closed, when the tally's are told to.
     package static func startAll(
-        _ plan: WebhookPlan, _ listeners: [WebhookListener], _ tally: LoadTally, _ counts: ReceiverTally
+        _ plan: WebhookPlan, _ listeners: [WebhookPlan.Listener], _ tally: LoadTally, _ counts: Tally
     ) {
         tally.loops.start("receive", (0..<plan.total).shares(plan.threads)) { _, share in
             var loop = ReceiverLoop(plan, listeners[share], tally, counts)
@@ -40,13 +40,13 @@ package struct ReceiverLoop {
     }
 
     private init(
-        _ plan: WebhookPlan, _ listeners: ArraySlice<WebhookListener>, _ tally: LoadTally, _ counts: ReceiverTally
+        _ plan: WebhookPlan, _ listeners: ArraySlice<WebhookPlan.Listener>, _ tally: LoadTally, _ counts: Tally
     ) {
         self.listeners = listeners
         self.tally = tally
         self.counts = counts
         newest = Array(repeating: 0, count: listeners.count)
-        reader = WebhookRequestReader(namespace: plan.scope.namespace)
+        reader = RequestReader(namespace: plan.scope.namespace)
         turn.counts.ready = listeners.filter(\.answers).count
         for (position, listener) in listeners.enumerated() {
             _ = stalecast_epoll_add_level(sockets.epoll, listener.descriptor, UInt64(position))
@@ -64,7 +64,7 @@ package struct ReceiverLoop {
     private mutating func takeTurn() {
         let events = sockets.wait(milliseconds: Self.idleTurnMs)
         turn = LoadTally.Turn(at: stalecast_monotonic_ns(), awaited: tally.awaitedVersion)
-        seen = ReceiverTally.Counts()
+        seen = Tally.Counts()
         for (tag, _) in events {
             if tag < Self.connectionBit { accept(Int(tag)) } else { ready(Int(tag - Self.connectionBit)) }
         }
@@ -104,7 +104,7 @@ package struct ReceiverLoop {
         var pending = connections[slot].pending + bytes
         let used = pending.withUnsafeBytes { take($0, slot) }
         pending.removeFirst(used)
-        if pending.count > WebhookRequestReader.maxBytes { return end(slot) }
+        if pending.count > RequestReader.maxBytes { return end(slot) }
         connections[slot].pending = pending
     }
 
@@ -138,78 +138,78 @@ package struct ReceiverLoop {
         connections[slot].descriptor = -1
         connections[slot].pending = []
     }
-}
 
-/// Finds whole requests of webhooks in what was received.
-package struct WebhookRequestReader {
-    /// A longer request is none of ours.
-    package static let maxBytes = 256 << 10
-
-    private let namespace: [UInt8]
-
-    package init(namespace: Namespace) { self.namespace = Array("\"namespace\":\"\(namespace)\"".utf8) }
-
-    package struct Request: Equatable {
-        package let byteCount: Int
-        /// Of the namespace; 0 when the request is about something else.
-        package let version: Int64
-
-        package init(byteCount: Int, version: Int64) {
-            self.byteCount = byteCount
-            self.version = version
-        }
-    }
-
-    /// The first request; nil while it is not whole.
-    package func read(_ bytes: Bytes) -> Request? {
-        guard let bodyStart = bytes.position(after: "\r\n\r\n", anchor: 1) else { return nil }
-        let head = bytes.part(0..<bodyStart)
-        let length =
-            head.position(after: "\r\nContent-Length: ", anchor: 2)
-            ?? head.position(after: "\r\ncontent-length: ", anchor: 2)
-        let end = bodyStart + Int(length.map { head.number(at: $0) } ?? 0)
-        guard end <= bytes.count else { return nil }
-        let body = bytes.part(bodyStart..<end)
-        return Request(byteCount: end, version: isAboutNamespace(body) ? body.newestVersion : 0)
-    }
-
-    private func isAboutNamespace(_ body: Bytes) -> Bool {
-        var next = 0
-        while let found = body.position(of: namespace[0], from: next) {
-            if body[found...].starts(with: namespace) { return true }
-            next = found + 1
-        }
-        return false
-    }
-}
-
-/// What all receivers have counted; the loops write it once per turn.
-package final class ReceiverTally: Sendable {
-    package init() {}
-
-    package struct Counts: Sendable, Equatable {
+    /// What all receivers have counted; the loops write it once per turn.
+    package final class Tally: Sendable {
         package init() {}
 
-        package var requests = 0
-        /// Accepted; as many as receivers when every connection is used again.
-        package var connections = 0
-        /// A receiver's newest version once more: allowed, but each costs.
-        package var repeated = 0
-        /// An older version after a newer one, which must not be.
-        package var backwards = 0
+        package struct Counts: Sendable, Equatable {
+            package init() {}
+
+            package var requests = 0
+            /// Accepted; as many as receivers when every connection is used again.
+            package var connections = 0
+            /// A receiver's newest version once more: allowed, but each costs.
+            package var repeated = 0
+            /// An older version after a newer one, which must not be.
+            package var backwards = 0
+        }
+
+        private let counted = Mutex(Counts())
+
+        package var counts: Counts { counted.withLock { $0 } }
+
+        package func add(_ other: Counts) {
+            guard other != Counts() else { return }
+            counted.withLock {
+                $0.requests += other.requests
+                $0.connections += other.connections
+                $0.repeated += other.repeated
+                $0.backwards += other.backwards
+            }
+        }
     }
 
-    private let counted = Mutex(Counts())
+    /// Finds whole requests of webhooks in what was received.
+    package struct RequestReader {
+        /// A longer request is none of ours.
+        package static let maxBytes = 256 << 10
 
-    package var counts: Counts { counted.withLock { $0 } }
+        private let namespace: [UInt8]
 
-    package func add(_ other: Counts) {
-        guard other != Counts() else { return }
-        counted.withLock {
-            $0.requests += other.requests
-            $0.connections += other.connections
-            $0.repeated += other.repeated
-            $0.backwards += other.backwards
+        package init(namespace: Namespace) { self.namespace = Array("\"namespace\":\"\(namespace)\"".utf8) }
+
+        package struct Request: Equatable {
+            package let byteCount: Int
+            /// Of the namespace; 0 when the request is about something else.
+            package let version: Int64
+
+            package init(byteCount: Int, version: Int64) {
+                self.byteCount = byteCount
+                self.version = version
+            }
+        }
+
+        /// The first request; nil while it is not whole.
+        package func read(_ bytes: Bytes) -> Request? {
+            guard let bodyStart = bytes.position(after: "\r\n\r\n", anchor: 1) else { return nil }
+            let head = bytes.part(0..<bodyStart)
+            let length =
+                head.position(after: "\r\nContent-Length: ", anchor: 2)
+                ?? head.position(after: "\r\ncontent-length: ", anchor: 2)
+            let end = bodyStart + Int(length.map { head.number(at: $0) } ?? 0)
+            guard end <= bytes.count else { return nil }
+            let body = bytes.part(bodyStart..<end)
+            return Request(byteCount: end, version: isAboutNamespace(body) ? body.newestVersion : 0)
+        }
+
+        private func isAboutNamespace(_ body: Bytes) -> Bool {
+            var next = 0
+            while let found = body.position(of: namespace[0], from: next) {
+                if body[found...].starts(with: namespace) { return true }
+                next = found + 1
+            }
+            return false
         }
     }
 }

@@ -117,7 +117,7 @@ struct SubscriberLoop {
         turn.counts.lastReadyAt = turn.at
     }
 
-    private mutating func end(_ index: Int, _ reason: LoadFailure) {
+    private mutating func end(_ index: Int, _ reason: LoadTally.Failure) {
         if subscribers[index].descriptor >= 0 { close(subscribers[index].descriptor) }
         subscribers[index].phase = .closed
         if subscribers[index].isReady {

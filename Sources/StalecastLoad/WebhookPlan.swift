@@ -29,7 +29,7 @@ package struct WebhookPlan: Sendable {
 
     /// Listeners of one receiver each, on ports of the kernel's choice.
     /// - Throws: ``LoadProblem`` when descriptors or addresses do not suffice.
-    package func listen() throws(LoadProblem) -> [WebhookListener] {
+    package func listen() throws(LoadProblem) -> [Listener] {
         let limit = Int(clamping: stalecast_raise_descriptor_limit())
         // A listener and a connection each.
         guard 2 * total + Self.spareDescriptors <= limit else {
@@ -38,7 +38,7 @@ package struct WebhookPlan: Sendable {
                 advice:
                     "Raise the limit, or use --receivers \(max(0, (limit - Self.spareDescriptors) / 2 - blackHoles)).")
         }
-        var listeners: [WebhookListener] = []
+        var listeners: [Listener] = []
         listeners.reserveCapacity(total)
         for index in 0..<total {
             let host = "127.100.\(index >> 8 & 255).\((index & 255))"
@@ -48,16 +48,16 @@ package struct WebhookPlan: Sendable {
             }
             let port = stalecast_local_port(descriptor)
             listeners.append(
-                WebhookListener(descriptor: descriptor, url: "http://\(host):\(port)/", answers: index < receivers))
+                Listener(descriptor: descriptor, url: "http://\(host):\(port)/", answers: index < receivers))
         }
         return listeners
     }
-}
 
-/// Where one receiver listens.
-package struct WebhookListener: Sendable {
-    package let descriptor: Int32
-    package let url: String
-    /// False for a black hole.
-    package let answers: Bool
+    /// Where one receiver listens.
+    package struct Listener: Sendable {
+        package let descriptor: Int32
+        package let url: String
+        /// False for a black hole.
+        package let answers: Bool
+    }
 }

@@ -4,7 +4,7 @@ import Testing
 import StalecastLoad
 
 @Suite struct WebhookRequestReaderTests {
-    private let reader = WebhookRequestReader(namespace: .firebase)
+    private let reader = ReceiverLoop.RequestReader(namespace: .firebase)
 
     private func request(_ body: String, field: String = "Content-Length") -> [UInt8] {
         Array("POST / HTTP/1.1\r\nHost: a\r\n\(field): \(body.utf8.count)\r\nwebhook-id: msg_a\r\n\r\n\(body)".utf8)
@@ -14,11 +14,13 @@ import StalecastLoad
         #"{"type":"config.stale","data":{"namespace":"\#(namespace)","latestTemplateVersionNumber":"\#(version)"}}"#
     }
 
-    private func read(_ bytes: [UInt8]) -> WebhookRequestReader.Request? { bytes.withUnsafeBytes { reader.read($0) } }
+    private func read(_ bytes: [UInt8]) -> ReceiverLoop.RequestReader.Request? {
+        bytes.withUnsafeBytes { reader.read($0) }
+    }
 
     @Test(arguments: ["Content-Length", "content-length"]) func aRequestTellsItsVersion(field: String) {
         let bytes = request(message(42), field: field)
-        #expect(read(bytes) == WebhookRequestReader.Request(byteCount: bytes.count, version: 42))
+        #expect(read(bytes) == ReceiverLoop.RequestReader.Request(byteCount: bytes.count, version: 42))
     }
 
     @Test func untilItIsWholeThereIsNone() {
@@ -28,7 +30,8 @@ import StalecastLoad
 
     @Test func ofTwoTheFirstIsRead() {
         let first = request(message(7))
-        #expect(read(first + request(message(8))) == WebhookRequestReader.Request(byteCount: first.count, version: 7))
+        #expect(
+            read(first + request(message(8))) == ReceiverLoop.RequestReader.Request(byteCount: first.count, version: 7))
     }
 
     @Test func otherNamespacesAndOtherMessagesCountNothing() {

@@ -84,7 +84,7 @@ import Testing
                 let tokens = AccessTokens(
                     account: try Self.account(tokenURL: server.url), scope: "s", engine: fixture.engine,
                     policy: fixture.policy)
-                let error = await #expect(throws: AccessTokenError.self) { try await tokens.token() }
+                let error = await #expect(throws: AccessTokens.Failure.self) { try await tokens.token() }
                 #expect(error?.description.contains("invalid_grant: Invalid JWT Signature.") == true)
                 #expect(error?.isRefusal == true)
                 #expect(server.requests.count == 1)
@@ -126,9 +126,9 @@ import Testing
         let path = NSTemporaryDirectory() + "stalecast-bad-\(UUID().uuidString).json"
         defer { try? FileManager.default.removeItem(atPath: path) }  // a leftover does no harm
         try Data(text.utf8).write(to: URL(fileURLWithPath: path))
-        let error = #expect(throws: ServiceAccountError.self) { try ServiceAccount(contentsOf: path) }
+        let error = #expect(throws: ServiceAccount.Invalid.self) { try ServiceAccount(contentsOf: path) }
         #expect(error?.description.contains(path) == true)
         #expect(error?.description.contains("SECRET") == false)
-        #expect(throws: ServiceAccountError.self) { try ServiceAccount(contentsOf: path + ".missing") }
+        #expect(throws: ServiceAccount.Invalid.self) { try ServiceAccount(contentsOf: path + ".missing") }
     }
 }

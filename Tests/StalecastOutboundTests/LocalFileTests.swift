@@ -26,7 +26,7 @@ import Testing
     @Test func aFIFOHoldsNobody() throws {
         try Self.withFolder { folder in
             #expect(mkfifo("\(folder)/pipe", 0o600) == 0)
-            let error = #expect(throws: UnreadableFile.self) { try LocalFile(path: "\(folder)/pipe") }
+            let error = #expect(throws: LocalFile.Unreadable.self) { try LocalFile(path: "\(folder)/pipe") }
             #expect(error?.description.hasSuffix("is no regular file") == true)
         }
     }
@@ -36,13 +36,13 @@ import Testing
             let path = "\(folder)/a"
             try Data(count: 5000).write(to: URL(fileURLWithPath: path))
             #expect(try LocalFile(path: path, maxBytes: 5000).bytes.count == 5000)
-            let error = #expect(throws: UnreadableFile.self) { try LocalFile(path: path, maxBytes: 4999) }
+            let error = #expect(throws: LocalFile.Unreadable.self) { try LocalFile(path: path, maxBytes: 4999) }
             #expect(error?.description.contains("larger than 4999 bytes") == true)
         }
     }
 
     @Test func aMissingFileIsSaidToBeMissing() {
-        let error = #expect(throws: UnreadableFile.self) { try LocalFile(path: "/nonexistent/a") }
+        let error = #expect(throws: LocalFile.Unreadable.self) { try LocalFile(path: "/nonexistent/a") }
         #expect(error?.isMissing == true && error?.description.hasPrefix("/nonexistent/a cannot be read: ") == true)
     }
 
@@ -52,7 +52,7 @@ import Testing
         var status = stat()
         status.st_mtim = timespec(tv_sec: seconds, tv_nsec: 999_999_999)
         status.st_size = .max
-        let identity = FileIdentity(status)
+        let identity = LocalFile.Identity(status)
         #expect(identity.modified - .seconds(seconds) == .nanoseconds(999_999_999))
         #expect(identity.bytes == .max)
     }

@@ -20,7 +20,7 @@ import Testing
         "http://a:99999/", "http://a:x/", "http://" + String(repeating: "a", count: 2100),
     ])
     func whatCannotBeCalledIsRefusedWithAReason(text: String) {
-        let error = #expect(throws: OutboundURLError.self) { try OutboundURL(text) }
+        let error = #expect(throws: OutboundURL.Invalid.self) { try OutboundURL(text) }
         #expect(error?.description.isEmpty == false)
         #expect(error?.description.contains("secret") == false)
     }
@@ -39,17 +39,17 @@ import Testing
 
     @Test(arguments: ["a b", "", "x:", "x\r", "é", String(repeating: "x", count: 129)])
     func headerNamesAreTokens(name: String) {
-        #expect(throws: OutboundURLError.self) { try OutboundHeader(name, "v") }
+        #expect(throws: OutboundURL.Invalid.self) { try OutboundHeader(name, "v") }
     }
 
     @Test(arguments: ["a\r\nX: 1", "a\n", "\u{0}", "é", String(repeating: "x", count: 4097)])
     func headerValuesStayInTheirLine(value: String) {
-        #expect(throws: OutboundURLError.self) { try OutboundHeader("x", value) }
+        #expect(throws: OutboundURL.Invalid.self) { try OutboundHeader("x", value) }
     }
 
     @Test(arguments: ["10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/x", "10.0.0", "::/129", "x/8", ""])
     func rangesWithMistakesAreRefused(text: String) {
-        #expect(throws: CIDRError.self) { try CIDR(text) }
+        #expect(throws: CIDR.Invalid.self) { try CIDR(text) }
     }
 
     @Test func rangesContainWhatTheySay() throws {

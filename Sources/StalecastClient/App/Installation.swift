@@ -11,7 +11,7 @@ struct Installation: Sendable, Equatable, Codable {
     /// Topics subscribed to with ``PushMessaging``.
     var topics: [String] = []
     /// Firebase's proof of the installation; nil where none is needed or none was made yet.
-    var token: InstallationToken?
+    var token: Token?
 
     /// A new installation; `id` nil draws one.
     init(id: String?, at now: Date) {
@@ -26,7 +26,7 @@ struct Installation: Sendable, Equatable, Codable {
         firstOpenTime = try values.decode(Date.self, forKey: .firstOpenTime)
         userProperties = try values.decode(.userProperties, or: [:])
         topics = try values.decode(.topics, or: [])
-        token = try values.decodeIfPresent(InstallationToken.self, forKey: .token)
+        token = try values.decodeIfPresent(Token.self, forKey: .token)
     }
 
     /// 17 random bytes whose first four bits are 0111, in base64url, cut to 22 characters.
@@ -37,11 +37,11 @@ struct Installation: Sendable, Equatable, Codable {
         return String(
             text.replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_").prefix(22))
     }
-}
 
-/// A token of Firebase Installations and what renews it.
-struct InstallationToken: Sendable, Equatable, Codable {
-    var text: String
-    var refreshToken: String
-    var expires: Date
+    /// A token of Firebase Installations and what renews it.
+    struct Token: Sendable, Equatable, Codable {
+        var text: String
+        var refreshToken: String
+        var expires: Date
+    }
 }

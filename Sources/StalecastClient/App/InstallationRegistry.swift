@@ -28,7 +28,7 @@ struct InstallationRegistry: Sendable {
         ]
         let (status, answer) = try await post("installations", body, authorization: nil, timeout)
         guard status == 200, let refresh = answer["refreshToken"]?.string, let grant = answer["authToken"] else {
-            throw FetchFailure(envelope: answer["error"] ?? .null, status: status)
+            throw FetchAnswer.Failure(envelope: answer["error"] ?? .null, status: status)
         }
         var installation = installation
         // The server may insist on another id, which the client adopts.
@@ -38,7 +38,7 @@ struct InstallationRegistry: Sendable {
     }
 
     private func renewed(
-        _ installation: Installation, _ token: InstallationToken, _ now: Date, _ timeout: TimeInterval
+        _ installation: Installation, _ token: Installation.Token, _ now: Date, _ timeout: TimeInterval
     ) async throws -> Installation {
         let body: JSONObject = [
             "installation": ["sdkVersion": .string("i:" + SDKVersion.text), "appId": .string(options.appID)]
@@ -51,7 +51,7 @@ struct InstallationRegistry: Sendable {
             fresh.id = Installation.newID()
             return try await registered(fresh, now, timeout)
         }
-        guard status == 200 else { throw FetchFailure(envelope: grant["error"] ?? .null, status: status) }
+        guard status == 200 else { throw FetchAnswer.Failure(envelope: grant["error"] ?? .null, status: status) }
         var installation = installation
         installation.token = try Self.token(grant, token.refreshToken, now)
         return installation
@@ -74,10 +74,10 @@ struct InstallationRegistry: Sendable {
         return (response.status, (try? JSONValue.parse(response.body)) ?? .null)
     }
 
-    private static func token(_ grant: JSONValue, _ refresh: String, _ now: Date) throws -> InstallationToken {
+    private static func token(_ grant: JSONValue, _ refresh: String, _ now: Date) throws -> Installation.Token {
         guard let text = grant["token"]?.string, let life = grant["expiresIn"]?.string, life.hasSuffix("s"),
             let seconds = TimeInterval(life.dropLast())
-        else { throw FetchFailure.unreadable("the installation service answered without a token") }
-        return InstallationToken(text: text, refreshToken: refresh, expires: now.addingTimeInterval(seconds))
+        else { throw FetchAnswer.Failure.unreadable("the installation service answered without a token") }
+        return Installation.Token(text: text, refreshToken: refresh, expires: now.addingTimeInterval(seconds))
     }
 }

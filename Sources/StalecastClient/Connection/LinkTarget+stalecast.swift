@@ -1,7 +1,7 @@
 import Foundation
 import StalecastWire
 
-extension LinkTarget {
+extension StaleLink.Target {
     /// A request for the topics, to which dialects add their own.
     ///
     /// - Parameter have: the version that is held; counts only while there is no cursor.

@@ -24,7 +24,7 @@ public final class StaleConnection: Sendable {
         options: ConnectionOptions = ConnectionOptions(), onEvent: @escaping @Sendable (ConnectionEvent) -> Void
     ) {
         self.init(
-            target: LinkTarget(
+            target: StaleLink.Target(
                 endpoint: endpoint, topics: topics, project: project, namespace: namespace, options: options),
             have: have, cursor: cursor,
             random: { Double.random(in: 0..<1) }, onEvent: onEvent)
@@ -32,7 +32,7 @@ public final class StaleConnection: Sendable {
 
     /// - Parameter random: a number of `0 ..< 1`, for delays.
     init(
-        target: LinkTarget, have: Int64?, cursor: String?, random: @escaping @Sendable () -> Double,
+        target: StaleLink.Target, have: Int64?, cursor: String?, random: @escaping @Sendable () -> Double,
         onEvent: @escaping @Sendable (ConnectionEvent) -> Void
     ) {
         loop = .shared

@@ -1,16 +1,6 @@
 import Foundation
 import StalecastWire
 
-/// Where a connection leads, and how.
-struct LinkTarget: Sendable {
-    var endpoint: URL
-    var topics: [String]
-    /// The scope whose messages are heard; nil for all.
-    var project: String?
-    var namespace: String?
-    var options: ConnectionOptions
-}
-
 /// The hands of a ``ConnectionMachine``: its attempts, its timers, and the place to resume from.
 ///
 /// `@unchecked`: touched on the loop's thread only.
@@ -24,9 +14,9 @@ final class StaleLink: @unchecked Sendable {
     private let loop: LinkLoop
     private let random: @Sendable () -> Double
     private let outlet: EventOutlet
-    private let wholeTarget: LinkTarget
+    private let wholeTarget: Target
     /// Without the topics that the server does not have.
-    private var target: LinkTarget
+    private var target: Target
     private var machine: ConnectionMachine
     private var attempts: [Role: any RunningAttempt] = [:]
     private var timers: [Role: Int] = [:]
@@ -37,7 +27,7 @@ final class StaleLink: @unchecked Sendable {
     private var poll: PollDialect?
 
     init(
-        _ target: LinkTarget, have: Int64?, cursor: String?, loop: LinkLoop, random: @escaping @Sendable () -> Double,
+        _ target: Target, have: Int64?, cursor: String?, loop: LinkLoop, random: @escaping @Sendable () -> Double,
         outlet: EventOutlet
     ) {
         (self.target, wholeTarget) = (target, target)
@@ -196,5 +186,15 @@ final class StaleLink: @unchecked Sendable {
                 perform(machine.sorted(unknown: unknown, remaining: known.count, random: random()))
             }
         }
+    }
+
+    /// Where a connection leads, and how.
+    struct Target: Sendable {
+        var endpoint: URL
+        var topics: [String]
+        /// The scope whose messages are heard; nil for all.
+        var project: String?
+        var namespace: String?
+        var options: ConnectionOptions
     }
 }

@@ -7,14 +7,14 @@ enum FetchAnswer: Sendable, Equatable {
     case content(ConfigContent)
     /// What this client holds is current; the template's version, if said.
     case unchanged(version: Int64?)
-    case failed(FetchFailure)
+    case failed(Failure)
 
     init(_ response: TransportResponse) {
         switch response.status {
         case 200: self = Self.answer(response)
         // Stalecast and Google never send it, proxies and imitations may.
         case 304: self = .unchanged(version: nil)
-        default: self = .failed(FetchFailure(response))
+        default: self = .failed(Failure(response))
         }
     }
 
@@ -23,7 +23,7 @@ enum FetchAnswer: Sendable, Equatable {
             return .failed(.unreadable("the answer is not a JSON object; is the endpoint a config server?"))
         }
         // Google may say 200 and mean an error (iOS SDK).
-        if body.count == 1, let error = body["error"] { return .failed(FetchFailure(envelope: error, status: 200)) }
+        if body.count == 1, let error = body["error"] { return .failed(Failure(envelope: error, status: 200)) }
         let version = body["templateVersion"]?.int64
         switch body["state"]?.string {
         case "NO_CHANGE": return .unchanged(version: version)
@@ -50,6 +50,26 @@ enum FetchAnswer: Sendable, Equatable {
         }
         return .content(content)
     }
+
+    /// Why a fetch brought nothing.
+    struct Failure: Error, Sendable, Equatable {
+        /// The HTTP status; nil when there was no answer.
+        var status: Int?
+        /// A sentence for the developer.
+        var reason: String
+        /// Seconds the server asked to wait (`Retry-After`); nil when it did not.
+        var retryAfter: TimeInterval?
+
+        /// Whether the failure starts or lengthens throttling.
+        var throttles: Bool { status.map(FetchThrottle.statuses.contains) ?? false }
+
+        static func unreadable(_ reason: String) -> Failure { Failure(status: 200, reason: reason) }
+
+        /// No answer: no connection, a timeout.
+        static func unreachable(_ error: any Error, endpoint: URL) -> Failure {
+            Failure(reason: "\(endpoint.absoluteString) could not be reached: \(error.localizedDescription)")
+        }
+    }
 }
 
 extension ConfigContent.Experiment {
@@ -74,27 +94,7 @@ extension ConfigContent.Rollout {
     }
 }
 
-/// Why a fetch brought nothing.
-struct FetchFailure: Error, Sendable, Equatable {
-    /// The HTTP status; nil when there was no answer.
-    var status: Int?
-    /// A sentence for the developer.
-    var reason: String
-    /// Seconds the server asked to wait (`Retry-After`); nil when it did not.
-    var retryAfter: TimeInterval?
-
-    /// Whether the failure starts or lengthens throttling.
-    var throttles: Bool { status.map(FetchThrottle.statuses.contains) ?? false }
-
-    static func unreadable(_ reason: String) -> FetchFailure { FetchFailure(status: 200, reason: reason) }
-
-    /// No answer: no connection, a timeout.
-    static func unreachable(_ error: any Error, endpoint: URL) -> FetchFailure {
-        FetchFailure(reason: "\(endpoint.absoluteString) could not be reached: \(error.localizedDescription)")
-    }
-}
-
-extension FetchFailure {
+extension FetchAnswer.Failure {
     init(_ response: TransportResponse) {
         let envelope = (try? JSONValue.parse(response.body))?["error"]
         self.init(envelope: envelope ?? .null, status: response.status)

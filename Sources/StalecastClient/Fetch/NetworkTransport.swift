@@ -17,97 +17,100 @@ public struct NetworkTransport: HTTPTransport {
             exchange.cancel()
         }
     }
-}
 
-/// Why there is no answer.
-struct TransportFailure: LocalizedError {
-    let errorDescription: String?
-}
-
-/// One exchange that is read to its end, redirects included, under one time limit.
-///
-/// `@unchecked`: touched on the loop's thread only.
-private final class WholeExchange: @unchecked Sendable {
-    private let loop: LinkLoop
-    private let timeout: TimeInterval
-    private var request: StreamRequest
-    private var continuation: CheckedContinuation<TransportResponse, any Error>?
-    private var exchange: (any StreamExchange)?
-    private var timer: Int?
-    private var hops = 0
-    private var head = ResponseHead(status: 0)
-    private var body: [UInt8] = []
-    private var isCancelled = false
-
-    init(_ request: TransportRequest, on loop: LinkLoop) {
-        self.loop = loop
-        timeout = request.timeout
-        self.request = StreamRequest(
-            method: request.method, url: request.url, headers: request.headers, body: request.body.map { Array($0) })
+    /// Why there is no answer.
+    struct Failure: LocalizedError {
+        let errorDescription: String?
     }
 
-    func start(_ continuation: CheckedContinuation<TransportResponse, any Error>) {
-        loop.perform { [self] in
-            if isCancelled { return continuation.resume(throwing: CancellationError()) }
-            self.continuation = continuation
-            timer = loop.after(timeout) { [self] in
-                end(.failure(TransportFailure(errorDescription: "no complete answer within \(timeout) s")))
+    /// One exchange that is read to its end, redirects included, under one time limit.
+    ///
+    /// `@unchecked`: touched on the loop's thread only.
+    private final class WholeExchange: @unchecked Sendable {
+        private let loop: LinkLoop
+        private let timeout: TimeInterval
+        private var request: StreamRequest
+        private var continuation: CheckedContinuation<TransportResponse, any Error>?
+        private var exchange: (any StreamExchange)?
+        private var timer: Int?
+        private var hops = 0
+        private var head = ResponseHead(status: 0)
+        private var body: [UInt8] = []
+        private var isCancelled = false
+
+        init(_ request: TransportRequest, on loop: LinkLoop) {
+            self.loop = loop
+            timeout = request.timeout
+            self.request = StreamRequest(
+                method: request.method, url: request.url, headers: request.headers, body: request.body.map { Array($0) }
+            )
+        }
+
+        func start(_ continuation: CheckedContinuation<TransportResponse, any Error>) {
+            loop.perform { [self] in
+                if isCancelled { return continuation.resume(throwing: CancellationError()) }
+                self.continuation = continuation
+                timer = loop.after(timeout) { [self] in
+                    end(.failure(NetworkTransport.Failure(errorDescription: "no complete answer within \(timeout) s")))
+                }
+                open()
             }
-            open()
         }
-    }
 
-    func cancel() {
-        loop.perform { [self] in
-            isCancelled = true
-            end(.failure(CancellationError()))
-        }
-    }
-
-    private func open() {
-        let hop = hops
-        body = []
-        exchange = StreamExchanges.start(request, on: loop) { [self] event in
-            if hop == hops { received(event) }
-        }
-    }
-
-    private func received(_ event: StreamEvent) {
-        switch event {
-        case .head(let head):
-            self.head = head
-            if Redirect.isRedirect(head.status) { follow() }
-        case .bytes(let bytes):
-            body += bytes
-            if body.count > NetworkTransport.maxAnswerBytes {
-                let limit = NetworkTransport.maxAnswerBytes
-                end(.failure(TransportFailure(errorDescription: "the answer is longer than \(limit) bytes")))
+        func cancel() {
+            loop.perform { [self] in
+                isCancelled = true
+                end(.failure(CancellationError()))
             }
-        case .end: end(.success(TransportResponse(status: head.status, headers: head.headers, body: Data(body))))
-        case .failed(let reason): end(.failure(TransportFailure(errorDescription: reason)))
         }
-    }
 
-    private func follow() {
-        exchange?.cancel()
-        hops += 1
-        do throws(Redirect.Refused) {
-            guard hops <= Redirect.longestChain else {
-                throw Redirect.Refused(description: "more than \(Redirect.longestChain) redirects in a row")
+        private func open() {
+            let hop = hops
+            body = []
+            exchange = StreamExchanges.start(request, on: loop) { [self] event in
+                if hop == hops { received(event) }
             }
-            request = try Redirect.next(request, head)
-            open()
-        } catch {
-            end(.failure(TransportFailure(errorDescription: error.description)))
         }
-    }
 
-    private func end(_ result: Result<TransportResponse, any Error>) {
-        loop.cancelTimer(timer)
-        hops += 1
-        exchange?.cancel()
-        exchange = nil
-        continuation?.resume(with: result)
-        continuation = nil
+        private func received(_ event: StreamEvent) {
+            switch event {
+            case .head(let head):
+                self.head = head
+                if Redirect.isRedirect(head.status) { follow() }
+            case .bytes(let bytes):
+                body += bytes
+                if body.count > NetworkTransport.maxAnswerBytes {
+                    let limit = NetworkTransport.maxAnswerBytes
+                    end(
+                        .failure(NetworkTransport.Failure(errorDescription: "the answer is longer than \(limit) bytes"))
+                    )
+                }
+            case .end: end(.success(TransportResponse(status: head.status, headers: head.headers, body: Data(body))))
+            case .failed(let reason): end(.failure(NetworkTransport.Failure(errorDescription: reason)))
+            }
+        }
+
+        private func follow() {
+            exchange?.cancel()
+            hops += 1
+            do throws(Redirect.Refused) {
+                guard hops <= Redirect.longestChain else {
+                    throw Redirect.Refused(description: "more than \(Redirect.longestChain) redirects in a row")
+                }
+                request = try Redirect.next(request, head)
+                open()
+            } catch {
+                end(.failure(NetworkTransport.Failure(errorDescription: error.description)))
+            }
+        }
+
+        private func end(_ result: Result<TransportResponse, any Error>) {
+            loop.cancelTimer(timer)
+            hops += 1
+            exchange?.cancel()
+            exchange = nil
+            continuation?.resume(with: result)
+            continuation = nil
+        }
     }
 }

@@ -25,8 +25,8 @@ extension ConfigKeeper {
 
     private enum Beginning {
         case refused(FetchReport)
-        case shared(Flight)
-        case tooOld(Flight)
+        case shared(KeeperState.Flight)
+        case tooOld(KeeperState.Flight)
     }
 
     /// - Parameter oldest: the first flight that will do.
@@ -50,7 +50,7 @@ extension ConfigKeeper {
                 return .refused(.throttled(until: end))
             }
             state.flights += 1
-            let flight = Flight(
+            let flight = KeeperState.Flight(
                 number: state.flights, task: Task { await self.exchange(demand, facts, context) },
                 signals: state.stored.customSignals, unnumberedMessages: state.unnumberedMessages)
             state.flight = flight
@@ -97,7 +97,7 @@ extension ConfigKeeper {
                 token: installation.token?.text ?? "stalecast", etag: held.etag, customSignals: held.1,
                 fetchType: type, timeout: max(1, (left * 1000).rounded() / 1000))
             return FetchAnswer(try await options.transport.send(request.transportRequest))
-        } catch let failure as FetchFailure {
+        } catch let failure as FetchAnswer.Failure {
             return .failed(failure)
         } catch {
             return .failed(.unreachable(error, endpoint: options.endpoint))

@@ -82,7 +82,7 @@ struct KeeperState: Sendable {
     /// A failure that begins a pause is told as that, as the iOS SDK does; but a client that never fetched anything is
     /// not paused, and one that wants the actual values only by a server that names the pause.
     private mutating func fail(
-        _ failure: FetchFailure, _ demand: FetchPolicy.Demand, _ now: Date, _ random: Double
+        _ failure: FetchAnswer.Failure, _ demand: FetchPolicy.Demand, _ now: Date, _ random: Double
     ) -> FetchReport {
         if failure.throttles { stored.throttle.failed(at: now, random: random, retryAfter: failure.retryAfter) }
         let isHeldBack = demand != .actual || failure.retryAfter != nil
@@ -93,17 +93,17 @@ struct KeeperState: Sendable {
         stored.lastFetchStatus = RemoteConfigFetchStatus.failure.rawValue
         return .failed(failure)
     }
-}
 
-/// An exchange with the server that is under way.
-struct Flight: Sendable {
-    /// Counts up from 1 in the order of their beginnings.
-    var number: Int
-    var task: Task<FetchReport, Never>
-    /// Sent with it.
-    var signals: [String: String]
-    /// How many such messages had come when it began.
-    var unnumberedMessages: Int
+    /// An exchange with the server that is under way.
+    struct Flight: Sendable {
+        /// Counts up from 1 in the order of their beginnings.
+        var number: Int
+        var task: Task<FetchReport, Never>
+        /// Sent with it.
+        var signals: [String: String]
+        /// How many such messages had come when it began.
+        var unnumberedMessages: Int
+    }
 }
 
 /// How a fetch ended.
@@ -113,6 +113,6 @@ enum FetchReport: Sendable, Equatable {
     /// The server answered; its version, if it said one.
     case answered(version: Int64?)
     /// The server asked for a pause: by the failure this fetch met, or before, and then it was not asked.
-    case throttled(until: Date, FetchFailure? = nil)
-    case failed(FetchFailure)
+    case throttled(until: Date, FetchAnswer.Failure? = nil)
+    case failed(FetchAnswer.Failure)
 }

@@ -47,14 +47,14 @@ public struct RemoteConfigError: Error, Sendable, Hashable, LocalizedError, Cust
         self.httpStatus = httpStatus
     }
 
-    init(throttledUntil end: Date, _ failure: FetchFailure?) {
+    init(throttledUntil end: Date, _ failure: FetchAnswer.Failure?) {
         let cause = failure.map { "; \($0.reason)" } ?? ""
         self.init(
             .throttled, "the server asked for a pause; fetch again after \(end)\(cause)", throttledEndTime: end,
             httpStatus: failure?.status)
     }
 
-    init(_ failure: FetchFailure) {
+    init(_ failure: FetchAnswer.Failure) {
         self.init(.internalError, failure.reason, httpStatus: failure.status)
     }
 

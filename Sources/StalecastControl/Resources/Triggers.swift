@@ -6,10 +6,10 @@ import StalecastWire
 
 extension Control {
     /// A request to `triggers` as the desk reads it.
-    func triggerPost(_ head: RequestHead, _ project: String, isOperator: Bool) -> TriggerPost {
+    func triggerPost(_ head: RequestHead, _ project: String, isOperator: Bool) -> TriggerDesk.Post {
         let query = QueryParameters(head.query)
         let headers = Dictionary(head.headers.map { ($0.name.lowercased(), $0.value) }) { first, _ in first }
-        return TriggerPost(
+        return TriggerDesk.Post(
             project: store.projects.resolve(project), headers: headers, token: query["token"],
             namespace: query["namespace"], isOperator: isOperator)
     }

@@ -4,20 +4,20 @@ package struct CIDR: Sendable, Hashable, CustomStringConvertible {
     /// Leading bits that must match: 0 to 32, or 0 to 128.
     package let length: Int
 
-    /// - Throws: ``CIDRError`` that says what is wrong; bits beyond the length must be 0.
-    package init(_ text: String) throws(CIDRError) {
+    /// - Throws: ``CIDR/Invalid`` that says what is wrong; bits beyond the length must be 0.
+    package init(_ text: String) throws(Invalid) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let base = IPAddress(String(parts[0])) else {
-            throw CIDRError("\"\(text)\" is no address range; write for example 10.0.0.0/8, 127.0.0.1 or fd00::/8")
+            throw Invalid("\"\(text)\" is no address range; write for example 10.0.0.0/8, 127.0.0.1 or fd00::/8")
         }
         let most = base.bytes.count * 8
         guard let length = parts.count == 1 ? most : Int(parts[1]), (0...most).contains(length) else {
-            throw CIDRError("\"\(text)\": the length after / must be 0 to \(most)")
+            throw Invalid("\"\(text)\": the length after / must be 0 to \(most)")
         }
         self.init(base: base, length: length)
         guard base.bytes == masked(base.bytes) else {
             let meant = IPAddress(bytes: masked(base.bytes)).map { "\($0)/\(length)" } ?? "another"
-            throw CIDRError("\"\(text)\" has bits beyond its length; did you mean \(meant)?")
+            throw Invalid("\"\(text)\" has bits beyond its length; did you mean \(meant)?")
         }
     }
 
@@ -40,11 +40,11 @@ package struct CIDR: Sendable, Hashable, CustomStringConvertible {
             return bits == 0 ? 0 : byte & (0xFF << UInt8(8 - bits))
         }
     }
-}
 
-/// Why a text is no address range.
-package struct CIDRError: Error, CustomStringConvertible {
-    package let description: String
+    /// Why a text is no address range.
+    package struct Invalid: Error, CustomStringConvertible {
+        package let description: String
 
-    init(_ description: String) { self.description = description }
+        init(_ description: String) { self.description = description }
+    }
 }

@@ -151,25 +151,25 @@ final class EasyHandle {
     private func check(_ code: CURLcode) throws(OutboundFailure) {
         guard code == CURLE_OK else { throw OutboundFailure(.other, detail: String(cString: curl_easy_strerror(code))) }
     }
-}
 
-/// The files of a connection's TLS as they were read.
-private struct TLSFiles: Equatable {
-    var authorities: LocalFile?
-    var certificate: LocalFile?
-    var key: LocalFile?
+    /// The files of a connection's TLS as they were read.
+    private struct TLSFiles: Equatable {
+        var authorities: LocalFile?
+        var certificate: LocalFile?
+        var key: LocalFile?
 
-    init() {}
+        init() {}
 
-    /// - Parameter known: what was read before; a file is read again when the path shows another one.
-    init(_ tls: OutboundTLS?, known: TLSFiles) throws(OutboundFailure) {
-        guard let tls else { return }
-        do throws(UnreadableFile) {
-            if let path = tls.caFile { authorities = try .current(path, known: known.authorities) }
-            if let path = tls.certificateFile { certificate = try .current(path, known: known.certificate) }
-            if let path = tls.keyFile { key = try .current(path, known: known.key) }
-        } catch {
-            throw OutboundFailure(.tls, detail: error.description)
+        /// - Parameter known: what was read before; a file is read again when the path shows another one.
+        init(_ tls: OutboundTLS?, known: TLSFiles) throws(OutboundFailure) {
+            guard let tls else { return }
+            do throws(LocalFile.Unreadable) {
+                if let path = tls.caFile { authorities = try .current(path, known: known.authorities) }
+                if let path = tls.certificateFile { certificate = try .current(path, known: known.certificate) }
+                if let path = tls.keyFile { key = try .current(path, known: known.key) }
+            } catch {
+                throw OutboundFailure(.tls, detail: error.description)
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ import Synchronization
 final class LoopInbox: Sendable {
     enum Command: Sendable {
         case start(RunningRequest)
-        case cancel(OutboundTicket)
+        case cancel(OutboundEngine.Ticket)
         case lookedUp(String, NameLookups.Answer)
         case perform(@Sendable () -> Void)
         case at(UInt64, OutboundTimer, @Sendable () -> Void)

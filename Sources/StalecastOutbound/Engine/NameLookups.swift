@@ -9,7 +9,7 @@ struct NameLookups {
 
     private let most: Int
     /// Who waits for each name; a name is here from its first request to the end of its lookup.
-    private var waiting: [String: [OutboundTicket]] = [:]
+    private var waiting: [String: [OutboundEngine.Ticket]] = [:]
     private var begun: Set<String> = []
     /// Names that were answered the last time. The others share half of the threads: however many hosts are gone for
     /// good, they do not hold up those that are there.
@@ -22,7 +22,7 @@ struct NameLookups {
 
     var underWay: Int { begun.count }
 
-    mutating func add(_ ticket: OutboundTicket, _ name: String) {
+    mutating func add(_ ticket: OutboundEngine.Ticket, _ name: String) {
         if waiting[name] == nil {
             if answered.contains(name) { answeredNames.append(name) } else { otherNames.append(name) }
         }
@@ -30,7 +30,7 @@ struct NameLookups {
     }
 
     /// That request waits no more.
-    mutating func remove(_ ticket: OutboundTicket, _ name: String) { waiting[name]?.removeAll { $0 == ticket } }
+    mutating func remove(_ ticket: OutboundEngine.Ticket, _ name: String) { waiting[name]?.removeAll { $0 == ticket } }
 
     /// A name whose lookup is to begin now; nil when there is none, or no thread for one.
     mutating func next() -> String? {
@@ -51,7 +51,7 @@ struct NameLookups {
     }
 
     /// - Returns: who waited until now.
-    mutating func finish(_ name: String) -> [OutboundTicket] {
+    mutating func finish(_ name: String) -> [OutboundEngine.Ticket] {
         begun.remove(name)
         let tickets = waiting.removeValue(forKey: name) ?? []
         if answered.count >= Self.mostAnswered { answered = [] }

@@ -27,40 +27,6 @@ package struct OutboundConfiguration: Sendable {
     }
 }
 
-/// Why an engine cannot run.
-package struct OutboundStartError: Error, CustomStringConvertible {
-    package let description: String
-}
-
-/// What an engine has done so far, and does now.
-package struct OutboundFigures: Sendable, Hashable {
-    package var inFlight = 0
-    package var waiting = 0
-    package var requests: UInt64 = 0
-    package var newConnections: UInt64 = 0
-    package var reusedConnections: UInt64 = 0
-    /// TLS handshakes, and how many of them resumed a session.
-    package var handshakes: UInt64 = 0
-    package var resumedHandshakes: UInt64 = 0
-    package var blocked: UInt64 = 0
-    /// CPU time of the engine's thread, in nanoseconds.
-    package var cpu: UInt64 = 0
-    /// The longest that one turn of the loop took, in nanoseconds.
-    package var longestTurn: UInt64 = 0
-    package var handles = 0
-    /// Open connections, idle ones included.
-    package var connections = 0
-    /// Host names being looked up, each on a thread of its own; also when nobody waits for one any more.
-    package var lookups = 0
-
-    package init() {}
-}
-
-/// Names a request that was submitted.
-package struct OutboundTicket: Sendable, Hashable {
-    let number: UInt64
-}
-
 /// Names something to be done later.
 package struct OutboundTimer: Sendable, Hashable {
     let number: UInt64

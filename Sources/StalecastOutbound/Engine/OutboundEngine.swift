@@ -11,7 +11,7 @@ package final class OutboundEngine: Sendable {
     private let loop: OutboundLoop
 
     /// Starts the thread.
-    /// - Throws: ``OutboundStartError`` when libcurl or descriptors are not to be had.
+    /// - Throws: ``OutboundEngine/StartError`` when libcurl or descriptors are not to be had.
     package init(_ configuration: OutboundConfiguration = OutboundConfiguration(), logger: Logger) throws {
         loop = try OutboundLoop(configuration, logger)
         let loop = loop
@@ -28,12 +28,12 @@ package final class OutboundEngine: Sendable {
     @discardableResult
     package func submit(
         _ request: OutboundRequest, completion: @escaping @Sendable (OutboundOutcome) -> Void
-    ) -> OutboundTicket {
+    ) -> Ticket {
         start(request, onBytes: nil, completion)
     }
 
     /// Ends a request; its completion is called with ``OutboundFailure/Reason/cancelled`` unless it is over.
-    package func cancel(_ ticket: OutboundTicket) { loop.give(.cancel(ticket)) }
+    package func cancel(_ ticket: Ticket) { loop.give(.cancel(ticket)) }
 
     /// Runs `body` on the engine's thread; in order with what the same thread submitted before.
     package func perform(_ body: @escaping @Sendable () -> Void) { loop.give(.perform(body)) }
@@ -64,7 +64,7 @@ package final class OutboundEngine: Sendable {
         await wait { self.start(request, onBytes: onBytes, $0) }
     }
 
-    package var figures: OutboundFigures { loop.figures.withLock { $0 } }
+    package var figures: Figures { loop.figures.withLock { $0 } }
 
     /// True on the engine's thread.
     package var isCurrent: Bool { loop.isCurrent }
@@ -79,8 +79,8 @@ package final class OutboundEngine: Sendable {
     private func start(
         _ request: OutboundRequest, onBytes: (@Sendable (Int, [UInt8]) -> Bool)?,
         _ completion: @escaping @Sendable (OutboundOutcome) -> Void
-    ) -> OutboundTicket {
-        let ticket = OutboundTicket(number: loop.nextNumber())
+    ) -> Ticket {
+        let ticket = Ticket(number: loop.nextNumber())
         loop.give(
             .start(
                 RunningRequest(
@@ -89,9 +89,9 @@ package final class OutboundEngine: Sendable {
     }
 
     private func wait(
-        _ start: (@escaping @Sendable (OutboundOutcome) -> Void) -> OutboundTicket
+        _ start: (@escaping @Sendable (OutboundOutcome) -> Void) -> Ticket
     ) async -> OutboundOutcome {
-        let ticket = Mutex<OutboundTicket?>(nil)
+        let ticket = Mutex<Ticket?>(nil)
         return await withTaskCancellationHandler {
             await handedOver { handOver in
                 let started = start(handOver)
@@ -101,5 +101,39 @@ package final class OutboundEngine: Sendable {
         } onCancel: {
             if let started = ticket.withLock({ $0 }) { cancel(started) }
         }
+    }
+
+    /// Why an engine cannot run.
+    package struct StartError: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// What an engine has done so far, and does now.
+    package struct Figures: Sendable, Hashable {
+        package var inFlight = 0
+        package var waiting = 0
+        package var requests: UInt64 = 0
+        package var newConnections: UInt64 = 0
+        package var reusedConnections: UInt64 = 0
+        /// TLS handshakes, and how many of them resumed a session.
+        package var handshakes: UInt64 = 0
+        package var resumedHandshakes: UInt64 = 0
+        package var blocked: UInt64 = 0
+        /// CPU time of the engine's thread, in nanoseconds.
+        package var cpu: UInt64 = 0
+        /// The longest that one turn of the loop took, in nanoseconds.
+        package var longestTurn: UInt64 = 0
+        package var handles = 0
+        /// Open connections, idle ones included.
+        package var connections = 0
+        /// Host names being looked up, each on a thread of its own; also when nobody waits for one any more.
+        package var lookups = 0
+
+        package init() {}
+    }
+
+    /// Names a request that was submitted.
+    package struct Ticket: Sendable, Hashable {
+        let number: UInt64
     }
 }

@@ -7,7 +7,7 @@ import Synchronization
 /// The engine's thread: libcurl's multi handle over epoll. Only `give`, `nextNumber`, `isCurrent` and `figures` are
 /// for other threads; everything else belongs to the thread that is in `run`.
 final class OutboundLoop: @unchecked Sendable {
-    let figures = Mutex(OutboundFigures())
+    let figures = Mutex(OutboundEngine.Figures())
     private let configuration: OutboundConfiguration
     private let logger: Logger
     private let inbox = LoopInbox()
@@ -19,25 +19,27 @@ final class OutboundLoop: @unchecked Sendable {
     /// Those of the shelves.
     private let curls: [UnsafeMutablePointer<stalecast_curl>]
     private var timers = TimerHeap()
-    private var running: [OutboundTicket: RunningRequest] = [:]
+    private var running: [OutboundEngine.Ticket: RunningRequest] = [:]
     /// Requests that wait for a place.
     private var waiting = WaitingLine<RunningRequest>()
     /// Requests that wait for their host's addresses, with the timer that ends the wait.
-    private var unresolved: [OutboundTicket: (request: RunningRequest, timer: UInt64)] = [:]
+    private var unresolved: [OutboundEngine.Ticket: (request: RunningRequest, timer: UInt64)] = [:]
     private var lookups: NameLookups
     /// What commands of the thread itself wait for, when it gives them to itself.
     private var own: [LoopInbox.Command] = []
-    private var tally = OutboundFigures()
+    private var tally = OutboundEngine.Figures()
     private var ending: (deadline: UInt64, done: [@Sendable () -> Void])?
 
-    init(_ configuration: OutboundConfiguration, _ logger: Logger) throws(OutboundStartError) {
+    init(_ configuration: OutboundConfiguration, _ logger: Logger) throws(OutboundEngine.StartError) {
         let isPrepared = stalecast_curl_prepare()
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         lookups = NameLookups(most: configuration.maxLookups)
         let shelves = (0..<CurlShelf.count).compactMap { CurlShelf(epoll: epoll, number: $0, configuration) }
         guard isPrepared, shelves.count == CurlShelf.count, epoll >= 0, inbox.bell >= 0,
             stalecast_epoll_add_level(epoll, inbox.bell, UInt64(inbox.bell)) == 0
-        else { throw OutboundStartError(description: "libcurl cannot be started: no memory or no descriptors left") }
+        else {
+            throw OutboundEngine.StartError(description: "libcurl cannot be started: no memory or no descriptors left")
+        }
         self.epoll = epoll
         self.shelves = shelves
         curls = shelves.map(\.curl)
@@ -168,7 +170,7 @@ extension OutboundLoop {
         running[request.ticket] = request
     }
 
-    private func cancel(_ ticket: OutboundTicket) {
+    private func cancel(_ ticket: OutboundEngine.Ticket) {
         if let request = running[ticket] {
             request.isCancelled = true
             complete(request, CURLE_ABORTED_BY_CALLBACK)
@@ -238,7 +240,7 @@ extension OutboundLoop {
     }
 
     /// The request that waited for its host's addresses; nil when it does no more.
-    private func endWait(_ ticket: OutboundTicket) -> RunningRequest? {
+    private func endWait(_ ticket: OutboundEngine.Ticket) -> RunningRequest? {
         guard let (request, timer) = unresolved.removeValue(forKey: ticket) else { return nil }
         timers.cancel(timer)
         lookups.remove(ticket, request.request.url.host)

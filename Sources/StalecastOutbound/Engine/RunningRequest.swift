@@ -2,7 +2,7 @@ import CCurl
 
 /// A request from submission to completion. Touched by the engine's thread alone once it is submitted.
 final class RunningRequest: @unchecked Sendable {
-    let ticket: OutboundTicket
+    let ticket: OutboundEngine.Ticket
     let request: OutboundRequest
     let completion: @Sendable (OutboundOutcome) -> Void
     /// For a streamed body: called without bytes at the end of the head; false ends the request.
@@ -17,7 +17,7 @@ final class RunningRequest: @unchecked Sendable {
     var isCancelled = false
 
     init(
-        _ ticket: OutboundTicket, _ request: OutboundRequest, at time: UInt64,
+        _ ticket: OutboundEngine.Ticket, _ request: OutboundRequest, at time: UInt64,
         onBytes: (@Sendable (Int, [UInt8]) -> Bool)? = nil, completion: @escaping @Sendable (OutboundOutcome) -> Void
     ) {
         self.ticket = ticket

@@ -4,7 +4,7 @@ package import Glibc
 /// replaced since.
 package struct LocalFile: Sendable, Equatable {
     package let path: String
-    package let identity: FileIdentity
+    package let identity: Identity
     package let bytes: [UInt8]
 
     /// Larger files hold no certificates, tokens or secrets: the bundle of all public authorities has 220 KB.
@@ -13,23 +13,23 @@ package struct LocalFile: Sendable, Equatable {
     /// Reads a regular file whole; what is larger than `maxBytes`, or is no regular file (a FIFO would hold the thread
     /// for as long as nobody writes to it), is refused.
     ///
-    /// - Throws: ``UnreadableFile``, a sentence that names the file.
-    package init(path: String, maxBytes: Int = Self.maxBytes) throws(UnreadableFile) {
+    /// - Throws: ``LocalFile/Unreadable``, a sentence that names the file.
+    package init(path: String, maxBytes: Int = Self.maxBytes) throws(Unreadable) {
         // What opens slowly, as a FIFO does, is no regular file.
         let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard file >= 0 else { throw UnreadableFile(path, errno: errno) }
+        guard file >= 0 else { throw Unreadable(path, errno: errno) }
         defer { close(file) }
         var status = stat()
-        guard fstat(file, &status) == 0 else { throw UnreadableFile(path, errno: errno) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw UnreadableFile("\(path) is no regular file") }
+        guard fstat(file, &status) == 0 else { throw Unreadable(path, errno: errno) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw Unreadable("\(path) is no regular file") }
         self.path = path
-        identity = FileIdentity(status)
+        identity = Identity(status)
         bytes = try Self.content(of: file, path, expected: Int(clamping: status.st_size), maxBytes)
     }
 
     /// `known` when that is what the path still shows, else the file read now.
-    package static func current(_ path: String, known: LocalFile?) throws(UnreadableFile) -> LocalFile {
-        if let known, known.path == path, known.identity == FileIdentity(path: path) { return known }
+    package static func current(_ path: String, known: LocalFile?) throws(Unreadable) -> LocalFile {
+        if let known, known.path == path, known.identity == Identity(path: path) { return known }
         return try LocalFile(path: path)
     }
 
@@ -41,7 +41,7 @@ package struct LocalFile: Sendable, Equatable {
     /// One byte more is asked for than expected: a file may have grown, and files of `/proc` are longer than they say.
     private static func content(
         of file: Int32, _ path: String, expected: Int, _ maxBytes: Int
-    ) throws(UnreadableFile) -> [UInt8] {
+    ) throws(Unreadable) -> [UInt8] {
         var bytes: [UInt8] = []
         while bytes.count <= maxBytes {
             let room = min(max(expected - bytes.count, 4095), maxBytes - bytes.count) + 1
@@ -52,59 +52,59 @@ package struct LocalFile: Sendable, Equatable {
                 count = max(0, read)
             }
             if failure == EINTR { continue }
-            guard failure == 0 else { throw UnreadableFile(path, errno: failure) }
+            guard failure == 0 else { throw Unreadable(path, errno: failure) }
             if piece.isEmpty { return bytes }
             bytes += piece
         }
-        throw UnreadableFile("\(path) is larger than \(maxBytes) bytes")
-    }
-}
-
-/// What tells that a file is another one than before, or was written to, without reading it.
-package struct FileIdentity: Sendable, Hashable {
-    private let device: UInt64
-    private let inode: UInt64
-    /// As the file says, which may be any number: a sparse file costs nothing.
-    package let bytes: Int64
-    /// When the content changed, since 1970. Any time that 64 bits of seconds can say, so it is no number of
-    /// nanoseconds: 2300 does not fit into those.
-    package let modified: Duration
-    /// When content or properties changed.
-    package let changed: Duration
-
-    package init(_ status: stat) {
-        device = UInt64(status.st_dev)
-        inode = UInt64(status.st_ino)
-        bytes = Int64(status.st_size)
-        modified = Duration(time: status.st_mtim)
-        changed = Duration(time: status.st_ctim)
+        throw Unreadable("\(path) is larger than \(maxBytes) bytes")
     }
 
-    /// nil when there is nothing; `errno` says why.
-    package init?(path: String) {
-        var status = stat()
-        guard stat(path, &status) == 0 else { return nil }
-        self.init(status)
+    /// What tells that a file is another one than before, or was written to, without reading it.
+    package struct Identity: Sendable, Hashable {
+        private let device: UInt64
+        private let inode: UInt64
+        /// As the file says, which may be any number: a sparse file costs nothing.
+        package let bytes: Int64
+        /// When the content changed, since 1970. Any time that 64 bits of seconds can say, so it is no number of
+        /// nanoseconds: 2300 does not fit into those.
+        package let modified: Duration
+        /// When content or properties changed.
+        package let changed: Duration
+
+        package init(_ status: stat) {
+            device = UInt64(status.st_dev)
+            inode = UInt64(status.st_ino)
+            bytes = Int64(status.st_size)
+            modified = Duration(time: status.st_mtim)
+            changed = Duration(time: status.st_ctim)
+        }
+
+        /// nil when there is nothing; `errno` says why.
+        package init?(path: String) {
+            var status = stat()
+            guard stat(path, &status) == 0 else { return nil }
+            self.init(status)
+        }
+    }
+
+    /// Why a file is of no use; a sentence that names it and repeats nothing of it.
+    package struct Unreadable: Error, Hashable, CustomStringConvertible {
+        package let description: String
+        /// Whether there is nothing at the path.
+        package let isMissing: Bool
+
+        package init(_ description: String, isMissing: Bool = false) {
+            self.description = description
+            self.isMissing = isMissing
+        }
+
+        init(_ path: String, errno code: Int32) {
+            self.init("\(path) cannot be read: \(String(cString: strerror(code)))", isMissing: code == ENOENT)
+        }
     }
 }
 
 extension Duration {
     /// Cannot overflow: a duration has 128 bits of attoseconds.
     package init(time: timespec) { self = .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec) }
-}
-
-/// Why a file is of no use; a sentence that names it and repeats nothing of it.
-package struct UnreadableFile: Error, Hashable, CustomStringConvertible {
-    package let description: String
-    /// Whether there is nothing at the path.
-    package let isMissing: Bool
-
-    package init(_ description: String, isMissing: Bool = false) {
-        self.description = description
-        self.isMissing = isMissing
-    }
-
-    init(_ path: String, errno code: Int32) {
-        self.init("\(path) cannot be read: \(String(cString: strerror(code)))", isMissing: code == ENOENT)
-    }
 }

@@ -1,10 +1,12 @@
+import Crypto
+import CryptoExtras
 import Foundation
 import StalecastWire
 import Synchronization
 
 /// The access token of one service account and scope: fetched when it is first needed, kept, renewed before it ends.
 package final class AccessTokens: Sendable {
-    private let assertion: TokenAssertion
+    private let assertion: Assertion
     private let tokenURL: OutboundURL
     private let engine: OutboundEngine
     private let policy: AddressPolicy
@@ -35,7 +37,7 @@ package final class AccessTokens: Sendable {
         policy: AddressPolicy
     ) {
         self.tokenURL = tokenURL ?? account.tokenURL
-        assertion = TokenAssertion(account: account, scope: scope, audience: self.tokenURL)
+        assertion = Assertion(account: account, scope: scope, audience: self.tokenURL)
         self.engine = engine
         self.policy = policy
     }
@@ -53,7 +55,7 @@ package final class AccessTokens: Sendable {
     }
 
     /// A token, fetched if need be; callers at the same time share one request.
-    /// - Throws: ``AccessTokenError``, or ``ServiceAccountError`` when the key cannot sign.
+    /// - Throws: ``AccessTokens/Failure``, or ``ServiceAccount/Invalid`` when the key cannot sign.
     package func token() async throws -> String {
         if let current { return current }
         return try await fetch().value
@@ -78,14 +80,14 @@ package final class AccessTokens: Sendable {
         let outcome = await engine.send(try request())
         switch outcome.result {
         case .failed(let failure):
-            throw AccessTokenError("\(tokenURL.host) gave no token: \(failure.ownerText)", isRefusal: false)
+            throw Failure("\(tokenURL.host) gave no token: \(failure.ownerText)", isRefusal: false)
         case .answered(200, _, let body, _):
             return try keep(body)
         case .answered(let status, let headers, let body, _):
             if mayCorrectClock, status == 400 || status == 401, correctClock(headers["date"]) {
                 return try await exchange(mayCorrectClock: false)
             }
-            throw AccessTokenError.answer(status, body, host: tokenURL.host)
+            throw Failure.answer(status, body, host: tokenURL.host)
         }
     }
 
@@ -103,11 +105,11 @@ package final class AccessTokens: Sendable {
             limits: OutboundLimits(maxBodyBytes: 32 << 10, overflow: .fail), policy: policy, keptHeaders: ["date"])
     }
 
-    private func keep(_ body: [UInt8]) throws(AccessTokenError) -> String {
+    private func keep(_ body: [UInt8]) throws(Failure) -> String {
         guard case .object(let members)? = try? JSONValue.parse(body),
             case .string(let text)? = members["access_token"],
             text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
-        else { throw AccessTokenError("\(tokenURL.host) answered 200 without an access_token", isRefusal: false) }
+        else { throw Failure("\(tokenURL.host) answered 200 without an access_token", isRefusal: false) }
         var lifetime: Int64 = 3599
         if case .number(let number)? = members["expires_in"], let seconds = Int64(number) { lifetime = seconds }
         let now = ContinuousClock.now
@@ -129,29 +131,63 @@ package final class AccessTokens: Sendable {
             return true
         }
     }
-}
 
-/// Why there is no access token.
-package struct AccessTokenError: Error, Sendable, CustomStringConvertible {
-    package let description: String
-    /// True when the endpoint refused the account, so that asking again is of little use.
-    package let isRefusal: Bool
+    /// Why there is no access token.
+    package struct Failure: Error, Sendable, CustomStringConvertible {
+        package let description: String
+        /// True when the endpoint refused the account, so that asking again is of little use.
+        package let isRefusal: Bool
 
-    init(_ description: String, isRefusal: Bool) {
-        self.description = description
-        self.isRefusal = isRefusal
+        init(_ description: String, isRefusal: Bool) {
+            self.description = description
+            self.isRefusal = isRefusal
+        }
+
+        /// From the endpoint's `{"error": …, "error_description": …}`.
+        static func answer(_ status: Int, _ body: [UInt8], host: String) -> Failure {
+            var words: [String] = []
+            if case .object(let members)? = try? JSONValue.parse(body) {
+                for name in ["error", "error_description"] {
+                    if case .string(let text)? = members[name] { words.append(String(text.prefix(200))) }
+                }
+            }
+            let said = words.isEmpty ? "" : ": " + words.joined(separator: ": ")
+            return Failure(
+                "\(host) refused the service account with status \(status)\(said)",
+                isRefusal: (400..<500).contains(status))
+        }
     }
 
-    /// From the endpoint's `{"error": …, "error_description": …}`.
-    static func answer(_ status: Int, _ body: [UInt8], host: String) -> AccessTokenError {
-        var words: [String] = []
-        if case .object(let members)? = try? JSONValue.parse(body) {
-            for name in ["error", "error_description"] {
-                if case .string(let text)? = members[name] { words.append(String(text.prefix(200))) }
-            }
+    /// The signed statement that a service account exchanges for an access token (RFC 7523, RS256).
+    struct Assertion {
+        /// How long it may be used, in seconds; Google takes at most an hour.
+        static let lifetime: Int64 = 3600
+
+        let account: ServiceAccount
+        let scope: String
+        /// Where it is sent, and for whom alone it is good: another server that gets hold of it cannot exchange it.
+        let audience: OutboundURL
+
+        /// - Parameter time: seconds since 1970 as the token endpoint's clock shows them.
+        func signed(at time: Int64) throws -> String {
+            var header: JSONObject = ["alg": "RS256", "typ": "JWT"]
+            if let keyID = account.keyID { header["kid"] = .string(keyID) }
+            let claims: JSONObject = [
+                "iss": .string(account.email), "scope": .string(scope),
+                "aud": .string(audience.text), "iat": .int(time), "exp": .int(time + Self.lifetime),
+            ]
+            let text = [header, claims].map { Self.base64url(Data(JSONValue.object($0).encoded())) }.joined(
+                separator: ".")
+            let signature = try account.key.signature(
+                for: SHA256.hash(data: Data(text.utf8)), padding: .insecurePKCS1v1_5)
+            return text + "." + Self.base64url(signature.rawRepresentation)
         }
-        let said = words.isEmpty ? "" : ": " + words.joined(separator: ": ")
-        return AccessTokenError(
-            "\(host) refused the service account with status \(status)\(said)", isRefusal: (400..<500).contains(status))
+
+        private static func base64url(_ bytes: Data) -> String {
+            bytes.base64EncodedString().replacingOccurrences(of: "+", with: "-").replacingOccurrences(
+                of: "/", with: "_"
+            )
+            .replacingOccurrences(of: "=", with: "")
+        }
     }
 }

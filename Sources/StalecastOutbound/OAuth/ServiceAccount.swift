@@ -19,17 +19,17 @@ package struct ServiceAccount: Sendable {
     private static let maxBytes = 64 << 10
 
     /// - Parameter path: the JSON key file, at most 64 KiB.
-    /// - Throws: ``ServiceAccountError`` that says what is wrong with the file.
-    package init(contentsOf path: String) throws(ServiceAccountError) {
+    /// - Throws: ``ServiceAccount/Invalid`` that says what is wrong with the file.
+    package init(contentsOf path: String) throws(Invalid) {
         let file: LocalFile
         do { file = try LocalFile(path: path, maxBytes: Self.maxBytes) } catch {
-            throw ServiceAccountError(error.description)
+            throw Invalid(error.description)
         }
         guard case .object(let members)? = try? JSONValue.parse(file.bytes) else {
-            throw ServiceAccountError("\(path) is no JSON object; it must be a service account's key file")
+            throw Invalid("\(path) is no JSON object; it must be a service account's key file")
         }
         if case .string(let type)? = members["type"], type != "service_account" {
-            throw ServiceAccountError("\(path) is of type \"\(type.prefix(40))\"; a service_account's key is needed")
+            throw Invalid("\(path) is of type \"\(type.prefix(40))\"; a service_account's key is needed")
         }
         projectID = members.text("project_id")
         keyID = members.text("private_key_id")
@@ -38,22 +38,22 @@ package struct ServiceAccount: Sendable {
         do {
             tokenURL = try OutboundURL(members.text("token_uri") ?? Self.googleTokenURL)
         } catch {
-            throw ServiceAccountError("token_uri in \(path) \(error)")
+            throw Invalid("token_uri in \(path) \(error)")
         }
         do {
             key = try _RSA.Signing.PrivateKey(pemRepresentation: pem)
         } catch {
             // The error's own words are not repeated: they could quote the key.
-            throw ServiceAccountError("private_key in \(path) is no RSA key of at least 2048 bits in PEM form")
+            throw Invalid("private_key in \(path) is no RSA key of at least 2048 bits in PEM form")
         }
     }
-}
 
-/// Why a key file is of no use.
-package struct ServiceAccountError: Error, CustomStringConvertible {
-    package let description: String
+    /// Why a key file is of no use.
+    package struct Invalid: Error, CustomStringConvertible {
+        package let description: String
 
-    init(_ description: String) { self.description = description }
+        init(_ description: String) { self.description = description }
+    }
 }
 
 extension JSONObject {
@@ -62,9 +62,9 @@ extension JSONObject {
         return text
     }
 
-    fileprivate func required(_ name: String, in path: String) throws(ServiceAccountError) -> String {
+    fileprivate func required(_ name: String, in path: String) throws(ServiceAccount.Invalid) -> String {
         guard let text = text(name) else {
-            throw ServiceAccountError("\(path) has no \"\(name)\"; it must be a service account's key file")
+            throw ServiceAccount.Invalid("\(path) has no \"\(name)\"; it must be a service account's key file")
         }
         return text
     }

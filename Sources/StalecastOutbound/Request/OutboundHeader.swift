@@ -6,13 +6,13 @@ package struct OutboundHeader: Sendable, Hashable {
     /// - Parameters:
     ///   - name: a token of RFC 9110, 1 to 128 characters.
     ///   - value: visible ASCII, blanks and tabs inside it, at most 4,096 bytes.
-    /// - Throws: ``OutboundURLError`` that says what is wrong.
-    package init(_ name: String, _ value: String) throws(OutboundURLError) {
+    /// - Throws: ``OutboundURL/Invalid`` that says what is wrong.
+    package init(_ name: String, _ value: String) throws(OutboundURL.Invalid) {
         guard (1...128).contains(name.utf8.count), name.utf8.allSatisfy(Self.isTokenCharacter) else {
-            throw OutboundURLError("\"\(name.prefix(40))\" is no header name; use letters, digits and -")
+            throw OutboundURL.Invalid("\"\(name.prefix(40))\" is no header name; use letters, digits and -")
         }
         guard value.utf8.count <= 4096, value.utf8.allSatisfy({ $0 == 9 || (0x20...0x7E).contains($0) }) else {
-            throw OutboundURLError("the value of \(name) must be plain ASCII in one line of at most 4096 bytes")
+            throw OutboundURL.Invalid("the value of \(name) must be plain ASCII in one line of at most 4096 bytes")
         }
         self.init(trusted: name, value)
     }

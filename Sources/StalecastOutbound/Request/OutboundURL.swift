@@ -23,32 +23,32 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
     package static let maxBytes = 2048
 
     /// - Parameter maxBytes: the longest text taken.
-    /// - Throws: ``OutboundURLError`` that says what is wrong: another scheme, a user name, a fragment, a zone, no host,
+    /// - Throws: ``OutboundURL/Invalid`` that says what is wrong: another scheme, a user name, a fragment, a zone, no host,
     ///   control characters or blanks, more than 2,048 bytes.
-    package init(_ text: String, maxBytes: Int = Self.maxBytes) throws(OutboundURLError) {
-        guard text.utf8.count <= maxBytes else { throw OutboundURLError("is longer than \(maxBytes) bytes") }
+    package init(_ text: String, maxBytes: Int = Self.maxBytes) throws(Invalid) {
+        guard text.utf8.count <= maxBytes else { throw Invalid("is longer than \(maxBytes) bytes") }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
-            throw OutboundURLError(Self.whatIsNotASCII(in: text))
+            throw Invalid(Self.whatIsNotASCII(in: text))
         }
         let lowered = text.lowercased()
         guard lowered.hasPrefix("http://") || lowered.hasPrefix("https://") else {
-            throw OutboundURLError("must begin with https:// or http://")
+            throw Invalid("must begin with https:// or http://")
         }
         guard !lowered.hasPrefix("http:///"), !lowered.hasPrefix("https:///") else {
-            throw OutboundURLError("names no host")
+            throw Invalid("names no host")
         }
-        guard let parts = URLParts(text) else {
-            throw OutboundURLError(
+        guard let parts = Parts(text) else {
+            throw Invalid(
                 "is no URL that can be called: behind :// stands HOST or HOST:PORT, PORT up to 65535")
         }
         guard parts[CURLUPART_USER] == nil, parts[CURLUPART_PASSWORD] == nil else {
-            throw OutboundURLError("must not contain a user name or password; use a header")
+            throw Invalid("must not contain a user name or password; use a header")
         }
-        guard parts[CURLUPART_FRAGMENT] == nil else { throw OutboundURLError("must not contain a fragment (#…)") }
-        guard parts[CURLUPART_ZONEID] == nil else { throw OutboundURLError("must not contain an IPv6 zone") }
+        guard parts[CURLUPART_FRAGMENT] == nil else { throw Invalid("must not contain a fragment (#…)") }
+        guard parts[CURLUPART_ZONEID] == nil else { throw Invalid("must not contain an IPv6 zone") }
         guard let host = parts[CURLUPART_HOST], !host.isEmpty, let whole = parts[CURLUPART_URL],
             let scheme = parts[CURLUPART_SCHEME], let port = parts.port
-        else { throw OutboundURLError("names no host") }
+        else { throw Invalid("names no host") }
         self.text = whole
         self.scheme = scheme.lowercased()
         self.host = host.lowercased().trimmingBrackets
@@ -76,39 +76,39 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
         }
         return "must be plain ASCII without blanks: percent-encode what is not, a blank as %20 and é as %C3%A9"
     }
-}
 
-/// What is wrong with a URL, as the end of a sentence that begins with its name.
-package struct OutboundURLError: Error, CustomStringConvertible {
-    package let description: String
+    /// What is wrong with a URL, as the end of a sentence that begins with its name.
+    package struct Invalid: Error, CustomStringConvertible {
+        package let description: String
 
-    package init(_ description: String) { self.description = description }
-}
-
-/// libcurl's parsed URL; freed with its owner.
-private struct URLParts: ~Copyable {
-    private let handle: OpaquePointer
-
-    init?(_ text: String) {
-        guard let handle = curl_url() else { return nil }
-        guard curl_url_set(handle, CURLUPART_URL, text, 0) == CURLUE_OK else {
-            curl_url_cleanup(handle)
-            return nil
-        }
-        self.handle = handle
+        package init(_ description: String) { self.description = description }
     }
 
-    deinit { curl_url_cleanup(handle) }
+    /// libcurl's parsed URL; freed with its owner.
+    private struct Parts: ~Copyable {
+        private let handle: OpaquePointer
 
-    subscript(part: CURLUPart) -> String? { value(part, 0) }
+        init?(_ text: String) {
+            guard let handle = curl_url() else { return nil }
+            guard curl_url_set(handle, CURLUPART_URL, text, 0) == CURLUE_OK else {
+                curl_url_cleanup(handle)
+                return nil
+            }
+            self.handle = handle
+        }
 
-    var port: Int? { value(CURLUPART_PORT, UInt32(CURLU_DEFAULT_PORT)).flatMap { Int($0) } }
+        deinit { curl_url_cleanup(handle) }
 
-    private func value(_ part: CURLUPart, _ flags: UInt32) -> String? {
-        var text: UnsafeMutablePointer<CChar>?
-        guard curl_url_get(handle, part, &text, flags) == CURLUE_OK, let text else { return nil }
-        defer { curl_free(text) }
-        return String(cString: text)
+        subscript(part: CURLUPart) -> String? { value(part, 0) }
+
+        var port: Int? { value(CURLUPART_PORT, UInt32(CURLU_DEFAULT_PORT)).flatMap { Int($0) } }
+
+        private func value(_ part: CURLUPart, _ flags: UInt32) -> String? {
+            var text: UnsafeMutablePointer<CChar>?
+            guard curl_url_get(handle, part, &text, flags) == CURLUE_OK, let text else { return nil }
+            defer { curl_free(text) }
+            return String(cString: text)
+        }
     }
 }
 

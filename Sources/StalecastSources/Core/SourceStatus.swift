@@ -30,9 +30,9 @@ package struct SourceStatus: Sendable, Hashable {
     package var nextLookAt: ContinuousClock.Instant?
     package var isLooking = false
     /// How changes are heard of besides looking; nil where they are not.
-    package var listening: SourceListening?
+    package var listening: Listening?
 
-    package var counts = SourceCounts()
+    package var counts = Counts()
 
     package init(scope: Scope, kind: SourceKind, place: String, began: ContinuousClock.Instant = .now) {
         self.scope = scope
@@ -43,23 +43,36 @@ package struct SourceStatus: Sendable, Hashable {
 
     /// How old our knowledge of the origin is; since the start while no look succeeded.
     package func age(at now: ContinuousClock.Instant) -> Duration { now - (lastSuccessAt ?? began) }
-}
 
-/// What happened at a source since the start.
-package struct SourceCounts: Sendable, Hashable {
-    package var looks = 0
-    /// Looks that gave nothing, by reason.
-    package var failed: [OriginProblem.Reason: Int] = [:]
-    package var adopted = 0
-    /// Requests to look now.
-    package var triggers = 0
-    /// Versions announced although the fence never saw them.
-    package var fenceTimeouts = 0
-    /// Versions that had to wait at the fence, and for how long together.
-    package var fenced = 0
-    package var fenceWait = Duration.zero
-    /// Different problems met: a broken document counts once, however often it is looked at.
-    package var problems = 0
+    /// What happened at a source since the start.
+    package struct Counts: Sendable, Hashable {
+        package var looks = 0
+        /// Looks that gave nothing, by reason.
+        package var failed: [OriginProblem.Reason: Int] = [:]
+        package var adopted = 0
+        /// Requests to look now.
+        package var triggers = 0
+        /// Versions announced although the fence never saw them.
+        package var fenceTimeouts = 0
+        /// Versions that had to wait at the fence, and for how long together.
+        package var fenced = 0
+        package var fenceWait = Duration.zero
+        /// Different problems met: a broken document counts once, however often it is looked at.
+        package var problems = 0
 
-    package init() {}
+        package init() {}
+    }
+
+    /// How a source hears of changes besides looking.
+    package struct Listening: Sendable, Hashable {
+        /// Changes are heard now, and looks may be seldom.
+        package var isOpen: Bool
+        /// Why they are not; nil while they are, and where nothing is wrong.
+        package var problem: String?
+
+        package init(isOpen: Bool, problem: String? = nil) {
+            self.isOpen = isOpen
+            self.problem = problem
+        }
+    }
 }

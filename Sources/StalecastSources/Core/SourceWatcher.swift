@@ -11,7 +11,7 @@ package final class SourceWatcher: Sendable {
     private let store: TemplateStore
     private let isNumbered: Bool
     private let schedule: LookSchedule
-    private let report: @Sendable (SourceReport) -> Void
+    private let report: @Sendable (Report) -> Void
     private let bell = Bell()
     private let state: Mutex<WatchState>
 
@@ -22,7 +22,7 @@ package final class SourceWatcher: Sendable {
     package init(
         _ scope: Scope, source: any TemplateSource, isNumbered: Bool = false, fence: Fence? = nil,
         store: TemplateStore, schedule: LookSchedule = LookSchedule(),
-        report: @escaping @Sendable (SourceReport) -> Void = { _ in }
+        report: @escaping @Sendable (Report) -> Void = { _ in }
     ) {
         self.scope = scope
         self.source = source
@@ -86,7 +86,7 @@ package final class SourceWatcher: Sendable {
 
     // MARK: One look
 
-    private func outcomeOfLook() async -> LookOutcome {
+    private func outcomeOfLook() async -> WatchState.Outcome {
         switch await source.look() {
         case .unchanged: return .unchanged
         case .failed(let problem): return .failed(problem)
@@ -96,7 +96,7 @@ package final class SourceWatcher: Sendable {
 
     /// Judged before the wait at the fence, which only what is new is worth, and once more by the store: meanwhile
     /// something else may have become current.
-    private func take(_ sight: OriginSight) async -> LookOutcome {
+    private func take(_ sight: OriginSight) async -> WatchState.Outcome {
         var adoption = Adoption(scope, sight, isNumbered: isNumbered)
         switch adoption.relation(to: store.currentTemplates[scope]) {
         case .isNew: break
@@ -120,16 +120,27 @@ package final class SourceWatcher: Sendable {
     }
 
     /// The next look shows it again.
-    private func refused(_ problem: OriginProblem) -> LookOutcome {
+    private func refused(_ problem: OriginProblem) -> WatchState.Outcome {
         source.forget()
         return .failed(problem)
     }
 
-    private func waitAtFence(_ sight: OriginSight) async -> FenceVerdict? {
+    private func waitAtFence(_ sight: OriginSight) async -> Fence.Verdict? {
         guard let fence else { return nil }
         return await fence.wait(
-            for: FenceGoal(
+            for: Fence.Goal(
                 version: sight.content.version, etag: sight.etag, content: sight.content,
                 before: store.currentTemplates[scope]?.template))
+    }
+
+    /// What is worth a line in the log about a source; each of them once, however often it is looked at.
+    package enum Report: Sendable, Hashable {
+        case adopted(VersionNumber, hasFenceTimedOut: Bool)
+        /// Something else is wrong than before.
+        case problem(OriginProblem)
+        /// All is well again, after so many failed looks.
+        case recovered(failures: Int)
+        /// The origin's public answer did not show the version in time; `seen` is what it showed last.
+        case fenceTimeout(seen: String)
     }
 }

@@ -27,24 +27,11 @@ package protocol TemplateSource: Sendable {
     func listen(onChange: @escaping @Sendable (VersionNumber?) -> Void) async
 
     /// How listening goes; nil where the source only looks.
-    var listening: SourceListening? { get }
-}
-
-/// How a source hears of changes besides looking.
-package struct SourceListening: Sendable, Hashable {
-    /// Changes are heard now, and looks may be seldom.
-    package var isOpen: Bool
-    /// Why they are not; nil while they are, and where nothing is wrong.
-    package var problem: String?
-
-    package init(isOpen: Bool, problem: String? = nil) {
-        self.isOpen = isOpen
-        self.problem = problem
-    }
+    var listening: SourceStatus.Listening? { get }
 }
 
 extension TemplateSource {
-    package var listening: SourceListening? { nil }
+    package var listening: SourceStatus.Listening? { nil }
 
     package func listen(onChange: @escaping @Sendable (VersionNumber?) -> Void) async {}
 }

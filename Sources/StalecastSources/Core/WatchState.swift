@@ -1,18 +1,18 @@
 import StalecastWire
 
-/// How one look ended, adopting included.
-enum LookOutcome: Sendable, Hashable {
-    case unchanged
-    /// What was seen is current here already; with the origin's number of it.
-    case current(VersionNumber?)
-    case adopted(VersionNumber, origin: VersionNumber?, FenceVerdict?)
-    case failed(OriginProblem)
-    /// The daemon is ending.
-    case interrupted
-}
-
 /// What a watcher knows: what happened, and when it has to look next.
 struct WatchState: Sendable {
+    /// How one look ended, adopting included.
+    enum Outcome: Sendable, Hashable {
+        case unchanged
+        /// What was seen is current here already; with the origin's number of it.
+        case current(VersionNumber?)
+        case adopted(VersionNumber, origin: VersionNumber?, Fence.Verdict?)
+        case failed(OriginProblem)
+        /// The daemon is ending.
+        case interrupted
+    }
+
     private(set) var status: SourceStatus
     /// Somebody asked for a look that has not begun.
     private var isTriggered = false
@@ -47,7 +47,8 @@ struct WatchState: Sendable {
     }
 
     /// - Returns: what is worth telling.
-    mutating func ended(_ outcome: LookOutcome, _ schedule: LookSchedule, hears: Bool, random: Double) -> [SourceReport]
+    mutating func ended(_ outcome: Outcome, _ schedule: LookSchedule, hears: Bool, random: Double) -> [SourceWatcher
+        .Report]
     {
         let now = ContinuousClock.now
         status.isLooking = false
@@ -70,7 +71,7 @@ struct WatchState: Sendable {
         return reports
     }
 
-    private mutating func adopted(_ version: VersionNumber, _ verdict: FenceVerdict?) {
+    private mutating func adopted(_ version: VersionNumber, _ verdict: Fence.Verdict?) {
         status.version = version
         status.lastChange = status.lastLook
         status.counts.adopted += 1
@@ -85,7 +86,7 @@ struct WatchState: Sendable {
 
     private mutating func succeeded(
         _ schedule: LookSchedule, _ now: ContinuousClock.Instant, _ hears: Bool, _ random: Double
-    ) -> [SourceReport] {
+    ) -> [SourceWatcher.Report] {
         status.lastSuccess = status.lastLook
         status.lastSuccessAt = now
         let failures = status.failures
@@ -110,7 +111,7 @@ struct WatchState: Sendable {
 
     private mutating func failed(
         _ problem: OriginProblem, _ schedule: LookSchedule, _ now: ContinuousClock.Instant, _ random: Double
-    ) -> [SourceReport] {
+    ) -> [SourceWatcher.Report] {
         let isOther = status.problem.map { !$0.isSame(as: problem) } ?? true
         status.problem = problem
         if isOther { status.problemSince = status.lastLook }
@@ -124,7 +125,7 @@ struct WatchState: Sendable {
     }
 }
 
-extension Optional<FenceVerdict> {
+extension Optional<Fence.Verdict> {
     fileprivate var isTimeout: Bool { if case .timeout = self { true } else { false } }
 }
 

@@ -7,19 +7,19 @@ enum CloudEventReader {
     static let maxAttributeBytes = 2048
 
     /// - Parameter event: an element of a batch, or the body in structured mode.
-    static func event(structured event: JSONValue) throws(EventProblem) -> SourceEvent {
-        guard let object = event.object else { throw EventProblem("A CloudEvent is a JSON object.") }
-        let attributes = { (name: String) throws(EventProblem) -> String? in
+    static func event(structured event: JSONValue) throws(SourceEvent.Problem) -> SourceEvent {
+        guard let object = event.object else { throw SourceEvent.Problem("A CloudEvent is a JSON object.") }
+        let attributes = { (name: String) throws(SourceEvent.Problem) -> String? in
             guard let value = object[name], !value.isNull else { return nil }
             guard let text = value.string else {
-                throw EventProblem("The CloudEvents attribute \(name) must be a string.")
+                throw SourceEvent.Problem("The CloudEvents attribute \(name) must be a string.")
             }
             return text
         }
         if object["data"] != nil, object["data_base64"] != nil {
-            throw EventProblem("A CloudEvent has data or data_base64, not both.")
+            throw SourceEvent.Problem("A CloudEvent has data or data_base64, not both.")
         }
-        return try self.event(attributes: attributes) { () throws(EventProblem) -> JSONValue? in
+        return try self.event(attributes: attributes) { () throws(SourceEvent.Problem) -> JSONValue? in
             if let data = object["data"] { return data }
             return try base64(object["data_base64"])
         }
@@ -28,23 +28,23 @@ enum CloudEventReader {
     /// - Parameters:
     ///   - headers: by lower-case name; attributes are those that begin with `ce-`.
     ///   - data: nil when the body is empty or not JSON.
-    static func event(binary headers: [String: String], data: JSONValue?) throws(EventProblem) -> SourceEvent {
-        let attributes = { (name: String) throws(EventProblem) -> String? in
+    static func event(binary headers: [String: String], data: JSONValue?) throws(SourceEvent.Problem) -> SourceEvent {
+        let attributes = { (name: String) throws(SourceEvent.Problem) -> String? in
             guard let value = headers["ce-\(name)"] else { return nil }
             guard let decoded = value.removingPercentEncoding else {
-                throw EventProblem("The header ce-\(name) is not percent-encoded UTF-8.")
+                throw SourceEvent.Problem("The header ce-\(name) is not percent-encoded UTF-8.")
             }
             return decoded
         }
-        return try event(attributes: attributes) { () throws(EventProblem) -> JSONValue? in data }
+        return try event(attributes: attributes) { () throws(SourceEvent.Problem) -> JSONValue? in data }
     }
 
     private static func event(
-        attributes: (String) throws(EventProblem) -> String?, data: () throws(EventProblem) -> JSONValue?
-    ) throws(EventProblem) -> SourceEvent {
+        attributes: (String) throws(SourceEvent.Problem) -> String?, data: () throws(SourceEvent.Problem) -> JSONValue?
+    ) throws(SourceEvent.Problem) -> SourceEvent {
         let version = try required("specversion", attributes)
         guard version == "1.0" else {
-            throw EventProblem("This server reads CloudEvents 1.0, not \(version.prefix(16)).")
+            throw SourceEvent.Problem("This server reads CloudEvents 1.0, not \(version.prefix(16)).")
         }
         let id = try required("id", attributes)
         let sender = try required("source", attributes)
@@ -58,21 +58,21 @@ enum CloudEventReader {
     }
 
     private static func required(
-        _ name: String, _ attributes: (String) throws(EventProblem) -> String?
-    ) throws(EventProblem) -> String {
+        _ name: String, _ attributes: (String) throws(SourceEvent.Problem) -> String?
+    ) throws(SourceEvent.Problem) -> String {
         guard let text = try attributes(name), !text.isEmpty else {
-            throw EventProblem("A CloudEvent needs the attribute \(name), a string that is not empty.")
+            throw SourceEvent.Problem("A CloudEvent needs the attribute \(name), a string that is not empty.")
         }
         guard text.utf8.count <= maxAttributeBytes else {
-            throw EventProblem("The CloudEvents attribute \(name) is longer than \(maxAttributeBytes) bytes.")
+            throw SourceEvent.Problem("The CloudEvents attribute \(name) is longer than \(maxAttributeBytes) bytes.")
         }
         return text
     }
 
-    private static func base64(_ value: JSONValue?) throws(EventProblem) -> JSONValue? {
+    private static func base64(_ value: JSONValue?) throws(SourceEvent.Problem) -> JSONValue? {
         guard let value, !value.isNull else { return nil }
         guard let text = value.string, let bytes = Data(base64Encoded: text) else {
-            throw EventProblem("The CloudEvents member data_base64 is not base64.")
+            throw SourceEvent.Problem("The CloudEvents member data_base64 is not base64.")
         }
         return try EventReader.json(Array(bytes))
     }

@@ -8,13 +8,14 @@ enum CloudFunctionReader {
         return body["context"]?["eventId"] != nil || body["eventId"] != nil
     }
 
-    static func event(_ body: JSONObject) throws(EventProblem) -> SourceEvent {
+    static func event(_ body: JSONObject) throws(SourceEvent.Problem) -> SourceEvent {
         let context = body["context"]?.object ?? body
         guard let id = context["eventId"]?.identifier else {
-            throw EventProblem("context.eventId must be a string of at most \(JSONValue.maxIdentifierBytes) bytes.")
+            throw SourceEvent.Problem(
+                "context.eventId must be a string of at most \(JSONValue.maxIdentifierBytes) bytes.")
         }
         guard let type = context["eventType"]?.string, !type.isEmpty else {
-            throw EventProblem("context.eventType must be a string.")
+            throw SourceEvent.Problem("context.eventType must be a string.")
         }
         let resource = context["resource"]?.string ?? context["resource"]?["name"]?.string ?? ""
         var event = SourceEvent(form: .cloudFunction, id: id, sender: String(resource.prefix(512)))

@@ -10,10 +10,10 @@ package enum EventReader {
     ///   - headers: by lower-case name.
     ///   - body: as received, inflated.
     /// - Returns: the events in order; empty only for an empty batch.
-    /// - Throws: ``EventProblem`` for what claims to be an event of some form and is not.
+    /// - Throws: ``SourceEvent/Problem`` for what claims to be an event of some form and is not.
     package static func events(
         headers: [String: String], body: [UInt8]
-    ) throws(EventProblem) -> [SourceEvent] {
+    ) throws(SourceEvent.Problem) -> [SourceEvent] {
         let type = mediaType(headers["content-type"])
         if type.hasPrefix("application/cloudevents-batch") { return try batch(type, body) }
         if type.hasPrefix("application/cloudevents") {
@@ -26,13 +26,13 @@ package enum EventReader {
         return [try uncovered(type, body)]
     }
 
-    private static func batch(_ type: String, _ body: [UInt8]) throws(EventProblem) -> [SourceEvent] {
+    private static func batch(_ type: String, _ body: [UInt8]) throws(SourceEvent.Problem) -> [SourceEvent] {
         try requireJSON(type, "application/cloudevents-batch+json")
         guard let elements = try json(body).array else {
-            throw EventProblem("A batch of CloudEvents is a JSON array.")
+            throw SourceEvent.Problem("A batch of CloudEvents is a JSON array.")
         }
         guard elements.count <= maxBatch else {
-            throw EventProblem("A batch has at most \(maxBatch) events; this one has \(elements.count).")
+            throw SourceEvent.Problem("A batch has at most \(maxBatch) events; this one has \(elements.count).")
         }
         var events: [SourceEvent] = []
         for element in elements { events.append(try CloudEventReader.event(structured: element)) }
@@ -40,7 +40,7 @@ package enum EventReader {
     }
 
     /// Without CloudEvents' headers only the body can tell.
-    private static func uncovered(_ type: String, _ body: [UInt8]) throws(EventProblem) -> SourceEvent {
+    private static func uncovered(_ type: String, _ body: [UInt8]) throws(SourceEvent.Problem) -> SourceEvent {
         guard isJSON(type) || type.isEmpty else { return SourceEvent(form: .plain) }
         guard let document = try optionalJSON(body), let object = document.object else {
             return SourceEvent(form: .plain)
@@ -64,21 +64,21 @@ package enum EventReader {
         type == "application/json" || type == "text/json" || type.hasSuffix("+json")
     }
 
-    private static func requireJSON(_ type: String, _ wanted: String) throws(EventProblem) {
+    private static func requireJSON(_ type: String, _ wanted: String) throws(SourceEvent.Problem) {
         if type == wanted { return }
-        throw EventProblem("CloudEvents are read as JSON here: send them as \(wanted).", status: 415)
+        throw SourceEvent.Problem("CloudEvents are read as JSON here: send them as \(wanted).", status: 415)
     }
 
     // MARK: Bodies
 
-    static func json(_ body: [UInt8]) throws(EventProblem) -> JSONValue {
+    static func json(_ body: [UInt8]) throws(SourceEvent.Problem) -> JSONValue {
         do { return try JSONValue.parse(body) } catch {
-            throw EventProblem("The body is not JSON: \(error.description).")
+            throw SourceEvent.Problem("The body is not JSON: \(error.description).")
         }
     }
 
     /// nil for an empty body.
-    private static func optionalJSON(_ body: [UInt8]) throws(EventProblem) -> JSONValue? {
+    private static func optionalJSON(_ body: [UInt8]) throws(SourceEvent.Problem) -> JSONValue? {
         body.isEmpty ? nil : try json(body)
     }
 }

@@ -8,9 +8,9 @@ enum PubSubReader {
         message["messageId"] != nil || message["message_id"] != nil
     }
 
-    static func event(_ body: JSONObject, _ message: JSONObject) throws(EventProblem) -> SourceEvent {
+    static func event(_ body: JSONObject, _ message: JSONObject) throws(SourceEvent.Problem) -> SourceEvent {
         guard let id = (message["messageId"] ?? message["message_id"])?.identifier else {
-            throw EventProblem("message.messageId must be a string.")
+            throw SourceEvent.Problem("message.messageId must be a string.")
         }
         let subscription = body["subscription"]?.string ?? ""
         var event = SourceEvent(form: .pubSub, id: id, sender: String(subscription.prefix(512)))
@@ -26,10 +26,10 @@ enum PubSubReader {
     }
 
     /// nil for no data, and for data that is not JSON: the message then only says "look".
-    private static func data(_ value: JSONValue?) throws(EventProblem) -> JSONValue? {
+    private static func data(_ value: JSONValue?) throws(SourceEvent.Problem) -> JSONValue? {
         guard let value, !value.isNull else { return nil }
         guard let text = value.string, let bytes = Data(base64Encoded: text) else {
-            throw EventProblem("message.data must be base64.")
+            throw SourceEvent.Problem("message.data must be base64.")
         }
         return try? JSONValue.parse(bytes)  // a publisher may send anything
     }

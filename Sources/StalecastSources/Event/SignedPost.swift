@@ -1,16 +1,5 @@
 package import StalecastWire
 
-/// A key that senders sign with by Standard Webhooks; the daemon makes it from the key's text. One object for one key,
-/// however many scopes it opens: a post is hashed once for each of them.
-package final class SenderKey: Sendable {
-    /// True when one of the signatures is right. The time is checked by ``SignedPost``.
-    let accepts: @Sendable (_ post: SignedPost, _ body: [UInt8]) -> Bool
-
-    package init(_ accepts: @escaping @Sendable (_ post: SignedPost, _ body: [UInt8]) -> Bool) {
-        self.accepts = accepts
-    }
-}
-
 /// The three headers of a Standard-Webhooks-signed request.
 package struct SignedPost: Sendable, Hashable {
     /// The idempotency key: the same on every retry.
@@ -41,5 +30,16 @@ package struct SignedPost: Sendable, Hashable {
         self.id = id
         self.timestamp = timestamp
         self.signatures = signatures
+    }
+
+    /// A key that senders sign with by Standard Webhooks; the daemon makes it from the key's text. One object for one key,
+    /// however many scopes it opens: a post is hashed once for each of them.
+    package final class Key: Sendable {
+        /// True when one of the signatures is right. The time is checked by ``SignedPost``.
+        let accepts: @Sendable (_ post: SignedPost, _ body: [UInt8]) -> Bool
+
+        package init(_ accepts: @escaping @Sendable (_ post: SignedPost, _ body: [UInt8]) -> Bool) {
+            self.accepts = accepts
+        }
     }
 }

@@ -38,16 +38,16 @@ package struct SourceEvent: Sendable, Hashable {
         self.namespace = namespace
         self.version = version
     }
-}
 
-/// Why a body is no event; `description` is a sentence for the one who sent it.
-package struct EventProblem: Error, Hashable, CustomStringConvertible {
-    /// 400, or 415 for an encoding of CloudEvents that is not JSON.
-    package let status: Int
-    package let description: String
+    /// Why a body is no event; `description` is a sentence for the one who sent it.
+    package struct Problem: Error, Hashable, CustomStringConvertible {
+        /// 400, or 415 for an encoding of CloudEvents that is not JSON.
+        package let status: Int
+        package let description: String
 
-    init(_ description: String, status: Int = 400) {
-        self.status = status
-        self.description = description
+        init(_ description: String, status: Int = 400) {
+            self.status = status
+            self.description = description
+        }
     }
 }

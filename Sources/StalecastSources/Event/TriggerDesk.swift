@@ -8,7 +8,7 @@ package final class TriggerDesk: Sendable {
     private let targets: [TriggerTarget]
     private let recent: RecentEvents
     private let now: @Sendable () -> Timestamp
-    private let tally = Mutex(TriggerFigures())
+    private let tally = Mutex(Figures())
     /// Where signatures are checked, one post at a time: a stranger's costs a hash of its body for each key.
     private let queue = DispatchQueue(label: "stalecast.triggers")
     /// Posts in ``queue``.
@@ -28,11 +28,11 @@ package final class TriggerDesk: Sendable {
         self.now = now
     }
 
-    package var figures: TriggerFigures { tally.withLock { $0 } }
+    package var figures: Figures { tally.withLock { $0 } }
 
     /// Whether the body is worth reading: a good token, or a signature that could be good. Says nothing of projects: a
     /// token that is good elsewhere gets its 401 with the body read.
-    package func admits(_ post: TriggerPost) -> Bool {
+    package func admits(_ post: Post) -> Bool {
         if post.isOperator || post.offeredToken.map({ !holders(of: $0).isEmpty }) == true { return true }
         let verifiesAny = targets.contains { !$0.keys.isEmpty }
         let isAdmitted = verifiesAny && SignedPost(headers: post.headers, now: now()) != nil
@@ -43,13 +43,13 @@ package final class TriggerDesk: Sendable {
     /// Returns soon for who shows a token. Signatures are checked on a queue of their own, few at a time.
     ///
     /// - Parameter body: as received, inflated. A signature over a compressed body cannot be checked.
-    package func take(_ post: TriggerPost, body: [UInt8]) async -> TriggerOutcome {
+    package func take(_ post: Post, body: [UInt8]) async -> Outcome {
         let outcome = await outcome(of: post, body)
         tally.withLock { $0.count(outcome) }
         return outcome
     }
 
-    private func outcome(of post: TriggerPost, _ body: [UInt8]) async -> TriggerOutcome {
+    private func outcome(of post: Post, _ body: [UInt8]) async -> Outcome {
         if post.isOperator { return answer(post, body, granted: Array(targets.indices)) }
         let holders = post.offeredToken.map { self.holders(of: $0) } ?? []
         guard let signed = SignedPost(headers: post.headers, now: now()) else {
@@ -74,7 +74,7 @@ package final class TriggerDesk: Sendable {
     }
 
     /// - Parameter granted: the targets that the sender may trigger.
-    private func answer(_ post: TriggerPost, _ body: [UInt8], granted: [Int]) -> TriggerOutcome {
+    private func answer(_ post: Post, _ body: [UInt8], granted: [Int]) -> Outcome {
         let permitted = granted.map { targets[$0] }.filter { target in
             target.scope.project == post.project
                 && (post.namespace == nil || post.namespace == target.scope.namespace.description)
@@ -104,7 +104,7 @@ package final class TriggerDesk: Sendable {
         targets.indices.filter { !TriggerToken.matches(token, among: targets[$0].tokens).isEmpty }
     }
 
-    private func whatThereIs(_ post: TriggerPost) -> String {
+    private func whatThereIs(_ post: Post) -> String {
         let scopes = targets.map(\.scope).filter { $0.project == post.project }
         if scopes.isEmpty { return "No scope of this project has a source that could look; configure one in sources." }
         return "There is no source for this namespace. Scopes with one: "
@@ -112,7 +112,7 @@ package final class TriggerDesk: Sendable {
     }
 
     /// A plain post is known by its headers.
-    private func completed(_ event: SourceEvent, _ post: TriggerPost) -> SourceEvent {
+    private func completed(_ event: SourceEvent, _ post: Post) -> SourceEvent {
         guard event.form == .plain, event.id == nil else { return event }
         var event = event
         event.id = [post.headers["webhook-id"], post.headers["idempotency-key"]].compactMap(\.self)
@@ -120,16 +120,16 @@ package final class TriggerDesk: Sendable {
         return event
     }
 
-    private func judge(_ event: SourceEvent, _ permitted: [TriggerTarget]) -> TriggerVerdict {
+    private func judge(_ event: SourceEvent, _ permitted: [TriggerTarget]) -> Verdict {
         let concerned = permitted.filter { $0.concerns(event) }
-        if concerned.isEmpty { return TriggerVerdict(event: event, result: .ignored, scopes: []) }
+        if concerned.isEmpty { return Verdict(event: event, result: .ignored, scopes: []) }
         let looking = concerned.filter { !$0.knows(event) }
-        if looking.isEmpty { return TriggerVerdict(event: event, result: .known, scopes: []) }
+        if looking.isEmpty { return Verdict(event: event, result: .known, scopes: []) }
         // Asked last: an event that made nobody look is not remembered.
         let fresh = looking.filter { isNew(event, to: $0.scope) }
-        if fresh.isEmpty { return TriggerVerdict(event: event, result: .duplicate, scopes: []) }
+        if fresh.isEmpty { return Verdict(event: event, result: .duplicate, scopes: []) }
         for target in fresh { target.look(event.version) }
-        return TriggerVerdict(event: event, result: .looking, scopes: fresh.map(\.scope))
+        return Verdict(event: event, result: .looking, scopes: fresh.map(\.scope))
     }
 
     /// Per scope: two senders with a token each may pass on the same event.
@@ -137,28 +137,103 @@ package final class TriggerDesk: Sendable {
         guard let id = event.id else { return true }
         return recent.take(sender: "\(scope) \(event.form.rawValue) \(event.sender)", id: id)
     }
-}
 
-/// How posts and events ended so far.
-package struct TriggerFigures: Sendable, Hashable {
-    /// Events by result.
-    package fileprivate(set) var events: [TriggerVerdict.Result: Int] = [:]
-    /// Posts without a good credential.
-    package fileprivate(set) var unauthenticated = 0
-    /// Posts that were turned away because too many signatures were being checked.
-    package fileprivate(set) var busy = 0
-    /// Posts with a credential whose body was no event.
-    package fileprivate(set) var malformed = 0
+    /// How posts and events ended so far.
+    package struct Figures: Sendable, Hashable {
+        /// Events by result.
+        package fileprivate(set) var events: [Verdict.Result: Int] = [:]
+        /// Posts without a good credential.
+        package fileprivate(set) var unauthenticated = 0
+        /// Posts that were turned away because too many signatures were being checked.
+        package fileprivate(set) var busy = 0
+        /// Posts with a credential whose body was no event.
+        package fileprivate(set) var malformed = 0
 
-    package init() {}
+        package init() {}
 
-    fileprivate mutating func count(_ outcome: TriggerOutcome) {
-        switch outcome {
-        case .taken(let verdicts): for verdict in verdicts { events[verdict.result, default: 0] += 1 }
-        case .unauthenticated: unauthenticated += 1
-        case .malformed: malformed += 1
-        case .busy: busy += 1
-        case .notFound: break
+        fileprivate mutating func count(_ outcome: Outcome) {
+            switch outcome {
+            case .taken(let verdicts): for verdict in verdicts { events[verdict.result, default: 0] += 1 }
+            case .unauthenticated: unauthenticated += 1
+            case .malformed: malformed += 1
+            case .busy: busy += 1
+            case .notFound: break
+            }
+        }
+    }
+
+    /// A request to a project's `triggers`.
+    package struct Post: Sendable {
+        /// nil when the path names no project that is served.
+        package var project: ProjectID?
+        /// By lower-case name.
+        package var headers: [String: String]
+        /// The query's `token`.
+        package var token: String?
+        /// The query's `namespace`; nil means all of the project.
+        package var namespace: String?
+        /// Whether the sender showed Control's own token, which may do everything.
+        package var isOperator: Bool
+
+        package init(
+            project: ProjectID?, headers: [String: String], token: String? = nil, namespace: String? = nil,
+            isOperator: Bool
+        ) {
+            self.project = project
+            self.headers = headers
+            self.token = token
+            self.namespace = namespace
+            self.isOperator = isOperator
+        }
+
+        /// What may be a trigger token: the query's, else that of `Authorization`.
+        var offeredToken: String? {
+            if let token { return token }
+            let words = (headers["authorization"] ?? "").split(separator: " ")
+            guard words.count == 2, words[0].lowercased() == "bearer" else { return nil }
+            return String(words[1])
+        }
+    }
+
+    /// How a ``TriggerDesk/Post`` ends.
+    package enum Outcome: Sendable, Hashable {
+        /// One verdict per event, in order.
+        case taken([Verdict])
+        /// Too many strangers' posts are being judged already; nothing was looked at.
+        case busy
+        /// No credential that is good here: said in the same words whatever is wrong, existing or not.
+        case unauthenticated
+        /// The sender showed Control's token, and there is nothing to trigger; the sentence says what there is.
+        case notFound(String)
+        case malformed(SourceEvent.Problem)
+    }
+
+    /// What became of one event.
+    package struct Verdict: Sendable, Hashable {
+        /// Raw values are the words on the wire and in metrics.
+        package enum Result: String, Sendable, Hashable, CaseIterable {
+            /// Sources look now.
+            case looking
+            /// The event was taken before.
+            case duplicate
+            /// The version was adopted before.
+            case known
+            /// The event is about another project or namespace.
+            case ignored
+        }
+
+        package let event: SourceEvent
+        package let result: Result
+        /// The scopes that look; empty unless ``Result/looking``.
+        package let scopes: [Scope]
+
+        /// `{"form","id","result","scopes"}`, the id only when there is one.
+        package var json: JSONValue {
+            var object: JSONObject = ["form": .string(event.form.rawValue)]
+            object["id"] = event.id.map(JSONValue.string)
+            object["result"] = .string(result.rawValue)
+            object["scopes"] = .array(scopes.map { .string($0.description) })
+            return .object(object)
         }
     }
 }

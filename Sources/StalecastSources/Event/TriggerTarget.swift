@@ -8,7 +8,7 @@ package struct TriggerTarget: Sendable {
     /// Tokens that may trigger this scope and nothing else.
     package var tokens: [TriggerToken]
     /// For Standard-Webhooks-signed posts.
-    package var keys: [SenderKey]
+    package var keys: [SignedPost.Key]
     /// The newest version of the origin that was adopted; nil when none was, or the origin has no numbers. Called on
     /// any thread, must not block.
     package var knownVersion: @Sendable () -> VersionNumber?
@@ -17,7 +17,7 @@ package struct TriggerTarget: Sendable {
     package var look: @Sendable (_ expecting: VersionNumber?) -> Void
 
     package init(
-        scope: Scope, projectNames: Set<String>, tokens: [TriggerToken] = [], keys: [SenderKey] = [],
+        scope: Scope, projectNames: Set<String>, tokens: [TriggerToken] = [], keys: [SignedPost.Key] = [],
         knownVersion: @escaping @Sendable () -> VersionNumber?,
         look: @escaping @Sendable (_ expecting: VersionNumber?) -> Void
     ) {

@@ -8,10 +8,10 @@ package struct TriggerToken: Sendable, Hashable {
     /// A token that is shorter can be guessed.
     package static let minBytes = 24
 
-    /// - Throws: ``InvalidTriggerToken`` for a token that is too short, or has characters a URL or header would change.
-    package init(_ text: String) throws(InvalidTriggerToken) {
+    /// - Throws: ``TriggerToken/Invalid`` for a token that is too short, or has characters a URL or header would change.
+    package init(_ text: String) throws(Invalid) {
         let isSafe = text.utf8.allSatisfy { $0.isTokenByte }
-        guard text.utf8.count >= Self.minBytes, isSafe else { throw InvalidTriggerToken() }
+        guard text.utf8.count >= Self.minBytes, isSafe else { throw Invalid() }
         digest = Self.hash(text)
     }
 
@@ -26,13 +26,13 @@ package struct TriggerToken: Sendable, Hashable {
     }
 
     private static func hash(_ text: String) -> [UInt8] { Array(SHA256.hash(data: Array(text.utf8))) }
-}
 
-/// Why a text is no trigger token; does not repeat the text.
-package struct InvalidTriggerToken: Error, Hashable, CustomStringConvertible {
-    package var description: String {
-        "a trigger token has at least \(TriggerToken.minBytes) characters of A-Z a-z 0-9 - _ . ~, for example the "
-            + "output of: openssl rand -hex 32"
+    /// Why a text is no trigger token; does not repeat the text.
+    package struct Invalid: Error, Hashable, CustomStringConvertible {
+        package var description: String {
+            "a trigger token has at least \(TriggerToken.minBytes) characters of A-Z a-z 0-9 - _ . ~, for example the "
+                + "output of: openssl rand -hex 32"
+        }
     }
 }
 

@@ -1,11 +1,11 @@
-import StalecastOutbound
+package import StalecastOutbound
 package import StalecastTemplate
-import StalecastWire
+package import StalecastWire
 
 /// Holds a version back until the origin's public answer shows it, so that nobody is told of a version that a fetch
 /// would not bring yet; for a bounded time, since a message too early is better than none.
 package struct Fence: Sendable {
-    private let settings: FenceSettings
+    private let settings: Settings
     private let access: OriginAccess
     private let kind: TemplateKind
 
@@ -35,7 +35,7 @@ package struct Fence: Sendable {
     private static let longestInterval = Duration.milliseconds(250)
 
     /// - Parameter access: usually without credentials, as clients have none.
-    package init(_ settings: FenceSettings, access: OriginAccess, kind: TemplateKind) {
+    package init(_ settings: Settings, access: OriginAccess, kind: TemplateKind) {
         self.settings = settings
         self.access = access
         self.kind = kind
@@ -43,7 +43,7 @@ package struct Fence: Sendable {
 
     /// Probes until the goal or something newer is seen, or the wait is over. Where there are no numbers, what gives way
     /// to something that is not the goal has gone past it: the goal was overtaken, and will never be seen. Returns at once with `timeout` when the task is cancelled.
-    package func wait(for goal: FenceGoal) async -> FenceVerdict {
+    package func wait(for goal: Goal) async -> Verdict {
         let began = ContinuousClock.now
         var interval = settings.interval
         var problem = "no probe was answered in time"
@@ -69,7 +69,7 @@ package struct Fence: Sendable {
         }
     }
 
-    private func sight(of goal: FenceGoal, within left: Duration) async throws(OriginProblem) -> Sight {
+    private func sight(of goal: Goal, within left: Duration) async throws(OriginProblem) -> Sight {
         var access = access
         access.limits.timeout = min(access.limits.timeout, left)
         access.limits.connectTimeout = min(access.limits.connectTimeout, left)
@@ -82,7 +82,7 @@ package struct Fence: Sendable {
     }
 
     private func sight(
-        at pointer: JSONPointer, _ goal: FenceGoal, _ access: OriginAccess
+        at pointer: JSONPointer, _ goal: Goal, _ access: OriginAccess
     ) async throws(OriginProblem) -> Sight {
         let json = try Self.json(try await access.answer("GET", settings.url))
         guard let shown = pointer.value(in: json)?.versionNumber else {
@@ -92,7 +92,7 @@ package struct Fence: Sendable {
     }
 
     private func fetched(
-        _ apiKey: String, _ appID: String, _ goal: FenceGoal, _ access: OriginAccess
+        _ apiKey: String, _ appID: String, _ goal: Goal, _ access: OriginAccess
     ) async throws(OriginProblem) -> Sight {
         // A server that asks for no token of an installation still asks for the member.
         let token = await settings.installation?.token() ?? "none"
@@ -115,14 +115,14 @@ package struct Fence: Sendable {
     private static let instanceID = "cStalecastFenceProbe00"
 
     private func content(
-        _ reading: ContentReading, _ goal: FenceGoal, _ access: OriginAccess
+        _ reading: ContentReading, _ goal: Goal, _ access: OriginAccess
     ) async throws(OriginProblem) -> Sight {
         let answer = try await access.answer("GET", settings.url)
         let shown = try reading.read(answer.body, contentType: answer.headers["content-type"], kind: kind)
         return shown.template == goal.content.template ? .goal : .other(.template(shown.template))
     }
 
-    private static func sight(of etag: String?, _ goal: FenceGoal) throws(OriginProblem) -> Sight {
+    private static func sight(of etag: String?, _ goal: Goal) throws(OriginProblem) -> Sight {
         guard let etag else { throw OriginProblem(.invalidContent, "the probe's answer has no ETag") }
         guard let version = goal.version else {
             return bare(etag) == goal.etag.map(bare) ? .goal : .other(.etag(String(bare(etag))))
@@ -150,9 +150,66 @@ package struct Fence: Sendable {
         VersionNumber(text.reversed().prefix { $0.isASCII && $0.isNumber }.reversed().map(String.init).joined())
     }
 
-    private static func json(_ answer: OriginAnswer) throws(OriginProblem) -> JSONValue {
+    private static func json(_ answer: OriginAccess.Answer) throws(OriginProblem) -> JSONValue {
         do { return try JSONValue.parse(answer.body) } catch {
             throw OriginProblem(.invalidContent, "the probe's answer is not JSON: \(error.description)")
         }
+    }
+
+    /// How to find out what an origin's clients are answered now, before a version is announced.
+    package struct Settings: Sendable {
+        /// A URL that answers as clients are answered: behind the same cache, from the same replicas.
+        package var url: OutboundURL
+        package var proof: Proof
+        /// As whom ``Proof/fetch(apiKey:appID:)`` asks, for an origin that serves only installations; nil for others.
+        package var installation: FirebaseInstallation?
+        /// How long the origin may take to catch up. Default 2 s; then the version is announced all the same.
+        package var wait: Duration = .seconds(2)
+        /// Between two probes. Default 50 ms; doubles up to 250 ms.
+        package var interval: Duration = .milliseconds(50)
+
+        package init(url: OutboundURL, proof: Proof) {
+            self.url = url
+            self.proof = proof
+        }
+
+        /// What in the answer shows the version.
+        package enum Proof: Sendable {
+            /// A GET; the integer at this place of its JSON.
+            case pointer(JSONPointer)
+            /// A GET; its `ETag`: the number it ends with, or where the origin has no numbers, the ETag the source saw.
+            case etag
+            /// A Firebase client's `:fetch`: `templateVersion` of the answer. The key goes into `X-Goog-Api-Key`
+            /// unless it is empty.
+            case fetch(apiKey: String, appID: String)
+            /// A GET; the same content as the source saw, read in the same way. For origins without numbers.
+            case content(ContentReading)
+        }
+    }
+
+    /// What a fence has to see.
+    package struct Goal: Sendable {
+        /// At least this; nil when the origin has no numbers.
+        package var version: VersionNumber?
+        /// The ETag of the answer the version was read from.
+        package var etag: String?
+        package var content: OriginContent
+        /// What clients may be answered until then; nil when that is not known.
+        package var before: Template?
+
+        package init(version: VersionNumber?, etag: String?, content: OriginContent, before: Template? = nil) {
+            self.version = version
+            self.etag = etag
+            self.content = content
+            self.before = before
+        }
+    }
+
+    /// How waiting at a fence ended.
+    package enum Verdict: Sendable, Hashable {
+        /// The origin's public answer shows the version, or one that came after it; after this long.
+        case passed(after: Duration)
+        /// It does not, and the time is over. `problem` is what the last probe saw.
+        case timeout(problem: String)
     }
 }

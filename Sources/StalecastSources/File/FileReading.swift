@@ -17,7 +17,7 @@ struct FileReading: Sendable {
     /// What is there now.
     struct Inventory: Sendable, Hashable {
         /// By name; one for a path that is a file.
-        let stamps: [FileStamp]
+        let stamps: [Stamp]
         let isDirectory: Bool
 
         /// How long ago any of it changed last, by the clock that file systems use; negative for times to come.
@@ -50,7 +50,7 @@ struct FileReading: Sendable {
     /// - Throws: ``OriginProblem`` when nothing is there.
     func inventory() throws(OriginProblem) -> Inventory {
         guard Self.isDirectory(path) else {
-            return Inventory(stamps: [try FileStamp(of: path, name: path)], isDirectory: false)
+            return Inventory(stamps: [try Stamp(of: path, name: path)], isDirectory: false)
         }
         guard let names = Self.names(in: path) else {
             throw OriginProblem(.unreadable, "\(path) cannot be listed: \(String(cString: strerror(errno)))")
@@ -58,8 +58,8 @@ struct FileReading: Sendable {
         guard !names.isEmpty else {
             throw OriginProblem(.notFound, "\(path) holds no file that ends with .json, .yaml or .yml")
         }
-        var stamps: [FileStamp] = []
-        for name in names { stamps.append(try FileStamp(of: "\(path)/\(name)", name: name)) }
+        var stamps: [Stamp] = []
+        for name in names { stamps.append(try Stamp(of: "\(path)/\(name)", name: name)) }
         return Inventory(stamps: stamps, isDirectory: true)
     }
 
@@ -132,5 +132,33 @@ struct FileReading: Sendable {
             if isTemplate(name) { names.append(name) }
         }
         return names.sorted()
+    }
+
+    /// What tells that a file is another one, or was written to, without reading it.
+    struct Stamp: Sendable, Hashable {
+        let name: String
+        let identity: LocalFile.Identity
+
+        /// The later of the two times at which content and properties changed, since 1970.
+        var changed: Duration { max(identity.modified, identity.changed) }
+
+        /// - Parameter name: as it is shown to people.
+        /// - Throws: ``OriginProblem`` for what is not there or is no regular file.
+        init(of path: String, name: String) throws(OriginProblem) {
+            var status = stat()
+            guard stat(path, &status) == 0 else {
+                let reason: OriginProblem.Reason = errno == ENOENT || errno == ENOTDIR ? .notFound : .unreadable
+                throw OriginProblem(reason, "\(name) cannot be read: \(String(cString: strerror(errno)))")
+            }
+            guard status.st_mode & S_IFMT == S_IFREG else {
+                throw OriginProblem(.unreadable, "\(name) is no regular file")
+            }
+            self.init(name: name, status)
+        }
+
+        init(name: String, _ status: stat) {
+            self.name = name
+            identity = LocalFile.Identity(status)
+        }
     }
 }

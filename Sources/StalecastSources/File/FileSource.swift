@@ -32,7 +32,7 @@ package final class FileSource: TemplateSource {
         var heard: Settling.Heard { Settling.Heard(hasWriters: writers.areOpen, lastEvent: heardAt) }
 
         /// - Returns: whether somebody began to write to what is read, or goes on with it; and whether that is news.
-        mutating func hear(_ event: FileEvent) -> (isWriting: Bool, isFirst: Bool) {
+        mutating func hear(_ event: FileWatch.Event) -> (isWriting: Bool, isFirst: Bool) {
             heardAt = .now
             let isRead = watched.isRead(event)
             return (isRead && event.isUnfinished, writers.hear(event, isRead: isRead))
@@ -172,7 +172,7 @@ package final class FileSource: TemplateSource {
         return watch.set(watched.places, of: listener)
     }
 
-    private func hear(_ event: FileEvent, _ onChange: @escaping @Sendable (VersionNumber?) -> Void) {
+    private func hear(_ event: FileWatch.Event, _ onChange: @escaping @Sendable (VersionNumber?) -> Void) {
         let (isWriting, isFirst) = state.withLock { $0.hear(event) }
         guard isWriting else { return onChange(nil) }
         if isFirst { queue.asyncAfter(deadline: .now() + OpenWriters.patience) { onChange(nil) } }

@@ -31,9 +31,9 @@ package final class FileWatch: Sendable {
 
     private struct Listener {
         var places: WatchedPlaces = [:]
-        let hear: @Sendable (FileEvent) -> Void
+        let hear: @Sendable (Event) -> Void
 
-        func concerns(_ event: FileEvent) -> Bool {
+        func concerns(_ event: Event) -> Bool {
             guard let names = places[event.directory] else { return false }
             return event.name.isEmpty || names.contains(event.name)
         }
@@ -57,7 +57,7 @@ package final class FileWatch: Sendable {
 
     /// - Parameter hear: on a queue of the watch's own; must be quick.
     /// - Returns: what the other functions know the listener by.
-    func add(_ hear: @escaping @Sendable (FileEvent) -> Void) -> Int {
+    func add(_ hear: @escaping @Sendable (Event) -> Void) -> Int {
         state.withLock { state in
             state.nextListener += 1
             state.listeners[state.nextListener] = Listener(hear: hear)
@@ -129,10 +129,10 @@ package final class FileWatch: Sendable {
     }
 
     private func tell(_ event: stalecast_file_event) {
-        let hearers = state.withLock { state -> [(@Sendable (FileEvent) -> Void, FileEvent)] in
+        let hearers = state.withLock { state -> [(@Sendable (Event) -> Void, Event)] in
             guard event.watch >= 0 else {
                 return state.listeners.values.map {
-                    ($0.hear, FileEvent(directory: "", name: "", isUnfinished: false))
+                    ($0.hear, Event(directory: "", name: "", isUnfinished: false))
                 }
             }
             let directories = state.directories[event.watch] ?? []
@@ -143,10 +143,42 @@ package final class FileWatch: Sendable {
             }
             let name = String(cString: event.name)
             return directories.flatMap { directory in
-                let told = FileEvent(directory: directory, name: name, isUnfinished: event.is_unfinished)
+                let told = Event(directory: directory, name: name, isUnfinished: event.is_unfinished)
                 return state.listeners.values.filter { $0.concerns(told) }.map { ($0.hear, told) }
             }
         }
         for (hear, event) in hearers { hear(event) }
+    }
+
+    /// Something happened to a name in a watched directory.
+    struct Event: Sendable, Hashable {
+        let directory: String
+        /// Empty for the directory itself, and when events were lost.
+        let name: String
+        /// A file was written to and is still open.
+        let isUnfinished: Bool
+    }
+
+    /// Which names in a watched directory matter.
+    enum Names: Sendable, Hashable {
+        case all
+        case these(Set<String>)
+
+        func contains(_ name: String) -> Bool {
+            switch self {
+            case .all: true
+            case .these(let names): names.contains(name)
+            }
+        }
+
+        func adding(_ name: String) -> Names { union(.these([name])) }
+
+        func union(_ others: Names?) -> Names {
+            switch (self, others) {
+            case (_, nil): self
+            case (.these(let some), .these(let others)): .these(some.union(others))
+            default: .all
+            }
+        }
     }
 }

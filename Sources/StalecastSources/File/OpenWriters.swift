@@ -8,7 +8,7 @@ struct OpenWriters: Sendable {
 
     /// - Parameter isRead: whether the file has a part in the template.
     /// - Returns: true when a file is written to that was not.
-    mutating func hear(_ event: FileEvent, isRead: Bool) -> Bool {
+    mutating func hear(_ event: FileWatch.Event, isRead: Bool) -> Bool {
         let name = "\(event.directory)/\(event.name)"
         guard event.isUnfinished, isRead else {
             written[name] = nil

@@ -16,7 +16,7 @@ struct WatchedFiles: Sendable, Hashable {
     mutating func add(whole directory: String) { places[directory] = .all }
 
     /// Whether what happened may be a writer at work on what is read.
-    func isRead(_ event: FileEvent) -> Bool {
+    func isRead(_ event: FileWatch.Event) -> Bool {
         if read[event.directory]?.contains(event.name) ?? false { return true }
         // What was made since the directory was listed.
         return places[event.directory] == .all && FileReading.isTemplate(event.name)

@@ -30,10 +30,10 @@ package final class FirebaseInstallation: Sendable {
     /// After a failure nobody asks again for so long: a fence probes twenty times a second.
     private static let pause = Duration.seconds(10)
 
-    /// - Throws: ``OutboundURLError`` for a base that is no URL or a key that is no header's value.
+    /// - Throws: ``OutboundURL/Invalid`` for a base that is no URL or a key that is no header's value.
     package init(
         base: String, project: String, apiKey: String, appID: String, access: OriginAccess
-    ) throws(OutboundURLError) {
+    ) throws(OutboundURL.Invalid) {
         url = try OutboundURL("\(base)/v1/projects/\(project)/installations")
         headers = [
             try OutboundHeader("X-Goog-Api-Key", apiKey), OutboundHeader(trusted: "Content-Type", "application/json"),

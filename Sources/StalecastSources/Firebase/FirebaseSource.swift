@@ -13,7 +13,7 @@ package final class FirebaseSource: TemplateSource {
     private let list: OutboundURL
     private let template: OutboundURL
     private let templateKind: TemplateKind
-    private let stream: (settings: InvalidationStreamSettings, access: OriginAccess)?
+    private let stream: (settings: InvalidationStream.Settings, access: OriginAccess)?
     private let state = Mutex(State())
     private let open = Mutex<InvalidationStream?>(nil)
 
@@ -36,11 +36,11 @@ package final class FirebaseSource: TemplateSource {
     ///   - project: the origin's id or number.
     ///   - namespace: the origin's; `firebase` is asked for by the paths that are documented.
     ///   - stream: how to listen to the origin's real-time stream, and how it is reached; nil only looks.
-    /// - Throws: ``OutboundURLError`` for a base that is no URL.
+    /// - Throws: ``OutboundURL/Invalid`` for a base that is no URL.
     package init(
         base: String, project: String, namespace: Namespace, access: OriginAccess,
-        stream: (settings: InvalidationStreamSettings, access: OriginAccess)? = nil
-    ) throws(OutboundURLError) {
+        stream: (settings: InvalidationStream.Settings, access: OriginAccess)? = nil
+    ) throws(OutboundURL.Invalid) {
         let scope = namespace == .firebase ? "" : "/namespaces/\(namespace)"
         let prefix = "\(base)/v1/projects/\(project)\(scope)/remoteConfig"
         list = try OutboundURL("\(prefix):listVersions?pageSize=1")
@@ -50,9 +50,9 @@ package final class FirebaseSource: TemplateSource {
         self.stream = stream
     }
 
-    package var listening: SourceListening? {
+    package var listening: SourceStatus.Listening? {
         guard stream != nil else { return nil }
-        return open.withLock { SourceListening(isOpen: $0?.isOpen ?? false, problem: $0?.problem) }
+        return open.withLock { SourceStatus.Listening(isOpen: $0?.isOpen ?? false, problem: $0?.problem) }
     }
 
     package func listen(onChange: @escaping @Sendable (VersionNumber?) -> Void) async {
@@ -139,7 +139,7 @@ package final class FirebaseSource: TemplateSource {
         }
     }
 
-    private static func json(_ answer: OriginAnswer) throws(OriginProblem) -> JSONValue {
+    private static func json(_ answer: OriginAccess.Answer) throws(OriginProblem) -> JSONValue {
         guard answer.status == 200 else {
             throw OriginProblem(.unexpectedStatus, "the origin answers \(answer.status); 200 is expected")
         }

@@ -30,8 +30,8 @@ package struct InvalidationParser: Sendable {
 
     package init() {}
 
-    /// - Throws: ``InvalidationError`` when the bytes are no such stream; the connection is then of no use.
-    package mutating func receive(_ bytes: some Sequence<UInt8>) throws(InvalidationError) -> [Invalidation] {
+    /// - Throws: ``InvalidationParser/Failure`` when the bytes are no such stream; the connection is then of no use.
+    package mutating func receive(_ bytes: some Sequence<UInt8>) throws(Failure) -> [Invalidation] {
         var messages: [Invalidation] = []
         for byte in bytes {
             guard try take(byte) else { continue }
@@ -42,10 +42,10 @@ package struct InvalidationParser: Sendable {
     }
 
     /// - Returns: whether `object` is complete.
-    private mutating func take(_ byte: UInt8) throws(InvalidationError) -> Bool {
+    private mutating func take(_ byte: UInt8) throws(Failure) -> Bool {
         if depth == 0 { return try begin(byte) }
         object.append(byte)
-        if object.count > Self.maxMessageBytes { throw InvalidationError("a message is larger than 64 KiB") }
+        if object.count > Self.maxMessageBytes { throw Failure("a message is larger than 64 KiB") }
         switch byte {
         case _ where isEscaped: isEscaped = false
         case UInt8(ascii: "\\") where isInString: isEscaped = true
@@ -59,21 +59,21 @@ package struct InvalidationParser: Sendable {
         return depth == 0
     }
 
-    private mutating func begin(_ byte: UInt8) throws(InvalidationError) -> Bool {
+    private mutating func begin(_ byte: UInt8) throws(Failure) -> Bool {
         switch byte {
         case UInt8(ascii: "{"):
             depth = 1
             object.append(byte)
         case 0x20, 0x09, 0x0A, 0x0D, UInt8(ascii: "["), UInt8(ascii: ","), UInt8(ascii: "]"): break
-        default: throw InvalidationError("the stream has something else than JSON objects")
+        default: throw Failure("the stream has something else than JSON objects")
         }
         return false
     }
 
-    private static func message(_ bytes: [UInt8]) throws(InvalidationError) -> Invalidation {
+    private static func message(_ bytes: [UInt8]) throws(Failure) -> Invalidation {
         let json: JSONValue
         do { json = try JSONValue.parse(bytes) } catch {
-            throw InvalidationError("a message is not JSON: \(error.description)")
+            throw Failure("a message is not JSON: \(error.description)")
         }
         let version = json["latestTemplateVersionNumber"]?.int64.map { VersionNumber(clamping: $0) }
         let seconds = json["retryIntervalSeconds"]?.int64
@@ -82,11 +82,11 @@ package struct InvalidationParser: Sendable {
             isDisabled: json["featureDisabled"]?.bool ?? (json["featureDisabled"]?.string == "true"),
             retryInterval: seconds.map { .seconds(min(max($0, 0), 3600)) })
     }
-}
 
-/// Why a stream is no stream of invalidations.
-package struct InvalidationError: Error, Hashable, CustomStringConvertible {
-    package let description: String
+    /// Why a stream is no stream of invalidations.
+    package struct Failure: Error, Hashable, CustomStringConvertible {
+        package let description: String
 
-    init(_ description: String) { self.description = description }
+        init(_ description: String) { self.description = description }
+    }
 }

@@ -1,4 +1,4 @@
-import StalecastOutbound
+package import StalecastOutbound
 package import StalecastWire
 import Synchronization
 
@@ -6,7 +6,7 @@ import Synchronization
 /// version it hears of. Only a trigger: what is announced is read by ``FirebaseSource``, whose polls go on, seldom, as
 /// a safety net.
 package final class InvalidationStream: Sendable {
-    private let settings: InvalidationStreamSettings
+    private let settings: Settings
     private let access: OriginAccess
     private let known: @Sendable () -> VersionNumber
     private let onVersion: @Sendable (VersionNumber?) -> Void
@@ -52,7 +52,7 @@ package final class InvalidationStream: Sendable {
     ///   - onVersion: hears of every version the stream tells of, on any thread, must not block; nil when the stream was
     ///     opened or has ended, since something may have been missed, and polls are needed again.
     package init(
-        _ settings: InvalidationStreamSettings, access: OriginAccess, known: @escaping @Sendable () -> VersionNumber,
+        _ settings: Settings, access: OriginAccess, known: @escaping @Sendable () -> VersionNumber,
         onVersion: @escaping @Sendable (VersionNumber?) -> Void
     ) {
         self.settings = settings
@@ -139,7 +139,7 @@ package final class InvalidationStream: Sendable {
                 state.connections += 1
                 heard.append(nil)
             }
-            do throws(InvalidationError) {
+            do throws(InvalidationParser.Failure) {
                 for message in try state.parser.receive(bytes) { heard += state.take(message) }
             } catch {
                 state.problem = error.description
@@ -168,6 +168,71 @@ package final class InvalidationStream: Sendable {
             case .failed(let failure): state.problem = state.problem ?? "the real-time stream: \(failure.description)"
             }
             return pause
+        }
+    }
+
+    /// How long to wait before a stream is opened again.
+    package struct Backoff: Sendable {
+        /// After a stream that lived well. Default 200 ms, so that an origin's restart is no hot loop.
+        package var afterEnd: Duration = .milliseconds(200)
+        /// After the first failure; doubles. Default 1 s.
+        package var first: Duration = .seconds(1)
+        /// Default 5 min.
+        package var longest: Duration = .seconds(300)
+
+        package init() {}
+
+        /// With jitter: between half and the whole of it.
+        func delay(afterFailures failures: Int) -> Duration {
+            let whole = failures == 0 ? afterEnd : min(first * (1 << min(failures - 1, 16)), longest)
+            return whole * Double.random(in: 0.5...1)
+        }
+    }
+
+    /// As which client an origin's real-time stream is opened.
+    package struct Settings: Sendable {
+        package let url: OutboundURL
+        /// With the API key.
+        let headers: [OutboundHeader]
+        /// For Google, which asks for an installation's token; nil where none is needed.
+        package var installation: FirebaseInstallation?
+        package var backoff = InvalidationStream.Backoff()
+        private let project: String
+        private let namespace: Namespace
+        private let appID: String
+
+        /// Google's host.
+        package static let defaultBase = "https://firebaseremoteconfigrealtime.googleapis.com"
+
+        /// - Parameters:
+        ///   - base: scheme, host and port; another Stalecast's is its Edge.
+        ///   - project: id or number, as the origin's clients use it.
+        ///   - appID: `1:123456789012:web:0a1b2c3d`; any text where the origin does not check.
+        /// - Throws: ``OutboundURL/Invalid`` for a base that is no URL or a key that is no header's value.
+        package init(
+            base: String, project: String, namespace: Namespace, apiKey: String, appID: String
+        ) throws(OutboundURL.Invalid) {
+            url = try OutboundURL("\(base)/v1/projects/\(project)/namespaces/\(namespace):streamFetchInvalidations")
+            headers = [
+                try OutboundHeader("X-Goog-Api-Key", apiKey),
+                OutboundHeader(trusted: "Content-Type", "application/json"),
+                OutboundHeader(trusted: "Accept", "application/json"),
+                OutboundHeader(trusted: "X-Google-GFE-Can-Retry", "yes"),
+                OutboundHeader(trusted: "X-Accept-Response-Streaming", "true"),
+            ]
+            self.project = project
+            self.namespace = namespace
+            self.appID = appID
+        }
+
+        /// - Parameter known: 0 for none; the origin answers at once when it has a newer one.
+        func body(known: VersionNumber) -> [UInt8] {
+            let body: JSONValue = [
+                "project": .string(project), "namespace": .string(namespace.description),
+                "lastKnownVersionNumber": .string(String(known)), "appId": .string(appID), "sdkVersion": "1.0.0",
+                "appInstanceId": .string(installation?.id ?? FirebaseInstallation.fallbackID),
+            ]
+            return body.encoded()
         }
     }
 }

@@ -15,9 +15,9 @@ package final class BearerFile: Sendable {
 
     /// The token without blanks and line ends around it.
     ///
-    /// - Throws: ``UnreadableFile`` with a sentence that does not repeat it.
-    package func token() throws(UnreadableFile) -> String {
-        let identity = FileIdentity(path: path)
+    /// - Throws: ``LocalFile/Unreadable`` with a sentence that does not repeat it.
+    package func token() throws(LocalFile.Unreadable) -> String {
+        let identity = LocalFile.Identity(path: path)
         if let token = known.withLock({ $0?.file.identity == identity ? $0?.token : nil }) { return token }
         let file = try LocalFile(path: path, maxBytes: Self.maxBytes)
         let token = try Self.token(in: file)
@@ -28,11 +28,11 @@ package final class BearerFile: Sendable {
     /// Forgets what was read; the next token comes from the file.
     package func forget() { known.withLock { $0 = nil } }
 
-    private static func token(in file: LocalFile) throws(UnreadableFile) -> String {
+    private static func token(in file: LocalFile) throws(LocalFile.Unreadable) -> String {
         let text = String(decoding: file.bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
-        guard !text.isEmpty else { throw UnreadableFile("\(file.path) is empty; it must hold the token") }
+        guard !text.isEmpty else { throw LocalFile.Unreadable("\(file.path) is empty; it must hold the token") }
         guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw UnreadableFile("\(file.path) holds no token: it must be one word of ASCII")
+            throw LocalFile.Unreadable("\(file.path) holds no token: it must be one word of ASCII")
         }
         return text
     }

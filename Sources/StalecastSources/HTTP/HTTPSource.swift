@@ -16,7 +16,7 @@ package final class HTTPSource: TemplateSource {
     private let state = Mutex(State())
 
     private struct State {
-        var validators = HTTPValidators.none
+        var validators = Validators.none
         /// SHA-256 of the last body; nil before the first, and after ``HTTPSource/forget()``.
         var digest: [UInt8]?
         /// What was wrong with that body.
@@ -46,7 +46,7 @@ package final class HTTPSource: TemplateSource {
     /// Makes the next look unconditional, and its document count as new: the last one could not be adopted.
     package func forget() { state.withLock { $0 = State() } }
 
-    private func take(_ answer: OriginAnswer, wasConditional: Bool) throws(OriginProblem) -> OriginLook {
+    private func take(_ answer: OriginAccess.Answer, wasConditional: Bool) throws(OriginProblem) -> OriginLook {
         switch answer.status {
         case 200: return try take(document: answer)
         case 304 where wasConditional: return try repeatLast()
@@ -55,8 +55,8 @@ package final class HTTPSource: TemplateSource {
         }
     }
 
-    private func take(document answer: OriginAnswer) throws(OriginProblem) -> OriginLook {
-        let validators = HTTPValidators(headers: answer.headers)
+    private func take(document answer: OriginAccess.Answer) throws(OriginProblem) -> OriginLook {
+        let validators = Validators(headers: answer.headers)
         let digest = Array(SHA256.hash(data: answer.body))
         if state.withLock({ $0.digest == digest }) {
             state.withLock { $0.validators = validators }
@@ -75,5 +75,48 @@ package final class HTTPSource: TemplateSource {
     private func repeatLast() throws(OriginProblem) -> OriginLook {
         if let problem = state.withLock(\.problem) { throw problem }
         return .unchanged
+    }
+
+    /// What an origin said about the identity of its document, to be shown again in a conditional GET.
+    struct Validators: Sendable, Hashable {
+        private var etag: String?
+        private var lastModified: String?
+
+        /// Nothing is known: the next GET is unconditional.
+        static let none = Validators()
+
+        /// Longer ETags are not sent back.
+        private static let maxBytes = 1024
+
+        private init() {}
+
+        /// - Parameter headers: an answer's, by lower-case name.
+        ///
+        /// Times count in seconds, and nginx makes its ETags of them: what was changed within the second before it was read
+        /// may change again and look the same. Such validators are not kept, so the next GET is unconditional.
+        init(headers: [String: String]) {
+            if Self.changedJustNow(headers) { return }
+            etag = headers["etag"].flatMap { $0.utf8.count <= Self.maxBytes && !$0.isEmpty ? $0 : nil }
+            lastModified = headers["last-modified"].flatMap { HTTPDate.timestamp($0) == nil ? nil : $0 }
+        }
+
+        private static func changedJustNow(_ headers: [String: String]) -> Bool {
+            guard let changed = headers["last-modified"].flatMap(HTTPDate.timestamp),
+                let answered = headers["date"].flatMap(HTTPDate.timestamp)
+            else { return false }
+            return answered.microseconds - changed.microseconds < 2_000_000
+        }
+
+        var isEmpty: Bool { etag == nil && lastModified == nil }
+
+        /// `If-None-Match`, and `If-Modified-Since` for servers that know nothing else.
+        var headers: [OutboundHeader] {
+            var headers: [OutboundHeader] = []
+            if let etag, let header = try? OutboundHeader("If-None-Match", etag) {  // an odd ETag is not sent back
+                headers.append(header)
+            }
+            if let lastModified { headers.append(OutboundHeader(trusted: "If-Modified-Since", lastModified)) }
+            return headers
+        }
     }
 }

@@ -15,17 +15,17 @@ package struct JSONPointer: Hashable, Sendable, CustomStringConvertible {
         description = ""
     }
 
-    /// - Throws: ``InvalidPointer`` unless it is empty or begins with `/`, and each `~` is followed by 0 or 1.
-    package init(_ text: String) throws(InvalidPointer) {
+    /// - Throws: ``JSONPointer/Invalid`` unless it is empty or begins with `/`, and each `~` is followed by 0 or 1.
+    package init(_ text: String) throws(Invalid) {
         description = text
         guard !text.isEmpty else {
             tokens = []
             return
         }
-        guard text.utf8.first == UInt8(ascii: "/") else { throw InvalidPointer(text) }
+        guard text.utf8.first == UInt8(ascii: "/") else { throw Invalid(text) }
         var tokens: [String] = []
         for raw in text.utf8.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
-            guard let token = Self.unescaped(raw) else { throw InvalidPointer(text) }
+            guard let token = Self.unescaped(raw) else { throw Invalid(text) }
             tokens.append(token)
         }
         self.tokens = tokens
@@ -71,16 +71,16 @@ package struct JSONPointer: Hashable, Sendable, CustomStringConvertible {
         guard token == "0" || token.utf8.first != 0x30 else { return nil }
         return Int(token)
     }
-}
 
-/// A text that is no JSON pointer.
-package struct InvalidPointer: Error, Hashable, CustomStringConvertible {
-    private let text: String
+    /// A text that is no JSON pointer.
+    package struct Invalid: Error, Hashable, CustomStringConvertible {
+        private let text: String
 
-    init(_ text: String) { self.text = text }
+        init(_ text: String) { self.text = text }
 
-    package var description: String {
-        "\(text.prefix(80)) is no JSON pointer: it is empty for the whole document or begins with /, for example "
-            + "/data/version; in names ~0 stands for ~ and ~1 for /"
+        package var description: String {
+            "\(text.prefix(80)) is no JSON pointer: it is empty for the whole document or begins with /, for example "
+                + "/data/version; in names ~0 stands for ~ and ~1 for /"
+        }
     }
 }

@@ -8,13 +8,13 @@ package struct OriginAccess: Sendable {
     package var policy: AddressPolicy
     package var tls: OutboundTLS?
     package var limits: OutboundLimits
-    package var credential: OriginCredential
+    package var credential: Credential
     /// Sent with every request.
     package var headers: [OutboundHeader]
 
     package init(
         engine: OutboundEngine, policy: AddressPolicy, tls: OutboundTLS? = nil, timeout: Duration = .seconds(15),
-        maxBodyBytes: Int, credential: OriginCredential = .none, headers: [OutboundHeader] = []
+        maxBodyBytes: Int, credential: Credential = .none, headers: [OutboundHeader] = []
     ) {
         self.engine = engine
         self.policy = policy
@@ -24,22 +24,22 @@ package struct OriginAccess: Sendable {
         self.credential = credential
         self.headers = headers
     }
-}
 
-/// What is shown to an origin as `Authorization: Bearer …`.
-package enum OriginCredential: Sendable {
-    case none
-    case file(BearerFile)
-    /// A service account's: `token` has one that is good, perhaps after asking for it; `refused` hears when it was not.
-    case account(token: @Sendable () async throws -> String, refused: @Sendable () async -> Void)
-}
+    /// What is shown to an origin as `Authorization: Bearer …`.
+    package enum Credential: Sendable {
+        case none
+        case file(BearerFile)
+        /// A service account's: `token` has one that is good, perhaps after asking for it; `refused` hears when it was not.
+        case account(token: @Sendable () async throws -> String, refused: @Sendable () async -> Void)
+    }
 
-/// An answer that came whole.
-package struct OriginAnswer: Sendable {
-    package let status: Int
-    /// By lower-case name: those in ``OriginAccess/kept``.
-    package let headers: [String: String]
-    package let body: [UInt8]
+    /// An answer that came whole.
+    package struct Answer: Sendable {
+        package let status: Int
+        /// By lower-case name: those in ``OriginAccess/kept``.
+        package let headers: [String: String]
+        package let body: [UInt8]
+    }
 }
 
 extension OriginAccess {
@@ -50,7 +50,7 @@ extension OriginAccess {
     /// - Throws: ``OriginProblem`` for everything else.
     package func answer(
         _ method: String = "GET", _ url: OutboundURL, headers: [OutboundHeader] = [], body: [UInt8]? = nil
-    ) async throws(OriginProblem) -> OriginAnswer {
+    ) async throws(OriginProblem) -> OriginAccess.Answer {
         let token = try await token()
         var answer = try await send(method, url, headers, body, token)
         if answer.status == 401, let fresh = try await freshToken(after: token) {
@@ -62,7 +62,7 @@ extension OriginAccess {
 
     private func send(
         _ method: String, _ url: OutboundURL, _ headers: [OutboundHeader], _ body: [UInt8]?, _ token: String?
-    ) async throws(OriginProblem) -> OriginAnswer {
+    ) async throws(OriginProblem) -> OriginAccess.Answer {
         var all = self.headers + headers
         if let token { all.append(OutboundHeader(trusted: "Authorization", "Bearer \(token)")) }
         let outcome = await engine.send(
@@ -71,7 +71,7 @@ extension OriginAccess {
                 keptHeaders: Self.kept))
         switch outcome.result {
         case .answered(let status, let headers, let body, _):
-            return OriginAnswer(status: status, headers: headers, body: body)
+            return OriginAccess.Answer(status: status, headers: headers, body: body)
         case .failed(let failure): throw OriginProblem(failure, host: url.host)
         }
     }
@@ -101,7 +101,7 @@ extension OriginAccess {
 
     // MARK: Refusals
 
-    private func refusal(_ answer: OriginAnswer, _ url: OutboundURL) -> OriginProblem {
+    private func refusal(_ answer: OriginAccess.Answer, _ url: OutboundURL) -> OriginProblem {
         let host = url.host
         let wait = RetryAfter.delay(answer.headers["retry-after"], date: answer.headers["date"], now: .now())
         switch answer.status {

@@ -100,7 +100,7 @@ package struct ContentReading: Sendable, Hashable {
         do {
             let document = shape == .values ? try ValueMap.template(from: content) : content
             return try Template(validating: document, kind: kind)
-        } catch let error as InvalidValueMap {
+        } catch let error as ValueMap.Invalid {
             throw invalid(error.description)
         } catch let error as TemplateProblems {
             throw invalid("the template is not valid: \(error.message)")

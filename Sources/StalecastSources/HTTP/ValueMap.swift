@@ -6,15 +6,15 @@ package enum ValueMap {
     /// - Parameter value: an object, or an array of them of which earlier ones win. Elements that look like Spring's
     ///   property sources (`{"name":…,"source":{…}}`) count by their `source`.
     /// - Returns: a template's document; not validated yet.
-    /// - Throws: ``InvalidValueMap`` for another shape, or two names that become one.
-    package static func template(from value: JSONValue) throws(InvalidValueMap) -> JSONValue {
+    /// - Throws: ``ValueMap/Invalid`` for another shape, or two names that become one.
+    package static func template(from value: JSONValue) throws(Invalid) -> JSONValue {
         var parameters = JSONObject()
         var spellings: [String: String] = [:]
         for (name, value) in try members(of: value) {
             let key = parameterName(name)
             if let other = spellings[key] {
                 if other == name { continue }
-                throw InvalidValueMap(
+                throw Invalid(
                     "\"\(other.prefix(80))\" and \"\(name.prefix(80))\" would both become parameter \(key)")
             }
             spellings[key] = name
@@ -23,20 +23,20 @@ package enum ValueMap {
         return ["parameters": .object(parameters)]
     }
 
-    private static func members(of value: JSONValue) throws(InvalidValueMap) -> [(String, JSONValue)] {
+    private static func members(of value: JSONValue) throws(Invalid) -> [(String, JSONValue)] {
         switch value {
         case .object(let object): return object.members.map { ($0.key, $0.value) }
         case .array(let elements):
             var all: [(String, JSONValue)] = []
             for element in elements {
                 guard let object = element["source"]?.object ?? element.object else {
-                    throw InvalidValueMap("an element of the list of values is \(element.kind), not an object")
+                    throw Invalid("an element of the list of values is \(element.kind), not an object")
                 }
                 all += object.members.map { ($0.key, $0.value) }
             }
             return all
         case .null, .bool, .number, .string:
-            throw InvalidValueMap("the values are \(value.kind); they must be an object, or a list of objects")
+            throw Invalid("the values are \(value.kind); they must be an object, or a list of objects")
         }
     }
 
@@ -59,11 +59,11 @@ package enum ValueMap {
         if value.isNull { return ["defaultValue": ["useInAppDefault": true]] }
         return ["defaultValue": ["value": .string(text)], "valueType": .string(type)]
     }
-}
 
-/// Why a document is no map of values; the end of a sentence about the document.
-package struct InvalidValueMap: Error, Hashable, CustomStringConvertible {
-    package let description: String
+    /// Why a document is no map of values; the end of a sentence about the document.
+    package struct Invalid: Error, Hashable, CustomStringConvertible {
+        package let description: String
 
-    init(_ description: String) { self.description = description }
+        init(_ description: String) { self.description = description }
+    }
 }

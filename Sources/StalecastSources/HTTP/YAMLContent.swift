@@ -11,31 +11,31 @@ package enum YAMLContent {
     /// Whatever the source's `maxBytes` says: a larger document is JSON, which is read ten times as fast.
     static let maxBytes = 8 << 20
 
-    /// - Throws: ``InvalidYAML`` for a text that is not YAML, is nested too deeply, has more nodes than any template, or
+    /// - Throws: ``YAMLContent/Invalid`` for a text that is not YAML, is nested too deeply, has more nodes than any template, or
     ///   has anchors, whose aliases grow a short text into one of any size.
-    package static func parse(_ bytes: [UInt8]) throws(InvalidYAML) -> JSONValue {
+    package static func parse(_ bytes: [UInt8]) throws(Invalid) -> JSONValue {
         guard bytes.count <= maxBytes else {
-            throw InvalidYAML("it has more than \(maxBytes >> 20) MiB; serve documents of that size as JSON")
+            throw Invalid("it has more than \(maxBytes >> 20) MiB; serve documents of that size as JSON")
         }
-        guard let text = String(validating: bytes, as: UTF8.self) else { throw InvalidYAML("it is not UTF-8 text") }
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw Invalid("it is not UTF-8 text") }
         switch YAMLEvents.obstacle(in: bytes, maxDepth: maxDepth, maxNodes: maxNodes) {
         case nil: break
         case .anchor(let line):
-            throw InvalidYAML("anchors and aliases are not supported, line \(line); write the value out")
-        case .depth(let line): throw InvalidYAML("it is nested deeper than \(maxDepth) levels, line \(line)")
-        case .count: throw InvalidYAML("it has more than \(maxNodes) names and values, more than any template")
+            throw Invalid("anchors and aliases are not supported, line \(line); write the value out")
+        case .depth(let line): throw Invalid("it is nested deeper than \(maxDepth) levels, line \(line)")
+        case .count: throw Invalid("it has more than \(maxNodes) names and values, more than any template")
         }
         return try json(try node(text), depth: 0)
     }
 
-    private static func node(_ text: String) throws(InvalidYAML) -> Node {
+    private static func node(_ text: String) throws(Invalid) -> Node {
         do {
-            guard let node = try compose(yaml: text) else { throw InvalidYAML("it is empty") }
+            guard let node = try compose(yaml: text) else { throw Invalid("it is empty") }
             return node
-        } catch let error as InvalidYAML {
+        } catch let error as Invalid {
             throw error
         } catch {
-            throw InvalidYAML(sentence(error))
+            throw Invalid(sentence(error))
         }
     }
 
@@ -52,7 +52,7 @@ package enum YAMLContent {
 
     // MARK: Values
 
-    private static func json(_ node: Node, depth: Int) throws(InvalidYAML) -> JSONValue {
+    private static func json(_ node: Node, depth: Int) throws(Invalid) -> JSONValue {
         switch node {
         case .scalar(let scalar): return value(scalar)
         case .sequence(let sequence):
@@ -60,14 +60,14 @@ package enum YAMLContent {
             for element in sequence { elements.append(try json(element, depth: depth + 1)) }
             return .array(elements)
         case .mapping(let mapping): return .object(try object(mapping, depth))
-        case .alias: throw InvalidYAML("anchors and aliases are not supported; write the value out")
+        case .alias: throw Invalid("anchors and aliases are not supported; write the value out")
         }
     }
 
-    private static func object(_ mapping: Node.Mapping, _ depth: Int) throws(InvalidYAML) -> JSONObject {
+    private static func object(_ mapping: Node.Mapping, _ depth: Int) throws(Invalid) -> JSONObject {
         var object = JSONObject()
         for (key, value) in mapping {
-            guard case .scalar(let name) = key else { throw InvalidYAML("a member's name must be a plain word") }
+            guard case .scalar(let name) = key else { throw Invalid("a member's name must be a plain word") }
             object[name.string] = try json(value, depth: depth + 1)
         }
         return object
@@ -89,11 +89,11 @@ package enum YAMLContent {
         else { return nil }
         return value
     }
-}
 
-/// Why a text is not the YAML we read; the end of a sentence about it.
-package struct InvalidYAML: Error, Hashable, CustomStringConvertible {
-    package let description: String
+    /// Why a text is not the YAML we read; the end of a sentence about it.
+    package struct Invalid: Error, Hashable, CustomStringConvertible {
+        package let description: String
 
-    init(_ description: String) { self.description = description }
+        init(_ description: String) { self.description = description }
+    }
 }

@@ -7,8 +7,8 @@ struct FanoutReport {
     /// The daemon's process; nil when it is not known.
     let process: Int32?
     let showsHistogram: Bool
-    var connect: ConnectResult?
-    var rounds: [RoundResult] = []
+    var connect: LoadSession.Connected?
+    var rounds: [LoadSession.Round] = []
     /// At the end, before the load closed its connections.
     var counts = LoadTally.Counts()
     var restoration = LoadRestoration.notNeeded
@@ -35,7 +35,7 @@ struct FanoutReport {
         return delivered / last * 1000
     }
 
-    func median(_ figure: (RoundResult) -> Double?) -> Double? { rounds.median(figure) }
+    func median(_ figure: (LoadSession.Round) -> Double?) -> Double? { rounds.median(figure) }
 
     private var histogram: LatencyHistogram { LatencyHistogram(rounds.flatMap(\.latencies.values)) }
 

@@ -6,7 +6,7 @@ struct FetchReport {
     let plan: FetchPlan
     let process: Int32?
     let showsHistogram: Bool
-    var storms: [FetchResult] = []
+    var storms: [FetchStorm.Result] = []
     var counts = FetchTally.Counts()
     var restoration = LoadRestoration.notNeeded
     /// What broke the measurement off.
@@ -36,7 +36,7 @@ struct FetchReport {
             advice: bad.missing > 0 ? "--timeout gives a slow daemon longer." : Self.advice(counts.firstFailure))
     }
 
-    private static func advice(_ failure: LoadFailure?) -> String? {
+    private static func advice(_ failure: LoadTally.Failure?) -> String? {
         switch failure {
         case .status(403)?: "The daemon asks for an API key: give one with --api-key."
         case .status(404)?: "Is the project and namespace right, and one that clients may fetch?"

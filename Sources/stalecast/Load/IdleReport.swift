@@ -5,7 +5,7 @@ import StalecastWire
 struct IdleReport {
     let plan: LoadPlan
     let process: Int32?
-    let connect: ConnectResult
+    let connect: LoadSession.Connected
     /// How long the subscribers were held.
     let seconds: Double
     let earlier: LoadTally.Counts

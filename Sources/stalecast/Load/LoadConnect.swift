@@ -34,7 +34,7 @@ struct LoadConnect: AsyncParsableCommand {
     func run() async throws {
         let plan = try options.plan()
         LoadInterrupt.watch()
-        var results: [ConnectResult] = []
+        var results: [LoadSession.Connected] = []
         var process: Int32?
         for number in 1...storms where !LoadInterrupt.isAsked {
             let session = options.session(plan)
@@ -49,7 +49,7 @@ struct LoadConnect: AsyncParsableCommand {
         try LoadEnding.end(results.lazy.compactMap { LoadEnding.shortfall($0, topic: topic) }.first)
     }
 
-    private func write(_ results: [ConnectResult], _ plan: LoadPlan, _ process: Int32?) throws(CommandFailure) {
+    private func write(_ results: [LoadSession.Connected], _ plan: LoadPlan, _ process: Int32?) throws(CommandFailure) {
         let output = options.outputOptions.output
         if output.isJSON { return try output.json(json(results, plan, process)) }
         var table = TextTable(
@@ -69,7 +69,7 @@ struct LoadConnect: AsyncParsableCommand {
         try output.line("\nCPU          " + share.text("connection"))
     }
 
-    private func json(_ results: [ConnectResult], _ plan: LoadPlan, _ process: Int32?) -> JSONValue {
+    private func json(_ results: [LoadSession.Connected], _ plan: LoadPlan, _ process: Int32?) -> JSONValue {
         [
             "command": "connect", "transport": .string(plan.transport.rawValue),
             "topic": .string(plan.topic.description), "edge": .string(plan.target.url),

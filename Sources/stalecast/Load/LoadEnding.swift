@@ -20,7 +20,7 @@ enum LoadEnding {
     }
 
     /// Why not all of `asked` subscribers connected; nil when they did.
-    static func shortfall(_ result: ConnectResult, topic: String) -> CommandFailure? {
+    static func shortfall(_ result: LoadSession.Connected, topic: String) -> CommandFailure? {
         guard !result.isComplete else { return nil }
         let missing = result.asked - result.ready
         switch result.counts.firstFailure {

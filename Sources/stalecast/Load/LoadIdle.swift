@@ -41,7 +41,7 @@ struct LoadIdle: AsyncParsableCommand {
         try LoadEnding.end(report.shortfall)
     }
 
-    private func hold(_ session: LoadSession, _ connected: ConnectResult) async throws -> IdleReport {
+    private func hold(_ session: LoadSession, _ connected: LoadSession.Connected) async throws -> IdleReport {
         let (before, earlier, cpu) = (session.probe?.read(), session.tally.counts, stalecast_process_cpu_ns())
         let start = stalecast_monotonic_ns()
         let limit = Double(duration.nanoseconds) / 1e9

@@ -3,10 +3,10 @@ import StalecastWire
 
 /// The connect phase in words.
 struct ConnectText {
-    private let result: ConnectResult
+    private let result: LoadSession.Connected
     private let plan: LoadPlan
 
-    init(_ result: ConnectResult, _ plan: LoadPlan) {
+    init(_ result: LoadSession.Connected, _ plan: LoadPlan) {
         self.result = result
         self.plan = plan
     }
@@ -48,7 +48,7 @@ struct CPUShare {
     }
 }
 
-extension ConnectResult {
+extension LoadSession.Connected {
     /// `{"pid","residentBytesBefore","residentBytesAfter","residentBytesPerSubscriber"}`; null when not known.
     func serverJSON(_ process: Int32?) -> JSONValue {
         guard let process, let before, let after else { return .null }
@@ -69,7 +69,7 @@ extension LatencyHistogram {
     }
 }
 
-extension [RoundResult] {
+extension [LoadSession.Round] {
     /// A line for each round, and one for their medians.
     ///
     /// - Parameters:

@@ -81,7 +81,7 @@ struct LoadWebhooks: AsyncParsableCommand {
         let registrations = WebhookRegistrations(
             api: WebhookAPI(client: client, project: scope.project), progress: session.progress)
         var report = WebhookLoadReport(plan: plan, process: session.probe?.process, showsHistogram: histogram)
-        let tally = ReceiverTally()
+        let tally = ReceiverLoop.Tally()
         ReceiverLoop.startAll(plan, listeners, session.tally, tally)
         var latest = publisher.original
         do {

@@ -9,9 +9,9 @@ struct WebhookLoadReport {
     let showsHistogram: Bool
     var registeredSeconds: Double?
     /// The publish that made the connections.
-    var first: RoundResult?
-    var rounds: [RoundResult] = []
-    var counts = ReceiverTally.Counts()
+    var first: LoadSession.Round?
+    var rounds: [LoadSession.Round] = []
+    var counts = ReceiverLoop.Tally.Counts()
     var restoration = LoadRestoration.notNeeded
     /// Why webhooks of the load are still registered; nil when none is.
     var removal: CommandFailure?
@@ -33,7 +33,7 @@ struct WebhookLoadReport {
             advice: "`stalecast webhooks list` shows their states; --timeout gives a slow daemon longer.")
     }
 
-    func median(_ figure: (RoundResult) -> Double?) -> Double? { rounds.median(figure) }
+    func median(_ figure: (LoadSession.Round) -> Double?) -> Double? { rounds.median(figure) }
 
     private var deliveriesPerSecond: Double? {
         guard let last = median(\.latencies.last), last > 0 else { return nil }
@@ -63,7 +63,7 @@ struct WebhookLoadReport {
         return lines + ["template     \(restoration.sentence)"]
     }
 
-    private func table(_ rounds: [RoundResult], _ palette: Palette) -> [String] {
+    private func table(_ rounds: [LoadSession.Round], _ palette: Palette) -> [String] {
         rounds.table("PUBLISH", "TOLD", hasMedian: rounds.count > 1, palette)
     }
 

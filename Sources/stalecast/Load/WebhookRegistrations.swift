@@ -21,7 +21,7 @@ final class WebhookRegistrations: Sendable {
     }
 
     /// Registers every listener; how long it took, in seconds.
-    func register(_ listeners: [WebhookListener], _ plan: WebhookPlan) async throws -> Double {
+    func register(_ listeners: [WebhookPlan.Listener], _ plan: WebhookPlan) async throws -> Double {
         let start = stalecast_monotonic_ns()
         try await forEach(listeners, "registered") { listener in
             let settings: JSONValue = [

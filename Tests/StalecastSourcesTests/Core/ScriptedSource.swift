@@ -75,9 +75,9 @@ final class FreshStore: Sendable {
 
 /// What a watcher reported, in order.
 final class Reports: Sendable {
-    private let reports = Mutex<[SourceReport]>([])
-    var all: [SourceReport] { reports.withLock { $0 } }
-    @Sendable func add(_ report: SourceReport) { reports.withLock { $0.append(report) } }
+    private let reports = Mutex<[SourceWatcher.Report]>([])
+    var all: [SourceWatcher.Report] { reports.withLock { $0 } }
+    @Sendable func add(_ report: SourceWatcher.Report) { reports.withLock { $0.append(report) } }
 }
 
 /// Waits until the condition holds; false after 10 s.

@@ -68,7 +68,9 @@ import Testing
     @Test(arguments: ["ce-specversion", "ce-id", "ce-type", "ce-source"])
     func aRequiredAttributeMustBeThere(name: String) {
         for value in [nil, ""] {
-            let error = #expect(throws: EventProblem.self) { try Self.read(Self.binary([name: value]), Self.data) }
+            let error = #expect(throws: SourceEvent.Problem.self) {
+                try Self.read(Self.binary([name: value]), Self.data)
+            }
             #expect(error?.description.contains(name.dropFirst(3)) == true)
             #expect(error?.status == 400)
         }
@@ -79,7 +81,7 @@ import Testing
         ("ce-id", String(repeating: "x", count: 2049)), ("ce-source", String(repeating: "x", count: 60_000)),
     ])
     func hostileAttributesAreRefused(name: String, value: String) {
-        #expect(throws: EventProblem.self) { try Self.read(Self.binary([name: value]), Self.data) }
+        #expect(throws: SourceEvent.Problem.self) { try Self.read(Self.binary([name: value]), Self.data) }
     }
 
     @Test(arguments: [
@@ -89,24 +91,28 @@ import Testing
         #"{"specversion":"1.0","id":"a","id":"b","source":"s","type":"t"}"#,
     ])
     func structuredModeRefusesWhatIsNoCloudEvent(body: String) {
-        #expect(throws: EventProblem.self) { try Self.read(["content-type": "application/cloudevents+json"], body) }
+        #expect(throws: SourceEvent.Problem.self) {
+            try Self.read(["content-type": "application/cloudevents+json"], body)
+        }
     }
 
     @Test func base64ThatIsNoneIsRefused() {
         let body = Self.structured().replacing("\"data\":\(Self.data)", with: "\"data_base64\":\"§\"")
-        #expect(throws: EventProblem.self) { try Self.read(["content-type": "application/cloudevents+json"], body) }
+        #expect(throws: SourceEvent.Problem.self) {
+            try Self.read(["content-type": "application/cloudevents+json"], body)
+        }
     }
 
     @Test(arguments: ["{}", "[1]", "[{}]", "", "[[]]"])
     func aBatchIsAnArrayOfEvents(body: String) {
-        #expect(throws: EventProblem.self) {
+        #expect(throws: SourceEvent.Problem.self) {
             try Self.read(["content-type": "application/cloudevents-batch+json"], body)
         }
     }
 
     @Test func aBatchIsBounded() {
         let body = "[" + Array(repeating: Self.structured(), count: 513).joined(separator: ",") + "]"
-        #expect(throws: EventProblem.self) {
+        #expect(throws: SourceEvent.Problem.self) {
             try Self.read(["content-type": "application/cloudevents-batch+json"], body)
         }
     }
@@ -115,7 +121,9 @@ import Testing
         "application/cloudevents+avro", "application/cloudevents-batch+protobuf", "application/cloudevents",
     ])
     func otherEncodingsOfCloudEventsAre415(type: String) {
-        let error = #expect(throws: EventProblem.self) { try Self.read(["content-type": type], Self.structured()) }
+        let error = #expect(throws: SourceEvent.Problem.self) {
+            try Self.read(["content-type": type], Self.structured())
+        }
         #expect(error?.status == 415)
     }
 
@@ -142,7 +150,7 @@ import Testing
         #"{"context":{"eventId":"1"},"data":{}}"#, #"{"context":{"eventId":"1","eventType":7},"data":null}"#,
     ])
     func aFunctionsContextMustBeWhole(body: String) {
-        #expect(throws: EventProblem.self) { try Self.read(["content-type": "application/json"], body) }
+        #expect(throws: SourceEvent.Problem.self) { try Self.read(["content-type": "application/json"], body) }
     }
 
     private static func push(_ data: String?, attributes: String = "{}") -> String {
@@ -179,7 +187,7 @@ import Testing
             #"{"message":{"messageId":"m","data":"§"}}"#, #"{"message":{"messageId":"m","data":{}}}"#,
             #"{"message":{"messageId":[],"data":""}}"#,
         ] {
-            #expect(throws: EventProblem.self) { try Self.read(["content-type": "application/json"], body) }
+            #expect(throws: SourceEvent.Problem.self) { try Self.read(["content-type": "application/json"], body) }
         }
     }
 
@@ -204,7 +212,7 @@ import Testing
     }
 
     @Test func aBodyThatSaysItIsJSONMustBe() {
-        let error = #expect(throws: EventProblem.self) {
+        let error = #expect(throws: SourceEvent.Problem.self) {
             try Self.read(["content-type": "application/json"], #"{"versionNumber":}"#)
         }
         #expect(error?.description.contains("line 1") == true)

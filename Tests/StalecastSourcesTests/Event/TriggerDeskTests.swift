@@ -15,7 +15,7 @@ import Testing
 
         init() throws {
             let sink = sink
-            let good = SenderKey { post, _ in post.signatures == "v1,good" }
+            let good = SignedPost.Key { post, _ in post.signatures == "v1,good" }
             desk = TriggerDesk(
                 targets: [
                     TriggerTarget(
@@ -45,13 +45,13 @@ import Testing
     private static func post(
         _ headers: [String: String] = [:], project: String? = "demo", token: String? = nil, namespace: String? = nil,
         isOperator: Bool = false
-    ) throws -> TriggerPost {
-        TriggerPost(
+    ) throws -> TriggerDesk.Post {
+        TriggerDesk.Post(
             project: try project.map { try ProjectID($0) }, headers: headers, token: token, namespace: namespace,
             isOperator: isOperator)
     }
 
-    private static func results(_ outcome: TriggerOutcome) -> [TriggerVerdict.Result]? {
+    private static func results(_ outcome: TriggerDesk.Outcome) -> [TriggerDesk.Verdict.Result]? {
         guard case .taken(let verdicts) = outcome else { return nil }
         return verdicts.map(\.result)
     }

@@ -8,10 +8,10 @@ import Testing
 
 @Suite struct FenceTests {
     private static func verdict(
-        _ proof: FenceSettings.Proof, wait: Duration = .seconds(20), version: VersionNumber? = 7, etag: String? = nil,
+        _ proof: Fence.Settings.Proof, wait: Duration = .seconds(20), version: VersionNumber? = 7, etag: String? = nil,
         value: String = "v", before: String? = nil,
         _ answer: @escaping @Sendable (_ probe: Int, OriginServer.Request) -> OriginServer.Reply
-    ) async throws -> (FenceVerdict, probes: Int) {
+    ) async throws -> (Fence.Verdict, probes: Int) {
         let probes = Mutex(0)
         return try await OriginFixture.with { fixture in
             try await OriginServer.serving({ request in
@@ -21,13 +21,13 @@ import Testing
                         return $0
                     }, request)
             }) { server in
-                var settings = FenceSettings(url: try OutboundURL(server.url + "/public"), proof: proof)
+                var settings = Fence.Settings(url: try OutboundURL(server.url + "/public"), proof: proof)
                 settings.wait = wait
                 settings.interval = .milliseconds(5)
                 let fence = Fence(settings, access: try fixture.access(), kind: .client)
                 let template = Self.template(value)
                 let verdict = await fence.wait(
-                    for: FenceGoal(
+                    for: Fence.Goal(
                         version: version, etag: etag, content: OriginContent(template: template, version: version),
                         before: before.map(Self.template)))
                 return (verdict, probes.withLock { $0 })
@@ -39,11 +39,11 @@ import Testing
         Template(parameters: ["greeting": TemplateParameter(defaultValue: .value(value))])
     }
 
-    private static func hasPassed(_ verdict: FenceVerdict) -> Bool {
+    private static func hasPassed(_ verdict: Fence.Verdict) -> Bool {
         if case .passed = verdict { true } else { false }
     }
 
-    private static func problem(_ verdict: FenceVerdict) -> String? {
+    private static func problem(_ verdict: Fence.Verdict) -> String? {
         if case .timeout(let problem) = verdict { problem } else { nil }
     }
 
@@ -76,7 +76,7 @@ import Testing
         OriginServer.Reply(bytes: [], hangs: true), .status(302, ["Location: /elsewhere"]),
     ])
     func aProbeThatFailsIsTriedAgainAndDoesNotHoldForEver(reply: OriginServer.Reply) async throws {
-        let proof = FenceSettings.Proof.pointer(try JSONPointer("/version"))
+        let proof = Fence.Settings.Proof.pointer(try JSONPointer("/version"))
         let (verdict, _) = try await Self.verdict(proof, wait: .milliseconds(200)) { _, _ in reply }
         #expect(Self.problem(verdict)?.isEmpty == false)
         guard !reply.hangs else { return }
@@ -128,7 +128,7 @@ import Testing
             .json("{}", ["ETag: \(probe < 3 ? "\"old\"" : "\"newer\"")"])
         }
         #expect(Self.hasPassed(byTag) && tags == 3)
-        let content = FenceSettings.Proof.content(ContentReading())
+        let content = Fence.Settings.Proof.content(ContentReading())
         let (byContent, probes) = try await Self.verdict(content, version: nil, value: "goal") { probe, _ in
             .json(OriginFixture.template(probe < 3 ? "old" : "newer"))
         }
@@ -146,9 +146,9 @@ import Testing
     @Test func cancellingEndsTheWait() async throws {
         try await OriginFixture.with { fixture in
             try await OriginServer.serving({ _ in OriginServer.Reply(bytes: [], hangs: true) }) { server in
-                let settings = FenceSettings(url: try OutboundURL(server.url), proof: .etag)
+                let settings = Fence.Settings(url: try OutboundURL(server.url), proof: .etag)
                 let fence = Fence(settings, access: try fixture.access(), kind: .client)
-                let goal = FenceGoal(version: 1, etag: nil, content: OriginContent(template: .empty, version: 1))
+                let goal = Fence.Goal(version: 1, etag: nil, content: OriginContent(template: .empty, version: 1))
                 let waiting = Task { await fence.wait(for: goal) }
                 waiting.cancel()
                 #expect(!Self.hasPassed(await waiting.value))

@@ -46,11 +46,11 @@ import Testing
 
     @Test(arguments: ["<html>", "nope", "{\"a\":}", "{\"a\" \"b\"}", "}{", "\u{0}", "data: {}"])
     func whatIsNoSuchStreamIsAnError(text: String) {
-        #expect(throws: InvalidationError.self) { try Self.parse(text, pieces: 2) }
+        #expect(throws: InvalidationParser.Failure.self) { try Self.parse(text, pieces: 2) }
     }
 
     @Test func aMessageWithoutEndIsBounded() {
-        #expect(throws: InvalidationError.self) {
+        #expect(throws: InvalidationParser.Failure.self) {
             var parser = InvalidationParser()
             let first = try parser.receive(Array("{\"a\":\"".utf8))
             #expect(first.isEmpty)

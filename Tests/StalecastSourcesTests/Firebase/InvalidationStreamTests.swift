@@ -21,7 +21,7 @@ import Testing
         let (versions, news) = AsyncStream.makeStream(of: VersionNumber?.self)
         return try await OriginFixture.with { fixture in
             try await OriginServer.serving({ _ in script.next() }) { server in
-                var settings = try InvalidationStreamSettings(
+                var settings = try InvalidationStream.Settings(
                     base: server.url, project: "123", namespace: .firebase, apiKey: "key-1", appID: "1:123:web:abc")
                 settings.backoff.first = .milliseconds(20)
                 settings.backoff.afterEnd = .milliseconds(20)
@@ -102,7 +102,7 @@ import Testing
         let (versions, news) = AsyncStream.makeStream(of: VersionNumber?.self)
         return try await OriginFixture.with { fixture in
             try await OriginServer.serving({ _ in script.next() }) { server in
-                var settings = try InvalidationStreamSettings(
+                var settings = try InvalidationStream.Settings(
                     base: server.url, project: "123", namespace: .firebase, apiKey: "key-1", appID: "a")
                 settings.backoff.first = .milliseconds(20)
                 settings.backoff.afterEnd = .milliseconds(20)
@@ -135,7 +135,7 @@ import Testing
                 return OriginServer.Reply(bytes: Array((Self.head + Self.chunked("\n")).utf8), hangs: true)
             }) { server in
                 let access = try fixture.access()
-                var settings = try InvalidationStreamSettings(
+                var settings = try InvalidationStream.Settings(
                     base: server.url, project: "123", namespace: .firebase, apiKey: "key-1", appID: "1:123:web:abc")
                 settings.installation = try FirebaseInstallation(
                     base: server.url, project: "123", apiKey: "key-1", appID: "1:123:web:abc", access: access)

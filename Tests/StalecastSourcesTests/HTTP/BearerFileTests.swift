@@ -26,12 +26,12 @@ import Testing
     @Test func aMissingFileIsAnErrorOnlyWhileItIsMissing() throws {
         try Self.withFile { path in
             let file = BearerFile(path: path)
-            let error = #expect(throws: UnreadableFile.self) { try file.token() }
+            let error = #expect(throws: LocalFile.Unreadable.self) { try file.token() }
             #expect(error?.description.contains(path) == true)
             try "token".write(toFile: path, atomically: true, encoding: .utf8)
             #expect(try file.token() == "token")
             try FileManager.default.removeItem(atPath: path)
-            #expect(throws: UnreadableFile.self) { try file.token() }
+            #expect(throws: LocalFile.Unreadable.self) { try file.token() }
         }
     }
 
@@ -39,7 +39,7 @@ import Testing
     func whatIsNoTokenIsRefusedWithoutRepeatingIt(text: String) throws {
         try Self.withFile { path in
             try text.write(toFile: path, atomically: true, encoding: .utf8)
-            let error = #expect(throws: UnreadableFile.self) { try BearerFile(path: path).token() }
+            let error = #expect(throws: LocalFile.Unreadable.self) { try BearerFile(path: path).token() }
             #expect(error?.description.contains("words") == false)
         }
     }

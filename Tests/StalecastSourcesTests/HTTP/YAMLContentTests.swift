@@ -27,7 +27,7 @@ import Testing
         "", "a: b: c", "a: [1", "\"", "a: &x 1\nb: *x", "a: 1\na: 2", "? [a]\n: b", "a: \u{1}", "\t- a: b\n  - c",
     ])
     func whatIsNoYAMLSaysSo(text: String) {
-        let error = #expect(throws: InvalidYAML.self) { try Self.parse(text) }
+        let error = #expect(throws: YAMLContent.Invalid.self) { try Self.parse(text) }
         #expect(error?.description.isEmpty == false)
     }
 
@@ -38,19 +38,19 @@ import Testing
                 "a\(level): &a\(level) [" + Array(repeating: "*a\(level - 1)", count: 9).joined(separator: ",") + "]")
         }
         lines.append("? *a30\n: x")
-        #expect(throws: InvalidYAML.self) { try Self.parse(lines.joined(separator: "\n")) }
+        #expect(throws: YAMLContent.Invalid.self) { try Self.parse(lines.joined(separator: "\n")) }
     }
 
     @Test(arguments: ["[", "{a: ", "- ", "? ", "{", "[{"])
     func deepNestingIsRefusedBeforeTheStackIsAtRisk(opening: String) {
-        #expect(throws: InvalidYAML.self) { try Self.parse(String(repeating: opening, count: 200_000)) }
+        #expect(throws: YAMLContent.Invalid.self) { try Self.parse(String(repeating: opening, count: 200_000)) }
     }
 
     @Test func deepIndentationIsRefused() {
         let text = (0..<3000).map { String(repeating: " ", count: $0) + "a:" }.joined(separator: "\n")
-        #expect(throws: InvalidYAML.self) { try Self.parse(text) }
+        #expect(throws: YAMLContent.Invalid.self) { try Self.parse(text) }
         let modest = (0..<70).map { String(repeating: " ", count: $0) + "a:" }.joined(separator: "\n")
-        #expect(throws: InvalidYAML.self) { try Self.parse(modest) }
+        #expect(throws: YAMLContent.Invalid.self) { try Self.parse(modest) }
     }
 
     /// 8 MiB of these took 9 s and 0.7 GB. The budget ends it after a fraction of the text.
@@ -59,17 +59,17 @@ import Testing
         let opening = piece == "a," ? "[" : ""
         let text = opening + String(repeating: piece, count: (8 << 20) / piece.utf8.count - 1)
         let began = ContinuousClock.now
-        #expect(throws: InvalidYAML.self) { try Self.parse(text) }
+        #expect(throws: YAMLContent.Invalid.self) { try Self.parse(text) }
         #expect(ContinuousClock.now - began < .seconds(4), "0.2 s in a release build")
     }
 
     @Test func aLongTextIsOneNode() throws {
         let text = String(repeating: "one, two: three - ", count: 1 << 16)
         #expect(try Self.parse("a: '\(text)'").utf8.count > 1 << 20)
-        #expect(throws: InvalidYAML.self) { try Self.parse("a: '\(String(repeating: text, count: 8))'") }
+        #expect(throws: YAMLContent.Invalid.self) { try Self.parse("a: '\(String(repeating: text, count: 8))'") }
     }
 
     @Test func bytesThatAreNotUTF8AreRefused() {
-        #expect(throws: InvalidYAML.self) { try YAMLContent.parse([0x61, 0x3A, 0x20, 0xFF]) }
+        #expect(throws: YAMLContent.Invalid.self) { try YAMLContent.parse([0x61, 0x3A, 0x20, 0xFF]) }
     }
 }

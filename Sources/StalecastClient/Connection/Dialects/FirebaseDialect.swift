@@ -85,50 +85,50 @@ struct FirebaseDialect: LinkDialect {
         if let seconds = message["retryIntervalSeconds"]?.int64 { steps.append(.pause(TimeInterval(max(0, seconds)))) }
         return steps
     }
-}
 
-/// Finds whole JSON objects in a text that arrives in pieces cut anywhere, with anything between them. Each byte is
-/// looked at once.
-private struct JSONObjects {
-    enum Find {
-        case none
-        case whole([UInt8])
-        /// An object of more than ``maxBytes``, told at its end; it is skipped.
-        case tooLong
-    }
-
-    static let maxBytes = 64 << 10
-
-    private var object: [UInt8] = []
-    /// Of braces; 0 outside of objects.
-    private var depth = 0
-    private var isInString = false
-    private var isEscaped = false
-    private var isTooLong = false
-
-    mutating func take(_ byte: UInt8) -> Find {
-        if depth == 0 {
-            guard byte == UInt8(ascii: "{") else { return .none }
-            (object, isTooLong) = ([], false)
+    /// Finds whole JSON objects in a text that arrives in pieces cut anywhere, with anything between them. Each byte is
+    /// looked at once.
+    private struct JSONObjects {
+        enum Find {
+            case none
+            case whole([UInt8])
+            /// An object of more than ``maxBytes``, told at its end; it is skipped.
+            case tooLong
         }
-        if object.count < Self.maxBytes { object.append(byte) } else { isTooLong = true }
-        if isInString {
-            if isEscaped {
-                isEscaped = false
-            } else if byte == UInt8(ascii: "\\") {
-                isEscaped = true
-            } else if byte == UInt8(ascii: "\"") {
-                isInString = false
+
+        static let maxBytes = 64 << 10
+
+        private var object: [UInt8] = []
+        /// Of braces; 0 outside of objects.
+        private var depth = 0
+        private var isInString = false
+        private var isEscaped = false
+        private var isTooLong = false
+
+        mutating func take(_ byte: UInt8) -> Find {
+            if depth == 0 {
+                guard byte == UInt8(ascii: "{") else { return .none }
+                (object, isTooLong) = ([], false)
             }
-            return .none
+            if object.count < Self.maxBytes { object.append(byte) } else { isTooLong = true }
+            if isInString {
+                if isEscaped {
+                    isEscaped = false
+                } else if byte == UInt8(ascii: "\\") {
+                    isEscaped = true
+                } else if byte == UInt8(ascii: "\"") {
+                    isInString = false
+                }
+                return .none
+            }
+            switch byte {
+            case UInt8(ascii: "\""): isInString = true
+            case UInt8(ascii: "{"): depth += 1
+            case UInt8(ascii: "}"): depth -= 1
+            default: break
+            }
+            guard depth == 0 else { return .none }
+            return isTooLong ? .tooLong : .whole(object)
         }
-        switch byte {
-        case UInt8(ascii: "\""): isInString = true
-        case UInt8(ascii: "{"): depth += 1
-        case UInt8(ascii: "}"): depth -= 1
-        default: break
-        }
-        guard depth == 0 else { return .none }
-        return isTooLong ? .tooLong : .whole(object)
     }
 }

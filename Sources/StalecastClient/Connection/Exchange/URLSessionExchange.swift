@@ -14,12 +14,12 @@ final class URLSessionExchange: StreamExchange, @unchecked Sendable {
 
     init(_ request: StreamRequest, on loop: LinkLoop, _ handler: @escaping StreamExchanges.Handler) {
         self.handler = handler
-        var outgoing = URLRequest(url: request.url, timeoutInterval: StreamSession.longestSilence)
+        var outgoing = URLRequest(url: request.url, timeoutInterval: Session.longestSilence)
         outgoing.httpMethod = request.method
         outgoing.httpBody = request.body.map { Data($0) }
         for (name, value) in request.headers { outgoing.setValue(value, forHTTPHeaderField: name) }
-        task = StreamSession.shared.task(outgoing)
-        StreamSession.shared.bind(task) { [weak self] event in loop.perform { [weak self] in self?.report(event) } }
+        task = Session.shared.task(outgoing)
+        Session.shared.bind(task) { [weak self] event in loop.perform { [weak self] in self?.report(event) } }
         task.resume()
     }
 
@@ -40,72 +40,72 @@ final class URLSessionExchange: StreamExchange, @unchecked Sendable {
         }
         handler(event)
     }
-}
 
-/// The session of all streams: redirects are not followed, nothing is stored, and silence is judged elsewhere.
-///
-/// `@unchecked`: `session` is set once, in `init`, and what changes is `Locked`.
-private final class StreamSession: NSObject, URLSessionDataDelegate, @unchecked Sendable {
-    static let shared = StreamSession()
-    /// In seconds; more than any limit of ours.
-    static let longestSilence: TimeInterval = 86_400
+    /// The session of all streams: redirects are not followed, nothing is stored, and silence is judged elsewhere.
+    ///
+    /// `@unchecked`: `session` is set once, in `init`, and what changes is `Locked`.
+    private final class Session: NSObject, URLSessionDataDelegate, @unchecked Sendable {
+        static let shared = Session()
+        /// In seconds; more than any limit of ours.
+        static let longestSilence: TimeInterval = 86_400
 
-    private var session: URLSession!
-    private let handlers = Locked<[Int: StreamExchanges.Handler]>([:])
+        private var session: URLSession!
+        private let handlers = Locked<[Int: StreamExchanges.Handler]>([:])
 
-    private override init() {
-        super.init()
-        let configuration = URLSessionConfiguration.ephemeral
-        configuration.urlCache = nil
-        configuration.requestCachePolicy = .reloadIgnoringLocalCacheData
-        configuration.httpCookieStorage = nil
-        configuration.httpShouldSetCookies = false
-        configuration.httpMaximumConnectionsPerHost = 10_000
-        configuration.timeoutIntervalForRequest = Self.longestSilence
-        configuration.timeoutIntervalForResource = 7 * Self.longestSilence
-        let queue = OperationQueue()
-        queue.maxConcurrentOperationCount = 1
-        session = URLSession(configuration: configuration, delegate: self, delegateQueue: queue)
-    }
-
-    func task(_ request: URLRequest) -> URLSessionDataTask { session.dataTask(with: request) }
-
-    /// Before the task is resumed.
-    func bind(_ task: URLSessionTask, _ handler: @escaping StreamExchanges.Handler) {
-        handlers.withLock { $0[task.taskIdentifier] = handler }
-    }
-
-    private func report(_ event: StreamEvent, of task: URLSessionTask) {
-        handlers.withLock { $0[task.taskIdentifier] }?(event)
-    }
-
-    func urlSession(
-        _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
-        newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void
-    ) {
-        completionHandler(nil)
-    }
-
-    func urlSession(
-        _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
-        completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
-    ) {
-        if let answer = response as? HTTPURLResponse {
-            let headers = answer.allHeaderFields.map {
-                (String(describing: $0.key).lowercased(), String(describing: $0.value))
-            }
-            let head = ResponseHead(status: answer.statusCode, headers: Dictionary(headers) { "\($0), \($1)" })
-            report(.head(head), of: dataTask)
+        private override init() {
+            super.init()
+            let configuration = URLSessionConfiguration.ephemeral
+            configuration.urlCache = nil
+            configuration.requestCachePolicy = .reloadIgnoringLocalCacheData
+            configuration.httpCookieStorage = nil
+            configuration.httpShouldSetCookies = false
+            configuration.httpMaximumConnectionsPerHost = 10_000
+            configuration.timeoutIntervalForRequest = Self.longestSilence
+            configuration.timeoutIntervalForResource = 7 * Self.longestSilence
+            let queue = OperationQueue()
+            queue.maxConcurrentOperationCount = 1
+            session = URLSession(configuration: configuration, delegate: self, delegateQueue: queue)
         }
-        completionHandler(.allow)
-    }
 
-    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
-        report(.bytes(Array(data)), of: dataTask)
-    }
+        func task(_ request: URLRequest) -> URLSessionDataTask { session.dataTask(with: request) }
 
-    func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
-        let handler = handlers.withLock { $0.removeValue(forKey: task.taskIdentifier) }
-        handler?(error.map { .failed($0.localizedDescription) } ?? .end)
+        /// Before the task is resumed.
+        func bind(_ task: URLSessionTask, _ handler: @escaping StreamExchanges.Handler) {
+            handlers.withLock { $0[task.taskIdentifier] = handler }
+        }
+
+        private func report(_ event: StreamEvent, of task: URLSessionTask) {
+            handlers.withLock { $0[task.taskIdentifier] }?(event)
+        }
+
+        func urlSession(
+            _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
+            newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void
+        ) {
+            completionHandler(nil)
+        }
+
+        func urlSession(
+            _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
+            completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
+        ) {
+            if let answer = response as? HTTPURLResponse {
+                let headers = answer.allHeaderFields.map {
+                    (String(describing: $0.key).lowercased(), String(describing: $0.value))
+                }
+                let head = ResponseHead(status: answer.statusCode, headers: Dictionary(headers) { "\($0), \($1)" })
+                report(.head(head), of: dataTask)
+            }
+            completionHandler(.allow)
+        }
+
+        func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
+            report(.bytes(Array(data)), of: dataTask)
+        }
+
+        func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
+            let handler = handlers.withLock { $0.removeValue(forKey: task.taskIdentifier) }
+            handler?(error.map { .failed($0.localizedDescription) } ?? .end)
+        }
     }
 }

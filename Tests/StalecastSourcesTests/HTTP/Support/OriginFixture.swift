@@ -19,7 +19,7 @@ struct OriginFixture {
     }
 
     func access(
-        _ credential: OriginCredential = .none, allow: [String] = ["127.0.0.0/8"], maxBodyBytes: Int = 1 << 20,
+        _ credential: OriginAccess.Credential = .none, allow: [String] = ["127.0.0.0/8"], maxBodyBytes: Int = 1 << 20,
         timeout: Duration = .seconds(10)
     ) throws -> OriginAccess {
         OriginAccess(
