@@ -222,7 +222,7 @@ let package = Package(
         .testTarget(
             name: "StalecastDaemonTests",
             dependencies: [
-                "StalecastDaemon", "StalecastEdge", "StalecastOutbound", "StalecastWire",
+                "StalecastControl", "StalecastDaemon", "StalecastEdge", "StalecastOutbound", "StalecastWire",
                 .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: strict),

@@ -34,7 +34,7 @@ extension Configuration {
 
     func edgeOptions() throws(StartError) -> EdgeServer.Options {
         var options = EdgeServer.Options()
-        options.host = try HostAddress.resolve(edge.listen.host)
+        options.host = try edge.listen.resolvedHost()
         options.port = UInt16(edge.listen.port)
         options.usesStreamEngine = edge.streamEngine
         options.threads = edge.threads == 0 ? ProcessInfo.processInfo.activeProcessorCount : edge.threads
@@ -58,9 +58,9 @@ extension Configuration {
     }
 }
 
-/// Turns the name of a host into an address to listen on.
-enum HostAddress {
-    static func resolve(_ host: String) throws(StartError) -> String {
+extension ListenAddress {
+    /// The host as an address to listen on.
+    func resolvedHost() throws(StartError) -> String {
         var found: UnsafeMutablePointer<addrinfo>?
         guard getaddrinfo(host, nil, nil, &found) == 0, let found else {
             throw StartError("the host \(host) cannot be resolved; give an IP address, for example 127.0.0.1")

@@ -28,13 +28,13 @@ struct ControlService: Service {
     }
 
     init(
-        _ parts: DaemonParts, _ configuration: Configuration, _ token: ControlToken, _ tally: ControlTally,
+        _ parts: Daemon.Parts, _ configuration: Configuration, _ token: ControlToken, _ tally: ControlTally,
         _ started: Startup, _ logger: Logger
     ) throws(StartError) {
         address = configuration.control.listen
         var settings = ControlConfiguration(
-            host: try HostAddress.resolve(configuration.control.listen.host), port: configuration.control.listen.port)
-        settings.staleETagStatus = configuration.control.staleETagStatus == .conflict ? .conflict : .badRequest
+            host: try configuration.control.listen.resolvedHost(), port: configuration.control.listen.port)
+        settings.staleETagStatus = configuration.control.staleETagStatus
         settings.maxTemplateBytes = configuration.control.maxTemplateBytes
         settings.metricsWithoutToken = configuration.control.metricsWithoutToken
         settings.version = DaemonVersion.text
@@ -61,7 +61,7 @@ struct ControlService: Service {
         }
     }
 
-    private static func metrics(_ parts: DaemonParts, _ requests: ControlTally) async -> String {
+    private static func metrics(_ parts: Daemon.Parts, _ requests: ControlTally) async -> String {
         var text = MetricsText()
         text.edge(parts.edge.tally, connections: parts.edge.connections, presence: await parts.edge.presence())
         text.fetches(parts.edge.tally.fetches, renderings: parts.served.renderings)

@@ -15,21 +15,21 @@ package enum DaemonVersion {
     package static let text = "0.1.0"
 }
 
-/// The parts of a running daemon, for those that report on it.
-struct DaemonParts: Sendable {
-    let startedAt: Timestamp
-    let scopes: [Scope]
-    let store: TemplateStore
-    let hub: Hub
-    let served: ServedTemplates
-    let edge: EdgeServer
-    let webhooks: WebhookParts
-    let sources: SourceParts
-    let readiness: Readiness
-}
-
 /// The composition root: configuration → wiring → list of services.
 package struct Daemon: Sendable {
+    /// The parts of a running daemon, for those that report on it.
+    struct Parts: Sendable {
+        let startedAt: Timestamp
+        let scopes: [Scope]
+        let store: TemplateStore
+        let hub: Hub
+        let served: ServedTemplates
+        let edge: EdgeServer
+        let webhooks: WebhookParts
+        let sources: SourceParts
+        let readiness: Readiness
+    }
+
     private let configuration: Configuration
     private let reload: @Sendable () throws(ConfigurationProblems) -> Configuration
     private let logger: Logger
@@ -55,6 +55,7 @@ package struct Daemon: Sendable {
     package func run() async throws {
         // Databases make their own files.
         umask(0o077)
+        let logger = logger
         if signals.tracesCrashes {
             logger.warning(
                 "SWIFT_BACKTRACE is on: a crash keeps ports, lock and streams until its trace is written, for seconds")
@@ -79,7 +80,7 @@ package struct Daemon: Sendable {
         let edge = try EdgeServer(
             options: configuration.edgeOptions(), settings: configuration.edgeSettings, hub: hub, served: served,
             logger: logger)
-        let parts = DaemonParts(
+        let parts = Parts(
             startedAt: .now(), scopes: configuration.scopes, store: store, hub: hub, served: served, edge: edge,
             webhooks: webhooks,
             sources: sources,
@@ -92,24 +93,29 @@ package struct Daemon: Sendable {
         let refusals = RefusalLog(edge: edge, control: requests, logger: logger)
         let control = try ControlService(parts, configuration, admitted, requests, started, logger)
         // Ended in reverse: Control finishes its publishes before Edge ends the streams that hear of them.
-        let webhookEnding = WebhookEnding()
+        let (endings, drain, signals) = (signals.endings, configuration.shutdown.drain, signals)
+        let (webhookEnding, endWebhooks) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let services: [any Service] = [
-            StoreWatch(store: store, logger: logger),
-            StoreUpkeep(store: store),
-            EndingSignal(endings: signals.endings),
+            Work { try await parts.watchStore(logger) },
+            Work { await parts.sweepStore() },
+            // Ends when the daemon is told to end, and with it everything else.
+            Work { for await _ in endings.cancelOnGracefulShutdown() { return } },
             ReloadService(
                 parts: parts, token: admitted, signals: signals.reloads, running: configuration, reload: reload,
                 logger: logger),
-            WebhookService(webhooks: webhooks, ending: webhookEnding),
-            EdgeService(edge: edge, drain: configuration.shutdown.drain, started: started),
+            Work { await parts.deliverWebhooks(until: webhookEnding) },
+            Work { try await parts.serveEdge(drain: drain, started) },
             // Counts subscribers, so it ends before Edge does.
-            VersionLogService(log: versions, edge: edge),
+            Work { await versions.run(counting: edge) },
             refusals,
-            webhookEnding,
-            SourceService(sources: sources),
+            Work {
+                // Cancelled or asked nicely: it is the end.
+                try? await gracefulShutdown()
+                endWebhooks.finish()
+            },
+            Work { await parts.watchSources() },
             control,
-            EndingBegin(
-                parts: parts, drain: configuration.shutdown.drain, started: started, signals: signals, logger: logger),
+            Work { await parts.beginEnding(drain: drain, started, signals, logger) },
         ]
         // At debug it prints whole services, with the secrets in their configuration.
         var discreet = logger

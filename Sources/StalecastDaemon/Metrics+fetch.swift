@@ -25,7 +25,7 @@ extension MetricsText {
         single("stalecast_rendering_bytes", .gauge, "Bytes of them.", Double(renderings.byteCount))
         histogram(
             "stalecast_rendering_seconds", "Making an answer for one outcome of a version's conditions.",
-            bounds: LatencyHistogram.bounds, counts: tally.rendering.counts, sum: tally.rendering.sum)
+            tally.rendering)
         family(
             "stalecast_installations_total", .counter, "Requests of Firebase Installations served.",
             FetchTally.InstallationEvent.allCases.map {

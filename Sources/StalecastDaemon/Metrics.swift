@@ -22,6 +22,10 @@ struct MetricsText {
     }
 
     /// A histogram from counts per bucket (not cumulative), one more than `bounds`.
+    mutating func histogram(_ name: String, _ help: String, _ histogram: Histogram) {
+        self.histogram(name, help, bounds: histogram.bounds, counts: histogram.counts, sum: histogram.sum)
+    }
+
     mutating func histogram(_ name: String, _ help: String, bounds: [Double], counts: [Int], sum: Double) {
         header(name, "histogram", help)
         var total = 0
@@ -74,7 +78,7 @@ extension MetricsText {
         single("stalecast_handed_over_total", .counter, "Connections left to the Front.", Double(tally.handedOver))
         histogram(
             "stalecast_publish_to_written_seconds", "From a commit's announcement to a subscriber's socket.",
-            bounds: LatencyHistogram.bounds, counts: tally.publishToWritten.counts, sum: tally.publishToWritten.sum)
+            tally.publishToWritten)
     }
 
     private mutating func byReason(_ name: String, _ help: String, _ counts: [DropReason: Int]) {
@@ -102,9 +106,7 @@ extension MetricsText {
             Double(figures.failedCheckpoints))
         single("stalecast_store_ready", .gauge, "1 when a publish could be committed.", canCommit ? 1 : 0)
         single("stalecast_store_sequence", .gauge, "The last commit's sequence.", Double(store.head()))
-        histogram(
-            "stalecast_store_commit_seconds", "Transaction begin to durable.", bounds: CommitDurations.bounds,
-            counts: figures.commits.counts.map(Int.init), sum: figures.commits.sum)
+        histogram("stalecast_store_commit_seconds", "Transaction begin to durable.", figures.commits)
         family(
             "stalecast_template_version", .gauge, "The newest version of a scope.",
             store.currentTemplates.scopes.map { scope in

@@ -14,7 +14,7 @@ struct RuntimeDirectory {
     func share(_ file: String, as name: String? = nil) {
         let copy = place(of: name ?? file)
         do {
-            try PrivateFile.write(String(contentsOfFile: file, encoding: .utf8), to: copy, mode: 0o640)
+            try String(contentsOfFile: file, encoding: .utf8).writePrivately(to: copy, mode: 0o640)
         } catch {
             unlink(copy)
         }

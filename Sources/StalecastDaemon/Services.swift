@@ -4,53 +4,90 @@ import ServiceLifecycle
 import StalecastControl
 import StalecastEdge
 import StalecastHub
+import StalecastOutbound
+import StalecastSources
 import StalecastStore
 import StalecastWebhooks
 
-/// Edge as a service: serves until told to end, then drains.
-struct EdgeService: Service {
-    let edge: EdgeServer
-    let drain: Duration
-    let started: Startup
+/// A service that is one function.
+struct Work: Service {
+    private let body: @Sendable () async throws -> Void
 
-    func run() async throws {
+    init(_ body: @escaping @Sendable () async throws -> Void) { self.body = body }
+
+    func run() async throws { try await body() }
+}
+
+extension Daemon.Parts {
+    /// Edge: serves until told to end, then drains.
+    func serveEdge(drain: Duration, _ started: Startup) async throws {
         started.edgeListens(on: try await edge.start())
         // Cancellation means another service failed: the drain is the right end all the same.
         try? await gracefulShutdown()
         await edge.drain(over: drain)
         try await edge.stop()
     }
-}
 
-/// Ends when the daemon is told to end, and with it everything else.
-struct EndingSignal: Service {
-    let endings: AsyncStream<Void>
-
-    func run() async throws {
-        for await _ in endings.cancelOnGracefulShutdown() { return }
-    }
-}
-
-/// Goes first at the end: readiness off before anything else stops.
-struct EndingBegin: Service {
-    let parts: DaemonParts
-    let drain: Duration
-    let started: Startup
-    let signals: ProcessSignals
-    let logger: Logger
-
-    func run() async throws {
+    /// Goes first at the end: readiness off before anything else stops.
+    func beginEnding(drain: Duration, _ started: Startup, _ signals: ProcessSignals, _ logger: Logger) async {
         let seconds = AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown()
         for await _ in seconds { started.retry() }
         // Also when a service failed: from here on the time is limited.
         signals.ending()
         SystemdNotice.stopping.send()
-        parts.readiness.stop()
+        readiness.stop()
         started.withdraw()
-        let held = parts.edge.tally
+        let held = edge.tally
         logger.notice(
             "ending, a second interrupt ends it at once",
             metadata: ["streams": "\(held.streams)", "polls": "\(held.polls)", "drain": "\(drain.spelled)"])
+    }
+
+    /// Ends the daemon when the store has failed (an fsync error), after the answers under way had time to leave: the
+    /// 500 with `"outcome":"unknown"` is written within milliseconds, half a second is ample.
+    func watchStore(_ logger: Logger) async throws {
+        let (failures, continuation) = AsyncStream.makeStream(of: String.self, bufferingPolicy: .bufferingNewest(1))
+        store.setFailureHandler { continuation.yield($0) }
+        for await reason in failures.cancelOnGracefulShutdown() {
+            logger.critical("store failed", metadata: ["error": "\(reason)"])
+            try await Task.sleep(for: .milliseconds(500))
+            throw StoreFailed(reason: reason)
+        }
+    }
+
+    /// Lets go of old versions hourly: a scope nobody publishes to ages too.
+    func sweepStore() async {
+        for await _ in AsyncTimer(period: .seconds(3600)).cancelOnGracefulShutdown() { store.beginSweep() }
+    }
+
+    /// Webhooks: asks receivers for their consent while it runs, and ends deliveries well.
+    ///
+    /// - Parameter ending: finishes when it is time to end. Services end one after the other, and webhooks need not wait
+    ///   until Edge has drained.
+    func deliverWebhooks(until ending: AsyncStream<Void>) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await webhooks.verifier.run() }
+            for await _ in ending {}
+            group.cancelAll()
+        }
+        webhooks.delivery.stop()
+        // Attempts under way have so long to finish; what is cut off is owed still and sent after the next start.
+        await webhooks.engine.shutdown(grace: .seconds(8))
+        webhooks.delivery.close()
+        webhooks.registry.close()
+        // Cancellation means another service failed: the end is the same.
+        try? await gracefulShutdown()
+    }
+
+    /// Watches all sources until told to end.
+    func watchSources() async {
+        await withTaskGroup(of: Void.self) { group in
+            for watcher in sources.watchers { group.addTask { await watcher.run() } }
+            // Cancellation means another service failed, and is an end as well.
+            try? await gracefulShutdown()
+            group.cancelAll()
+        }
+        await sources.engine?.shutdown(grace: .milliseconds(200))
     }
 }
 
@@ -60,25 +97,6 @@ package struct StoreFailed: Error, CustomStringConvertible {
 
     package var description: String {
         "the store failed and this process stops acknowledging publishes: \(reason). Check the disk, then start again."
-    }
-}
-
-/// Ends the daemon when the store has failed (an fsync error), after the answers under way had time to leave.
-struct StoreWatch: Service {
-    let store: TemplateStore
-    let logger: Logger
-
-    /// The 500 with `"outcome":"unknown"` is written within milliseconds; this is ample.
-    private static let farewell: Duration = .milliseconds(500)
-
-    func run() async throws {
-        let (failures, continuation) = AsyncStream.makeStream(of: String.self, bufferingPolicy: .bufferingNewest(1))
-        store.setFailureHandler { continuation.yield($0) }
-        for await reason in failures.cancelOnGracefulShutdown() {
-            logger.critical("store failed", metadata: ["error": "\(reason)"])
-            try await Task.sleep(for: Self.farewell)
-            throw StoreFailed(reason: reason)
-        }
     }
 }
 
@@ -95,19 +113,9 @@ struct AsyncTimer: AsyncSequence, AsyncIteratorProtocol {
     }
 }
 
-/// Lets go of old versions hourly: a scope nobody publishes to ages too.
-struct StoreUpkeep: Service {
-    let store: TemplateStore
-
-    func run() async throws {
-        let hours = AsyncTimer(period: .seconds(3600)).cancelOnGracefulShutdown()
-        for await _ in hours { store.beginSweep() }
-    }
-}
-
 /// Reloads the configuration at SIGHUP: checked first, the old one kept on error, no stream dropped.
 struct ReloadService: Service {
-    let parts: DaemonParts
+    let parts: Daemon.Parts
     let token: ControlToken
     let signals: AsyncStream<Void>
     let running: Configuration

@@ -26,8 +26,7 @@ package struct SourceFactory: Sendable {
     package init(_ configuration: Configuration, logger: Logger) throws(StartError) {
         let feeds = configuration.sources.scopes
         policy = AddressPolicy(
-            profile: configuration.sources.addressProfile == .internal ? .internal : .public,
-            allow: configuration.sources.allowedAddresses)
+            profile: configuration.sources.addressProfile, allow: configuration.sources.allowedAddresses)
         watch = feeds.contains { $0.kind == .file } ? FileWatch() : nil
         guard feeds.contains(where: { $0.needsEngine }) else {
             engine = nil

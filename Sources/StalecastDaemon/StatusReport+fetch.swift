@@ -13,7 +13,7 @@ extension StatusReport {
         return [
             "answered": .int(tally.total), "states": .object(states),
             "refused": .int(tally.refused.values.reduce(0, +)), "bytes": .int(tally.bytes),
-            "cacheHits": .int(tally.cacheHits), "rendered": .int(tally.rendering.counts.reduce(0, +)),
+            "cacheHits": .int(tally.cacheHits), "rendered": .int(tally.rendering.count),
             "renderings": .int(renderings.count), "renderingBytes": .int(renderings.byteCount),
             "installations": .int(tally.installations.values.reduce(0, +)),
         ]

@@ -6,7 +6,7 @@ import StalecastWire
 
 /// What `/status` says: one JSON document for people and scripts.
 struct StatusReport {
-    let daemon: DaemonParts
+    let daemon: Daemon.Parts
 
     func json() async -> JSONValue {
         let presence = await daemon.edge.presence()
@@ -19,7 +19,7 @@ struct StatusReport {
             "ready": .bool(reasons.isEmpty),
             "notReady": .array(reasons.map(JSONValue.string)),
             "epoch": .string(daemon.store.epoch.description), "cursor": .string(daemon.hub.head.description),
-            "scopes": .array(scopes()), "topics": .array(TopicReport(daemon: daemon).json(presence)),
+            "scopes": .array(scopes()), "topics": .array(topics(presence)),
             "edge": [
                 "connections": .int(daemon.edge.connections), "streams": .int(tally.streams),
                 "polls": .int(tally.polls), "stalled": .int(tally.stalled),
@@ -62,13 +62,9 @@ struct StatusReport {
         for reason in DropReason.allCases { if let count = counts[reason] { object[reason.rawValue] = .int(count) } }
         return .object(object)
     }
-}
 
-/// The topics with what they are bound to and who listens.
-struct TopicReport {
-    let daemon: DaemonParts
-
-    func json(_ presence: Presence) -> [JSONValue] {
+    /// The topics with what they are bound to and who listens.
+    private func topics(_ presence: Presence) -> [JSONValue] {
         Dictionary(grouping: daemon.hub.topics, by: \.name).sorted { $0.key < $1.key }.map {
             describe($0, $1, presence)
         }

@@ -133,7 +133,7 @@ package struct SystemCheck {
         let hosts = Set(urls.compactMap { try? OutboundURL($0) }.filter { $0.addressLiteral == nil }.map(\.host))
         return hosts.sorted().map { host in
             let begun = ContinuousClock.now
-            let isKnown = (try? HostAddress.resolve(host)) != nil
+            let isKnown = (try? ListenAddress(host: host, port: 0).resolvedHost()) != nil
             let took = (ContinuousClock.now - begun) / .milliseconds(1)
             let isSlow = took > 1000
             return Finding(

@@ -30,7 +30,7 @@ package struct TokenFile {
         guard FileManager.default.fileExists(atPath: digestPath) else {
             guard FileManager.default.fileExists(atPath: plainPath) else { return try make(in: directory) }
             let token = try given(plainPath)
-            try PrivateFile.write(token.hexadecimal + "\n", to: digestPath)
+            try (token.hexadecimal + "\n").writePrivately(to: digestPath)
             return token
         }
         var token = try TokenFile(hexadecimal: read(digestPath), path: digestPath)
@@ -53,8 +53,8 @@ package struct TokenFile {
         let plain = newToken()
         let token = TokenFile(of: plain)
         // The digest last: until then the former token holds.
-        try PrivateFile.write(plain + "\n", to: "\(directory)/\(plainName)")
-        try PrivateFile.write(token.hexadecimal + "\n", to: "\(directory)/\(digestName)")
+        try (plain + "\n").writePrivately(to: "\(directory)/\(plainName)")
+        try (token.hexadecimal + "\n").writePrivately(to: "\(directory)/\(digestName)")
         return token
     }
 
@@ -109,13 +109,14 @@ package struct TokenFile {
     }
 }
 
-/// Files only their owner may read, replaced as a whole.
-enum PrivateFile {
+extension String {
+    /// Writes a file that only its owner may read, replaced as a whole.
+    ///
     /// - Parameter mode: of the file; its group may be let in where others may know what it holds.
-    static func write(_ text: String, to path: String, mode: Int = 0o600) throws(StartError) {
+    func writePrivately(to path: String, mode: Int = 0o600) throws(StartError) {
         let temporary = "\(path).\(ProcessInfo.processInfo.processIdentifier).new"
         let created = FileManager.default.createFile(
-            atPath: temporary, contents: Data(text.utf8), attributes: [.posixPermissions: mode])
+            atPath: temporary, contents: Data(utf8), attributes: [.posixPermissions: mode])
         guard created, rename(temporary, path) == 0 else {
             throw StartError("\(path) cannot be written: \(String(cString: strerror(errno)))")
         }

@@ -9,7 +9,7 @@ import StalecastWire
 /// A log that nobody reads stops this, and never a publish: lines wait in a bounded line, and what does not fit is left
 /// out.
 struct VersionLog: Sendable {
-    fileprivate struct Entry: Sendable {
+    private struct Entry: Sendable {
         let change: TemplateChange
         let topics: [TopicName]
     }
@@ -18,8 +18,8 @@ struct VersionLog: Sendable {
     /// Names in one line; the rest are counted.
     private static let namesShown = 10
 
-    fileprivate let entries: AsyncStream<Entry>
-    fileprivate let add: AsyncStream<Entry>.Continuation
+    private let entries: AsyncStream<Entry>
+    private let add: AsyncStream<Entry>.Continuation
     private let logger: Logger
 
     init(logger: Logger) {
@@ -32,7 +32,7 @@ struct VersionLog: Sendable {
         add.yield(Entry(change: change, topics: topics))
     }
 
-    fileprivate func write(_ entry: Entry, _ presence: Presence) {
+    private func write(_ entry: Entry, _ presence: Presence) {
         let metadata = entry.change.metadata
         let listening = presence.counts[entry.change.scope.project] ?? [:]
         let told = entry.topics.reduce(0) { $0 + (listening[$1]?.values.reduce(0, +) ?? 0) }
@@ -52,26 +52,21 @@ struct VersionLog: Sendable {
         let rest = keys.count - namesShown
         return keys.prefix(namesShown).joined(separator: ",") + (rest > 0 ? " and \(rest) more" : "")
     }
-}
 
-/// Writes the lines of a ``VersionLog``; ends when those that were waiting are written.
-struct VersionLogService: Service {
-    let log: VersionLog
-    let edge: EdgeServer
-
-    func run() async throws {
+    /// Writes what was announced; ends when the lines that were waiting are written.
+    func run(counting edge: EdgeServer) async {
         await withGracefulShutdownHandler {
             // Counting visits every subscriber, so a burst of versions shares one count.
             var (presence, next) = (Presence(), ContinuousClock.now)
-            for await entry in log.entries {
+            for await entry in entries {
                 if ContinuousClock.now >= next {
                     presence = await edge.presence()
                     next = .now + .seconds(1)
                 }
-                log.write(entry, presence)
+                write(entry, presence)
             }
         } onGracefulShutdown: {
-            log.add.finish()
+            add.finish()
         }
     }
 }

@@ -1,4 +1,5 @@
 package import StalecastHub
+package import StalecastWire
 
 /// What a shard or the Front has counted since start. Counters only grow; gauges are as of the last report.
 package struct EdgeTally: Sendable {
@@ -19,7 +20,7 @@ package struct EdgeTally: Sendable {
     package var streams = 0
     package var polls = 0
     package var stalled = 0
-    package var publishToWritten = LatencyHistogram()
+    package var publishToWritten = Histogram()
     package var fetches = FetchTally()
 
     package init() {}
@@ -38,25 +39,5 @@ package struct EdgeTally: Sendable {
         stalled += other.stalled
         publishToWritten.merge(other.publishToWritten)
         fetches.merge(other.fetches)
-    }
-}
-
-/// Counts of durations in fixed buckets, for Prometheus.
-package struct LatencyHistogram: Sendable {
-    /// Upper bounds in seconds; one more bucket takes the rest.
-    package static let bounds: [Double] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-
-    package private(set) var counts = [Int](repeating: 0, count: bounds.count + 1)
-    package private(set) var sum: Double = 0
-
-    package mutating func record(seconds: Double, count: Int = 1) {
-        let bucket = Self.bounds.firstIndex { seconds <= $0 } ?? Self.bounds.count
-        counts[bucket] += count
-        sum += seconds * Double(count)
-    }
-
-    package mutating func merge(_ other: LatencyHistogram) {
-        for index in counts.indices { counts[index] += other.counts[index] }
-        sum += other.sum
     }
 }

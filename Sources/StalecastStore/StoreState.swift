@@ -97,7 +97,7 @@ struct StoreState: Sendable {
 
     /// Counts a durable commit.
     mutating func committed(isRollback: Bool, removed: Int, took: Duration) {
-        figures.commits.record(took)
+        figures.commits.record(seconds: took / .seconds(1))
         figures.removed += UInt64(removed)
         if isRollback { figures.rolledBack += 1 } else { figures.published += 1 }
     }

@@ -1,4 +1,5 @@
 import Foundation
+import StalecastControl
 import StalecastDaemon
 import StalecastEdge
 import StalecastWire

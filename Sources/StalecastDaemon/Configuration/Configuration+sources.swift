@@ -10,7 +10,7 @@ extension Configuration {
         /// Ranges that may be asked besides those of the address profile.
         package var allowedAddresses: [CIDR] = []
         /// Whether private networks may be asked.
-        package var addressProfile = WebhookAddressProfile.public
+        package var addressProfile = AddressPolicy.Profile.public
 
         package init() {}
     }

@@ -10,7 +10,7 @@ extension Configuration {
         var rules = WebhookRules(
             topics: { topics[$0] ?? [] }, allowed: webhooks.allowedAddresses, filesDirectory: webhooks.filesDirectory,
             httpsOnly: webhooks.httpsOnly)
-        rules.defaultProfile = webhooks.addressProfile == .internal ? .internalNetwork : .publicOnly
+        rules.defaultProfile = webhooks.addressProfile
         return rules
     }
 

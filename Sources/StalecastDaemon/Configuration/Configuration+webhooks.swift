@@ -9,7 +9,7 @@ extension Configuration {
         /// Ranges that may be called besides those of a webhook's address profile.
         package var allowedAddresses: [CIDR] = []
         /// The profile of webhooks that do not name one.
-        package var addressProfile = WebhookAddressProfile.public
+        package var addressProfile = AddressPolicy.Profile.public
         /// True refuses `http:` URLs of new webhooks.
         package var httpsOnly = false
         /// File with the key that secrets are sealed with; nil: `webhooks.key` in the data directory.
@@ -30,11 +30,6 @@ extension Configuration {
         package var deadLetterRetention: Duration = .seconds(30 * 86_400)
 
         package init() {}
-    }
-
-    /// Whether private networks may be called: `public` or `internal`.
-    package enum WebhookAddressProfile: String, Sendable, CaseIterable {
-        case `public`, `internal`
     }
 
     /// One webhook of the file. Settings are kept as the API's document spells them, where they are understood and

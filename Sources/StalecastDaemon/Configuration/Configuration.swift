@@ -1,3 +1,4 @@
+package import StalecastControl
 package import StalecastEdge
 package import StalecastWire
 
@@ -71,7 +72,7 @@ extension Configuration {
         /// File holding the bearer token to use; nil: the token generated at first start.
         package var tokenFile: String?
         /// The answer to a publish whose `If-Match` is out of date.
-        package var staleETagStatus = StaleETagStatus.badRequest
+        package var staleETagStatus = OutcomeMapping.StaleETagStatus.badRequest
         /// The largest body of a template PUT, in bytes, before and after inflation.
         package var maxTemplateBytes = 8 * 1024 * 1024
         /// True serves `/metrics` to callers without a token.
@@ -82,12 +83,6 @@ extension Configuration {
         package var allowPlaintextBind = false
 
         package init() {}
-    }
-
-    /// HTTP status for an `If-Match` that is out of date: Firebase documents 400 in one place and 409 in another.
-    package enum StaleETagStatus: Int, Sendable, CaseIterable {
-        case badRequest = 400
-        case conflict = 409
     }
 
     /// What the store keeps.

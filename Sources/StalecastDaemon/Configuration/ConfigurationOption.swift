@@ -14,7 +14,7 @@ package struct ConfigurationOption: Sendable {
     /// The flag of `serve` that sets it, such as `--edge`; nil if there is none.
     package let flag: String?
 
-    let reader: OptionReader
+    let reader: Reader
     let spelled: @Sendable (Configuration) -> String
     let isEqual: @Sendable (Configuration, Configuration) -> Bool
     let copy: @Sendable (_ source: Configuration, _ target: inout Configuration) -> Void
@@ -47,16 +47,19 @@ package struct ConfigurationOption: Sendable {
         }
         return name
     }
-}
 
-/// How the value of an option is read.
-enum OptionReader: Sendable {
-    /// One scalar; variables and flags take the same text.
-    case scalar(@Sendable (String, inout Configuration) throws(InvalidValue) -> Void)
-    /// A list of scalars; a variable takes them separated by commas.
-    case list(@Sendable ([String], inout Configuration) throws(InvalidValue) -> Void)
-    /// A list of mappings with these fields; not settable by variables.
-    case entries([EntryField], @Sendable (Node, inout ConfigurationReading) -> Void)
+    /// Whether SIGHUP can apply a change.
+    enum Reload { case live, restart }
+
+    /// How the value of an option is read.
+    enum Reader: Sendable {
+        /// One scalar; variables and flags take the same text.
+        case scalar(@Sendable (String, inout Configuration) throws(InvalidValue) -> Void)
+        /// A list of scalars; a variable takes them separated by commas.
+        case list(@Sendable ([String], inout Configuration) throws(InvalidValue) -> Void)
+        /// A list of mappings with these fields; not settable by variables.
+        case entries([EntryField], @Sendable (Node, inout ConfigurationReading) -> Void)
+    }
 }
 
 /// A key of the mappings in a list such as `projects`.
@@ -70,14 +73,11 @@ struct EntryField: Sendable {
 /// Where the value of an option is kept.
 typealias OptionKey<Value> = any WritableKeyPath<Configuration, Value> & Sendable
 
-/// Whether SIGHUP can apply a change.
-enum Reload { case live, restart }
-
 extension ConfigurationOption {
     /// A row whose value is one scalar.
     init<Value>(
         _ path: String, _ key: OptionKey<Value>, _ kind: OptionKind<Value>,
-        _ reload: Reload, flag: String? = nil, _ meaning: String
+        _ reload: ConfigurationOption.Reload, flag: String? = nil, _ meaning: String
     ) {
         self.init(path, key, form: kind.form, reload, flag: flag, meaning, spell: kind.spell) {
             .scalar { text, configuration throws(InvalidValue) in configuration[keyPath: key] = try kind.parse(text) }
@@ -87,7 +87,7 @@ extension ConfigurationOption {
     /// A row whose value is a list of scalars.
     init<Element>(
         list path: String, _ key: OptionKey<[Element]>, _ kind: OptionKind<Element>,
-        _ reload: Reload, _ meaning: String
+        _ reload: ConfigurationOption.Reload, _ meaning: String
     ) {
         let spell: @Sendable ([Element]) -> String = { "[" + $0.map(kind.spell).joined(separator: ", ") + "]" }
         self.init(path, key, form: "list of \(kind.form)", reload, flag: nil, meaning, spell: spell) {
@@ -102,7 +102,7 @@ extension ConfigurationOption {
     /// A row whose value is a list of mappings, read by `read`.
     init<Entry: Equatable & Sendable>(
         entries path: String, _ key: OptionKey<[Entry]>, _ fields: [EntryField],
-        _ reload: Reload, _ meaning: String, spell: @escaping @Sendable (Entry) -> String,
+        _ reload: ConfigurationOption.Reload, _ meaning: String, spell: @escaping @Sendable (Entry) -> String,
         read: @escaping @Sendable (Node, inout ConfigurationReading) -> Void
     ) {
         let spellAll: @Sendable ([Entry]) -> String = { "[" + $0.map(spell).joined(separator: ", ") + "]" }
@@ -112,8 +112,9 @@ extension ConfigurationOption {
     }
 
     private init<Value: Equatable & Sendable>(
-        _ path: String, _ key: OptionKey<Value>, form: String, _ reload: Reload,
-        flag: String?, _ meaning: String, spell: @escaping @Sendable (Value) -> String, reader: () -> OptionReader
+        _ path: String, _ key: OptionKey<Value>, form: String, _ reload: ConfigurationOption.Reload,
+        flag: String?, _ meaning: String, spell: @escaping @Sendable (Value) -> String,
+        reader: () -> ConfigurationOption.Reader
     ) {
         self.path = path
         self.meaning = meaning

@@ -1,13 +1,8 @@
 import CLinux
+import Foundation
 import Logging
 import StalecastHub
 import Synchronization
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// The stream engine: one shard and one thread per core, all listening on one address.
 final class StreamEngine: Sendable {
@@ -45,7 +40,10 @@ final class StreamEngine: Sendable {
     func start() {
         for shard in shards {
             shard.attach()
-            EngineThread.run(name: "edge-\(shard.number)") { shard.run() }
+            Thread.detachNewThread {
+                stalecast_name_thread("edge-\(shard.number)")
+                shard.run()
+            }
         }
     }
 
@@ -83,32 +81,5 @@ enum Listeners {
         guard fd < 0 else { return fd }
         if errno == EINVAL { throw .badAddress(host) }
         throw .cannotListen(address: isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)", errno: errno)
-    }
-}
-
-/// A named thread of its own for a loop that blocks.
-enum EngineThread {
-    private final class Body {
-        let name: String
-        let work: @Sendable () -> Void
-        init(name: String, work: @escaping @Sendable () -> Void) {
-            self.name = name
-            self.work = work
-        }
-    }
-
-    static func run(name: String, _ work: @escaping @Sendable () -> Void) {
-        let body = Unmanaged.passRetained(Body(name: name, work: work))
-        var thread = pthread_t()
-        let error = pthread_create(
-            &thread, nil,
-            { raw in
-                let body = Unmanaged<Body>.fromOpaque(raw!).takeRetainedValue()
-                stalecast_name_thread(body.name)
-                body.work()
-                return nil
-            }, body.toOpaque())
-        precondition(error == 0, "no thread can be made: \(error)")
-        pthread_detach(thread)
     }
 }

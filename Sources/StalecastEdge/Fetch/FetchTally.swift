@@ -1,3 +1,5 @@
+package import StalecastWire
+
 /// The platform an app id names: `1:<project number>:<platform>:<hash>`. Raw values are metric labels.
 package enum FetchDialect: String, Sendable, CaseIterable {
     case web
@@ -35,7 +37,7 @@ package struct FetchTally: Sendable {
     /// Answers that were finished already; the others were rendered for the request.
     package private(set) var cacheHits = 0
     /// Time that renderings took, and their number.
-    package private(set) var rendering = LatencyHistogram()
+    package private(set) var rendering = Histogram()
     package private(set) var installations: [InstallationEvent: Int] = [:]
 
     package init() {}

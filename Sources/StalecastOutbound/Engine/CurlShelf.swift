@@ -21,3 +21,73 @@ struct CurlShelf {
 
     static func number(of url: OutboundURL) -> Int { url.spread % count }
 }
+
+/// Easy handles that are not in use. A handle remembers the TLS session of the host it spoke to last, so a request gets
+/// the handle that was used last for its key, if there is one.
+struct HandlePool {
+    private let capacity: Int
+    private let curl: UnsafeMutablePointer<stalecast_curl>
+    private let caFile: String?
+    /// The one used last at the end.
+    private var byKey: [Int: [EasyHandle]] = [:]
+    private(set) var count = 0
+    /// In the order in which handles came back; void when the key's oldest handle has another turn.
+    private var order: [(key: Int, turn: UInt64)] = []
+    private var first = 0
+    private var turn: UInt64 = 0
+
+    init(_ curl: UnsafeMutablePointer<stalecast_curl>, capacity: Int, caFile: String?) {
+        self.curl = curl
+        self.capacity = capacity
+        self.caFile = caFile
+    }
+
+    /// Frees all handles.
+    mutating func empty() {
+        byKey = [:]
+        order = []
+        (first, count) = (0, 0)
+    }
+
+    /// Nil when memory is short.
+    mutating func take(_ key: Int) -> EasyHandle? {
+        if let handle = byKey[key]?.popLast() {
+            count -= 1
+            return handle
+        }
+        // The one that would have to go soon serves as well.
+        if count >= capacity, let handle = takeOldest() { return handle }
+        return EasyHandle(curl, caFile: caFile)
+    }
+
+    mutating func give(_ handle: EasyHandle) {
+        guard let key = handle.key else { return }
+        turn += 1
+        handle.turn = turn
+        byKey[key, default: []].append(handle)
+        count += 1
+        order.append((key, turn))
+        if count > capacity { _ = takeOldest() }
+        if order.count - first > 4 * capacity { forgetVoid() }
+    }
+
+    private mutating func takeOldest() -> EasyHandle? {
+        while first < order.count {
+            let (key, turn) = order[first]
+            first += 1
+            guard isInPool(key, turn), let handle = byKey[key]?.removeFirst() else { continue }
+            if byKey[key]?.isEmpty == true { byKey[key] = nil }
+            count -= 1
+            return handle
+        }
+        return nil
+    }
+
+    private mutating func forgetVoid() {
+        order = order[first...].filter { entry in byKey[entry.key]?.contains { $0.turn == entry.turn } ?? false }
+        first = 0
+        byKey = byKey.filter { !$0.value.isEmpty }
+    }
+
+    private func isInPool(_ key: Int, _ turn: UInt64) -> Bool { byKey[key]?.first?.turn == turn }
+}

@@ -1,5 +1,6 @@
 import CCurl
 import CLinux
+import Foundation
 package import Logging
 import Synchronization
 
@@ -15,7 +16,10 @@ package final class OutboundEngine: Sendable {
     package init(_ configuration: OutboundConfiguration = OutboundConfiguration(), logger: Logger) throws {
         loop = try OutboundLoop(configuration, logger)
         let loop = loop
-        LoopThread.run(name: configuration.threadName) { loop.run() }
+        Thread.detachNewThread {
+            stalecast_name_thread(configuration.threadName)
+            loop.run()
+        }
     }
 
     /// The monotonic clock of ``at(_:_:)``, in nanoseconds.

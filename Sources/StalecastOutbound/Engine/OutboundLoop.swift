@@ -1,6 +1,6 @@
 import CCurl
 import CLinux
-import Glibc
+import Foundation
 import Logging
 import Synchronization
 
@@ -223,7 +223,10 @@ extension OutboundLoop {
 
     private func startLookups() {
         while let name = lookups.next() {
-            LoopThread.run(name: "lookup") { [self] in give(.lookedUp(name, NameLookups.addresses(of: name))) }
+            Thread.detachNewThread { [self] in
+                stalecast_name_thread("lookup")
+                give(.lookedUp(name, NameLookups.addresses(of: name)))
+            }
         }
     }
 

@@ -18,10 +18,10 @@ package enum EventReader {
         if type.hasPrefix("application/cloudevents-batch") { return try batch(type, body) }
         if type.hasPrefix("application/cloudevents") {
             try requireJSON(type, "application/cloudevents+json")
-            return [try CloudEventReader.event(structured: json(body))]
+            return [try cloudEvent(structured: json(body))]
         }
         if headers.keys.contains(where: { $0.hasPrefix("ce-") }) {
-            return [try CloudEventReader.event(binary: headers, data: isJSON(type) ? optionalJSON(body) : nil)]
+            return [try cloudEvent(binary: headers, data: isJSON(type) ? optionalJSON(body) : nil)]
         }
         return [try uncovered(type, body)]
     }
@@ -35,7 +35,7 @@ package enum EventReader {
             throw SourceEvent.Problem("A batch has at most \(maxBatch) events; this one has \(elements.count).")
         }
         var events: [SourceEvent] = []
-        for element in elements { events.append(try CloudEventReader.event(structured: element)) }
+        for element in elements { events.append(try cloudEvent(structured: element)) }
         return events
     }
 
@@ -45,11 +45,47 @@ package enum EventReader {
         guard let document = try optionalJSON(body), let object = document.object else {
             return SourceEvent(form: .plain)
         }
-        if let message = object["message"]?.object, PubSubReader.isMessage(message) {
-            return try PubSubReader.event(object, message)
+        if let message = object["message"]?.object, isPubSub(message) {
+            return try pubSub(object, message)
         }
-        if CloudFunctionReader.recognises(object) { return try CloudFunctionReader.event(object) }
-        return PlainEventReader.event(object)
+        if isCloudFunction(object) { return try cloudFunction(object) }
+        return plain(object)
+    }
+
+    /// The body of a first-generation background function: `{"context":{"eventId","eventType","resource",…},"data":{…}}`,
+    /// or the same with the context's members beside `data`, as the oldest emulators send it.
+    private static func isCloudFunction(_ body: JSONObject) -> Bool {
+        guard body["data"] != nil else { return false }
+        return body["context"]?["eventId"] != nil || body["eventId"] != nil
+    }
+
+    private static func cloudFunction(_ body: JSONObject) throws(SourceEvent.Problem) -> SourceEvent {
+        let context = body["context"]?.object ?? body
+        guard let id = context["eventId"]?.identifier else {
+            throw SourceEvent.Problem(
+                "context.eventId must be a string of at most \(JSONValue.maxIdentifierBytes) bytes.")
+        }
+        guard let type = context["eventType"]?.string, !type.isEmpty else {
+            throw SourceEvent.Problem("context.eventType must be a string.")
+        }
+        let resource = context["resource"]?.string ?? context["resource"]?["name"]?.string ?? ""
+        var event = SourceEvent(form: .cloudFunction, id: id, sender: String(resource.prefix(512)))
+        guard ChangeNotice.isKnown(type) else { return event }
+        event.project = ChangeNotice.project(in: resource)
+        ChangeNotice(body["data"]).complete(&event)
+        return event
+    }
+
+    /// A JSON object of no known envelope: our own message as a webhook delivers it (bare, or as `data` of a Standard
+    /// Webhooks payload), or `{"namespace","versionNumber"}`, all of it optional. Other members are not looked at; an
+    /// `id` neither, since a foreign body may well carry the same one every time.
+    private static func plain(_ body: JSONObject) -> SourceEvent {
+        var event = SourceEvent(form: .plain)
+        let message = body["data"]?["CONFIG_STATE"] == nil ? JSONValue.object(body) : body["data"]
+        ChangeNotice(message).complete(&event)
+        // Whoever posts here named the project in the path; a foreign body's "project" may be anything.
+        event.project = nil
+        return event
     }
 
     // MARK: Media types
@@ -80,5 +116,17 @@ package enum EventReader {
     /// nil for an empty body.
     private static func optionalJSON(_ body: [UInt8]) throws(SourceEvent.Problem) -> JSONValue? {
         body.isEmpty ? nil : try json(body)
+    }
+}
+
+extension JSONValue {
+    static let maxIdentifierBytes = 1024
+
+    /// An id as senders spell it: a string that is not empty and not too long, or an integer.
+    var identifier: String? {
+        guard let text = string ?? int64.map(String.init), !text.isEmpty,
+            text.utf8.count <= Self.maxIdentifierBytes
+        else { return nil }
+        return text
     }
 }

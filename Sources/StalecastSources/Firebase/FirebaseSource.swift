@@ -89,7 +89,7 @@ package final class FirebaseSource: TemplateSource {
         let json = try Self.json(try await access.answer("GET", list))
         guard let object = json.object else { throw Self.invalid("the list of versions is \(json.kind)") }
         guard let entries = object["versions"]?.array, let first = entries.first else { return 0 }
-        guard let metadata = try FirebaseVersion.metadata(first, seenAt: .now()) else {
+        guard let metadata = try VersionMetadata.firebase(first, seenAt: .now()) else {
             throw Self.invalid("the list of versions has an entry without versionNumber")
         }
         return metadata.number
@@ -120,7 +120,7 @@ package final class FirebaseSource: TemplateSource {
         let answer = try await access.answer("GET", url)
         let json = try Self.json(answer)
         return Document(
-            json: json, metadata: try FirebaseVersion.metadata(json["version"], seenAt: .now()),
+            json: json, metadata: try VersionMetadata.firebase(json["version"], seenAt: .now()),
             etag: answer.headers["etag"])
     }
 

@@ -1,3 +1,4 @@
+package import StalecastOutbound
 package import StalecastTemplate
 package import StalecastWire
 
@@ -126,4 +127,9 @@ package struct ContentReading: Sendable, Hashable {
     }
 
     private func invalid(_ sentence: String) -> OriginProblem { OriginProblem(.invalidContent, sentence) }
+}
+
+extension OutboundURL {
+    /// Without the query, which may hold a key.
+    package var withoutQuery: String { String(text.prefix { $0 != "?" }) }
 }

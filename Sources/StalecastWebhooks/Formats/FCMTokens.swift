@@ -10,7 +10,7 @@ final class FCMTokens: Sendable {
     /// Tokens are fetched under the address policy of who needs them.
     private struct Account: Hashable {
         let settings: FCMSettings
-        let profile: AddressProfile
+        let profile: AddressPolicy.Profile
     }
 
     enum Authorization {

@@ -20,7 +20,7 @@ package struct Webhook: Sendable, Equatable {
     /// Private CA, client certificate; nil for the system's trust and no certificate.
     package var tls: OutboundTLS?
     /// Which addresses the name may lead to, besides those the configuration allows.
-    package var profile: AddressProfile
+    package var profile: AddressPolicy.Profile
     /// Settings of ``WebhookFormat/fcm``; nil for every other format.
     package var fcm: FCMSettings?
     package var verification: Verification
@@ -44,7 +44,7 @@ package struct Webhook: Sendable, Equatable {
     package init(
         id: WebhookID, project: ProjectID, name: String? = nil, url: OutboundURL, topics: [TopicName] = [.pushRC],
         format: WebhookFormat = .standard, mode: DeliveryMode = .latest, headers: [OutboundHeader] = [],
-        limits: WebhookLimits = WebhookLimits(), tls: OutboundTLS? = nil, profile: AddressProfile = .publicOnly,
+        limits: WebhookLimits = WebhookLimits(), tls: OutboundTLS? = nil, profile: AddressPolicy.Profile = .public,
         fcm: FCMSettings? = nil, verification: Verification = Verification(), description: String = "",
         isPaused: Bool = false, origin: Origin = .api, createdAt: Timestamp, updatedAt: Timestamp? = nil,
         generation: Int = 1
@@ -81,14 +81,6 @@ package struct Webhook: Sendable, Equatable {
 
     /// Whether a change of `scope` concerns it, its topics aside.
     package func covers(_ scope: Scope) -> Bool { scope.project == project }
-}
-
-/// Which addresses a webhook's name may lead to, before the configuration's allow list.
-package enum AddressProfile: String, Sendable, Hashable, CaseIterable {
-    /// The public Internet only. The default.
-    case publicOnly = "public"
-    /// Private networks (RFC 1918, unique local) as well; loopback, link-local and metadata addresses stay refused.
-    case internalNetwork = "internal"
 }
 
 /// What ``WebhookFormat/fcm`` needs besides the URL.

@@ -29,7 +29,7 @@ extension WebhookDraft {
     /// An address in the URL itself can be judged at once. What a name leads to is judged when a connection is made, but
     /// one that leads nowhere is refused here rather than tried for ever.
     private static func check(
-        _ url: OutboundURL, _ field: String, _ rules: WebhookRules, _ profile: AddressProfile
+        _ url: OutboundURL, _ field: String, _ rules: WebhookRules, _ profile: AddressPolicy.Profile
     ) throws(RegistryProblem) {
         if rules.httpsOnly, url.scheme != "https" {
             throw .invalid(field: field, "must begin with https:// (webhooks.httpsOnly)")

@@ -13,7 +13,7 @@ package struct WebhookDraft: Sendable, Equatable {
     package var caFile: String?
     package var certificateFile: String?
     package var keyFile: String?
-    package var profile = AddressProfile.publicOnly
+    package var profile = AddressPolicy.Profile.public
     package var serviceAccountFile: String?
     package var tokenURL: OutboundURL?
     package var verification = Verification.Method.none

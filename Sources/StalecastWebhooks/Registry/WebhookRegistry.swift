@@ -87,8 +87,8 @@ package final class WebhookRegistry: Sendable {
     package func signer(of id: WebhookID) -> Signer? { state.withLock { $0.entries[id]?.entry.signer } }
 
     /// Where a webhook's requests may go.
-    package func policy(of profile: AddressProfile) -> AddressPolicy {
-        state.withLock { profile == .publicOnly ? $0.publicPolicy : $0.internalPolicy }
+    package func policy(of profile: AddressPolicy.Profile) -> AddressPolicy {
+        state.withLock { profile == .public ? $0.publicPolicy : $0.internalPolicy }
     }
 
     package func webhook(_ id: WebhookID) -> Webhook? { state.withLock { $0.entries[id]?.entry.webhook } }
@@ -169,8 +169,8 @@ struct RegistryState: Sendable {
     var remembered: [WebhookID: RegistryEntry] = [:]
     var rules = WebhookRules(topics: { _ in [] }) {
         didSet {
-            publicPolicy = rules.policy(of: .publicOnly)
-            internalPolicy = rules.policy(of: .internalNetwork)
+            publicPolicy = rules.policy(of: .public)
+            internalPolicy = rules.policy(of: .internal)
         }
     }
     private(set) var publicPolicy = AddressPolicy(profile: .public, allow: [])

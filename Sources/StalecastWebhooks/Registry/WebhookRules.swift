@@ -13,8 +13,8 @@ package struct WebhookRules: Sendable {
     package var filesDirectory: String?
     /// Refuses `http:` URLs. Default false.
     package var httpsOnly: Bool
-    /// Of webhooks that name none. Default ``AddressProfile/publicOnly``.
-    package var defaultProfile = AddressProfile.publicOnly
+    /// Of webhooks that name none. Default `public`.
+    package var defaultProfile = AddressPolicy.Profile.public
 
     package init(
         topics: @escaping @Sendable (ProjectID) -> [TopicName], allowed: [CIDR] = [], filesDirectory: String? = nil,
@@ -28,7 +28,7 @@ package struct WebhookRules: Sendable {
     }
 
     /// The policy under which requests of a webhook are sent.
-    package func policy(of profile: AddressProfile) -> AddressPolicy {
-        AddressPolicy(profile: profile == .publicOnly ? .public : .internal, allow: allowed)
+    package func policy(of profile: AddressPolicy.Profile) -> AddressPolicy {
+        AddressPolicy(profile: profile, allow: allowed)
     }
 }

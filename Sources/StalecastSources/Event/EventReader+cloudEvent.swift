@@ -1,13 +1,13 @@
 import Foundation
 import StalecastWire
 
-/// CloudEvents 1.0 over HTTP: the attributes, and of the data what the known types say.
-enum CloudEventReader {
+// CloudEvents 1.0 over HTTP: the attributes, and of the data what the known types say.
+extension EventReader {
     /// More bytes than this in an attribute are refused; the specification asks receivers for 64 KB events in all.
     static let maxAttributeBytes = 2048
 
     /// - Parameter event: an element of a batch, or the body in structured mode.
-    static func event(structured event: JSONValue) throws(SourceEvent.Problem) -> SourceEvent {
+    static func cloudEvent(structured event: JSONValue) throws(SourceEvent.Problem) -> SourceEvent {
         guard let object = event.object else { throw SourceEvent.Problem("A CloudEvent is a JSON object.") }
         let attributes = { (name: String) throws(SourceEvent.Problem) -> String? in
             guard let value = object[name], !value.isNull else { return nil }
@@ -19,7 +19,7 @@ enum CloudEventReader {
         if object["data"] != nil, object["data_base64"] != nil {
             throw SourceEvent.Problem("A CloudEvent has data or data_base64, not both.")
         }
-        return try self.event(attributes: attributes) { () throws(SourceEvent.Problem) -> JSONValue? in
+        return try cloudEvent(attributes: attributes) { () throws(SourceEvent.Problem) -> JSONValue? in
             if let data = object["data"] { return data }
             return try base64(object["data_base64"])
         }
@@ -28,7 +28,9 @@ enum CloudEventReader {
     /// - Parameters:
     ///   - headers: by lower-case name; attributes are those that begin with `ce-`.
     ///   - data: nil when the body is empty or not JSON.
-    static func event(binary headers: [String: String], data: JSONValue?) throws(SourceEvent.Problem) -> SourceEvent {
+    static func cloudEvent(binary headers: [String: String], data: JSONValue?) throws(SourceEvent.Problem)
+        -> SourceEvent
+    {
         let attributes = { (name: String) throws(SourceEvent.Problem) -> String? in
             guard let value = headers["ce-\(name)"] else { return nil }
             guard let decoded = value.removingPercentEncoding else {
@@ -36,10 +38,10 @@ enum CloudEventReader {
             }
             return decoded
         }
-        return try event(attributes: attributes) { () throws(SourceEvent.Problem) -> JSONValue? in data }
+        return try cloudEvent(attributes: attributes) { () throws(SourceEvent.Problem) -> JSONValue? in data }
     }
 
-    private static func event(
+    private static func cloudEvent(
         attributes: (String) throws(SourceEvent.Problem) -> String?, data: () throws(SourceEvent.Problem) -> JSONValue?
     ) throws(SourceEvent.Problem) -> SourceEvent {
         let version = try required("specversion", attributes)
@@ -74,6 +76,6 @@ enum CloudEventReader {
         guard let text = value.string, let bytes = Data(base64Encoded: text) else {
             throw SourceEvent.Problem("The CloudEvents member data_base64 is not base64.")
         }
-        return try EventReader.json(Array(bytes))
+        return try json(Array(bytes))
     }
 }

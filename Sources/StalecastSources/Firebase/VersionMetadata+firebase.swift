@@ -1,12 +1,11 @@
 import StalecastWire
 
-/// Reads Firebase's `version` objects, as `:listVersions` lists them and a template carries one.
-enum FirebaseVersion {
-    /// nil unless there is a positive `versionNumber`. Words of enums that nobody knew when this was written become
+extension VersionMetadata {
+    /// Reads Firebase's `version` objects, as `:listVersions` lists them and a template carries one: nil unless there is a positive `versionNumber`. Words of enums that nobody knew when this was written become
     /// unspecified; a time that cannot be read becomes `seenAt`.
     ///
     /// - Throws: ``OriginProblem`` for a number above ``VersionNumber/max``.
-    static func metadata(_ json: JSONValue?, seenAt: Timestamp) throws(OriginProblem) -> VersionMetadata? {
+    static func firebase(_ json: JSONValue?, seenAt: Timestamp) throws(OriginProblem) -> VersionMetadata? {
         guard let json, let number = member("versionNumber", json)?.int64, number > 0 else { return nil }
         guard let number = VersionNumber(exactly: number) else {
             throw OriginProblem(

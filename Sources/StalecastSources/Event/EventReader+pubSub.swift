@@ -1,23 +1,23 @@
 import Foundation
 import StalecastWire
 
-/// The envelope of a Pub/Sub push subscription: `{"message":{"data":base64,"messageId","attributes"},"subscription"}`.
-/// Its data may be remote-config event data, a CloudEvent in either mode, or anything at all.
-enum PubSubReader {
-    static func isMessage(_ message: JSONObject) -> Bool {
+// The envelope of a Pub/Sub push subscription: `{"message":{"data":base64,"messageId","attributes"},"subscription"}`.
+// Its data may be remote-config event data, a CloudEvent in either mode, or anything at all.
+extension EventReader {
+    static func isPubSub(_ message: JSONObject) -> Bool {
         message["messageId"] != nil || message["message_id"] != nil
     }
 
-    static func event(_ body: JSONObject, _ message: JSONObject) throws(SourceEvent.Problem) -> SourceEvent {
+    static func pubSub(_ body: JSONObject, _ message: JSONObject) throws(SourceEvent.Problem) -> SourceEvent {
         guard let id = (message["messageId"] ?? message["message_id"])?.identifier else {
             throw SourceEvent.Problem("message.messageId must be a string.")
         }
         let subscription = body["subscription"]?.string ?? ""
         var event = SourceEvent(form: .pubSub, id: id, sender: String(subscription.prefix(512)))
-        let data = try data(message["data"])
-        if let inner = try? CloudEventReader.event(structured: data ?? .null) {  // most payloads are no CloudEvents
+        let data = try pubSubData(message["data"])
+        if let inner = try? cloudEvent(structured: data ?? .null) {  // most payloads are no CloudEvents
             event.take(inner)
-        } else if let inner = try? CloudEventReader.event(binary: attributes(message), data: data) {  // likewise
+        } else if let inner = try? cloudEvent(binary: attributes(message), data: data) {  // likewise
             event.take(inner)
         } else {
             ChangeNotice(data).complete(&event)
@@ -26,7 +26,7 @@ enum PubSubReader {
     }
 
     /// nil for no data, and for data that is not JSON: the message then only says "look".
-    private static func data(_ value: JSONValue?) throws(SourceEvent.Problem) -> JSONValue? {
+    private static func pubSubData(_ value: JSONValue?) throws(SourceEvent.Problem) -> JSONValue? {
         guard let value, !value.isNull else { return nil }
         guard let text = value.string, let bytes = Data(base64Encoded: text) else {
             throw SourceEvent.Problem("message.data must be base64.")

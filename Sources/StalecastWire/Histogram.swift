@@ -1,0 +1,28 @@
+/// Counts of durations in fixed buckets, as Prometheus has them. Of use to servers only, and here because all of them
+/// import this target.
+package struct Histogram: Sendable, Hashable {
+    /// Upper bounds in seconds, ascending; one more bucket takes the rest.
+    package let bounds: [Double]
+    /// Per bucket, not cumulative; one more element than ``bounds``.
+    package private(set) var counts: [Int]
+    /// Of all durations together, in seconds.
+    package private(set) var sum = 0.0
+
+    package init(bounds: [Double] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]) {
+        self.bounds = bounds
+        counts = [Int](repeating: 0, count: bounds.count + 1)
+    }
+
+    package var count: Int { counts.reduce(0, +) }
+
+    package mutating func record(seconds: Double, count: Int = 1) {
+        counts[bounds.firstIndex { seconds <= $0 } ?? bounds.count] += count
+        sum += seconds * Double(count)
+    }
+
+    /// - Parameter other: of the same bounds.
+    package mutating func merge(_ other: Histogram) {
+        for index in counts.indices { counts[index] += other.counts[index] }
+        sum += other.sum
+    }
+}
