@@ -48,7 +48,7 @@ extension Configuration {
     }
 
     var storeConfiguration: StoreConfiguration {
-        let projects = projects.map { ProjectConfiguration(id: $0.id, number: UInt64($0.number)) }
+        let projects = projects.map { StoreConfiguration.Project(id: $0.id, number: UInt64($0.number)) }
         var configuration = StoreConfiguration(directory: data, projects: projects)
         configuration.beginEmpty = beginEmpty
         configuration.maxVersionsPerScope = store.maxVersions

@@ -184,7 +184,7 @@ package struct Daemon: Sendable {
 
 extension Logger {
     /// A store's notice as a line of ours.
-    func log(_ notice: StoreNotice) {
+    func log(_ notice: TemplateStore.Notice) {
         let level: Logger.Level =
             switch notice.level {
             case .info: .info

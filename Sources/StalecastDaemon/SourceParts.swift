@@ -24,7 +24,7 @@ struct SourceParts: Sendable, CustomStringConvertible {
     init(_ configuration: Configuration, store: TemplateStore, _ logger: Logger) throws(StartError) {
         let factory = try SourceFactory(configuration, logger: logger)
         var watchers: [SourceWatcher] = []
-        var targets: [TriggerTarget] = []
+        var targets: [TriggerDesk.Target] = []
         var credentials = TriggerCredentials()
         for feed in configuration.sources.scopes where feed.isFed {
             let made = try factory.make(feed)
@@ -32,7 +32,7 @@ struct SourceParts: Sendable, CustomStringConvertible {
                 feed.scope, source: made.source, isNumbered: feed.hasOriginNumbers, fence: made.fence, store: store,
                 schedule: made.schedule, report: { logger.log($0, of: feed.scope, kind: feed.kind) })
             watchers.append(watcher)
-            targets.append(TriggerTarget(feed, watcher, configuration, store, try credentials.read(feed)))
+            targets.append(TriggerDesk.Target(feed, watcher, configuration, store, try credentials.read(feed)))
         }
         self.watchers = watchers
         desk = TriggerDesk(targets: targets)

@@ -46,7 +46,7 @@ struct TriggerCredentials {
     }
 }
 
-extension TriggerTarget {
+extension TriggerDesk.Target {
     init(
         _ feed: Configuration.Feed, _ watcher: SourceWatcher, _ configuration: Configuration, _ store: TemplateStore,
         _ credentials: (tokens: [TriggerToken], keys: [SignedPost.Key])

@@ -5,22 +5,22 @@ package struct AnnouncementBatch: Sendable {
     /// The head before the first of them.
     package let before: CommitSequence
     /// In cursor order; each with those of its messages that no later one of the batch replaces.
-    package let announcements: [Announcement]
+    package let announcements: [TopicBoard.Announcement]
     /// The topics of the messages left out, one entry each.
-    package let skipped: [TopicIndex]
+    package let skipped: [Topic.Index]
 }
 
 extension TopicBoard {
     /// Applies announcements in order and leaves only what is worth sending: of several messages of one topic the last
     /// one, as seen from the version before all of them.
-    package mutating func apply(_ run: [Announcement], cache: inout NoticeCache) -> AnnouncementBatch {
+    package mutating func apply(_ run: [TopicBoard.Announcement], cache: inout NoticeCache) -> AnnouncementBatch {
         let before = headSequence
         for announcement in run { apply(announcement) }
         guard run.count > 1 else { return AnnouncementBatch(before: before, announcements: run, skipped: []) }
-        var skipped: [TopicIndex] = []
-        var kept: [Announcement] = []
+        var skipped: [Topic.Index] = []
+        var kept: [TopicBoard.Announcement] = []
         for announcement in run {
-            var notices: [(topic: TopicIndex, notice: Notice)] = []
+            var notices: [(topic: Topic.Index, notice: Notice)] = []
             for (topic, notice) in announcement.notices {
                 if self[topic].latest?.sequence == announcement.change.sequence {
                     notices.append((topic, self.notice(topic, notice, heldBefore: before, &cache)))
@@ -30,14 +30,15 @@ extension TopicBoard {
             }
             guard !notices.isEmpty else { continue }
             kept.append(
-                Announcement(change: announcement.change, notices: notices, announcedAt: announcement.announcedAt))
+                TopicBoard.Announcement(
+                    change: announcement.change, notices: notices, announcedAt: announcement.announcedAt))
         }
         return AnnouncementBatch(before: before, announcements: kept, skipped: skipped)
     }
 
     /// The message as a subscriber must see it that holds what was in force at `sequence`.
     private func notice(
-        _ topic: TopicIndex, _ live: Notice, heldBefore sequence: CommitSequence, _ cache: inout NoticeCache
+        _ topic: Topic.Index, _ live: Notice, heldBefore sequence: CommitSequence, _ cache: inout NoticeCache
     ) -> Notice {
         let held = histories[live.message.change.scope]?.version(at: sequence)
         if let held, let since = live.message.since, since <= held { return live }

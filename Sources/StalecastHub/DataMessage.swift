@@ -1,16 +1,9 @@
 package import StalecastWire
 
-/// Whom a sent message is for.
-package enum SendTarget: Sendable {
-    case topic(TopicName)
-    /// Subscribers for whose topics the condition holds.
-    case condition(TopicCondition)
-}
-
 /// A message somebody sent through `messages:send`: exactly that data, to whoever is connected now. It has no
 /// version and no cursor; nothing is stored or replayed.
 package final class DataMessage: Sendable {
-    package let target: SendTarget
+    package let target: Target
     /// Only this project's subscribers can hear it.
     package let project: ProjectID
     /// The data as one line of JSON.
@@ -18,7 +11,7 @@ package final class DataMessage: Sendable {
     /// As a server-sent event without `id`, in one HTTP chunk.
     package let chunk: SharedBytes
 
-    package init(target: SendTarget, in project: ProjectID, data: JSONObject) {
+    package init(target: Target, in project: ProjectID, data: JSONObject) {
         self.target = target
         self.project = project
         json = JSONValue.object(data).encoded(.wire)
@@ -26,12 +19,19 @@ package final class DataMessage: Sendable {
     }
 
     /// Whether a subscriber of `topics`, which are all of one project, gets it.
-    package func reaches(_ topics: some Collection<TopicIndex>, on board: TopicBoard) -> Bool {
+    package func reaches(_ topics: some Collection<Topic.Index>, on board: TopicBoard) -> Bool {
         guard let first = topics.first, board[first].scope.project == project else { return false }
         let names = topics.map { board[$0].name }
         switch target {
         case .topic(let name): return names.contains(name)
         case .condition(let condition): return condition.holds { names.contains($0) }
         }
+    }
+
+    /// Whom a sent message is for.
+    package enum Target: Sendable {
+        case topic(TopicName)
+        /// Subscribers for whose topics the condition holds.
+        case condition(TopicCondition)
     }
 }

@@ -2,7 +2,7 @@ package import StalecastWire
 
 /// One message a subscriber is owed: the newest of a topic, seen from the version the subscriber holds.
 package struct Debt: Sendable, Hashable {
-    package let topic: TopicIndex
+    package let topic: Topic.Index
     package let sequence: CommitSequence
     /// nil when it is not known what the subscriber holds.
     package let since: VersionNumber?
@@ -10,7 +10,7 @@ package struct Debt: Sendable, Hashable {
 
 extension TopicBoard {
     /// The newest message of each of `topics` whose sequence is beyond `sequence`, in cursor order.
-    package func owed(to topics: some Sequence<TopicIndex>, after sequence: CommitSequence) -> [Debt] {
+    package func owed(to topics: some Sequence<Topic.Index>, after sequence: CommitSequence) -> [Debt] {
         debts(of: topics) {
             $0.sequence > sequence
         } since: {
@@ -19,7 +19,7 @@ extension TopicBoard {
     }
 
     /// The newest message of each topic that announced a version newer than `version`, in cursor order.
-    package func owed(to topics: some Sequence<TopicIndex>, have version: VersionNumber) -> [Debt] {
+    package func owed(to topics: some Sequence<Topic.Index>, have version: VersionNumber) -> [Debt] {
         debts(of: topics) {
             $0.version > version
         } since: { _ in
@@ -28,7 +28,7 @@ extension TopicBoard {
     }
 
     /// The newest message of every topic, for a client whose knowledge is void.
-    package func newest(of topics: some Sequence<TopicIndex>) -> [Debt] {
+    package func newest(of topics: some Sequence<Topic.Index>) -> [Debt] {
         debts(of: topics) { _ in
             true
         } since: { _ in
@@ -37,7 +37,7 @@ extension TopicBoard {
     }
 
     private func debts(
-        of topics: some Sequence<TopicIndex>, where isOwed: (TemplateChange) -> Bool,
+        of topics: some Sequence<Topic.Index>, where isOwed: (TemplateChange) -> Bool,
         since: (TemplateChange) -> VersionNumber?
     ) -> [Debt] {
         var debts: [Debt] = []

@@ -1,19 +1,11 @@
 package import StalecastWire
 import Synchronization
 
-/// What the hub tells a shard; a shard takes events strictly in order.
-package enum HubEvent: Sendable {
-    case announcement(Announcement)
-    case data(DataMessage)
-    /// Topics were rebound; the board's replace the shard's own.
-    case rebound(TopicBoard)
-}
-
 /// The one place where changes become messages: holds what every topic announced last, encodes each message once
 /// and hands it to every shard in commit order.
 package final class Hub: Sendable {
     /// Takes an event without blocking; called with the hub's lock held, so that all shards see one order.
-    package typealias Shard = @Sendable (HubEvent) -> Void
+    package typealias Shard = @Sendable (Event) -> Void
 
     private struct State {
         var board: TopicBoard
@@ -21,7 +13,7 @@ package final class Hub: Sendable {
         /// By scope, as each shard counted last.
         var subscribers: [ObjectIdentifier: [Scope: Int]] = [:]
         /// What is announced while a reload is prepared; nil when none is.
-        var sinceRebinding: [Announcement]?
+        var sinceRebinding: [TopicBoard.Announcement]?
     }
 
     private let state: Mutex<State>
@@ -124,5 +116,13 @@ package final class Hub: Sendable {
         guard let herd = herds[change.scope] else { return 0 }
         let subscribers = state.subscribers.values.reduce(0) { $0 + ($1[change.scope] ?? 0) }
         return herd.milliseconds(subscribers: subscribers, isUrgent: change.notes.isUrgent)
+    }
+
+    /// What the hub tells a shard; a shard takes events strictly in order.
+    package enum Event: Sendable {
+        case announcement(TopicBoard.Announcement)
+        case data(DataMessage)
+        /// Topics were rebound; the board's replace the shard's own.
+        case rebound(TopicBoard)
     }
 }

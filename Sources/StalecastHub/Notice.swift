@@ -29,19 +29,19 @@ package final class Notice: Sendable {
     }
 
     package var sequence: CommitSequence { message.change.sequence }
-}
 
-/// The messages of Firebase's real-time stream: one flat object and a line end, because the SDKs' parsers take the
-/// text between the first `{` and the next `}`.
-package enum Invalidation {
-    package static func json(_ version: VersionNumber, retryIntervalSeconds: Int? = nil) -> [UInt8] {
-        var object: JSONObject = ["latestTemplateVersionNumber": .string(String(version))]
-        if let retryIntervalSeconds { object["retryIntervalSeconds"] = .int(retryIntervalSeconds) }
-        return JSONValue.object(object).encoded()
+    /// The messages of Firebase's real-time stream: one flat object and a line end, because the SDKs' parsers take the
+    /// text between the first `{` and the next `}`.
+    package enum Invalidation {
+        package static func json(_ version: VersionNumber, retryIntervalSeconds: Int? = nil) -> [UInt8] {
+            var object: JSONObject = ["latestTemplateVersionNumber": .string(String(version))]
+            if let retryIntervalSeconds { object["retryIntervalSeconds"] = .int(retryIntervalSeconds) }
+            return JSONValue.object(object).encoded()
+        }
+
+        /// What the parsers pass over: sent at once, so that headers leave, and as keep-alive.
+        package static let keepAlive: [UInt8] = [0x0A]
     }
-
-    /// What the parsers pass over: sent at once, so that headers leave, and as keep-alive.
-    package static let keepAlive: [UInt8] = [0x0A]
 }
 
 extension SharedBytes {

@@ -13,13 +13,6 @@ package struct ResumePoint: Sendable, Hashable {
     }
 }
 
-/// Why a cursor says nothing to us; raw values are on the wire.
-package enum ResetReason: String, Sendable {
-    case malformed
-    case unknownEpoch = "unknown-epoch"
-    case futureCursor = "future-cursor"
-}
-
 /// What a subscriber is owed at the moment it subscribes.
 package struct Opening: Sendable {
     /// The client must forget what it thinks it knows; `messages` then has the newest of every topic.
@@ -28,11 +21,18 @@ package struct Opening: Sendable {
     package let messages: [Debt]
     /// Everything up to here is covered by `messages`.
     package let head: Cursor
+
+    /// Why a cursor says nothing to us; raw values are on the wire.
+    package enum ResetReason: String, Sendable {
+        case malformed
+        case unknownEpoch = "unknown-epoch"
+        case futureCursor = "future-cursor"
+    }
 }
 
 extension TopicBoard {
     /// Decides what a subscriber of `topics` is owed, by comparing state. A cursor wins over `have`.
-    package func opening(for topics: some Sequence<TopicIndex>, from point: ResumePoint) -> Opening {
+    package func opening(for topics: some Sequence<Topic.Index>, from point: ResumePoint) -> Opening {
         guard let text = point.cursor else {
             let messages = point.have.map { owed(to: topics, have: $0) } ?? []
             return Opening(reset: nil, messages: messages, head: head)
@@ -43,7 +43,7 @@ extension TopicBoard {
         return Opening(reset: nil, messages: owed(to: topics, after: cursor.sequence), head: head)
     }
 
-    private func void(_ reason: ResetReason, _ topics: some Sequence<TopicIndex>) -> Opening {
+    private func void(_ reason: Opening.ResetReason, _ topics: some Sequence<Topic.Index>) -> Opening {
         Opening(reset: reason, messages: newest(of: topics), head: head)
     }
 }

@@ -1,13 +1,5 @@
 package import StalecastWire
 
-/// A topic's place in a ``TopicBoard``; stable for the life of the process, also across reloads.
-package struct TopicIndex: Hashable, Sendable {
-    package let rawValue: Int32
-
-    package init(_ rawValue: Int) { self.rawValue = Int32(rawValue) }
-    package init(rawValue: Int32) { self.rawValue = rawValue }
-}
-
 /// A topic as configured: its name and what it is bound to.
 package struct TopicBinding: Sendable, Hashable {
     package let name: TopicName
@@ -61,6 +53,14 @@ package struct Topic: Sendable {
     /// Of the names of changed parameters those it is about; nil stays "anything".
     func own(_ changed: [String]?) -> [String]? {
         keys.isEmpty ? changed : changed?.filter(keys.concern)
+    }
+
+    /// A topic's place in a ``TopicBoard``; stable for the life of the process, also across reloads.
+    package struct Index: Hashable, Sendable {
+        package let rawValue: Int32
+
+        package init(_ rawValue: Int) { self.rawValue = Int32(rawValue) }
+        package init(rawValue: Int32) { self.rawValue = rawValue }
     }
 }
 

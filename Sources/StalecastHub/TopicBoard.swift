@@ -1,22 +1,5 @@
 package import StalecastWire
 
-/// A committed change and the messages it makes, encoded: what the hub hands to every shard.
-package struct Announcement: Sendable {
-    package let change: TemplateChange
-    package let notices: [(topic: TopicIndex, notice: Notice)]
-    /// When the change was announced, in nanoseconds of the monotonic clock; for the publish-to-written histogram.
-    package let announcedAt: UInt64
-}
-
-/// Why no topic is meant by what a request names.
-package enum Unheard: Error {
-    /// The topics of which project? There are several here.
-    case projectIsMissing
-    case unknownProject
-    /// None of the names is a topic of the project.
-    case unknownTopics
-}
-
 /// What every topic announced last. The hub owns one; each shard has its own copy and applies announcements in
 /// order, so that a shard's subscribers see one consistent history without a lock.
 package struct TopicBoard: Sendable {
@@ -25,8 +8,8 @@ package struct TopicBoard: Sendable {
     package private(set) var headSequence: CommitSequence
     package private(set) var topics: [Topic] = []
     /// By name and project, each with its scopes.
-    private var places: [Place: [TopicIndex]] = [:]
-    private(set) var histories: [Scope: ScopeHistory] = [:]
+    private var places: [Place: [Topic.Index]] = [:]
+    private(set) var histories: [Scope: History] = [:]
     /// Projects by id and by number.
     private let projects: [String: ProjectID]
     /// The project of requests that name none; nil when there are several.
@@ -52,7 +35,7 @@ package struct TopicBoard: Sendable {
         let ids = Set(self.projects.values)
         onlyProject = ids.count == 1 ? ids.first : nil
         let byScope = Dictionary(grouping: changes, by: \.scope)
-        histories = byScope.mapValues { ScopeHistory($0) }
+        histories = byScope.mapValues { History($0) }
         bind(bindings) { $0.lastHeard(of: byScope[$0.scope] ?? []) }
     }
 
@@ -67,7 +50,7 @@ package struct TopicBoard: Sendable {
 
     package var head: Cursor { Cursor(epoch: epoch, sequence: headSequence) }
 
-    package subscript(_ index: TopicIndex) -> Topic { topics[Int(index.rawValue)] }
+    package subscript(_ index: Topic.Index) -> Topic { topics[Int(index.rawValue)] }
 
     // MARK: Names
 
@@ -77,9 +60,9 @@ package struct TopicBoard: Sendable {
     /// - Returns: what there is, and the names that mean nothing; whoever gave them must be told.
     package func topics(
         named names: [TopicName], project: String? = nil, namespace: String? = nil
-    ) throws(Unheard) -> (known: [TopicIndex], unknown: [TopicName]) {
+    ) throws(Unheard) -> (known: [Topic.Index], unknown: [TopicName]) {
         let project = try self.project(project)
-        var (known, unknown): ([TopicIndex], [TopicName]) = ([], [])
+        var (known, unknown): ([Topic.Index], [TopicName]) = ([], [])
         known.reserveCapacity(names.count)
         for name in names {
             let before = known.count
@@ -102,12 +85,12 @@ package struct TopicBoard: Sendable {
     }
 
     /// The topics of this name in a project, one for each scope.
-    package func topics(_ name: TopicName, in project: ProjectID) -> [TopicIndex] {
+    package func topics(_ name: TopicName, in project: ProjectID) -> [Topic.Index] {
         (places[Place(name: name, project: project)] ?? []).filter { !self[$0].isRetired }
     }
 
     /// The hidden topic of a scope; nil when there is no such scope.
-    package func invalidations(of scope: Scope) -> TopicIndex? {
+    package func invalidations(of scope: Scope) -> Topic.Index? {
         topics(.ofScope(scope), in: scope.project).first
     }
 
@@ -132,7 +115,7 @@ package struct TopicBoard: Sendable {
                     topics[Int(index.rawValue)] = topic
                 } else {
                     topic.latest = lastHeard(topic)
-                    places[place, default: []].append(TopicIndex(topics.count))
+                    places[place, default: []].append(Topic.Index(topics.count))
                     topics.append(topic)
                 }
             }
@@ -149,7 +132,7 @@ package struct TopicBoard: Sendable {
 
     /// Makes and encodes the messages of a change, without applying them.
     package func announcement(of change: TemplateChange, fetchWindowMs: Int, at time: UInt64) -> Announcement {
-        var notices: [(TopicIndex, Notice)] = []
+        var notices: [(Topic.Index, Notice)] = []
         for (index, topic) in topics.enumerated()
         where topic.scope == change.scope && !topic.isRetired && topic.keys.hear(change) {
             let since = topic.latest?.version ?? 0
@@ -158,7 +141,7 @@ package struct TopicBoard: Sendable {
             let message = StaleMessage(
                 topic: topic.name, change: change, since: since, changedKeys: topic.own(keys),
                 fetchWindowMs: fetchWindowMs)
-            notices.append((TopicIndex(index), Notice(message, epoch: epoch, isInvalidation: topic.isInvalidation)))
+            notices.append((Topic.Index(index), Notice(message, epoch: epoch, isInvalidation: topic.isInvalidation)))
         }
         return Announcement(change: change, notices: notices, announcedAt: time)
     }
@@ -173,11 +156,71 @@ package struct TopicBoard: Sendable {
     package mutating func apply(_ announcement: Announcement) {
         let change = announcement.change
         headSequence = change.sequence
-        histories[change.scope, default: ScopeHistory([])].append(change)
+        histories[change.scope, default: History([])].append(change)
         for (topic, notice) in announcement.notices {
             topics[Int(topic.rawValue)].latest = change
             topics[Int(topic.rawValue)].notice = notice
         }
+    }
+
+    /// The newest changes of one scope, oldest first, to answer "what changed since version v" while that is known.
+    struct History: Sendable {
+        /// As many as the store keeps by default; older ones are forgotten and their changes become "anything".
+        static let capacity = 300
+
+        private(set) var changes: [TemplateChange]
+
+        init(_ changes: [TemplateChange]) { self.changes = changes.suffix(2 * Self.capacity).map(\.withSmallKeys) }
+
+        /// The same in memory of its own.
+        var unshared: History {
+            var copy = self
+            copy.changes = changes.map { $0 }
+            return copy
+        }
+
+        mutating func append(_ change: TemplateChange) {
+            if changes.count >= 2 * Self.capacity { changes.removeFirst(Self.capacity) }
+            changes.append(change.withSmallKeys)
+        }
+
+        /// The version in force at `sequence`, 0 before the first; nil when that was before the oldest known change.
+        func version(at sequence: CommitSequence) -> VersionNumber? {
+            if let change = changes.last(where: { $0.sequence <= sequence }) { return change.version }
+            return changes.first?.version == 1 ? 0 : nil
+        }
+
+        /// The union of changed keys over the versions in `(since, latest]`; nil when one of them is unknown.
+        func changedKeys(since: VersionNumber, through latest: VersionNumber) -> [String]? {
+            let span = changes.filter { $0.version > since && $0.version <= latest }
+            // An origin's versions may skip numbers; what follows a known version is known.
+            guard Int64(span.count) == latest - since || changes.contains(where: { $0.version == since }) else {
+                return nil
+            }
+            var union: Set<String> = []
+            for change in span {
+                guard let keys = change.changedKeys else { return nil }
+                union.formUnion(keys)
+            }
+            return union.count <= StaleMessage.maxChangedKeys ? union.sorted() : nil
+        }
+    }
+
+    /// Why no topic is meant by what a request names.
+    package enum Unheard: Error {
+        /// The topics of which project? There are several here.
+        case projectIsMissing
+        case unknownProject
+        /// None of the names is a topic of the project.
+        case unknownTopics
+    }
+
+    /// A committed change and the messages it makes, encoded: what the hub hands to every shard.
+    package struct Announcement: Sendable {
+        package let change: TemplateChange
+        package let notices: [(topic: Topic.Index, notice: Notice)]
+        /// When the change was announced, in nanoseconds of the monotonic clock; for the publish-to-written histogram.
+        package let announcedAt: UInt64
     }
 }
 
@@ -188,5 +231,14 @@ extension Topic {
         if let heard = changes.last(where: keys.hear) { return heard }
         guard let oldest = changes.first, oldest.version > 1 else { return nil }
         return oldest
+    }
+}
+
+extension TemplateChange {
+    /// The same change without a list of keys too long to be sent.
+    fileprivate var withSmallKeys: TemplateChange {
+        guard let changedKeys, changedKeys.count > StaleMessage.maxChangedKeys else { return self }
+        return TemplateChange(
+            scope: scope, sequence: sequence, metadata: metadata, etag: etag, changedKeys: nil, notes: notes)
     }
 }

@@ -57,10 +57,10 @@ extension TemplateStore {
     private static func copyingError(_ error: any Error, _ path: String) -> StoreError {
         switch error {
         case let error as StoreError: error
-        case let error as SystemCallError where error.isTaken: taken(path)
+        case let error as FileOperation.Failure where error.isTaken: taken(path)
         case let error as DatabaseError where error.isNoSpace:
             .diskFull("no space for the backup \(path); nothing was left there")
-        case let error as SystemCallError where error.isNoSpace:
+        case let error as FileOperation.Failure where error.isNoSpace:
             .diskFull("no space for the backup \(path); nothing was left there")
         default: .inaccessible("the backup \(path) could not be made: \(error)")
         }

@@ -27,8 +27,8 @@ struct DataDirectory: Sendable {
     var unfinished: String { database + ".unfinished" }
 
     /// What restores have replaced at `path`, oldest first, logs left out.
-    func replaced(_ path: String) throws(SystemCallError) -> [String] {
-        guard let listing = opendir(self.path) else { throw SystemCallError("open", self.path) }
+    func replaced(_ path: String) throws(FileOperation.Failure) -> [String] {
+        guard let listing = opendir(self.path) else { throw FileOperation.Failure("open", self.path) }
         defer { closedir(listing) }
         let start = String(path.dropFirst(self.path.count + 1)) + ".before-restore-"
         var names: [String] = []
@@ -52,11 +52,11 @@ struct DataDirectory: Sendable {
             if errno == ENOENT {
                 try makeParents()
                 // Where the parent exists and still nothing can be made (/proc), the second answer is the last.
-                guard mkdir(path, 0o700) == 0 else { throw SystemCallError("mkdir", path) }
+                guard mkdir(path, 0o700) == 0 else { throw FileOperation.Failure("mkdir", path) }
                 try FileOperation.synchronize(FileOperation.parent(of: path))
                 return false
             }
-            guard errno == EEXIST else { throw SystemCallError("mkdir", path) }
+            guard errno == EEXIST else { throw FileOperation.Failure("mkdir", path) }
             return try tighten()
         } catch let error as StoreError {
             throw error
@@ -67,19 +67,19 @@ struct DataDirectory: Sendable {
 
     private func makeParents() throws {
         let parent = FileOperation.parent(of: path)
-        guard parent != path, parent != "." else { throw SystemCallError("mkdir", path, code: ENOENT) }
+        guard parent != path, parent != "." else { throw FileOperation.Failure("mkdir", path, code: ENOENT) }
         if mkdir(parent, 0o755) == 0 || errno == EEXIST { return }
-        guard errno == ENOENT else { throw SystemCallError("mkdir", parent) }
+        guard errno == ENOENT else { throw FileOperation.Failure("mkdir", parent) }
         try DataDirectory(parent).makeParents()
-        guard mkdir(parent, 0o755) == 0 || errno == EEXIST else { throw SystemCallError("mkdir", parent) }
+        guard mkdir(parent, 0o755) == 0 || errno == EEXIST else { throw FileOperation.Failure("mkdir", parent) }
     }
 
     /// A directory of ours becomes 0700. One that is shared by design (sticky, as `/tmp`), belongs to somebody else, or
     /// holds other things is left as it is: taking it from others could break them.
     private func tighten() throws -> Bool {
         var status = stat()
-        guard stat(path, &status) == 0 else { throw SystemCallError("stat", path) }
-        guard status.st_mode & S_IFMT == S_IFDIR else { throw SystemCallError("open", path, code: ENOTDIR) }
+        guard stat(path, &status) == 0 else { throw FileOperation.Failure("stat", path) }
+        guard status.st_mode & S_IFMT == S_IFDIR else { throw FileOperation.Failure("open", path, code: ENOTDIR) }
         guard status.st_mode & 0o077 != 0 else { return false }
         let isOurs = status.st_uid == geteuid() && status.st_mode & S_ISVTX == 0
         guard isOurs, try FileOperation.exists(database) || isEmpty() else { return true }
@@ -87,7 +87,7 @@ struct DataDirectory: Sendable {
     }
 
     private func isEmpty() throws -> Bool {
-        guard let listing = opendir(path) else { throw SystemCallError("open", path) }
+        guard let listing = opendir(path) else { throw FileOperation.Failure("open", path) }
         defer { closedir(listing) }
         var names = 0
         while readdir(listing) != nil { names += 1 }

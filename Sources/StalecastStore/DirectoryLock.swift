@@ -14,12 +14,12 @@ final class DirectoryLock: Sendable {
     /// - Throws: ``StoreError/locked(_:)`` when another store, in this process or another, holds it.
     init(_ directory: DataDirectory) throws(StoreError) {
         let file = open(directory.lock, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw .inaccessible("\(SystemCallError("open", directory.lock))") }
+        guard file >= 0 else { throw .inaccessible("\(FileOperation.Failure("open", directory.lock))") }
         guard flock(file, LOCK_EX | LOCK_NB) == 0 else {
             let code = errno
             defer { close(file) }
             guard code == EWOULDBLOCK else {
-                throw .inaccessible("\(SystemCallError("flock", directory.lock, code: code))")
+                throw .inaccessible("\(FileOperation.Failure("flock", directory.lock, code: code))")
             }
             throw .locked(Self.sentence(directory, holder: Self.holder(file)))
         }

@@ -39,11 +39,11 @@ final class HighWaterMark: Sendable {
     /// Writes so far, over all starts; its lowest bit chooses the slot.
     private let generation: Mutex<UInt64>
 
-    init(_ path: String) throws(SystemCallError) {
+    init(_ path: String) throws(FileOperation.Failure) {
         // Made before the database, and written after it: empty, it says nothing.
         let isNew = (FileOperation.size(path) ?? 0) == 0
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw SystemCallError("open", path) }
+        guard file >= 0 else { throw FileOperation.Failure("open", path) }
         self.path = path
         descriptor = file
         let slots = (0..<2).compactMap { Self.readSlot($0, of: file) }
@@ -55,22 +55,23 @@ final class HighWaterMark: Sendable {
     deinit { close(descriptor) }
 
     /// Writes the mark in place; needs no new space after the first two times.
-    func write(_ reading: Reading) throws(SystemCallError) {
-        let failure: SystemCallError? = generation.withLock { generation in
+    func write(_ reading: Reading) throws(FileOperation.Failure) {
+        let failure: FileOperation.Failure? = generation.withLock { generation in
             generation += 1
             let slot = Self.encode(reading, generation: generation)
             let offset = off_t(generation & 1) * off_t(Self.slotSize)
             let written = pwrite(descriptor, slot, slot.count, offset)
-            return written == slot.count ? nil : SystemCallError("write", path, code: written < 0 ? errno : ENOSPC)
+            return written == slot.count
+                ? nil : FileOperation.Failure("write", path, code: written < 0 ? errno : ENOSPC)
         }
         if let failure { throw failure }
     }
 
     /// Fills both slots and makes them survive power loss: once per start, so that later writes only overwrite.
-    func establish(_ reading: Reading) throws(SystemCallError) {
+    func establish(_ reading: Reading) throws(FileOperation.Failure) {
         try write(reading)
         try write(reading)
-        guard fsync(descriptor) == 0 else { throw SystemCallError("fsync", path) }
+        guard fsync(descriptor) == 0 else { throw FileOperation.Failure("fsync", path) }
     }
 
     private static func encode(_ reading: Reading, generation: UInt64) -> [UInt8] {

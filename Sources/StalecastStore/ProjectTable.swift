@@ -3,12 +3,12 @@ package import StalecastWire
 /// The configured projects by id and by number. Projects that are only in the database keep their data, unreachable.
 package struct ProjectTable: Sendable {
     /// In configured order.
-    package let projects: [ProjectConfiguration]
+    package let projects: [StoreConfiguration.Project]
     private let numbers: [ProjectID: UInt64]
     private let ids: [String: ProjectID]
 
     /// - Throws: ``StoreError/misconfigured(_:)`` when an id or a number occurs twice, or a number is another's id.
-    package init(_ projects: [ProjectConfiguration]) throws(StoreError) {
+    package init(_ projects: [StoreConfiguration.Project]) throws(StoreError) {
         var numbers: [ProjectID: UInt64] = [:]
         var ids: [String: ProjectID] = [:]
         for project in projects {

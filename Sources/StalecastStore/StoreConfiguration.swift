@@ -5,7 +5,7 @@ package struct StoreConfiguration: Sendable {
     /// The data directory. Made with mode 0700 when it does not exist; holds `stalecast.sqlite`, `highwater`, `lock`.
     package var directory: String
     /// The projects that can be published to. Default: `demo`, number 123456789012.
-    package var projects: [ProjectConfiguration]
+    package var projects: [Project]
     /// Begin an empty store where the high-water mark says that there was one. Default false: a disk that is not mounted
     /// must not look like a store without versions.
     package var beginEmpty = false
@@ -23,26 +23,26 @@ package struct StoreConfiguration: Sendable {
     /// The wall clock that stamps versions and measures their age.
     package var now: @Sendable () -> Timestamp = Timestamp.now
 
-    package init(directory: String, projects: [ProjectConfiguration] = [.demo]) {
+    package init(directory: String, projects: [Project] = [.demo]) {
         self.directory = directory
         self.projects = projects
     }
-}
 
-/// A project the daemon serves: Firebase clients use the id and the number interchangeably.
-package struct ProjectConfiguration: Sendable, Hashable {
-    package let id: ProjectID
-    /// Appears in every ETag; decimal in URLs.
-    package let number: UInt64
+    /// A project the daemon serves: Firebase clients use the id and the number interchangeably.
+    package struct Project: Sendable, Hashable {
+        package let id: ProjectID
+        /// Appears in every ETag; decimal in URLs.
+        package let number: UInt64
 
-    package init(id: ProjectID, number: UInt64) {
-        self.id = id
-        self.number = number
+        package init(id: ProjectID, number: UInt64) {
+            self.id = id
+            self.number = number
+        }
+
+        /// `demo`, number 123456789012: what serves when nothing is configured.
+        package static let demo: Project = {
+            guard let id = try? ProjectID("demo") else { preconditionFailure("demo is a legal project id") }
+            return Project(id: id, number: 123_456_789_012)
+        }()
     }
-
-    /// `demo`, number 123456789012: what serves when nothing is configured.
-    package static let demo: ProjectConfiguration = {
-        guard let id = try? ProjectID("demo") else { preconditionFailure("demo is a legal project id") }
-        return ProjectConfiguration(id: id, number: 123_456_789_012)
-    }()
 }

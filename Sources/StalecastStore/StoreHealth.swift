@@ -32,21 +32,3 @@ package enum StoreHealth: Sendable, Hashable, CustomStringConvertible {
     /// What readiness shows.
     package var canCommit: Bool { self == .ok }
 }
-
-/// Something worth a log line. The store has no logger; the daemon turns these into its own.
-package struct StoreNotice: Sendable, Hashable {
-    /// How loud the line should be.
-    package enum Level: Sendable, Hashable { case info, warning, error }
-
-    package let level: Level
-    /// A constant lower-case phrase.
-    package let message: String
-    /// What varies, by metadata key.
-    package let details: [String: String]
-
-    package init(_ level: Level, _ message: String, _ details: [String: String] = [:]) {
-        self.level = level
-        self.message = message
-        self.details = details
-    }
-}

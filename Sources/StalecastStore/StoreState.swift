@@ -10,7 +10,7 @@ struct StoreState: Sendable {
 
     var commitHandler: (@Sendable (StoredVersion) -> Void)?
     var failureHandler: (@Sendable (String) -> Void)?
-    var figures = StoreFigures()
+    var figures = TemplateStore.Figures()
     var clock = ClockWitness()
     /// Size of the write-ahead log from which the next checkpoint is tried.
     var checkpointAt: Int64

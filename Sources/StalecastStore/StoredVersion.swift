@@ -21,18 +21,6 @@ package struct StoredVersion: Sendable, Hashable {
     package var version: VersionNumber { change.metadata.number }
 }
 
-/// One page of a scope's versions, newest first, without content.
-package struct VersionPage: Sendable, Hashable {
-    package let versions: [VersionMetadata]
-    /// The version the next page starts at; nil on the last page.
-    package let next: VersionNumber?
-
-    package init(versions: [VersionMetadata], next: VersionNumber?) {
-        self.versions = versions
-        self.next = next
-    }
-}
-
 /// Which versions ``TemplateStore/versions(of:_:)`` lists. The default is the newest ten.
 package struct VersionQuery: Sendable, Hashable {
     /// 1 to 300; values outside are brought in. Default 10.
@@ -55,5 +43,17 @@ package struct VersionQuery: Sendable, Hashable {
         self.endVersion = endVersion
         self.startTime = startTime
         self.endTime = endTime
+    }
+
+    /// One page of a scope's versions, newest first, without content.
+    package struct Page: Sendable, Hashable {
+        package let versions: [VersionMetadata]
+        /// The version the next page starts at; nil on the last page.
+        package let next: VersionNumber?
+
+        package init(versions: [VersionMetadata], next: VersionNumber?) {
+            self.versions = versions
+            self.next = next
+        }
     }
 }

@@ -6,25 +6,6 @@
     import Darwin
 #endif
 
-/// A failed system call: what was tried, on what, and `errno`.
-struct SystemCallError: Error, CustomStringConvertible {
-    let call: String
-    let path: String
-    let code: Int32
-
-    init(_ call: String, _ path: String, code: Int32 = errno) {
-        self.call = call
-        self.path = path
-        self.code = code
-    }
-
-    var isNoSpace: Bool { code == ENOSPC || code == EDQUOT }
-    /// The name is taken.
-    var isTaken: Bool { code == EEXIST }
-
-    var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
-}
-
 /// The few file operations the store needs besides SQLite's, with errors thrown.
 ///
 /// None may open and close a database file that this process has open through SQLite: closing any descriptor of a file
@@ -39,47 +20,47 @@ enum FileOperation {
     }
 
     /// Makes the file's content, or the directory's entries, survive power loss.
-    static func synchronize(_ path: String) throws(SystemCallError) {
+    static func synchronize(_ path: String) throws(Failure) {
         let file = open(path, O_RDONLY | O_CLOEXEC)
-        guard file >= 0 else { throw SystemCallError("open", path) }
+        guard file >= 0 else { throw Failure("open", path) }
         defer { close(file) }
-        guard fsync(file) == 0 else { throw SystemCallError("fsync", path) }
+        guard fsync(file) == 0 else { throw Failure("fsync", path) }
     }
 
     /// Replaces `destination` atomically.
-    static func move(_ source: String, to destination: String) throws(SystemCallError) {
-        guard rename(source, destination) == 0 else { throw SystemCallError("rename", source) }
+    static func move(_ source: String, to destination: String) throws(Failure) {
+        guard rename(source, destination) == 0 else { throw Failure("rename", source) }
     }
 
     /// Gives the file another name without ever replacing one; fails with `EEXIST` when that is taken. On a file system
     /// without hard links the file is moved, and loses its old name.
-    static func giveName(_ name: String, to path: String) throws(SystemCallError) {
+    static func giveName(_ name: String, to path: String) throws(Failure) {
         if link(path, name) == 0 { return }
-        guard [EPERM, ENOTSUP, ENOSYS].contains(errno) else { throw SystemCallError("link", name) }
-        guard !exists(name) else { throw SystemCallError("rename", name, code: EEXIST) }
+        guard [EPERM, ENOTSUP, ENOSYS].contains(errno) else { throw Failure("link", name) }
+        guard !exists(name) else { throw Failure("rename", name, code: EEXIST) }
         try move(path, to: name)
     }
 
     /// A file that is not there is as good as removed.
-    static func remove(_ path: String) throws(SystemCallError) {
-        guard unlink(path) == 0 || errno == ENOENT else { throw SystemCallError("unlink", path) }
+    static func remove(_ path: String) throws(Failure) {
+        guard unlink(path) == 0 || errno == ENOENT else { throw Failure("unlink", path) }
     }
 
     /// Makes an empty file of mode 0600; fails with `EEXIST` when there is one.
-    static func createEmpty(_ path: String) throws(SystemCallError) {
+    static func createEmpty(_ path: String) throws(Failure) {
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw SystemCallError("create", path) }
+        guard file >= 0 else { throw Failure("create", path) }
         close(file)
     }
 
     /// The first `count` bytes, fewer when the file is shorter.
-    static func head(_ path: String, count: Int) throws(SystemCallError) -> [UInt8] {
+    static func head(_ path: String, count: Int) throws(Failure) -> [UInt8] {
         let file = open(path, O_RDONLY | O_CLOEXEC)
-        guard file >= 0 else { throw SystemCallError("open", path) }
+        guard file >= 0 else { throw Failure("open", path) }
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: count)
         let got = bytes.withUnsafeMutableBytes { pread(file, $0.baseAddress, count, 0) }
-        guard got >= 0 else { throw SystemCallError("read", path) }
+        guard got >= 0 else { throw Failure("read", path) }
         return Array(bytes.prefix(got))
     }
 
@@ -95,5 +76,24 @@ enum FileOperation {
     static func parent(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+
+    /// A failed system call: what was tried, on what, and `errno`.
+    struct Failure: Error, CustomStringConvertible {
+        let call: String
+        let path: String
+        let code: Int32
+
+        init(_ call: String, _ path: String, code: Int32 = errno) {
+            self.call = call
+            self.path = path
+            self.code = code
+        }
+
+        var isNoSpace: Bool { code == ENOSPC || code == EDQUOT }
+        /// The name is taken.
+        var isTaken: Bool { code == EEXIST }
+
+        var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
     }
 }

@@ -46,7 +46,7 @@ extension TemplateStore {
     func fail(_ reason: String) {
         let (isFirst, handler) = state.withLock { $0.fail(reason) }
         guard isFirst else { return }
-        log(StoreNotice(.error, "store failed, no further publish is accepted", ["reason": reason]))
+        log(TemplateStore.Notice(.error, "store failed, no further publish is accepted", ["reason": reason]))
         handler?(reason)
     }
 
@@ -69,9 +69,11 @@ extension TemplateStore {
         let now = configuration.now()
         guard state.withLock({ $0.noteSpace(space, now: now) }) else { return }
         if case .short = space {
-            log(StoreNotice(.error, "disk is full, publishes are refused", ["directory": directory.path]))
+            log(TemplateStore.Notice(.error, "disk is full, publishes are refused", ["directory": directory.path]))
         } else {
-            log(StoreNotice(.info, "disk has space again, publishes are accepted", ["directory": directory.path]))
+            log(
+                TemplateStore.Notice(
+                    .info, "disk has space again, publishes are accepted", ["directory": directory.path]))
         }
     }
 

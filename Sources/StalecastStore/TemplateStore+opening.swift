@@ -1,17 +1,6 @@
 import GRDB
 import StalecastWire
 
-/// What opening a store yields, before there is a store.
-struct OpenedParts {
-    let directory: DataDirectory
-    let projects: ProjectTable
-    let lock: DirectoryLock
-    let database: DatabasePool
-    let mark: HighWaterMark
-    let epoch: Epoch
-    let currentTemplates: CurrentTemplates
-}
-
 extension TemplateStore {
     /// Opens the store in `configuration.directory`, or makes an empty one. Blocks; takes well under a second.
     ///
@@ -20,12 +9,12 @@ extension TemplateStore {
     ///   damaged or newer file (which stays as it is), ``StoreError/diskFull(_:)``, ``StoreError/inaccessible(_:)``,
     ///   ``StoreError/misconfigured(_:)``.
     package static func open(
-        _ configuration: StoreConfiguration, log: @escaping @Sendable (StoreNotice) -> Void = { _ in }
+        _ configuration: StoreConfiguration, log: @escaping @Sendable (TemplateStore.Notice) -> Void = { _ in }
     ) throws(StoreError) -> TemplateStore {
         let projects = try ProjectTable(configuration.projects)
         let directory = DataDirectory(configuration.directory)
         if try directory.prepare() {
-            log(StoreNotice(.warning, "data directory is open to others", ["directory": directory.path]))
+            log(TemplateStore.Notice(.warning, "data directory is open to others", ["directory": directory.path]))
         }
         let lock = try DirectoryLock(directory)
         do {
@@ -34,7 +23,7 @@ extension TemplateStore {
             let database = try openPool(directory)
             let (epoch, head) = try settleEpoch(database, mark, isNew: isNew, log)
             let current = try database.read { try VersionTable.allCurrent($0) }
-            let parts = OpenedParts(
+            let parts = TemplateStore.Parts(
                 directory: directory, projects: projects, lock: lock, database: database, mark: mark, epoch: epoch,
                 currentTemplates: CurrentTemplates(current, head: head))
             let store = TemplateStore(parts, configuration: configuration, log: log)
@@ -128,7 +117,7 @@ extension TemplateStore {
 
     /// Keeps the epoch unless the high-water mark says that the database was rolled back or exchanged.
     private static func settleEpoch(
-        _ database: DatabasePool, _ mark: HighWaterMark, isNew: Bool, _ log: (StoreNotice) -> Void
+        _ database: DatabasePool, _ mark: HighWaterMark, isNew: Bool, _ log: (TemplateStore.Notice) -> Void
     ) throws -> (Epoch, CommitSequence) {
         var (epoch, head) = try database.read { try identity($0) }
         if isNew, case .mark(let lost) = mark.found {
@@ -143,7 +132,7 @@ extension TemplateStore {
                 try numbersGivenAway(mark.found, old, head, db).write(db)
             }
             log(
-                StoreNotice(
+                TemplateStore.Notice(
                     .error, "database does not continue what was served, minted a new epoch",
                     ["reason": reason, "old-epoch": old.description, "new-epoch": new, "head": String(head)]))
         }
@@ -170,11 +159,12 @@ extension TemplateStore {
 
     /// Why the database must not be believed; nil when it may.
     private static func suspicion(
-        _ found: HighWaterMark.Finding, epoch: Epoch, head: CommitSequence, isNew: Bool, _ log: (StoreNotice) -> Void
+        _ found: HighWaterMark.Finding, epoch: Epoch, head: CommitSequence, isNew: Bool,
+        _ log: (TemplateStore.Notice) -> Void
     ) -> String? {
         switch found {
         case .mark(let mark) where isNew:
-            log(StoreNotice(.error, "database is gone, began an empty one", ["lost-head": String(mark.head)]))
+            log(TemplateStore.Notice(.error, "database is gone, began an empty one", ["lost-head": String(mark.head)]))
             return nil
         case .mark(let mark) where mark.epoch != epoch:
             return "the high-water mark is of epoch \(mark.epoch)"
@@ -182,7 +172,7 @@ extension TemplateStore {
             return "the database ends at sequence \(head), the high-water mark at \(mark.head)"
         case .damaged where !isNew: return "the high-water mark is damaged"
         case .missing where !isNew:
-            log(StoreNotice(.warning, "high-water mark is missing, recreated it", ["head": String(head)]))
+            log(TemplateStore.Notice(.warning, "high-water mark is missing, recreated it", ["head": String(head)]))
             return nil
         case .mark, .damaged, .missing: return nil
         }
@@ -191,13 +181,13 @@ extension TemplateStore {
     static func openingError(_ error: any Error, _ directory: DataDirectory) -> StoreError {
         switch error {
         case let error as StoreError: error
-        case let error as SystemCallError where error.isNoSpace:
+        case let error as FileOperation.Failure where error.isNoSpace:
             .diskFull("no space to open the store in \(directory.path) (\(error)); free some and start again")
         case let error as DatabaseError where error.isNoSpace:
             .diskFull("no space to open the store in \(directory.path) (\(cause(error))); free some and start again")
         case let error as DatabaseError where error.resultCode != .SQLITE_CORRUPT:
             .inaccessible("cannot open the store in \(directory.path): \(cause(error))")
-        case is SystemCallError: .inaccessible("cannot open the store in \(directory.path): \(error)")
+        case is FileOperation.Failure: .inaccessible("cannot open the store in \(directory.path): \(error)")
         default:
             .notAStore(
                 "\(directory.database) is damaged (\((error as? DatabaseError).map(cause) ?? "\(error)")); restore a backup "

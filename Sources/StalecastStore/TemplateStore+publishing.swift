@@ -155,7 +155,7 @@ extension TemplateStore {
     /// A mark that cannot be written does not undo a commit: the version is durable, and must be acknowledged.
     private func recordMark(_ head: CommitSequence) {
         do { try mark.write(.init(epoch: epoch, head: head)) } catch  where error.isNoSpace {
-            log(StoreNotice(.warning, "high-water mark could not be written", ["error": "\(error)"]))
+            log(TemplateStore.Notice(.warning, "high-water mark could not be written", ["error": "\(error)"]))
         } catch {
             fail("the high-water mark could not be written: \(error)")
         }

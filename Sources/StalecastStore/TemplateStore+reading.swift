@@ -16,7 +16,7 @@ extension TemplateStore {
     /// One page of the scope's versions, newest first.
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.
-    package func versions(of scope: Scope, _ query: VersionQuery) async throws(StoreError) -> VersionPage {
+    package func versions(of scope: Scope, _ query: VersionQuery) async throws(StoreError) -> VersionQuery.Page {
         try await read { try VersionTable.page(of: scope, query, $0) }
     }
 

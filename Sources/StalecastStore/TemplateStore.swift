@@ -21,11 +21,11 @@ package final class TemplateStore: Sendable {
     let database: DatabasePool
     let mark: HighWaterMark
     let state: Mutex<StoreState>
-    let log: @Sendable (StoreNotice) -> Void
+    let log: @Sendable (Notice) -> Void
     private let lock: DirectoryLock
     private let spaceQueue = DispatchQueue(label: "stalecast.store.space")
 
-    init(_ parts: OpenedParts, configuration: StoreConfiguration, log: @escaping @Sendable (StoreNotice) -> Void) {
+    init(_ parts: Parts, configuration: StoreConfiguration, log: @escaping @Sendable (Notice) -> Void) {
         self.configuration = configuration
         self.log = log
         epoch = parts.epoch
@@ -106,7 +106,7 @@ package final class TemplateStore: Sendable {
     }
 
     /// Counters and commit durations since the store was opened.
-    package var figures: StoreFigures { state.withLock { $0.figures } }
+    package var figures: Figures { state.withLock { $0.figures } }
 
     /// Publishes that wait for the writer or are being committed.
     package var waitingPublishes: Int { state.withLock { $0.waiting } }
@@ -122,8 +122,68 @@ package final class TemplateStore: Sendable {
             if !hasFailed { _ = try database.writeWithoutTransaction { try $0.checkpoint(.truncate) } }
             try database.close()
         } catch {
-            log(StoreNotice(.warning, "closing the database failed", ["error": "\(error)"]))
+            log(Notice(.warning, "closing the database failed", ["error": "\(error)"]))
         }
         lock.release()
+    }
+
+    /// What opening a store yields, before there is a store.
+    struct Parts {
+        let directory: DataDirectory
+        let projects: ProjectTable
+        let lock: DirectoryLock
+        let database: DatabasePool
+        let mark: HighWaterMark
+        let epoch: Epoch
+        let currentTemplates: CurrentTemplates
+    }
+
+    /// Something worth a log line. The store has no logger; the daemon turns these into its own.
+    package struct Notice: Sendable, Hashable {
+        /// How loud the line should be.
+        package enum Level: Sendable, Hashable { case info, warning, error }
+
+        package let level: Level
+        /// A constant lower-case phrase.
+        package let message: String
+        /// What varies, by metadata key.
+        package let details: [String: String]
+
+        package init(_ level: Level, _ message: String, _ details: [String: String] = [:]) {
+            self.level = level
+            self.message = message
+            self.details = details
+        }
+    }
+
+    /// What the store has done since it was opened.
+    package struct Figures: Sendable, Hashable {
+        /// How long commits took, from the transaction's begin to durable.
+        package var commits = Histogram(bounds: [
+            0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
+        ])
+        /// Versions committed by publish, and by rollback.
+        package var published: UInt64 = 0
+        package var rolledBack: UInt64 = 0
+        /// Publishes that failed, by cause: stale ETag, no space, outcome unknown, anything else.
+        package var mismatched: UInt64 = 0
+        package var refusedForSpace: UInt64 = 0
+        package var unknownOutcomes: UInt64 = 0
+        package var refused: UInt64 = 0
+        /// Versions that retention removed.
+        package var removed: UInt64 = 0
+        /// Write-backs of the write-ahead log that did not get through.
+        package var failedCheckpoints: UInt64 = 0
+
+        package init() {}
+
+        mutating func count(_ error: StoreError) {
+            switch error {
+            case .versionMismatch: mismatched += 1
+            case .diskFull: refusedForSpace += 1
+            case .outcomeUnknown: unknownOutcomes += 1
+            default: refused += 1
+            }
+        }
     }
 }

@@ -76,7 +76,7 @@ enum VersionTable {
     }
 
     /// Newest first; one row more than the page tells whether there is another.
-    static func page(of scope: Scope, _ query: VersionQuery, _ db: Database) throws -> VersionPage {
+    static func page(of scope: Scope, _ query: VersionQuery, _ db: Database) throws -> VersionQuery.Page {
         let size = min(max(query.pageSize, 1), 300)
         let newest = min(query.startingAt?.rawValue ?? .max, query.endVersion?.rawValue ?? .max)
         let end = query.endTime.map { $0.microseconds.subtractingReportingOverflow(1) }
@@ -91,7 +91,7 @@ enum VersionTable {
                 size + 1,
             ])
         let versions = try rows.map { try change($0, of: scope).metadata }
-        return VersionPage(versions: Array(versions.prefix(size)), next: versions.dropFirst(size).first?.number)
+        return VersionQuery.Page(versions: Array(versions.prefix(size)), next: versions.dropFirst(size).first?.number)
     }
 
     /// Stores a version as its scope's newest.

@@ -19,7 +19,7 @@ struct MessageAPITests {
             let reply = try await send(server, body)
             #expect(reply.status == 200)
             #expect(try reply.json["name"]?.string?.hasPrefix("projects/demo/messages/") == true)
-            #expect(server.sent.all.map { "\($0.target)" } == ["\(SendTarget.topic(.pushRC))"])
+            #expect(server.sent.all.map { "\($0.target)" } == ["\(DataMessage.Target.topic(.pushRC))"])
             #expect(server.sent.all.map(\.json) == [Array(#"{"CONFIG_STATE":"STALE"}"#.utf8)])
         }
     }
@@ -29,7 +29,7 @@ struct MessageAPITests {
             let condition = "'PUSH_RC' in topics && !('payments' in topics)"
             let reply = try await send(server, #"{"message":{"condition":"\#(condition)","data":{"a":"b"}}}"#)
             #expect(reply.status == 200)
-            let target = SendTarget.condition(try TopicCondition(parsing: condition))
+            let target = DataMessage.Target.condition(try TopicCondition(parsing: condition))
             #expect(server.sent.all.map { "\($0.target)" } == ["\(target)"])
         }
     }

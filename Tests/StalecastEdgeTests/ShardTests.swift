@@ -36,7 +36,7 @@ final class LoneShard {
         let request = try StreamRequest(kind: kind, query: Array(query.utf8), headers: StreamHeaders(), maxTopics: 64)
         let (client, fd) = PairedClient.make()
         _ = ledger.enter(0, settings: EdgeSettings())
-        shard.post(.adopt(Adoption(fd: fd, address: 0, request: request)))
+        shard.post(.adopt(Shard.Adoption(fd: fd, address: 0, request: request)))
         return client
     }
 
@@ -124,7 +124,7 @@ final class PairedClient {
         _ = lone.ledger.enter(0, settings: EdgeSettings())
         // A plain file cannot be in an epoll.
         let file = open("/proc/self/exe", O_RDONLY)
-        lone.shard.post(.adopt(Adoption(fd: file, address: 0, request: request)))
+        lone.shard.post(.adopt(Shard.Adoption(fd: file, address: 0, request: request)))
         #expect(lone.run() == [])
         #expect(lone.ledger.total == 0 && lone.shard.lastTally.polls == 0)
         #expect(fcntl(file, F_GETFD) < 0)

@@ -230,7 +230,7 @@ import Testing
     @Test(arguments: [true, false], ["state?", "poll?wait=20s&have=1&", "events?have=1&"])
     func whatWasAnnouncedIsSeenByEveryRequestAfterIt(engine: Bool, path: String) async throws {
         let (told, hold) = (Flag(), Flag())
-        let witness = { @Sendable (event: HubEvent) in
+        let witness = { @Sendable (event: Hub.Event) in
             guard case .announcement(let announcement) = event, announcement.change.version == 2 else { return }
             told.raise()
             hold.wait()

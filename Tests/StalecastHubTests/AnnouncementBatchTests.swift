@@ -3,7 +3,7 @@ import StalecastWire
 import Testing
 
 @Suite struct AnnouncementBatchTests {
-    private func announcements(_ changes: [TemplateChange]) -> [Announcement] {
+    private func announcements(_ changes: [TemplateChange]) -> [TopicBoard.Announcement] {
         var board = TopicBoard.make()
         return changes.map { change in
             let announcement = board.announcement(of: change, fetchWindowMs: 0, at: 0)

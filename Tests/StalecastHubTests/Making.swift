@@ -48,16 +48,16 @@ extension TopicBoard {
     }
 
     /// PUSH_RC of the client template, and of the server template.
-    var push: TopicIndex { topics(.pushRC, in: .demo)[0] }
-    var pushServer: TopicIndex { topics(.pushRC, in: .demo)[1] }
-    var payTopic: TopicIndex { topics(.pay, in: .demo)[0] }
+    var push: Topic.Index { topics(.pushRC, in: .demo)[0] }
+    var pushServer: Topic.Index { topics(.pushRC, in: .demo)[1] }
+    var payTopic: Topic.Index { topics(.pay, in: .demo)[0] }
 
     func cursor(_ sequence: CommitSequence, epoch: Epoch = .test) -> ResumePoint {
         ResumePoint(cursor: Cursor(epoch: epoch, sequence: sequence).description)
     }
 
     /// Versions owed to one topic's subscriber from a point.
-    func versions(_ topics: [TopicIndex], _ point: ResumePoint) -> [VersionNumber] {
+    func versions(_ topics: [Topic.Index], _ point: ResumePoint) -> [VersionNumber] {
         opening(for: topics, from: point).messages.compactMap { self[$0.topic].latest?.version }
     }
 }

@@ -85,7 +85,7 @@ import Testing
 
     private func scopes(
         _ names: [TopicName], _ project: String?, _ namespace: String? = nil
-    ) throws(Unheard) -> [Scope] {
+    ) throws(TopicBoard.Unheard) -> [Scope] {
         try several.topics(named: names, project: project, namespace: namespace).known.map { several[$0].scope }
     }
 
@@ -99,13 +99,13 @@ import Testing
     @Test func aNamespaceNarrowsIt() throws {
         #expect(try scopes([.pay, .pushRC], "demo", "firebase") == [.demo, .demo])
         #expect(try scopes([.pay, .pushRC], "demo", "firebase-server") == [.server])
-        #expect(throws: Unheard.unknownTopics) { try scopes([.pay], "demo", "elsewhere") }
+        #expect(throws: TopicBoard.Unheard.unknownTopics) { try scopes([.pay], "demo", "elsewhere") }
     }
 
     @Test func withSeveralProjectsOneMustBeSaid() {
-        #expect(throws: Unheard.projectIsMissing) { try scopes([.pushRC], nil) }
-        #expect(throws: Unheard.unknownProject) { try scopes([.pushRC], "secret") }
-        #expect(throws: Unheard.unknownTopics) { try scopes([.pay], "other") }
+        #expect(throws: TopicBoard.Unheard.projectIsMissing) { try scopes([.pushRC], nil) }
+        #expect(throws: TopicBoard.Unheard.unknownProject) { try scopes([.pushRC], "secret") }
+        #expect(throws: TopicBoard.Unheard.unknownTopics) { try scopes([.pay], "other") }
     }
 
     @Test func withOneProjectItIsThatOne() throws {
@@ -156,10 +156,10 @@ import Testing
     }
 
     @Test(arguments: [
-        ("nonsense", ResetReason.malformed), ("abcdefghijklmnopqrstuvwxyz.007", .malformed),
+        ("nonsense", Opening.ResetReason.malformed), ("abcdefghijklmnopqrstuvwxyz.007", .malformed),
         ("zzzzzzzzzzzzzzzzzzzzzzzzzz.3", .unknownEpoch), ("abcdefghijklmnopqrstuvwxyz.6", .futureCursor),
     ])
-    func aCursorThatSaysNothingResetsAndOwesTheNewest(text: String, reason: ResetReason) {
+    func aCursorThatSaysNothingResetsAndOwesTheNewest(text: String, reason: Opening.ResetReason) {
         let board = board()
         let opening = board.opening(for: [board.push], from: ResumePoint(cursor: text))
         #expect(opening.reset == reason)

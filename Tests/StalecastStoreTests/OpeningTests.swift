@@ -118,7 +118,7 @@ import Testing
         try await store.put(1...2)
         store.close()
         var configuration = StoreConfiguration.make(directory)
-        configuration.projects = [ProjectConfiguration(id: try ProjectID("other"), number: 7)]
+        configuration.projects = [StoreConfiguration.Project(id: try ProjectID("other"), number: 7)]
         let without = try TemplateStore.open(configuration)
         #expect(without.resolve("demo") == nil)
         #expect(await storeError { try await without.put("3") } == .unknownProject(Scope.demo.project))

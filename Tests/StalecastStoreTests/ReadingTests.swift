@@ -91,7 +91,7 @@ import Testing
 
     @Test func emptyScopeHasNoVersions() async throws {
         let store = try TemplateStore.make(directory)
-        #expect(try await store.versions(of: .demo, VersionQuery()) == VersionPage(versions: [], next: nil))
+        #expect(try await store.versions(of: .demo, VersionQuery()) == VersionQuery.Page(versions: [], next: nil))
         #expect(try store.recentChanges(of: .demo, limit: 10) == [])
         #expect(try store.changes(of: .demo, after: 0, limit: 10) == [])
     }

@@ -45,11 +45,11 @@ final class TestClock: Sendable {
 
 /// What a store said, in order.
 final class Notices: Sendable {
-    private let notices = Mutex<[StoreNotice]>([])
+    private let notices = Mutex<[TemplateStore.Notice]>([])
 
-    var all: [StoreNotice] { notices.withLock { $0 } }
+    var all: [TemplateStore.Notice] { notices.withLock { $0 } }
     func contains(_ message: String) -> Bool { all.contains { $0.message.contains(message) } }
-    @Sendable func add(_ notice: StoreNotice) { notices.withLock { $0.append(notice) } }
+    @Sendable func add(_ notice: TemplateStore.Notice) { notices.withLock { $0.append(notice) } }
 }
 
 extension StoreConfiguration {
@@ -86,8 +86,8 @@ extension TemplateStore {
 }
 
 extension Scope {
-    static let demo = Scope(project: ProjectConfiguration.demo.id, namespace: .firebase)
-    static let demoServer = Scope(project: ProjectConfiguration.demo.id, namespace: .firebaseServer)
+    static let demo = Scope(project: StoreConfiguration.Project.demo.id, namespace: .firebase)
+    static let demoServer = Scope(project: StoreConfiguration.Project.demo.id, namespace: .firebaseServer)
 }
 
 extension Template {

@@ -5,7 +5,7 @@ import StalecastWire
 /// The body of FCM's `messages:send`, as far as it means something here: a target and data. Members for platforms
 /// (`android`, `apns`, `webpush`, `fcmOptions`) and `notification` are accepted and have no effect.
 struct MessageRequest: Sendable {
-    let target: SendTarget
+    let target: DataMessage.Target
     let data: JSONObject
     let validateOnly: Bool
 
@@ -32,7 +32,7 @@ struct MessageRequest: Sendable {
         return flag
     }
 
-    private static func target(_ message: JSONObject) throws(GoogleError) -> SendTarget {
+    private static func target(_ message: JSONObject) throws(GoogleError) -> DataMessage.Target {
         for name in ["token", "fid"] where message[name].map({ !$0.isNull }) ?? false {
             throw refusal(
                 "message.\(name)", "This server knows topics, not devices: use message.topic or message.condition.")

@@ -20,7 +20,7 @@ struct Backlog {
 
 /// The topics of a stream with more than one.
 struct SeveralTopics {
-    let topics: [TopicIndex]
+    let topics: [Topic.Index]
     /// Places in the topics' member lists, in the order of `topics`.
     var positions: [Int32]
     /// The last announcement handled, so that a second topic of it does not send again.

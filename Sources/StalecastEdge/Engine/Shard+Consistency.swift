@@ -51,8 +51,8 @@ extension Shard {
 
     /// How many topics a slot is in; each must know it at the place the slot says.
     private func memberships(of index: Int32, _ slot: StreamSlot, _ problems: inout [String]) -> Int {
-        var places: [(TopicIndex, Int32)] = []
-        if slot.topic >= 0 { places = [(TopicIndex(rawValue: slot.topic), slot.position)] }
+        var places: [(Topic.Index, Int32)] = []
+        if slot.topic >= 0 { places = [(Topic.Index(rawValue: slot.topic), slot.position)] }
         if let joined = several[index] { places += zip(joined.topics, joined.positions) }
         if (several[index] != nil) != (slot.topic == StreamSlot.several) {
             problems.append("slot \(index) and the table of several topics disagree")

@@ -12,7 +12,7 @@ extension Shard {
     // MARK: Announcements
 
     /// Writes the messages of consecutive changes to every subscriber of their topics.
-    func broadcast(_ run: [Announcement]) {
+    func broadcast(_ run: [TopicBoard.Announcement]) {
         let batch = board.apply(run, cache: &cache)
         for topic in batch.skipped { tally.coalesced += members[Int(topic.rawValue)].count }
         var polls: [Int32] = []
@@ -26,7 +26,7 @@ extension Shard {
     }
 
     /// Writes one topic's message of a change that was held back.
-    func deliver(_ announcement: Announcement, on topic: TopicIndex) {
+    func deliver(_ announcement: TopicBoard.Announcement, on topic: Topic.Index) {
         var polls: [Int32] = []
         for entry in announcement.notices where entry.topic == topic { walk(topic, entry.notice, announcement, &polls) }
         releaseDoomed()
@@ -34,7 +34,7 @@ extension Shard {
 
     /// The hot loop: one `send` for each stream that has nothing pending.
     private func walk(
-        _ topic: TopicIndex, _ notice: Notice, _ announcement: Announcement, _ polls: inout [Int32]
+        _ topic: Topic.Index, _ notice: Notice, _ announcement: TopicBoard.Announcement, _ polls: inout [Int32]
     ) {
         let base = UnsafeRawPointer(notice.chunk.base)
         let count = notice.chunk.count
@@ -60,7 +60,7 @@ extension Shard {
     }
 
     /// Reads the clock once for many deliveries.
-    private func clock(_ announcement: Announcement, _ count: inout Int) {
+    private func clock(_ announcement: TopicBoard.Announcement, _ count: inout Int) {
         let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
         tally.publishToWritten.record(seconds: Double(elapsed) / 1e9, count: count)
         count = 0
@@ -74,7 +74,7 @@ extension Shard {
     }
 
     private func deliverSlowly(
-        _ index: Int32, _ notice: Notice, _ announcement: Announcement, _ polls: inout [Int32]
+        _ index: Int32, _ notice: Notice, _ announcement: TopicBoard.Announcement, _ polls: inout [Int32]
     ) {
         let slot = slots[index]
         switch slot.pointee.phase {
@@ -102,7 +102,7 @@ extension Shard {
         return true
     }
 
-    private func notices(of announcement: Announcement, for index: Int32) -> [Notice] {
+    private func notices(of announcement: TopicBoard.Announcement, for index: Int32) -> [Notice] {
         let topics = topics(of: index)
         return announcement.notices.filter { topics.contains($0.topic) }.map(\.notice)
     }

@@ -9,7 +9,7 @@ import StalecastWire
 
 extension Shard {
     /// Enters a slot into its topics' member lists.
-    func subscribe(_ index: Int32, to topics: [TopicIndex]) {
+    func subscribe(_ index: Int32, to topics: [Topic.Index]) {
         let slot = slots[index]
         if topics.count == 1 {
             slot.pointee.topic = topics[0].rawValue
@@ -20,22 +20,22 @@ extension Shard {
         }
     }
 
-    private func join(_ topic: TopicIndex, _ index: Int32) -> Int32 {
+    private func join(_ topic: Topic.Index, _ index: Int32) -> Int32 {
         members[Int(topic.rawValue)].append(index)
         return Int32(members[Int(topic.rawValue)].count - 1)
     }
 
     /// The topics of a subscribed slot.
-    func topics(of index: Int32) -> [TopicIndex] {
+    func topics(of index: Int32) -> [Topic.Index] {
         let topic = slots[index].pointee.topic
-        if topic >= 0 { return [TopicIndex(rawValue: topic)] }
+        if topic >= 0 { return [Topic.Index(rawValue: topic)] }
         return several[index]?.topics ?? []
     }
 
     private func leaveTopics(_ index: Int32) {
         let slot = slots[index]
         if slot.pointee.topic >= 0 {
-            removeMember(TopicIndex(rawValue: slot.pointee.topic), slot.pointee.position)
+            removeMember(Topic.Index(rawValue: slot.pointee.topic), slot.pointee.position)
         } else if let joined = several.removeValue(forKey: index) {
             for (topic, position) in zip(joined.topics, joined.positions) { removeMember(topic, position) }
         }
@@ -43,7 +43,7 @@ extension Shard {
     }
 
     /// Fills the gap with the last member, which learns its new place.
-    private func removeMember(_ topic: TopicIndex, _ position: Int32) {
+    private func removeMember(_ topic: Topic.Index, _ position: Int32) {
         let last = members[Int(topic.rawValue)].removeLast()
         guard Int(position) < members[Int(topic.rawValue)].count else { return }
         members[Int(topic.rawValue)][Int(position)] = last
@@ -104,7 +104,7 @@ extension Shard {
     func presence() -> Presence {
         var presence = Presence()
         for (number, indexes) in members.enumerated() where !indexes.isEmpty {
-            let (index, topic) = (TopicIndex(number), board[TopicIndex(number)])
+            let (index, topic) = (Topic.Index(number), board[Topic.Index(number)])
             var (polls, streams) = (0, 0)
             for member in indexes where isFirst(index, of: member, named: topic.name) {
                 if slots[member].pointee.phase == .poll { polls += 1 } else { streams += 1 }
@@ -117,7 +117,7 @@ extension Shard {
     }
 
     /// Whether a topic is the first of those with its name: the others are the same name in other namespaces.
-    private func isFirst(_ topic: TopicIndex, of index: Int32, named name: TopicName) -> Bool {
+    private func isFirst(_ topic: Topic.Index, of index: Int32, named name: TopicName) -> Bool {
         guard let joined = several[index] else { return true }
         return joined.topics.first { board[$0].name == name } == topic
     }
@@ -126,7 +126,7 @@ extension Shard {
     func subscribersByScope() -> [Scope: Int] {
         var counts: [Scope: Int] = [:]
         for (topic, indexes) in members.enumerated() where !indexes.isEmpty {
-            counts[board[TopicIndex(topic)].scope, default: 0] += indexes.count
+            counts[board[Topic.Index(topic)].scope, default: 0] += indexes.count
         }
         for joined in several.values {
             let scopes = joined.topics.map { board[$0].scope }

@@ -8,7 +8,7 @@ extension Shard {
     private static let distance = TimerWheel.ticks(SubscriberPolicy.distanceMs) + 1
 
     /// True when a scope's hidden topic had a message a moment ago: this one waits, in place of one that waits already.
-    func holdBack(_ topic: TopicIndex, _ announcement: Announcement) -> Bool {
+    func holdBack(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) -> Bool {
         guard board[topic].isInvalidation else { return false }
         guard let until = pacedUntil[topic], until > wheel.now else {
             said(topic)
@@ -20,7 +20,7 @@ extension Shard {
         return true
     }
 
-    private func said(_ topic: TopicIndex) {
+    private func said(_ topic: Topic.Index) {
         pacedUntil[topic] = wheel.now + Self.distance
         echoes[topic, default: BurstEcho()].said(at: nowMs, delayMs: UInt64(settings.burstEcho.milliseconds))
     }
@@ -28,7 +28,7 @@ extension Shard {
     private var nowMs: UInt64 { UInt64(wheel.now) * (TimerWheel.tickNanoseconds / 1_000_000) }
 
     /// Sends what waits for a topic now.
-    func flushPaced(_ topic: TopicIndex) {
+    func flushPaced(_ topic: Topic.Index) {
         guard let announcement = heldBack.removeValue(forKey: topic) else { return }
         said(topic)
         deliver(announcement, on: topic)
@@ -50,7 +50,7 @@ extension Shard {
     }
 
     /// A stream with a backlog reads too slowly to be helped; the end of its life tells it.
-    private func echo(_ topic: TopicIndex) {
+    private func echo(_ topic: Topic.Index) {
         let notices = board.newest(of: CollectionOfOne(topic)).map { cache.notice(for: $0, on: board) }
         for index in members[Int(topic.rawValue)] where !slots[index].pointee.hasBacklog {
             guard slots[index].pointee.phase == .direct || slots[index].pointee.phase == .stream else { continue }

@@ -78,12 +78,12 @@ extension Shard {
         handOver(fd, address, isRefused)
     }
 
-    func adopt(_ adoption: Adoption) {
+    func adopt(_ adoption: Shard.Adoption) {
         if !postpones(.adoption(adoption)) { serve(adoption) }
     }
 
     /// What the Front found good a moment ago may have become impossible since; it is answered all the same.
-    func serve(_ adoption: Adoption) {
+    func serve(_ adoption: Shard.Adoption) {
         let request = adoption.request
         guard let index = claim(adoption.fd, adoption.address) else { return }
         if draining != nil { return refuse(index, request, .drain) }
@@ -91,7 +91,7 @@ extension Shard {
         begin(index, request, topics)
     }
 
-    private typealias Topics = (known: [TopicIndex], unknown: [TopicName])
+    private typealias Topics = (known: [Topic.Index], unknown: [TopicName])
 
     private func begin(_ index: Int32, _ request: StreamRequest, _ topics: Topics) {
         let slot = slots[index]
@@ -206,7 +206,7 @@ extension Shard {
     }
 
     /// Answers a poll and returns its connection to the head state, or closes it.
-    func answer(_ index: Int32, _ messages: [[UInt8]], reset: ResetReason? = nil, status: Int = 200) {
+    func answer(_ index: Int32, _ messages: [[UInt8]], reset: Opening.ResetReason? = nil, status: Int = 200) {
         let slot = slots[index]
         let unknown = unknownTopics.removeValue(forKey: index) ?? []
         let body = PollDialect.body(cursor: board.head, messages: messages, reset: reset, unknown: unknown)

@@ -11,14 +11,6 @@ import Synchronization
     import Musl
 #endif
 
-/// A request that came before the shard had taken what the hub announced earlier.
-enum Postponed {
-    case adoption(Adoption)
-    case head(Int32, generation: UInt32)
-
-    var event: ShardEvent? { if case .adoption(let adoption) = self { .adopt(adoption) } else { nil } }
-}
-
 /// One event loop of the stream engine: accepts, recognises, holds streams and polls, writes messages to them.
 ///
 /// `@unchecked Sendable`: all state but `inbox`, `published` and the atomics belongs to the shard's own thread, which
@@ -39,7 +31,7 @@ package final class Shard: @unchecked Sendable {
     let handOver: @Sendable (Int32, UInt64, Bool) -> Void
 
     /// nil once the shard has stopped.
-    private let inbox = Mutex<[ShardEvent]?>([])
+    private let inbox = Mutex<[Event]?>([])
     private let published = Mutex(EdgeTally())
     private let turnedAt = Atomic<UInt64>(0)
     private let wantedUntil = Atomic<UInt64>(0)
@@ -78,9 +70,9 @@ package final class Shard: @unchecked Sendable {
     private var postponedUntil: CommitSequence = 0
     let peekBuffer: UnsafeMutableBufferPointer<UInt8>
     /// When a hidden topic may have its next message, and what waits for that.
-    var pacedUntil: [TopicIndex: Tick] = [:]
-    var heldBack: [TopicIndex: Announcement] = [:]
-    var echoes: [TopicIndex: BurstEcho] = [:]
+    var pacedUntil: [Topic.Index: Tick] = [:]
+    var heldBack: [Topic.Index: TopicBoard.Announcement] = [:]
+    var echoes: [Topic.Index: BurstEcho] = [:]
     var syncedCache: (sequence: CommitSequence, chunk: [UInt8]) = (.max, [])
     private var fired: [Int32] = []
     private var startedAt: UInt64 = 0
@@ -119,7 +111,7 @@ package final class Shard: @unchecked Sendable {
     }
 
     /// Queues an event and wakes the shard; never blocks. Once the shard has stopped it is answered here.
-    package func post(_ event: ShardEvent) {
+    package func post(_ event: Event) {
         let isQueued = inbox.withLock { inbox in
             inbox?.append(event)
             return inbox != nil
@@ -219,7 +211,7 @@ package final class Shard: @unchecked Sendable {
             defer { inbox = [] }
             return inbox ?? []
         }
-        var run: [Announcement] = []
+        var run: [TopicBoard.Announcement] = []
         for event in events {
             if case .hub(.announcement(let announcement)) = event {
                 run.append(announcement)
@@ -265,13 +257,13 @@ package final class Shard: @unchecked Sendable {
     }
 
     /// Announcements that came while the shard was busy are one walk: newest wins.
-    private func broadcastRun(_ run: inout [Announcement]) {
+    private func broadcastRun(_ run: inout [TopicBoard.Announcement]) {
         guard !run.isEmpty else { return }
         broadcast(run)
         run.removeAll()
     }
 
-    private func handle(_ event: ShardEvent) {
+    private func handle(_ event: Event) {
         switch event {
         case .hub(.announcement(let announcement)): broadcast([announcement])
         case .hub(.data(let message)): broadcast(message)
@@ -384,7 +376,7 @@ package final class Shard: @unchecked Sendable {
     }
 
     /// Nobody waits for ever on a shard that has stopped, and no descriptor stays open. On any thread.
-    private func answerAfterStop(_ event: ShardEvent) {
+    private func answerAfterStop(_ event: Event) {
         switch event {
         case .adopt(let adoption):
             close(adoption.fd)
@@ -394,5 +386,41 @@ package final class Shard: @unchecked Sendable {
         case .drain(_, let done): done()
         case .hub, .settings, .stop: return
         }
+    }
+
+    /// What other threads ask of a shard.
+    package enum Event: Sendable {
+        case hub(Hub.Event)
+        case settings(EdgeSettings)
+        /// A connection whose request the Front has read: the shard owns the descriptor from here on.
+        case adopt(Adoption)
+        /// Count subscribers by topic.
+        case presence(@Sendable (Presence) -> Void)
+        /// Say what in the books contradicts itself, for tests.
+        case check(@Sendable (_ connections: Int, _ problems: [String]) -> Void)
+        /// Stop accepting and end everything within so many milliseconds, evenly spread.
+        case drain(milliseconds: Int, done: @Sendable () -> Void)
+        case stop
+    }
+
+    /// A connection handed from the Front to a shard.
+    package struct Adoption: Sendable {
+        let fd: Int32
+        let address: UInt64
+        let request: StreamRequest
+
+        package init(fd: Int32, address: UInt64, request: StreamRequest) {
+            self.fd = fd
+            self.address = address
+            self.request = request
+        }
+    }
+
+    /// A request that came before the shard had taken what the hub announced earlier.
+    enum Postponed {
+        case adoption(Shard.Adoption)
+        case head(Int32, generation: UInt32)
+
+        var event: Shard.Event? { if case .adoption(let adoption) = self { .adopt(adoption) } else { nil } }
     }
 }

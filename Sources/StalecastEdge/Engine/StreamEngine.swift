@@ -47,39 +47,39 @@ final class StreamEngine: Sendable {
         }
     }
 
-    func post(_ event: ShardEvent) {
+    func post(_ event: Shard.Event) {
         for shard in shards { shard.post(event) }
     }
 
     /// Gives a connection to the shards in turn.
-    func adopt(_ adoption: Adoption) {
+    func adopt(_ adoption: Shard.Adoption) {
         let turn = next.wrappingAdd(1, ordering: .relaxed).oldValue
         shards[turn % shards.count].post(.adopt(adoption))
     }
-}
 
-/// Listening sockets that share one port.
-enum Listeners {
-    /// Opens `count` sockets with `SO_REUSEPORT`. Since that would let a second daemon of the same user share the
-    /// port unnoticed, the port must first be free for a socket without it.
-    static func open(host: String, port: UInt16, count: Int, userTimeoutMs: UInt32) throws(EdgeError) -> [Int32] {
-        let isIPv6 = host.contains(":")
-        let probe = try listen(host, port, isIPv6, share: false, userTimeoutMs)
-        let free = stalecast_local_port(probe)
-        close(probe)
-        var listeners: [Int32] = []
-        for _ in 0..<count { listeners.append(try listen(host, free, isIPv6, share: true, userTimeoutMs)) }
-        return listeners
-    }
+    /// Listening sockets that share one port.
+    enum Listeners {
+        /// Opens `count` sockets with `SO_REUSEPORT`. Since that would let a second daemon of the same user share the
+        /// port unnoticed, the port must first be free for a socket without it.
+        static func open(host: String, port: UInt16, count: Int, userTimeoutMs: UInt32) throws(EdgeError) -> [Int32] {
+            let isIPv6 = host.contains(":")
+            let probe = try listen(host, port, isIPv6, share: false, userTimeoutMs)
+            let free = stalecast_local_port(probe)
+            close(probe)
+            var listeners: [Int32] = []
+            for _ in 0..<count { listeners.append(try listen(host, free, isIPv6, share: true, userTimeoutMs)) }
+            return listeners
+        }
 
-    private static func listen(
-        _ host: String, _ port: UInt16, _ isIPv6: Bool, share: Bool, _ userTimeoutMs: UInt32
-    ) throws(EdgeError) -> Int32 {
-        let fd = stalecast_listen(
-            host, port, isIPv6, share, StreamEngine.backlog, userTimeoutMs,
-            Int32(StreamEngine.sendBuffer))
-        guard fd < 0 else { return fd }
-        if errno == EINVAL { throw .badAddress(host) }
-        throw .cannotListen(address: isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)", errno: errno)
+        private static func listen(
+            _ host: String, _ port: UInt16, _ isIPv6: Bool, share: Bool, _ userTimeoutMs: UInt32
+        ) throws(EdgeError) -> Int32 {
+            let fd = stalecast_listen(
+                host, port, isIPv6, share, StreamEngine.backlog, userTimeoutMs,
+                Int32(StreamEngine.sendBuffer))
+            guard fd < 0 else { return fd }
+            if errno == EINVAL { throw .badAddress(host) }
+            throw .cannotListen(address: isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)", errno: errno)
+        }
     }
 }

@@ -1,20 +1,3 @@
-/// What a connection of the engine is doing.
-enum Phase: UInt8 {
-    case free
-    /// Waiting for a request head.
-    case head
-    /// A stream that takes live messages by one `send`: HTTP/1.1, nothing pending.
-    case direct
-    /// Any other stream: HTTP/1.0, or with a backlog.
-    case stream
-    /// A held long-poll.
-    case poll
-    /// A poll whose answer did not fit into the socket at once.
-    case answering
-    /// Dead, waiting for the end of the current walk to be released.
-    case doomed
-}
-
 /// Everything the engine keeps for an ordinary connection.
 struct StreamSlot {
     var fd: Int32 = -1
@@ -54,6 +37,23 @@ struct StreamSlot {
     static let none: Int32 = -1
     /// The topics are in the shard's table of streams with several topics.
     static let several: Int32 = -2
+
+    /// What a connection of the engine is doing.
+    enum Phase: UInt8 {
+        case free
+        /// Waiting for a request head.
+        case head
+        /// A stream that takes live messages by one `send`: HTTP/1.1, nothing pending.
+        case direct
+        /// Any other stream: HTTP/1.0, or with a backlog.
+        case stream
+        /// A held long-poll.
+        case poll
+        /// A poll whose answer did not fit into the socket at once.
+        case answering
+        /// Dead, waiting for the end of the current walk to be released.
+        case doomed
+    }
 }
 
 /// Slots at fixed addresses in pages, handed out lowest first.

@@ -41,7 +41,7 @@ final class FrontPeer: @unchecked Sendable {
         let duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0)
         guard duplicate >= 0 else { return false }
         isReleased = true
-        engine.adopt(Adoption(fd: duplicate, address: address, request: request))
+        engine.adopt(Shard.Adoption(fd: duplicate, address: address, request: request))
         return true
     }
 }

@@ -14,7 +14,7 @@ final class FrontShard: @unchecked Sendable {
     let hub: Hub
     let served: ServedTemplates
     private let published = Mutex(EdgeTally())
-    private let inbox = Mutex<[HubEvent]>([])
+    private let inbox = Mutex<[Hub.Event]>([])
     private let turnedAt = Atomic<UInt64>(stalecast_monotonic_ns())
 
     private(set) var board: TopicBoard
@@ -31,7 +31,7 @@ final class FrontShard: @unchecked Sendable {
     /// What its connections share below HTTP.
     let http: ConnectionLoop
     var tally = EdgeTally()
-    private var members: [TopicIndex: [ObjectIdentifier: FrontSubscriber]] = [:]
+    private var members: [Topic.Index: [ObjectIdentifier: FrontSubscriber]] = [:]
     /// Connections of any kind on this loop, for the drain.
     var connections: [ObjectIdentifier: FrontConnection] = [:]
     /// When a running drain is over; nil while there is none.
@@ -86,7 +86,7 @@ final class FrontShard: @unchecked Sendable {
         publish()
     }
 
-    private func subscribers(of topics: some Sequence<TopicIndex>) -> [ObjectIdentifier: FrontSubscriber] {
+    private func subscribers(of topics: some Sequence<Topic.Index>) -> [ObjectIdentifier: FrontSubscriber] {
         var union: [ObjectIdentifier: FrontSubscriber] = [:]
         for topic in topics { union.merge(members[topic] ?? [:]) { first, _ in first } }
         return union
@@ -111,7 +111,7 @@ final class FrontShard: @unchecked Sendable {
     // MARK: Events
 
     /// Queues an event; one visit of the loop takes all that are there.
-    private func post(_ event: HubEvent) {
+    private func post(_ event: Hub.Event) {
         let isFirst = inbox.withLock { inbox in
             inbox.append(event)
             return inbox.count == 1
@@ -125,7 +125,7 @@ final class FrontShard: @unchecked Sendable {
             defer { inbox = [] }
             return inbox
         }
-        var run: [Announcement] = []
+        var run: [TopicBoard.Announcement] = []
         for event in events {
             if case .announcement(let announcement) = event {
                 run.append(announcement)
@@ -139,7 +139,7 @@ final class FrontShard: @unchecked Sendable {
         publish()
     }
 
-    private func handle(_ event: HubEvent) {
+    private func handle(_ event: Hub.Event) {
         switch event {
         case .announcement(let announcement): broadcast([announcement])
         case .data(let message): broadcast(message)
@@ -147,7 +147,7 @@ final class FrontShard: @unchecked Sendable {
         }
     }
 
-    private func broadcast(_ run: [Announcement]) {
+    private func broadcast(_ run: [TopicBoard.Announcement]) {
         let batch = board.apply(run, cache: &cache)
         for topic in batch.skipped { tally.coalesced += members[topic]?.count ?? 0 }
         var polls: [ObjectIdentifier: FrontSubscriber] = [:]

@@ -9,7 +9,7 @@ import StalecastWire
 /// Newest wins: while the channel is not writable nothing is queued, and when it is again the board says what the
 /// newest of each topic is.
 final class FrontSubscriber {
-    let topics: [TopicIndex]
+    let topics: [Topic.Index]
     private let unknown: [TopicName]
     let isPoll: Bool
     private let request: StreamRequest
@@ -31,7 +31,7 @@ final class FrontSubscriber {
     private var isEnded = false
 
     init(
-        _ request: StreamRequest, topics: [TopicIndex], unknown: [TopicName], shard: FrontShard,
+        _ request: StreamRequest, topics: [Topic.Index], unknown: [TopicName], shard: FrontShard,
         connection: FrontConnection
     ) {
         self.request = request
@@ -43,7 +43,7 @@ final class FrontSubscriber {
     }
 
     /// Whether a topic is the first of those with its name: the others are the same name in other namespaces.
-    func isFirst(_ topic: TopicIndex, of board: TopicBoard) -> Bool {
+    func isFirst(_ topic: Topic.Index, of board: TopicBoard) -> Bool {
         topics.first { board[$0].name == board[topic].name } == topic
     }
 
@@ -217,7 +217,7 @@ final class FrontSubscriber {
         answer(shard.board.owed(to: topics, after: before).map { shard.cache.notice(for: $0, on: shard.board).json })
     }
 
-    private func answer(_ messages: [[UInt8]], reset: ResetReason? = nil) {
+    private func answer(_ messages: [[UInt8]], reset: Opening.ResetReason? = nil) {
         let isEmpty = messages.isEmpty && reset == nil
         let head = shard.board.head
         shard.tally.deliveries[.poll, default: 0] += messages.count

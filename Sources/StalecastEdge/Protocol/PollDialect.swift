@@ -5,7 +5,7 @@ import StalecastWire
 /// `unknownTopics` when some of the names mean nothing.
 enum PollDialect {
     static func body(
-        cursor: Cursor, messages: some Sequence<[UInt8]>, reset: ResetReason? = nil, unknown: [TopicName] = []
+        cursor: Cursor, messages: some Sequence<[UInt8]>, reset: Opening.ResetReason? = nil, unknown: [TopicName] = []
     ) -> [UInt8] {
         var bytes = Array("{\"cursor\":\"\(cursor)\",".utf8)
         if let reset { bytes.append(contentsOf: "\"reset\":{\"reason\":\"\(reset.rawValue)\"},".utf8) }

@@ -13,13 +13,13 @@ struct StreamDialect {
         case (false, true): Self.commentChunk
         case (false, false): Self.comment
         case (true, true): Self.emptyLineChunk
-        case (true, false): Invalidation.keepAlive
+        case (true, false): Notice.Invalidation.keepAlive
         }
     }
 
     private static let comment = SSEEncoder.comment("hb")
     private static let commentChunk = ChunkEncoder.chunk(comment)
-    private static let emptyLineChunk = ChunkEncoder.chunk(Invalidation.keepAlive)
+    private static let emptyLineChunk = ChunkEncoder.chunk(Notice.Invalidation.keepAlive)
 
     var transport: Transport { isInvalidation ? .firebase : .sse }
 
@@ -42,9 +42,9 @@ struct StreamDialect {
     /// What follows the head at once. Events: `retry`, a comment, then `reset` if the cursor said nothing to us, and
     /// `unknown-topics` if some of the names mean nothing.
     func appendBeginning(
-        retryMs: Int, reset: ResetReason?, unknown: [TopicName] = [], epoch: Epoch, to bytes: inout [UInt8]
+        retryMs: Int, reset: Opening.ResetReason?, unknown: [TopicName] = [], epoch: Epoch, to bytes: inout [UInt8]
     ) {
-        if isInvalidation { return append(Invalidation.keepAlive, to: &bytes) }
+        if isInvalidation { return append(Notice.Invalidation.keepAlive, to: &bytes) }
         appendGreeting(retryMs, to: &bytes)
         if let reset {
             let data: JSONValue = ["epoch": .string(epoch.description), "reason": .string(reset.rawValue)]
@@ -95,8 +95,8 @@ struct StreamDialect {
     func appendEnd(retryMs: Int, newest: VersionNumber? = nil, to bytes: inout [UInt8]) {
         if !isInvalidation { append(SSEEncoder.retry(milliseconds: retryMs), to: &bytes) }
         if isInvalidation, let newest {
-            let message = Invalidation.json(newest, retryIntervalSeconds: max(1, (retryMs + 999) / 1000))
-            append(message + Invalidation.keepAlive, to: &bytes)
+            let message = Notice.Invalidation.json(newest, retryIntervalSeconds: max(1, (retryMs + 999) / 1000))
+            append(message + Notice.Invalidation.keepAlive, to: &bytes)
         }
         if isHTTP11 { bytes.append(contentsOf: ChunkEncoder.last) }
     }

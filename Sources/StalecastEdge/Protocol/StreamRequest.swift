@@ -51,7 +51,7 @@ extension StreamRequest {
     /// What the request's names mean on a board.
     ///
     /// - Throws: 400 when the project must be said, 404 for another one, and when none of the topics is there.
-    func topics(on board: TopicBoard) throws(Refusal) -> (known: [TopicIndex], unknown: [TopicName]) {
+    func topics(on board: TopicBoard) throws(Refusal) -> (known: [Topic.Index], unknown: [TopicName]) {
         do { return try board.topics(named: topics, project: project, namespace: namespace) } catch {
             switch error {
             case .projectIsMissing:

@@ -15,7 +15,7 @@ package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
     private var handler: (any RequestHandler)?
     private var isOver = false
     private var context: ChannelHandlerContext?
-    /// Of ``InputGate``, which is in front of the parser.
+    /// Of ``HTTPConnection/InputGate``, which is in front of the parser.
     fileprivate var gate: ChannelHandlerContext?
     /// Received, and not given to the parser.
     private var input = ByteBuffer()
@@ -302,28 +302,28 @@ package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
         case .refuse(let error, let fault): refuse(error, fault)
         }
     }
-}
 
-/// First in the pipeline: the parser sees only what ``HTTPConnection`` gives it.
-private final class InputGate: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
+    /// First in the pipeline: the parser sees only what ``HTTPConnection`` gives it.
+    private final class InputGate: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
 
-    private let connection: HTTPConnection
+        private let connection: HTTPConnection
 
-    init(_ connection: HTTPConnection) { self.connection = connection }
+        init(_ connection: HTTPConnection) { self.connection = connection }
 
-    func handlerAdded(context: ChannelHandlerContext) { connection.gate = context }
-    func handlerRemoved(context: ChannelHandlerContext) { connection.gate = nil }
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) { connection.received(unwrapInboundIn(data)) }
+        func handlerAdded(context: ChannelHandlerContext) { connection.gate = context }
+        func handlerRemoved(context: ChannelHandlerContext) { connection.gate = nil }
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) { connection.received(unwrapInboundIn(data)) }
 
-    func channelInactive(context: ChannelHandlerContext) {
-        connection.wasClosed()
-        context.fireChannelInactive()
-    }
+        func channelInactive(context: ChannelHandlerContext) {
+            connection.wasClosed()
+            context.fireChannelInactive()
+        }
 
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        // Not for the parser: it would take nothing after it, and what came before may still wait here.
-        if case ChannelEvent.inputClosed = event { return connection.inputClosed() }
-        context.fireUserInboundEventTriggered(event)
+        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+            // Not for the parser: it would take nothing after it, and what came before may still wait here.
+            if case ChannelEvent.inputClosed = event { return connection.inputClosed() }
+            context.fireUserInboundEventTriggered(event)
+        }
     }
 }

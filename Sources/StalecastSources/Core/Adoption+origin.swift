@@ -6,7 +6,7 @@ extension Adoption {
     /// What was seen at a scope's origin, as the store takes it.
     ///
     /// - Parameter isNumbered: whether the origin's numbers are used; otherwise versions are counted here.
-    init(_ scope: Scope, _ sight: OriginSight, isNumbered: Bool) {
+    init(_ scope: Scope, _ sight: OriginLook.Sight, isNumbered: Bool) {
         var metadata = sight.metadata
         // Numbers counted here are not the origin's.
         if !isNumbered { metadata?.rollbackSource = nil }

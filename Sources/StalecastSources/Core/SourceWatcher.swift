@@ -96,7 +96,7 @@ package final class SourceWatcher: Sendable {
 
     /// Judged before the wait at the fence, which only what is new is worth, and once more by the store: meanwhile
     /// something else may have become current.
-    private func take(_ sight: OriginSight) async -> WatchState.Outcome {
+    private func take(_ sight: OriginLook.Sight) async -> WatchState.Outcome {
         var adoption = Adoption(scope, sight, isNumbered: isNumbered)
         switch adoption.relation(to: store.currentTemplates[scope]) {
         case .isNew: break
@@ -125,7 +125,7 @@ package final class SourceWatcher: Sendable {
         return .failed(problem)
     }
 
-    private func waitAtFence(_ sight: OriginSight) async -> Fence.Verdict? {
+    private func waitAtFence(_ sight: OriginLook.Sight) async -> Fence.Verdict? {
         guard let fence else { return nil }
         return await fence.wait(
             for: Fence.Goal(

@@ -5,7 +5,7 @@ import Synchronization
 /// Where inbound events arrive: finds out who may trigger what, recognises repetitions, and makes sources look. Never
 /// touches content. An event is taken by the time of the answer; the looking goes on behind it.
 package final class TriggerDesk: Sendable {
-    private let targets: [TriggerTarget]
+    private let targets: [Target]
     private let recent: RecentEvents
     private let now: @Sendable () -> Timestamp
     private let tally = Mutex(Figures())
@@ -20,7 +20,7 @@ package final class TriggerDesk: Sendable {
     ///   - targets: scopes with a source of their own; those without credentials answer only Control's token.
     ///   - now: the wall clock, for the times of signatures.
     package init(
-        targets: [TriggerTarget], recent: RecentEvents = RecentEvents(),
+        targets: [Target], recent: RecentEvents = RecentEvents(),
         now: @escaping @Sendable () -> Timestamp = { .now() }
     ) {
         self.targets = targets
@@ -120,7 +120,7 @@ package final class TriggerDesk: Sendable {
         return event
     }
 
-    private func judge(_ event: SourceEvent, _ permitted: [TriggerTarget]) -> Verdict {
+    private func judge(_ event: SourceEvent, _ permitted: [Target]) -> Verdict {
         let concerned = permitted.filter { $0.concerns(event) }
         if concerned.isEmpty { return Verdict(event: event, result: .ignored, scopes: []) }
         let looking = concerned.filter { !$0.knows(event) }
@@ -234,6 +234,49 @@ package final class TriggerDesk: Sendable {
             object["result"] = .string(result.rawValue)
             object["scopes"] = .array(scopes.map { .string($0.description) })
             return .object(object)
+        }
+    }
+
+    /// A scope whose source can be told to look.
+    package struct Target: Sendable {
+        package let scope: Scope
+        /// The names an event may give the project, local and at the origin, ids and numbers.
+        package var projectNames: Set<String>
+        /// Tokens that may trigger this scope and nothing else.
+        package var tokens: [TriggerToken]
+        /// For Standard-Webhooks-signed posts.
+        package var keys: [SignedPost.Key]
+        /// The newest version of the origin that was adopted; nil when none was, or the origin has no numbers. Called on
+        /// any thread, must not block.
+        package var knownVersion: @Sendable () -> VersionNumber?
+        /// Makes the source look now; `expecting` is the version it should see, nil when the event named none. Returns at
+        /// once.
+        package var look: @Sendable (_ expecting: VersionNumber?) -> Void
+
+        package init(
+            scope: Scope, projectNames: Set<String>, tokens: [TriggerToken] = [], keys: [SignedPost.Key] = [],
+            knownVersion: @escaping @Sendable () -> VersionNumber?,
+            look: @escaping @Sendable (_ expecting: VersionNumber?) -> Void
+        ) {
+            self.scope = scope
+            self.projectNames = projectNames
+            self.tokens = tokens
+            self.keys = keys
+            self.knownVersion = knownVersion
+            self.look = look
+        }
+
+        /// Whether the event can be about this scope.
+        func concerns(_ event: SourceEvent) -> Bool {
+            if let namespace = event.namespace, namespace != scope.namespace.description { return false }
+            guard let project = event.project else { return true }
+            return projectNames.contains(project)
+        }
+
+        /// Whether the version the event tells of was adopted already.
+        func knows(_ event: SourceEvent) -> Bool {
+            guard let version = event.version, let known = knownVersion() else { return false }
+            return version <= known
         }
     }
 }

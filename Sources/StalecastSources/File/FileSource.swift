@@ -131,7 +131,7 @@ package final class FileSource: TemplateSource {
             state.spoilt = nil
             if state.content == content { return .unchanged }
             state.content = content
-            return .seen(OriginSight(content: content))
+            return .seen(OriginLook.Sight(content: content))
         }
     }
 

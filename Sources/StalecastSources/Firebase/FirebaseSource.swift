@@ -96,7 +96,7 @@ package final class FirebaseSource: TemplateSource {
     }
 
     /// The active template, or if that is older than listed (another replica answered), that very version.
-    private func read(_ newest: VersionNumber) async throws(OriginProblem) -> OriginSight {
+    private func read(_ newest: VersionNumber) async throws(OriginProblem) -> OriginLook.Sight {
         let active = try await sight(template)
         if let number = active.metadata?.number, number >= newest { return try keep(active) }
         guard let url = try? OutboundURL("\(template.text)?versionNumber=\(newest)") else {
@@ -124,12 +124,12 @@ package final class FirebaseSource: TemplateSource {
             etag: answer.headers["etag"])
     }
 
-    private func keep(_ document: Document) throws(OriginProblem) -> OriginSight {
+    private func keep(_ document: Document) throws(OriginProblem) -> OriginLook.Sight {
         guard let metadata = document.metadata else { throw Self.invalid("the template has no version") }
         do {
             let template = try Template(validating: document.json, kind: templateKind)
             state.withLock { $0 = State(version: metadata.number) }
-            return OriginSight(
+            return OriginLook.Sight(
                 content: OriginContent(template: template, version: metadata.number), metadata: metadata,
                 etag: document.etag)
         } catch {

@@ -65,7 +65,7 @@ package final class HTTPSource: TemplateSource {
         do {
             let content = try reading.read(answer.body, contentType: answer.headers["content-type"], kind: templateKind)
             state.withLock { $0 = State(validators: validators, digest: digest) }
-            return .seen(OriginSight(content: content, etag: answer.headers["etag"]))
+            return .seen(OriginLook.Sight(content: content, etag: answer.headers["etag"]))
         } catch {
             state.withLock { $0 = State(validators: validators, digest: digest, problem: error) }
             throw error

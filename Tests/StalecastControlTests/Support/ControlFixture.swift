@@ -27,7 +27,7 @@ struct ControlFixture: Sendable {
     final class SentMessages: Sendable {
         private let messages = Mutex<[DataMessage]>([])
         var all: [DataMessage] { messages.withLock { $0 } }
-        func append(_ event: HubEvent) {
+        func append(_ event: Hub.Event) {
             if case .data(let message) = event { messages.withLock { $0.append(message) } }
         }
     }

@@ -39,10 +39,10 @@ final class ScriptedSource: TemplateSource {
     func forget() { state.withLock { $0.forgotten += 1 } }
 }
 
-extension OriginSight {
-    static func greeting(_ value: String, version: VersionNumber? = nil) -> OriginSight {
+extension OriginLook.Sight {
+    static func greeting(_ value: String, version: VersionNumber? = nil) -> OriginLook.Sight {
         let template = Template(parameters: ["greeting": TemplateParameter(defaultValue: .value(value))])
-        return OriginSight(content: OriginContent(template: template, version: version))
+        return OriginLook.Sight(content: OriginContent(template: template, version: version))
     }
 }
 
@@ -58,7 +58,7 @@ final class FreshStore: Sendable {
 
     init() throws {
         folder = NSTemporaryDirectory() + "stalecast-sources-\(UUID().uuidString)"
-        let projects = [ProjectConfiguration(id: .demo, number: 123_456_789_012)]
+        let projects = [StoreConfiguration.Project(id: .demo, number: 123_456_789_012)]
         store = try TemplateStore.open(StoreConfiguration(directory: folder, projects: projects))
         let committed = Committed()
         self.committed = committed

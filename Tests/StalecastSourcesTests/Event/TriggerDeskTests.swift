@@ -18,15 +18,15 @@ import Testing
             let good = SignedPost.Key { post, _ in post.signatures == "v1,good" }
             desk = TriggerDesk(
                 targets: [
-                    TriggerTarget(
+                    TriggerDesk.Target(
                         scope: Scope(project: .demo, namespace: .firebase),
                         projectNames: ["demo", "origin-project", "123"],
                         tokens: [try TriggerToken(firstToken)], keys: [good], knownVersion: { 5 },
                         look: { sink.append("client", $0) }),
-                    TriggerTarget(
+                    TriggerDesk.Target(
                         scope: Scope(project: .demo, namespace: .firebaseServer), projectNames: ["demo"],
                         knownVersion: { nil }, look: { sink.append("server", $0) }),
-                    TriggerTarget(
+                    TriggerDesk.Target(
                         scope: Scope(project: try ProjectID("shop"), namespace: .firebase), projectNames: ["shop"],
                         tokens: [try TriggerToken(otherToken)], knownVersion: { nil },
                         look: { sink.append("shop", $0) }),
