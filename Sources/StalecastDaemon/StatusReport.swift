@@ -1,7 +1,9 @@
 import Foundation
 import StalecastEdge
 import StalecastHub
+import StalecastSources
 import StalecastStore
+import StalecastWebhooks
 import StalecastWire
 
 /// What `/status` says: one JSON document for people and scripts.
@@ -91,4 +93,88 @@ struct StatusReport {
             "keys": .array(topics[0].keys.map { .string("\($0)") }), "subscribers": .object(counts),
         ]
     }
+}
+
+extension StatusReport {
+    /// `{"health","states","inFlight","waiting","delivered","failed",…}`.
+    func webhooks() async -> JSONValue {
+        let delivery = daemon.webhooks.delivery
+        let tally = await delivery.tally()
+        var states = JSONObject()
+        for (name, count) in tally.targets.sorted(by: { $0.key < $1.key }) { states[name] = .int(count) }
+        return [
+            "health": .string(delivery.failure.map { "degraded: acknowledgements cannot be written: \($0)" } ?? "ok"),
+            "states": .object(states), "inFlight": .int(tally.underWay.values.reduce(0, +)),
+            "waiting": .int(tally.waiting), "delivered": .int(tally.delivered), "failed": .int(tally.failed),
+            "coalesced": .int(tally.coalesced), "deadLetters": .int(tally.deadLetters),
+            "longestLag": .int(tally.longestLag), "oldestPendingSeconds": .double(tally.oldestPending),
+        ]
+    }
+}
+
+extension StatusReport {
+    /// The member `fetch`: answers by state, what the cache holds and how often it served.
+    func fetches(_ tally: FetchTally) -> JSONValue {
+        var states = JSONObject()
+        for state in FetchContent.State.allCases {
+            let count = FetchDialect.allCases.reduce(0) { $0 + tally.answered($1, state) }
+            states[state.rawValue] = .int(count)
+        }
+        let renderings = daemon.served.renderings
+        return [
+            "answered": .int(tally.total), "states": .object(states),
+            "refused": .int(tally.refused.values.reduce(0, +)), "bytes": .int(tally.bytes),
+            "cacheHits": .int(tally.cacheHits), "rendered": .int(tally.rendering.count),
+            "renderings": .int(renderings.count), "renderingBytes": .int(renderings.byteCount),
+            "installations": .int(tally.installations.values.reduce(0, +)),
+        ]
+    }
+}
+
+extension StatusReport {
+    /// The member `sources`: one object for each scope that is fed.
+    func sources() -> [JSONValue] {
+        let now = ContinuousClock.now
+        return daemon.sources.watchers.map { $0.status.json(at: now, serve: daemon.sources.serving(of: $0.scope)) }
+    }
+}
+
+extension SourceStatus {
+    /// Ages and pauses in seconds. Members that say nothing are left out: no `error` means that all is well.
+    ///
+    /// - Parameter serve: `full` or `notify`.
+    func json(at now: ContinuousClock.Instant, serve: String) -> JSONValue {
+        var object: JSONObject = [
+            "project": .string(scope.project.description), "namespace": .string(scope.namespace.description),
+            "kind": .string(kind.rawValue), "place": .string(place), "serve": .string(serve),
+            "ageSeconds": .double(age(at: now).roundedSeconds), "looks": .int(counts.looks),
+        ]
+        object["lastLook"] = lastLook.map { .string($0.description) }
+        object["lastSuccess"] = lastSuccess.map { .string($0.description) }
+        object["lastChange"] = lastChange.map { .string($0.description) }
+        object["originVersionNumber"] = originVersion.map { .string(String($0)) }
+        object["nextLookSeconds"] = nextLookAt.map { .double(max(.zero, $0 - now).roundedSeconds) }
+        object["adopted"] = .int(counts.adopted)
+        object["triggers"] = .int(counts.triggers)
+        object["fenceTimeouts"] = .int(counts.fenceTimeouts)
+        if let problem {
+            var error: JSONObject = [
+                "reason": .string(problem.reason.rawValue), "message": .string(problem.description),
+                "failures": .int(failures),
+            ]
+            error["since"] = problemSince.map { .string($0.description) }
+            object["error"] = .object(error)
+        }
+        if let listening {
+            var stream: JSONObject = ["open": .bool(listening.isOpen)]
+            stream["problem"] = listening.problem.map(JSONValue.string)
+            object["stream"] = .object(stream)
+        }
+        return .object(object)
+    }
+}
+
+extension Duration {
+    /// To the millisecond.
+    fileprivate var roundedSeconds: Double { (self / .milliseconds(1)).rounded() / 1000 }
 }

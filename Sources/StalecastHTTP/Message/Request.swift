@@ -18,3 +18,25 @@ package struct Request: Sendable {
     /// The first field of that name.
     package subscript(field name: String) -> String? { head.headers.first(name: name) }
 }
+
+/// A request's body as it was meant. gzip is found by its magic bytes whatever the headers say: Firebase's JS SDK
+/// declares gzip and sends plain text.
+package enum RequestBody {
+    /// What the bytes say, inflated when they begin as gzip does.
+    ///
+    /// - Parameter cap: the most bytes after inflation.
+    /// - Throws: 413 beyond `cap`, 400 for damaged gzip.
+    package static func inflated(_ body: [UInt8], cap: Int) throws(GoogleError) -> [UInt8] {
+        guard Inflater.recognises(body) else { return body }
+        var inflater = Inflater(cap: cap)
+        do throws(Inflater.Failure) {
+            try inflater.feed(body)
+            return try inflater.finish()
+        } catch {
+            switch error {
+            case .tooLarge: throw .bodyTooLarge(limit: cap)
+            case .damaged: throw .invalidArgument("The request body begins as gzip but cannot be inflated.")
+            }
+        }
+    }
+}

@@ -41,7 +41,7 @@ package struct AddressPolicy: Sendable, Hashable {
     /// As ``allows(_:port:)``, and no address of this machine that is not named in ``allow``.
     func allowsDialling(_ address: IPAddress, port: Int) -> Bool {
         if allow.contains(where: { $0.contains(address) }) { return true }
-        return allows(address, port: port) && !OwnAddresses.contains(address)
+        return allows(address, port: port) && !address.isOwn
     }
 
     /// Everything outside 2000::/3 is denied by construction: loopback, mapped and compatible IPv4, NAT64, ULA,

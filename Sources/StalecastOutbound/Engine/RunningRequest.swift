@@ -1,4 +1,5 @@
 import CCurl
+import Glibc
 
 /// A request from submission to completion. Touched by the engine's thread alone once it is submitted.
 final class RunningRequest: @unchecked Sendable {
@@ -46,6 +47,124 @@ final class RunningRequest: @unchecked Sendable {
             guard let context else { return false }
             let running = Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue()
             return running.onBytes?(Int(status), Array(UnsafeBufferPointer(start: bytes, count: count))) ?? false
+        }
+    }
+}
+
+extension RunningRequest {
+    /// What a finished handle says.
+    func outcome(_ code: CURLcode) -> OutboundOutcome {
+        guard let handle else { return OutboundOutcome(result: .failed(OutboundFailure(.cancelled))) }
+        let easy = handle.easy
+        let phases = phases(easy)
+        let status = Int(stalecast_easy_long(easy, CURLINFO_RESPONSE_CODE))
+        let failure = failure(code, handle.transfer, status, easy)
+        return OutboundOutcome(
+            result: failure.map { .failed($0) } ?? answer(status, handle.transfer), phases: phases,
+            reusedConnection: stalecast_easy_long(easy, CURLINFO_NUM_CONNECTS) == 0,
+            remoteAddress: String(cString: stalecast_easy_text(easy, CURLINFO_PRIMARY_IP)))
+    }
+
+    /// By reference: a transfer is large, and there is one answer after the other.
+    private typealias Transfer = UnsafeMutablePointer<stalecast_transfer>
+
+    private func answer(_ status: Int, _ transfer: Transfer) -> OutboundOutcome.Result {
+        let kept = transfer.pointee.kept
+        let body = transfer.pointee.body.map { Array(UnsafeBufferPointer(start: $0, count: kept)) } ?? []
+        return .answered(
+            status: status, headers: request.keptHeaders.isEmpty ? [:] : headers(transfer), body: body,
+            truncated: transfer.pointee.total > kept && onBytes == nil)
+    }
+
+    private func headers(_ transfer: Transfer) -> [String: String] {
+        var found: [String: String] = [:]
+        for name in request.keptHeaders {
+            var length = 0
+            guard let value = stalecast_transfer_header(transfer, name, &length) else { continue }
+            found[name] = String(decoding: UnsafeRawBufferPointer(start: value, count: length), as: UTF8.self)
+        }
+        return found
+    }
+
+    /// libcurl's times count from the start; a part that did not happen is 0.
+    private func phases(_ easy: UnsafeMutableRawPointer) -> OutboundPhases {
+        var phases = OutboundPhases()
+        phases.queue = Int64((startedAt - min(startedAt, submittedAt)) / 1000)
+        let lookup = Int64(lookupTime / 1000)
+        phases.total = lookup + stalecast_easy_time(easy, CURLINFO_TOTAL_TIME_T)
+        guard stalecast_easy_long(easy, CURLINFO_NUM_CONNECTS) > 0 else {
+            phases.server = serverTime(easy)
+            return phases
+        }
+        let name = stalecast_easy_time(easy, CURLINFO_NAMELOOKUP_TIME_T)
+        let connect = stalecast_easy_time(easy, CURLINFO_CONNECT_TIME_T)
+        let secured = stalecast_easy_time(easy, CURLINFO_APPCONNECT_TIME_T)
+        phases.dns = lookup + name
+        phases.connect = max(0, connect - name)
+        phases.tls = max(0, secured - connect)
+        phases.server = serverTime(easy)
+        return phases
+    }
+
+    private func serverTime(_ easy: UnsafeMutableRawPointer) -> Int64 {
+        max(
+            0,
+            stalecast_easy_time(easy, CURLINFO_STARTTRANSFER_TIME_T)
+                - stalecast_easy_time(easy, CURLINFO_PRETRANSFER_TIME_T))
+    }
+
+    /// Nil when there is an answer to give.
+    private func failure(
+        _ code: CURLcode, _ transfer: Transfer, _ status: Int, _ easy: UnsafeMutableRawPointer
+    ) -> OutboundFailure? {
+        if isCancelled { return OutboundFailure(.cancelled) }
+        if code == CURLE_OK || code == CURLE_WRITE_ERROR && transfer.pointee.cut { return nil }
+        if transfer.pointee.too_large {
+            return OutboundFailure(.tooLarge, detail: "more than \(request.limits.maxBodyBytes) bytes")
+        }
+        return OutboundFailure(
+            reason(code, transfer, easy), detail: String(cString: curl_easy_strerror(code)) + system(easy))
+    }
+
+    private func system(_ easy: UnsafeMutableRawPointer) -> String {
+        let number = stalecast_easy_long(easy, CURLINFO_OS_ERRNO)
+        return number == 0 ? "" : ", \(String(cString: strerror(Int32(number))))"
+    }
+
+    private func reason(
+        _ code: CURLcode, _ transfer: Transfer, _ easy: UnsafeMutableRawPointer
+    ) -> OutboundFailure.Reason {
+        switch code {
+        case CURLE_OPERATION_TIMEDOUT: transfer.pointee.blocked ? .blocked : overdue(transfer, easy)
+        case CURLE_COULDNT_RESOLVE_HOST: .dns
+        case CURLE_COULDNT_CONNECT: transfer.pointee.blocked ? .blocked : unconnected(easy)
+        case CURLE_ABORTED_BY_CALLBACK: .blocked
+        case CURLE_PEER_FAILED_VERIFICATION: .tlsVerify
+        case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER, CURLE_SSL_CACERT_BADFILE,
+            CURLE_SSL_ISSUER_ERROR:
+            .tls
+        case CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE: .reset
+        case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING: .badAnswer
+        case CURLE_WRITE_ERROR: .cancelled
+        default: .other
+        }
+    }
+
+    /// The part that took too long: the first that did not end.
+    private func overdue(
+        _ transfer: Transfer, _ easy: UnsafeMutableRawPointer
+    ) -> OutboundFailure.Reason {
+        if stalecast_easy_time(easy, CURLINFO_PRETRANSFER_TIME_T) > 0 { return .responseTimeout }
+        if stalecast_easy_time(easy, CURLINFO_NAMELOOKUP_TIME_T) == 0, !transfer.pointee.opened { return .dnsTimeout }
+        return stalecast_transfer_reached_peer(transfer) ? .tlsTimeout : .connectTimeout
+    }
+
+    private func unconnected(_ easy: UnsafeMutableRawPointer) -> OutboundFailure.Reason {
+        switch Int32(stalecast_easy_long(easy, CURLINFO_OS_ERRNO)) {
+        case ECONNREFUSED: .refused
+        case ETIMEDOUT: .connectTimeout
+        case ECONNRESET: .reset
+        default: .unreachable
         }
     }
 }

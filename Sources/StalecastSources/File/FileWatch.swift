@@ -182,3 +182,6 @@ package final class FileWatch: Sendable {
         }
     }
 }
+
+/// The directories whose events matter to somebody.
+typealias WatchedPlaces = [String: FileWatch.Names]

@@ -1,2 +1,0 @@
-/// The directories whose events matter to somebody.
-typealias WatchedPlaces = [String: FileWatch.Names]
