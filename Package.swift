@@ -142,28 +142,37 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Sources/StalecastLoad/Benchmarks", swiftSettings: strict),
+        .target(name: "StalecastTestSupport", path: "Tests/StalecastTestSupport", swiftSettings: strict),
         .target(name: "StalecastTestServers", path: "Tests/StalecastTestServers", swiftSettings: strict),
         .testTarget(
-            name: "StalecastWireTests", dependencies: ["StalecastWire", "StalecastTestServers"], swiftSettings: strict),
+            name: "StalecastWireTests",
+            dependencies: ["StalecastTestSupport", "StalecastTestServers", "StalecastWire"], swiftSettings: strict),
         .testTarget(
-            name: "StalecastTemplateTests", dependencies: ["StalecastTemplate", "StalecastWire"],
+            name: "StalecastTemplateTests",
+            dependencies: ["StalecastTestSupport", "StalecastTemplate", "StalecastWire"],
             swiftSettings: strict),
         .testTarget(
             name: "StalecastStoreTests",
             dependencies: [
+                "StalecastTestSupport",
                 "StalecastStore", "StalecastTemplate", "StalecastWire",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "StalecastHubTests", dependencies: ["StalecastHub", "StalecastWire"], swiftSettings: strict),
+            name: "StalecastHubTests", dependencies: ["StalecastTestSupport", "StalecastHub", "StalecastWire"],
+            swiftSettings: strict),
         .testTarget(
             name: "StalecastHTTPTests",
-            dependencies: ["StalecastHTTP", "StalecastWire", .product(name: "NIOHTTP1", package: "swift-nio")],
+            dependencies: [
+                "StalecastTestSupport", "StalecastHTTP", "StalecastWire",
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "StalecastEdgeTests",
             dependencies: [
+                "StalecastTestSupport",
                 "StalecastEdge", "StalecastHTTP", "StalecastHub", "StalecastTemplate", "StalecastTestServers",
                 "StalecastWire", "CLinux",
                 .product(name: "Logging", package: "swift-log"),
@@ -173,6 +182,7 @@ let package = Package(
         .testTarget(
             name: "StalecastControlTests",
             dependencies: [
+                "StalecastTestSupport",
                 "StalecastControl", "StalecastHTTP", "StalecastHub", "StalecastOutbound", "StalecastSources",
                 "StalecastStore", "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CZlib",
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -182,6 +192,7 @@ let package = Package(
         .testTarget(
             name: "StalecastOutboundTests",
             dependencies: [
+                "StalecastTestSupport",
                 "StalecastOutbound", "StalecastTestServers", "StalecastWire", "CCurl",
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -190,6 +201,7 @@ let package = Package(
         .testTarget(
             name: "StalecastWebhooksTests",
             dependencies: [
+                "StalecastTestSupport",
                 "StalecastWebhooks", "StalecastOutbound", "StalecastTestServers", "StalecastWire",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
@@ -200,6 +212,7 @@ let package = Package(
         .testTarget(
             name: "StalecastSourcesTests",
             dependencies: [
+                "StalecastTestSupport",
                 "StalecastSources", "StalecastOutbound", "StalecastStore", "StalecastTemplate", "StalecastTestServers",
                 "StalecastWire",
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -207,14 +220,17 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "StalecastClientTests", dependencies: ["StalecastClient", "StalecastTestServers", "StalecastWire"],
+            name: "StalecastClientTests",
+            dependencies: ["StalecastTestSupport", "StalecastClient", "StalecastTestServers", "StalecastWire"],
             swiftSettings: strict),
         .testTarget(
-            name: "StalecastLoadTests", dependencies: ["StalecastLoad", "StalecastTemplate", "StalecastWire"],
+            name: "StalecastLoadTests",
+            dependencies: ["StalecastTestSupport", "StalecastLoad", "StalecastTemplate", "StalecastWire"],
             swiftSettings: strict),
         .testTarget(
             name: "StalecastCommandTests",
             dependencies: [
+                "StalecastTestSupport",
                 "stalecast", "StalecastTemplate", "StalecastWire",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -222,6 +238,7 @@ let package = Package(
         .testTarget(
             name: "StalecastDaemonTests",
             dependencies: [
+                "StalecastTestSupport",
                 "StalecastControl", "StalecastDaemon", "StalecastEdge", "StalecastOutbound", "StalecastWire",
                 .product(name: "Yams", package: "Yams"),
             ],

@@ -20,8 +20,10 @@ struct AnswerHead: Equatable {
     static let maxBytes = 16 << 10
 
     /// Reads the head at the start of `bytes`; nil while it is incomplete.
-    init?(_ bytes: Bytes) {
-        guard let end = bytes.position(after: "\r\n\r\n") else { return nil }
+    ///
+    /// - Parameter searched: so many bytes were there before, and it was incomplete.
+    init?(_ bytes: Bytes, searched: Int = 0) {
+        guard let end = bytes.position(after: "\r\n\r\n", from: max(0, searched - 3)) else { return nil }
         byteCount = end
         status = bytes.begins(with: "HTTP/1.") ? Int(bytes.number(at: 9)) : 0
         var start = 0

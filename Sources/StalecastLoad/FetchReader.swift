@@ -32,15 +32,18 @@ package struct FetchReader {
     package mutating func receive(_ bytes: Bytes) -> Progress {
         if head != nil { return receiveBody(bytes) }
         if pending.isEmpty { return receiveHead(bytes) }
-        pending.append(contentsOf: bytes)
-        let whole = pending
-        pending = []
-        return whole.withUnsafeBytes { receiveHead($0) }
+        let searched = pending.count
+        var whole: [UInt8] = []
+        swap(&whole, &pending)
+        whole.append(contentsOf: bytes)
+        let progress = whole.withUnsafeBytes { receiveHead($0, searched: searched) }
+        if head == nil, progress == .incomplete { pending = whole }
+        return progress
     }
 
-    private mutating func receiveHead(_ bytes: Bytes) -> Progress {
-        guard let head = AnswerHead(bytes) else {
-            pending = Array(bytes)
+    private mutating func receiveHead(_ bytes: Bytes, searched: Int = 0) -> Progress {
+        guard let head = AnswerHead(bytes, searched: searched) else {
+            if searched == 0 { pending = Array(bytes) }
             return bytes.count > AnswerHead.maxBytes ? .broken : .incomplete
         }
         answer = Answer()

@@ -211,6 +211,9 @@ struct JSONParser {
         guard let text = String(validating: slice, as: UTF8.self) else {
             throw error("a string is not valid UTF-8", at: offset)
         }
+        guard CombiningMarks.areFew(in: text) else {
+            throw error("a string has more than \(CombiningMarks.maxRun) combining marks in a row", at: offset)
+        }
         return text
     }
 

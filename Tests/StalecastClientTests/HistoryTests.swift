@@ -1,13 +1,14 @@
 import Foundation
 import StalecastClient
 import Synchronization
+import StalecastTestSupport
 import Testing
 
 /// Whatever happens, what is in force is some published version, whole, and never an older one without a rollback.
 @Suite struct HistoryTests {
     @Test(arguments: 1...24 as ClosedRange<UInt64>)
     func activeValuesAreAlwaysThoseOfOneVersion(seed: UInt64) async throws {
-        var random = SplitMix(state: seed)
+        var random = SeededRandom(seed: seed)
         let phone = Phone(listening: seed.isMultiple(of: 2) ? .activating : .only)
         let server = phone.server
         for step in 0..<150 {
@@ -149,7 +150,7 @@ private final class Phone {
     }
 
     /// Between two processes the cache is cut, or a byte of it changed: then all begins anew.
-    func restart(damaging random: inout SplitMix) async throws {
+    func restart(damaging random: inout SeededRandom) async throws {
         await end()
         // Nothing may have been written yet.
         if var bytes = try? Data(contentsOf: file), !bytes.isEmpty {
@@ -163,7 +164,7 @@ private final class Phone {
 
     /// The process is killed while it writes what a fetch and an activation made of the cache: what was durable before
     /// is there, and perhaps a part of the new file, or the new file alone.
-    func killDuringAWrite(_ random: inout SplitMix) async throws {
+    func killDuringAWrite(_ random: inout SeededRandom) async throws {
         // What was seen so far is durable.
         try await config.setCustomSignals([:])
         let old = try? Data(contentsOf: file)
@@ -197,18 +198,5 @@ private final class Phone {
     private struct Pair: Decodable {
         var a: String
         var b: String
-    }
-}
-
-/// The same numbers for the same seed.
-private struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
     }
 }

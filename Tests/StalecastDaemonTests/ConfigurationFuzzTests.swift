@@ -1,19 +1,7 @@
 import Foundation
 import StalecastDaemon
+import StalecastTestSupport
 import Testing
-
-/// SplitMix64, so that a failure can be repeated from its seed.
-private struct Seeded: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-}
 
 /// Nothing here expects a particular answer: reaching the end is the assertion, the counts prove that work was done.
 @Suite struct ConfigurationFuzzTests {
@@ -27,7 +15,7 @@ private struct Seeded: RandomNumberGenerator {
     ]
 
     @Test(arguments: 1...4) func piecesOfYAMLInAnyOrderNeverCrash(seed: UInt64) {
-        var random = Seeded(state: seed)
+        var random = SeededRandom(seed: seed)
         var refused = 0
         for _ in 0..<3000 {
             let count = Int.random(in: 0...40, using: &random)
@@ -38,7 +26,7 @@ private struct Seeded: RandomNumberGenerator {
     }
 
     @Test(arguments: 1...4) func changedSamplesNeverCrash(seed: UInt64) {
-        var random = Seeded(state: seed)
+        var random = SeededRandom(seed: seed)
         let uncommented = ConfigurationReference.text.replacingOccurrences(
             of: "#([a-zA-Z]+:)", with: "$1", options: .regularExpression)
         let sample = Array(uncommented.utf8)
@@ -59,7 +47,7 @@ private struct Seeded: RandomNumberGenerator {
     }
 
     @Test func randomBytesInAFileNeverCrash() throws {
-        var random = Seeded(state: 7)
+        var random = SeededRandom(seed: 7)
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID()).yaml")
         defer { try? FileManager.default.removeItem(at: file) }  // nothing depends on it being gone
         for _ in 0..<300 {

@@ -5,6 +5,7 @@ import StalecastEdge
 import StalecastHTTP
 import StalecastHub
 import StalecastWire
+import StalecastTestSupport
 import Testing
 
 @Suite struct RecogniserTests {
@@ -67,7 +68,7 @@ import Testing
     /// seeded; a failing seed can be run again alone.
     @Test(arguments: 0..<40)
     func whatIsRecognisedMeansTheSameToNIO(seed: UInt64) throws {
-        var random = SplitMix(state: seed)
+        var random = SeededRandom(seed: seed)
         var recognised = 0
         for _ in 0..<500 {
             let bytes = RequestMutation.next(using: &random)
@@ -123,7 +124,7 @@ enum RequestMutation {
         0, 9, 10, 13, 32, 34, 35, 37, 38, 44, 47, 58, 59, 61, 63, 64, 92, 127, 128, 255, 65, 97, 48,
     ]
 
-    static func next(using random: inout SplitMix) -> [UInt8] {
+    static func next(using random: inout SeededRandom) -> [UInt8] {
         var lines = [heads.randomElement(using: &random)!]
         if Int.random(in: 0..<8, using: &random) > 0 { lines.append("Host: localhost") }
         for _ in 0..<Int.random(in: 0..<5, using: &random) { lines.append(fields.randomElement(using: &random)!) }
@@ -137,18 +138,5 @@ enum RequestMutation {
             }
         }
         return bytes
-    }
-}
-
-/// A small seeded generator, so that a failing case can be run again.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

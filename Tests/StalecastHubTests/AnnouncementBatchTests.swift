@@ -1,5 +1,6 @@
 import StalecastHub
 import StalecastWire
+import StalecastTestSupport
 import Testing
 
 @Suite struct AnnouncementBatchTests {
@@ -51,7 +52,7 @@ import Testing
     /// in order, and nothing is counted neither as kept nor as skipped.
     @Test(arguments: 0..<30)
     func everyMessageIsKeptOrSkippedAndTheNewestIsKept(seed: UInt64) {
-        var random = SplitMix(state: seed)
+        var random = SeededRandom(seed: seed)
         var versions: [Scope: VersionNumber] = [:]
         let changes = (1...12).map { sequence -> TemplateChange in
             let scope: Scope = Bool.random(using: &random) ? .demo : .server

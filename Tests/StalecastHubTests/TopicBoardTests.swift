@@ -1,5 +1,6 @@
 import StalecastHub
 import StalecastWire
+import StalecastTestSupport
 import Testing
 
 @Suite struct TopicBoardTests {
@@ -195,7 +196,7 @@ import Testing
     /// repeats what it has, and is in order.
     @Test(arguments: 0..<50)
     func whatIsOwedConvergesFromAnyCursor(seed: UInt64) {
-        var random = SplitMix(state: seed)
+        var random = SeededRandom(seed: seed)
         var board = TopicBoard.make()
         var versions: [Scope: VersionNumber] = [:]
         for sequence in 1...20 {
@@ -211,18 +212,5 @@ import Testing
             #expect(debts.map(\.sequence) == debts.map(\.sequence).sorted())
             #expect(debts.count == topics.count { (board[$0].latest?.sequence ?? 0) > start })
         }
-    }
-}
-
-/// A small seeded generator, so that a failing case can be run again.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

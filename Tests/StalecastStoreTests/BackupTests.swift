@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import StalecastStore
+import StalecastTestSupport
 import StalecastWire
 import Testing
 

@@ -1,6 +1,7 @@
 import Foundation
 import StalecastStore
 import StalecastTemplate
+import StalecastTestSupport
 import StalecastWire
 import Testing
 

@@ -1,5 +1,6 @@
 import Foundation
 import StalecastStore
+import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing

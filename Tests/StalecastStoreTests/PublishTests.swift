@@ -1,5 +1,6 @@
 import StalecastStore
 import StalecastTemplate
+import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing

@@ -1,4 +1,5 @@
 import StalecastStore
+import StalecastTestSupport
 import StalecastWire
 import Testing
 

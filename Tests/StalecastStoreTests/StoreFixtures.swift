@@ -1,26 +1,12 @@
 import Foundation
 import StalecastStore
 import StalecastTemplate
+import StalecastTestSupport
 import StalecastWire
 import Synchronization
 
-/// A directory of its own for one test, removed with its last reference.
-final class TemporaryDirectory: Sendable {
-    let path: String
-
-    init() throws {
-        path = NSTemporaryDirectory() + "stalecast-store-\(UUID().uuidString)"
-        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-    }
-
-    deinit { try? FileManager.default.removeItem(atPath: path) }  // Nothing depends on it being gone.
-
-    func file(_ name: String) -> String { path + "/" + name }
+extension TemporaryDirectory {
     var database: String { file("stalecast.sqlite") }
-
-    func bytes(_ name: String) throws -> Data { try Data(contentsOf: URL(fileURLWithPath: file(name))) }
-
-    func write(_ data: Data, to name: String) throws { try data.write(to: URL(fileURLWithPath: file(name))) }
 
     /// Copies the named files that exist; a store may be writing them.
     func copy(_ names: [String], to other: TemporaryDirectory) throws {

@@ -1,5 +1,6 @@
 import StalecastTemplate
 import StalecastWire
+import StalecastTestSupport
 import Testing
 
 /// Whatever the template and the request: no crash, no evaluation over 10 ms.
@@ -11,7 +12,7 @@ import Testing
     ]
 
     @Test func randomPatternsNeverCrashAndAreNeverSlow() {
-        var random = TestRandom(seed: 3)
+        var random = SeededRandom(seed: 3)
         var accepted = 0
         let text = String(repeating: "aé1😀A-", count: 160)
         for _ in 0..<6000 {

@@ -1,5 +1,6 @@
 import StalecastTemplate
 import StalecastWire
+import StalecastTestSupport
 import Testing
 
 /// Hostile expressions: never a crash, never slow, whatever the text.
@@ -13,7 +14,7 @@ import Testing
     ]
 
     @Test func randomPiecesNeverCrash() {
-        var random = TestRandom(seed: 1)
+        var random = SeededRandom(seed: 1)
         var accepted = 0
         for _ in 0..<30_000 {
             let count = Int.random(in: 0...8, using: &random)
@@ -24,7 +25,7 @@ import Testing
     }
 
     @Test func mutatedExpressionsNeverCrash() {
-        var random = TestRandom(seed: 2)
+        var random = SeededRandom(seed: 2)
         var accepted = 0
         for round in 0..<20_000 {
             let source = ConditionExpressionTests.elements[round % ConditionExpressionTests.elements.count].0

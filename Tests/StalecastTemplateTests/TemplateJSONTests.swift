@@ -1,5 +1,6 @@
 import StalecastTemplate
 import StalecastWire
+import StalecastTestSupport
 import Testing
 
 @Suite struct TemplateJSONTests {
@@ -80,7 +81,7 @@ import Testing
 
     /// Mutations of a document, from a fixed seed: never a crash, and what is accepted survives the store.
     @Test func mutatedTemplatesNeverCrash() throws {
-        var random = TestRandom(seed: 5)
+        var random = SeededRandom(seed: 5)
         let source = Array(Self.whole.utf8)
         var accepted = 0
         for _ in 0..<5000 {

@@ -1,4 +1,5 @@
 import StalecastWire
+import StalecastTestSupport
 import Testing
 
 @Suite struct CursorTests {
@@ -6,7 +7,7 @@ import Testing
 
     @Test(arguments: [0, 1, 42, UInt64.max])
     func cursorIsReadBackFromItsText(sequence: UInt64) throws {
-        var random = TestRandom(seed: sequence)
+        var random = SeededRandom(seed: sequence)
         let cursor = Cursor(epoch: .random(using: &random), sequence: sequence)
         #expect(Cursor(cursor.description) == cursor)
         #expect(cursor.description.utf8.count <= 64)

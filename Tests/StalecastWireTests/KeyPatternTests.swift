@@ -1,4 +1,5 @@
 import StalecastWire
+import StalecastTestSupport
 import Testing
 
 @Suite struct KeyPatternTests {
@@ -36,7 +37,7 @@ import Testing
 
     /// Against a plain recursive definition, on random short inputs.
     @Test func matcherAgreesWithTheDefinition() throws {
-        var random = TestRandom(seed: 11)
+        var random = SeededRandom(seed: 11)
         var fits = 0
         for _ in 0..<20_000 {
             let glob = text(of: "ab*?", 1...6, &random)
@@ -48,7 +49,7 @@ import Testing
         #expect(fits > 1000)
     }
 
-    private func text(of letters: String, _ lengths: ClosedRange<Int>, _ random: inout TestRandom) -> String {
+    private func text(of letters: String, _ lengths: ClosedRange<Int>, _ random: inout SeededRandom) -> String {
         String((0..<Int.random(in: lengths, using: &random)).map { _ in letters.randomElement(using: &random) ?? "a" })
     }
 

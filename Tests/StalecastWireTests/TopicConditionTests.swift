@@ -1,4 +1,5 @@
 import StalecastWire
+import StalecastTestSupport
 import Testing
 
 @Suite struct TopicConditionTests {
@@ -65,7 +66,7 @@ import Testing
         let tokens = [
             "'a'", "\"b\"", " in ", "topics", "&&", "||", "!", "(", ")", " ", "'", "\u{0}", "é", "'a' in topics",
         ]
-        var random = TestRandom(seed: 3)
+        var random = SeededRandom(seed: 3)
         var accepted = 0
         for _ in 0..<30_000 {
             let text = (0..<Int.random(in: 0...9, using: &random)).map { _ in tokens.randomElement(using: &random) ?? ""

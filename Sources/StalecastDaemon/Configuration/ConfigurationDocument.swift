@@ -53,7 +53,7 @@ struct ConfigurationDocument {
                 origin: .file(file, line: line),
                 sentence: "anchors and aliases are not supported; write the value out, or put it in quotes if it is a "
                     + "text that begins with & or *")
-        case .depth(let line), .count(let line):
+        case .depth(let line), .count(let line), .marks(let line):
             ConfigurationProblem(
                 origin: .file(file, line: line),
                 sentence: "this is nested more deeply, or is more, than any configuration")

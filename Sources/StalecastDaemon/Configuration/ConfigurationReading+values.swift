@@ -30,13 +30,14 @@ extension ConfigurationReading {
     ) -> [Value]? {
         let elements = entries(of: node, at: path)
         var values: [Value] = []
+        var seen: Set<Value> = []
         for (elementPath, element) in elements {
             guard let value = value(element, at: elementPath, parse: parse) else { continue }
-            if values.contains(value) { note("\(elementPath): \(value) is there already", at: elementPath) }
+            if !seen.insert(value).inserted { note("\(elementPath): \(value) is there already", at: elementPath) }
             values.append(value)
         }
         if entriesAreEmpty(node) && !mayBeEmpty { note("\(path) must not be empty", at: path) }
-        return Set(values).count == elements.count && node.sequence != nil ? values : nil
+        return seen.count == elements.count && node.sequence != nil ? values : nil
     }
 
     /// The elements of a list with their key paths; none, with a note, if it is no list.

@@ -159,6 +159,10 @@ package struct LenientJSON {
         guard let text = String(validating: slice, as: UTF8.self) else {
             throw error("a string is not valid UTF-8", at: slice.startIndex)
         }
+        guard CombiningMarks.areFew(in: text) else {
+            throw error(
+                "a string has more than \(CombiningMarks.maxRun) combining marks in a row", at: slice.startIndex)
+        }
         return text
     }
 

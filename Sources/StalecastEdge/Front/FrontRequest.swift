@@ -20,14 +20,7 @@ package struct FrontRequest {
     var mayBeStream: Bool { !path.hasSuffix(":fetch") }
     var origin: String? { head.headers.first(name: "origin") }
 
-    package var streamHeaders: StreamHeaders {
-        var headers = StreamHeaders(isHTTP11: isHTTP11, keepAlive: head.keepsAlive)
-        headers.lastEventID = head.headers.first(name: "last-event-id")
-        headers.origin = origin
-        headers.apiKey = head.headers.first(name: "x-goog-api-key")
-        headers.ifNoneMatch = head.headers.first(name: "if-none-match")
-        return headers
-    }
+    package var streamHeaders: StreamHeaders { StreamHeaders(head) }
 }
 
 /// What the Front does with a request.

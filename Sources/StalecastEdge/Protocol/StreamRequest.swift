@@ -1,4 +1,5 @@
-import StalecastHTTP
+import NIOHTTP1
+package import StalecastHTTP
 package import StalecastHub
 package import StalecastWire
 
@@ -76,6 +77,15 @@ package struct StreamHeaders: Equatable {
         self.isHTTP11 = isHTTP11
         self.keepAlive = keepAlive
     }
+
+    /// As an HTTP parser read them.
+    package init(_ head: RequestHead) {
+        self.init(isHTTP11: head.isHTTP11, keepAlive: head.keepsAlive)
+        lastEventID = head.headers.first(name: "last-event-id")
+        origin = head.headers.first(name: "origin")
+        apiKey = head.headers.first(name: "x-goog-api-key")
+        ifNoneMatch = head.headers.first(name: "if-none-match")
+    }
 }
 
 extension StreamRequest {
@@ -111,6 +121,10 @@ extension StreamRequest {
             }
         }
         guard !topics.isEmpty else { throw .badRequest("name a topic, for example ?topic=PUSH_RC") }
+        if topics.count > 1 {
+            var seen: Set<TopicName> = []
+            topics.removeAll { !seen.insert($0).inserted }
+        }
         if let id = headers.lastEventID, !id.isEmpty { resume.cursor = id }
         if resume.cursor == nil, kind == .poll, let tag = headers.ifNoneMatch { resume.cursor = Self.unquoted(tag) }
         self.init(
@@ -119,7 +133,7 @@ extension StreamRequest {
             origin: headers.origin, wantsNotModified: headers.ifNoneMatch != nil)
     }
 
-    /// Counts repeated names too, before any is compared: what a stranger makes us do stays linear in what it sends.
+    /// Counts repeated names too: what a stranger makes us do stays linear in what it sends.
     private static func add(
         _ names: String, to topics: inout [TopicName], _ named: inout Int, _ most: Int
     ) throws(Refusal) {
@@ -130,7 +144,7 @@ extension StreamRequest {
             do { name = try TopicName(String(decoding: text, as: UTF8.self)) } catch {
                 throw .badRequest(error.description)
             }
-            if !topics.contains(name) { topics.append(name) }
+            topics.append(name)
         }
     }
 

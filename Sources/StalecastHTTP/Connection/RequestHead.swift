@@ -1,4 +1,5 @@
 package import NIOHTTP1
+import StalecastWire
 
 /// A request's head after the rules that are beyond the parser's: nothing that two servers could read differently.
 package struct RequestHead: Sendable {
@@ -32,9 +33,11 @@ package struct RequestHead: Sendable {
         var coding: Substring = ""
         var closes = false
         var expectsContinue = false
+        var marksAreFew = true
 
         init(_ headers: HTTPHeaders) {
             for (name, value) in headers {
+                marksAreFew = marksAreFew && CombiningMarks.areFew(in: value)
                 switch name.utf8.count {
                 case 4 where name.isField("host"):
                     hosts += 1
@@ -63,6 +66,7 @@ package struct RequestHead: Sendable {
             throw GoogleError(505, "INVALID_ARGUMENT", "This server speaks HTTP/1.1.").closing()
         }
         let fields = Fields(head.headers)
+        guard fields.marksAreFew else { throw .malformed("A header field has too many combining marks in a row.") }
         isHTTP11 = head.version == .http1_1
         method = head.method
         headers = head.headers

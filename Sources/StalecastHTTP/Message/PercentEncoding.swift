@@ -1,11 +1,14 @@
-/// RFC 3986 percent decoding, strict: every `%` has two hexadecimal digits and the result is UTF-8.
+import StalecastWire
+
+/// RFC 3986 percent decoding, strict: every `%` has two hexadecimal digits and the result is UTF-8 with few
+/// ``CombiningMarks``.
 package enum PercentEncoding {
     /// nil when the encoding is broken.
     ///
     /// - Parameter plusIsBlank: as in queries that forms make.
     package static func decode(_ text: some StringProtocol, plusIsBlank: Bool = false) -> String? {
         if text.utf8.allSatisfy({ $0 != UInt8(ascii: "%") && !(plusIsBlank && $0 == UInt8(ascii: "+")) }) {
-            return String(text)
+            return CombiningMarks.areFew(in: text) ? String(text) : nil
         }
         return decode(bytes: text.utf8, plusIsBlank: plusIsBlank)
     }
@@ -25,7 +28,7 @@ package enum PercentEncoding {
             default: decoded.append(byte)
             }
         }
-        return String(validating: decoded, as: UTF8.self)
+        return String(validating: decoded, as: UTF8.self).flatMap { CombiningMarks.areFew(in: $0) ? $0 : nil }
     }
 
     package static func hexDigit(_ byte: UInt8) -> UInt8? {

@@ -23,6 +23,7 @@ package enum YAMLContent {
         case .anchor(let line):
             throw Invalid("anchors and aliases are not supported, line \(line); write the value out")
         case .depth(let line): throw Invalid("it is nested deeper than \(maxDepth) levels, line \(line)")
+        case .marks(let line): throw Invalid("it has too many combining marks in a row, line \(line)")
         case .count: throw Invalid("it has more than \(maxNodes) names and values, more than any template")
         }
         return try json(try node(text), depth: 0)

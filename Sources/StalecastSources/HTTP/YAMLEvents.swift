@@ -1,4 +1,5 @@
 import CYaml
+import StalecastWire
 
 /// Walks through a YAML text as libyaml's parser meets it, without building anything: what would make the tree of its
 /// nodes dangerous is known before there is one.
@@ -9,6 +10,8 @@ package enum YAMLEvents {
         case anchor(line: Int)
         case depth(line: Int)
         case count(line: Int)
+        /// Too many ``CombiningMarks`` in a row.
+        case marks(line: Int)
     }
 
     /// The first obstacle. nil for a text without one, and for one that is no YAML: whoever composes it says why.
@@ -26,6 +29,7 @@ package enum YAMLEvents {
             while let event = next(&parser) {
                 let line = event.line
                 if event.isAnchored { return .anchor(line: line) }
+                if event.hasManyMarks { return .marks(line: line) }
                 nodes += event.opens + event.isScalar
                 depth += event.opens - event.closes
                 if depth > maxDepth { return .depth(line: line) }
@@ -38,6 +42,7 @@ package enum YAMLEvents {
     private struct Event {
         let line: Int
         let isAnchored: Bool
+        let hasManyMarks: Bool
         /// 1 or 0, as the two below.
         let opens: Int
         let closes: Int
@@ -60,7 +65,14 @@ package enum YAMLEvents {
         let opens = event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT
         let closes = event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT
         return Event(
-            line: Int(event.start_mark.line) + 1, isAnchored: isAnchored, opens: opens ? 1 : 0, closes: closes ? 1 : 0,
+            line: Int(event.start_mark.line) + 1, isAnchored: isAnchored, hasManyMarks: hasManyMarks(event),
+            opens: opens ? 1 : 0, closes: closes ? 1 : 0,
             isScalar: event.type == YAML_SCALAR_EVENT ? 1 : 0)
+    }
+
+    private static func hasManyMarks(_ event: yaml_event_t) -> Bool {
+        guard event.type == YAML_SCALAR_EVENT else { return false }
+        let text = UnsafeBufferPointer(start: event.data.scalar.value, count: event.data.scalar.length)
+        return !CombiningMarks.areFew(in: String(decoding: text, as: UTF8.self))
     }
 }

@@ -1,27 +1,27 @@
-import Foundation
+package import Foundation
 import StalecastWire
 
 /// Firebase's real-time stream, `:streamFetchInvalidations`: JSON objects, with anything between them.
-struct FirebaseDialect: LinkDialect {
-    typealias Output = ConnectionEvent
+package struct FirebaseDialect: LinkDialect {
+    package typealias Output = ConnectionEvent
 
     private let endpoint: URL
     private let stream: FirebaseStreamRequest
     private let options: ConnectionOptions
     /// The version that is held; 0 for none.
-    var version: Int64
+    package var version: Int64
     private var objects = JSONObjects()
 
-    init(endpoint: URL, _ stream: FirebaseStreamRequest, options: ConnectionOptions, version: Int64) {
+    package init(endpoint: URL, _ stream: FirebaseStreamRequest, options: ConnectionOptions, version: Int64) {
         self.endpoint = endpoint
         self.stream = stream
         self.options = options
         self.version = version
     }
 
-    var opening: LinkOpening { .head }
+    package var opening: LinkOpening { .head }
 
-    func request() -> PlannedRequest {
+    package func request() -> PlannedRequest {
         let (stream, options, version) = (stream, options, version)
         let path = "v1/projects/\(stream.project)/namespaces/\(stream.namespace):streamFetchInvalidations"
         let url = endpoint.appendingPathComponent(path).adding([URLQueryItem(name: "key", value: stream.apiKey)])
@@ -46,14 +46,14 @@ struct FirebaseDialect: LinkDialect {
     /// Sent as `sdkVersion`: the protocol's, not ours, because servers may judge features by it.
     private static let sdkVersion = "12.2.0"
 
-    mutating func begin(_ head: ResponseHead) throws(LinkLoss) {
+    package mutating func begin(_ head: ResponseHead) throws(LinkLoss) {
         objects = JSONObjects()
         guard head.mediaType == "application/json" else {
             throw LinkLoss(.foreign, "the answer is \(head.mediaType), not a stream of JSON")
         }
     }
 
-    mutating func receive(_ bytes: [UInt8]) throws(LinkLoss) -> [DialectStep<Output>] {
+    package mutating func receive(_ bytes: [UInt8]) throws(LinkLoss) -> [DialectStep<Output>] {
         var steps: [DialectStep<Output>] = []
         for byte in bytes {
             switch objects.take(byte) {
@@ -66,7 +66,7 @@ struct FirebaseDialect: LinkDialect {
         return steps
     }
 
-    func end() -> DialectEnd<Output> { .closed }
+    package func end() -> DialectEnd<Output> { .closed }
 
     private func read(_ object: [UInt8]) -> [DialectStep<Output>] {
         let message: JSONObject

@@ -1,9 +1,9 @@
-import Foundation
+package import Foundation
 import StalecastWire
 
 /// Long-poll, for networks that let no stream through: `GET /v1/poll`, again and again.
-struct PollDialect: LinkDialect {
-    typealias Output = ConnectionEvent
+package struct PollDialect: LinkDialect {
+    package typealias Output = ConnectionEvent
 
     /// The longest answer that is read, in bytes.
     private static let maxAnswerBytes = 4 << 20
@@ -20,19 +20,19 @@ struct PollDialect: LinkDialect {
     /// - Parameters:
     ///   - topic: what messages came over that do not say.
     ///   - wait: how long the server may hold a poll, in seconds.
-    init(_ base: StreamRequest, cursor: String?, topic: String, wait: TimeInterval) {
+    package init(_ base: StreamRequest, cursor: String?, topic: String, wait: TimeInterval) {
         self.base = base
         self.cursor = cursor
         self.topic = topic
         self.wait = wait
     }
 
-    var opening: LinkOpening { .completeAnswer }
+    package var opening: LinkOpening { .completeAnswer }
 
     /// The server may hold a poll a sixteenth longer than it was asked to.
-    var hold: TimeInterval { isFirst ? 0 : wait * 17 / 16 }
+    package var hold: TimeInterval { isFirst ? 0 : wait * 17 / 16 }
 
-    func request() -> PlannedRequest {
+    package func request() -> PlannedRequest {
         var request = base
         var items = [URLQueryItem(name: "wait", value: isFirst ? "0" : "\(Int(wait * 1000))ms")]
         if let cursor { items.append(URLQueryItem(name: "cursor", value: cursor)) }
@@ -42,20 +42,20 @@ struct PollDialect: LinkDialect {
         return .ready(request)
     }
 
-    mutating func begin(_ head: ResponseHead) throws(LinkLoss) {
+    package mutating func begin(_ head: ResponseHead) throws(LinkLoss) {
         answer = []
         guard head.status == 200, head.mediaType == "application/json" else {
             throw LinkLoss(.foreign, "the answer is \(head.status) \(head.mediaType), not that of a long-poll")
         }
     }
 
-    mutating func receive(_ bytes: [UInt8]) throws(LinkLoss) -> [DialectStep<Output>] {
+    package mutating func receive(_ bytes: [UInt8]) throws(LinkLoss) -> [DialectStep<Output>] {
         answer += bytes
         guard answer.count <= Self.maxAnswerBytes else { throw LinkLoss(.foreign, "the answer is too long") }
         return []
     }
 
-    mutating func end() throws(LinkLoss) -> DialectEnd<Output> {
+    package mutating func end() throws(LinkLoss) -> DialectEnd<Output> {
         let object: JSONObject?
         do throws(JSONError) { object = try JSONValue.parse(answer).object } catch {
             throw LinkLoss(.foreign, "the answer is not JSON: \(error)")
@@ -78,7 +78,7 @@ struct PollDialect: LinkDialect {
         return .answered(events.map(DialectStep.output), isNews: isNews)
     }
 
-    mutating func lost() { isFirst = true }
+    package mutating func lost() { isFirst = true }
 }
 
 extension URL {

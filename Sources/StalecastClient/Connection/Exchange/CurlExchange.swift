@@ -7,15 +7,11 @@
     ///
     /// `@unchecked`: touched on the loop's thread only.
     final class CurlExchange: StreamExchange, @unchecked Sendable {
-        /// The longest head, in bytes.
-        private static let maxHeadBytes = 32 << 10
-
         private let transfers: CurlTransfers
         private let handler: StreamExchanges.Handler
         private var transfer: UnsafeMutableRawPointer?
-        /// Lines of the head so far; nil once it was shown, after which trailers are not.
-        private var lines: [String]? = []
-        private var headBytes = 0
+        /// nil once the head was shown, after which trailers are not.
+        private var reader: ResponseHeadReader? = ResponseHeadReader()
         /// What libcurl's callbacks brought: they must not call out, because whoever hears may end the transfer.
         private var pending: [StreamEvent] = []
         private var isOver = false
@@ -38,20 +34,15 @@
 
         /// One line of a head, as HTTP/1 writes it.
         func takeHead(_ bytes: UnsafeRawBufferPointer) -> Bool {
-            guard var lines else { return true }
-            headBytes += bytes.count
-            guard headBytes <= Self.maxHeadBytes else { return false }
-            let line = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .newlines)
-            if line.hasPrefix("HTTP/") { lines = [] }
-            if !line.isEmpty {
-                self.lines = lines + [line]
+            guard let step = reader?.take(bytes) else { return true }
+            switch step {
+            case .more: return true
+            case .head(let head):
+                reader = nil
+                take(.head(head))
                 return true
+            case .tooLong: return false
             }
-            let head = Self.head(lines)
-            // What came before the answer, such as 100, is none.
-            self.lines = head.status < 200 ? [] : nil
-            if head.status >= 200 { take(.head(head)) }
-            return true
         }
 
         func takeBody(_ bytes: UnsafeRawBufferPointer) { take(.bytes(Array(bytes))) }
@@ -79,18 +70,6 @@
             guard let transfer else { return }
             self.transfer = nil
             transfers.end(transfer, self)
-        }
-
-        private static func head(_ lines: [String]) -> ResponseHead {
-            let words = (lines.first ?? "").split(separator: " ", maxSplits: 2)
-            var head = ResponseHead(status: words.count > 1 ? Int(words[1]) ?? 0 : 0)
-            for line in lines.dropFirst() {
-                guard let colon = line.firstIndex(of: ":") else { continue }
-                let name = line[..<colon].lowercased()
-                let value = line[line.index(after: colon)...].trimmingCharacters(in: .whitespaces)
-                head.headers[name] = head.headers[name].map { "\($0), \(value)" } ?? value
-            }
-            return head
         }
     }
 

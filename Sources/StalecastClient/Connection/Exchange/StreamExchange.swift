@@ -25,40 +25,6 @@ package struct StreamRequest: Sendable, Hashable {
     }
 }
 
-/// Status and headers of an answer.
-package struct ResponseHead: Sendable, Hashable {
-    package var status: Int
-    /// By lower-case name; repeated ones are joined with `, `.
-    package var headers: [String: String]
-
-    package init(status: Int, headers: [String: String] = [:]) {
-        self.status = status
-        self.headers = headers
-    }
-
-    /// The media type in lower case without parameters; empty when there is none.
-    package var mediaType: String {
-        let type = (headers["content-type"] ?? "").prefix { $0 != ";" }
-        return type.trimmingCharacters(in: .whitespaces).lowercased()
-    }
-
-    /// What `Retry-After` says, as seconds from now; nil when it is missing or cannot be understood. At most an hour.
-    package func retryAfter(now: Date) -> TimeInterval? {
-        guard let text = headers["retry-after"]?.trimmingCharacters(in: .whitespaces), !text.isEmpty else { return nil }
-        if text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return min(TimeInterval(text) ?? 3600, 3600) }
-        let base = headers["date"].flatMap(Self.date) ?? now
-        return Self.date(text).map { min(max(0, $0.timeIntervalSince(base)), 3600) }
-    }
-
-    private static func date(_ text: String) -> Date? {
-        let format = DateFormatter()
-        format.locale = Locale(identifier: "en_US_POSIX")
-        format.timeZone = TimeZone(secondsFromGMT: 0)
-        format.dateFormat = "EEE, dd MMM yyyy HH:mm:ss zzz"
-        return format.date(from: text)
-    }
-}
-
 /// What happens to an exchange, in order: at most one head, then bytes, then one end or failure.
 package enum StreamEvent: Sendable, Hashable {
     case head(ResponseHead)

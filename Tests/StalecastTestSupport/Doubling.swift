@@ -1,0 +1,51 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// Work that grew faster than its input.
+package struct NotLinear: Error, CustomStringConvertible {
+    package let description: String
+}
+
+/// Measures the CPU time of `work` on inputs of a half, a quarter and an eighth of `size`, and of all of it, and throws
+/// when it more than triples from one to the next: twice is linear, four times is quadratic.
+///
+/// Only this thread's CPU time counts, the least of many runs, so other load on the machine does not. What looks too
+/// slow is measured again, because an interruption makes only some runs longer; what really is quadratic is so each time.
+///
+/// - Parameters:
+///   - size: of the largest input, in whatever `make` counts; of the order a stranger may send. Where only a part of the
+///     work is quadratic it shows with a large size only.
+///   - make: the input of a size; its time does not count.
+///   - work: calls what is measured; that it throws is its result.
+package func expectLinear<Input>(
+    upTo size: Int, _ make: (Int) -> Input, _ work: (Input) throws -> Void
+) throws(NotLinear) {
+    let sizes = [size / 8, size / 4, size / 2, size]
+    let inputs = sizes.map(make)
+    func time(_ index: Int, _ repetitions: Int) -> UInt64 {
+        let began = threadNanoseconds()
+        // What a parser says of its input is no concern here.
+        for _ in 0..<repetitions { try? work(inputs[index]) }
+        return threadNanoseconds() - began
+    }
+    // The clock and the caches are not noticed beside 0.3 ms.
+    var repetitions = 1
+    while repetitions < 1 << 16, time(0, repetitions) < 300_000 { repetitions *= 2 }
+    var least = sizes.map { _ in UInt64.max }
+    for _ in 0..<8 {
+        for _ in 0..<2 { for index in sizes.indices { least[index] = min(least[index], time(index, repetitions)) } }
+        if zip(least, least.dropFirst()).allSatisfy({ $1 <= 3 * $0 }) { return }
+    }
+    let figures = zip(sizes, least).map { "\($0): \($1 / UInt64(repetitions) / 1000) µs" }
+    throw NotLinear(description: "CPU more than triples where the input doubles: " + figures.joined(separator: ", "))
+}
+
+/// CPU time of this thread.
+private func threadNanoseconds() -> UInt64 {
+    var time = timespec()
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+}
