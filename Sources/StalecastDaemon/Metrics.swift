@@ -134,7 +134,7 @@ extension MetricsText {
     /// What `:fetch`, Installations and the cache of finished answers have done.
     mutating func fetches(_ tally: FetchTally, renderings: (count: Int, byteCount: Int)) {
         let samples = FetchDialect.allCases.flatMap { dialect in
-            FetchContent.State.allCases.map { state in
+            FetchState.allCases.map { state in
                 (
                     [("dialect", dialect.rawValue), ("state", state.rawValue.lowercased())],
                     Double(tally.answered(dialect, state))

@@ -116,7 +116,7 @@ extension StatusReport {
     /// The member `fetch`: answers by state, what the cache holds and how often it served.
     func fetches(_ tally: FetchTally) -> JSONValue {
         var states = JSONObject()
-        for state in FetchContent.State.allCases {
+        for state in FetchState.allCases {
             let count = FetchDialect.allCases.reduce(0) { $0 + tally.answered($1, state) }
             states[state.rawValue] = .int(count)
         }

@@ -1,6 +1,7 @@
 import NIOCore
 import StalecastEdge
 import StalecastTemplate
+import StalecastTestSupport
 import StalecastWire
 import Testing
 
@@ -29,8 +30,60 @@ import Testing
     }
 
     @Test func hashIsThatOfJava() {
-        #expect(JavaHash.of("{\"dog_type\":\"beagle\"}") == -2_039_110_429)
-        #expect(JavaHash.of("") == 0 && JavaHash.of("😀") == 0xD83D * 31 + 0xDE00)
+        #expect(JavaHash("{\"dog_type\":\"beagle\"}").value == -2_039_110_429)
+        #expect(JavaHash("").value == 0 && JavaHash("😀").value == 0xD83D * 31 + 0xDE00)
+        for cut in 0...12 {
+            let text = "é😀dog_type\"x"
+            var joined = JavaHash(String(text.prefix(cut)))
+            joined.append(JavaHash(String(text.dropFirst(cut))))
+            #expect(joined.value == JavaHash(text).value)
+        }
+    }
+
+    /// Answers are joined of pieces; their text, and the text the ETag is a hash of, must be those of the whole.
+    @Test(arguments: 0..<20) func whatIsJoinedIsWhatTheTemplateSays(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let names = ["a", "é", "Z", "z\"\\\n", "😀", "", "k_1", "\u{7f}", "e\u{301}\u{323}", "10", "9"]
+        let kinds: [(String) -> ParameterValue] = [
+            { .value($0) }, { .value($0) }, { _ in .inAppDefault },
+            { .personalization(["personalizationId": .string($0)]) },
+            { .rollout(["rolloutId": "r", "value": .string($0), "percent": 50]) },
+            {
+                .experiment([
+                    "experimentId": "e",
+                    "variantValue": [["variantId": "b", "value": .string($0)], ["noChange": true]],
+                ])
+            },
+        ]
+        func value() -> ParameterValue {
+            kinds[Int.random(in: 0..<kinds.count, using: &random)](
+                names[Int.random(in: 0..<names.count, using: &random)])
+        }
+        var parameters: [String: TemplateParameter] = [:]
+        for name in names where Bool.random(using: &random) {
+            parameters[name] = TemplateParameter(
+                defaultValue: Bool.random(using: &random) ? value() : nil,
+                conditionalValues: Bool.random(using: &random) ? ["c": value(), "d": value()] : [:])
+        }
+        let conditions = ["c", "d"].map {
+            TemplateCondition(name: $0, expression: "app.customSignal['\($0)'].exactlyMatches(['1'])")
+        }
+        let template = CompiledTemplate(Template(conditions: conditions, parameters: parameters))
+        let renderer = FetchRenderer(template, version: 7, scope: Self.scope, projectNumber: 4711)
+        for number in 0..<32 {
+            let signals = ["c": "\(number & 1)", "d": "\(number >> 1 & 1)"]
+            let outcome = template.outcome(for: EvaluationContext(appInstanceID: "\(number)", customSignals: signals))
+            let rendering = renderer.rendering(of: outcome)
+            var canonical = template.values(for: outcome).members
+            var body = canonical
+            canonical["templateVersion"] = "7"
+            body["state"] = canonical.count > 1 ? "UPDATE" : "EMPTY_CONFIG"
+            body["templateVersion"] = "7"
+            if canonical.count > 1 { body["personalizationMetadata"] = [:] }
+            #expect(String(buffer: rendering.update.body) == JSONValue.object(body).text(JSONStyle(asciiOnly: false)))
+            let hashed = JSONValue.object(canonical).text(JSONStyle(asciiOnly: false, sortedKeys: true))
+            #expect(rendering.etag == "etag-4711-firebase-fetch-\(JavaHash(hashed).value)")
+        }
     }
 
     @Test(arguments: FetchBodies.all) func anUpdateHasEverythingClientsNeed(body: String) throws {

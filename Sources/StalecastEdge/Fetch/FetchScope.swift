@@ -6,12 +6,19 @@ import Synchronization
 
 /// A scope as clients fetch it: its newest version and the finished answers of that.
 package final class FetchScope: Sendable {
-    typealias Cache = RenderingCache<ConditionOutcome>
+    typealias Cache = RenderingCache
 
     private struct Version: Sendable {
-        let number: VersionNumber
         let sequence: CommitSequence
         let template: CompiledTemplate
+        let renderer: FetchRenderer
+
+        init(_ template: CompiledTemplate, _ change: TemplateChange, projectNumber: UInt64) {
+            self.template = template
+            sequence = change.sequence
+            renderer = FetchRenderer(
+                template, version: change.version, scope: change.scope, projectNumber: projectNumber)
+        }
     }
 
     let scope: Scope
@@ -27,14 +34,14 @@ package final class FetchScope: Sendable {
         self.scope = scope
         self.projectNumber = projectNumber
         self.cache = cache
-        withoutTemplate = FetchRendering(.noTemplate, version: 0, scope: scope, projectNumber: projectNumber)
+        withoutTemplate = FetchRenderer(nil, version: 0, scope: scope, projectNumber: projectNumber)
+            .rendering(of: nil)
     }
 
     /// From now on every answer is of this version or a newer one.
     func install(_ template: Template, _ change: TemplateChange) {
-        let version = Version(
-            number: change.version, sequence: change.sequence,
-            template: CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace)))
+        let template = CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace))
+        let version = Version(template, change, projectNumber: projectNumber)
         cache.begin(scope, change.sequence)
         current.withLock { $0 = version }
     }
@@ -45,9 +52,7 @@ package final class FetchScope: Sendable {
         let outcome = version.template.outcome(for: context)
         if let known = cache.rendering(of: outcome, in: scope, version.sequence) { return (known, nil) }
         let started = stalecast_monotonic_ns()
-        let rendering = FetchRendering(
-            FetchContent(members: version.template.values(for: outcome).members), version: version.number,
-            scope: scope, projectNumber: projectNumber)
+        let rendering = version.renderer.rendering(of: outcome)
         cache.keep(rendering, of: outcome, in: scope, version.sequence)
         return (rendering, Double(stalecast_monotonic_ns() &- started) / 1e9)
     }

@@ -29,7 +29,7 @@ package enum FetchDialect: String, Sendable, CaseIterable {
 /// What the Front has counted of fetches and installations since start.
 package struct FetchTally: Sendable {
     /// By dialect and, within it, by state.
-    private var answered = [Int](repeating: 0, count: FetchDialect.allCases.count * FetchContent.State.allCases.count)
+    private var answered = [Int](repeating: 0, count: FetchDialect.allCases.count * FetchState.allCases.count)
     /// By HTTP status.
     package private(set) var refused: [Int: Int] = [:]
     /// Bytes of heads and bodies written.
@@ -49,7 +49,7 @@ package struct FetchTally: Sendable {
         case deleted
     }
 
-    package func answered(_ dialect: FetchDialect, _ state: FetchContent.State) -> Int {
+    package func answered(_ dialect: FetchDialect, _ state: FetchState) -> Int {
         answered[Self.index(dialect, state)]
     }
 
@@ -65,8 +65,8 @@ package struct FetchTally: Sendable {
     mutating func countRefusal(status: Int) { refused[status, default: 0] += 1 }
     mutating func count(_ event: InstallationEvent) { installations[event, default: 0] += 1 }
 
-    private static func index(_ dialect: FetchDialect, _ state: FetchContent.State) -> Int {
-        dialect.index * FetchContent.State.allCases.count + state.index
+    private static func index(_ dialect: FetchDialect, _ state: FetchState) -> Int {
+        dialect.index * FetchState.allCases.count + state.index
     }
 
     package mutating func merge(_ other: FetchTally) {

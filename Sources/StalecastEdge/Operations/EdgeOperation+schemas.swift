@@ -36,7 +36,7 @@ extension EdgeOperations {
             ], required: ["appId", "appInstanceId", "appInstanceIdToken"]),
         "FetchAnswer": .objectSchema(
             [
-                "state": .enumSchema(FetchContent.State.allCases.map(\.rawValue)), "templateVersion": version,
+                "state": .enumSchema(FetchState.allCases.map(\.rawValue)), "templateVersion": version,
                 "entries": ["type": "object", "additionalProperties": text],
                 "personalizationMetadata": ["type": "object"], "rolloutMetadata": .listSchema(["type": "object"]),
                 "experimentDescriptions": .listSchema(["type": "object"]),

@@ -5,6 +5,10 @@ package struct CompiledTemplate: Sendable {
     /// Sorted by name, those in groups included.
     let parameters: [CompiledParameter]
     let managedValues: [ManagedValue]
+    /// The parameters' names, sorted.
+    package let keys: [String]
+    /// Every value that some instance may get, a parameter's next to each other.
+    package let texts: [String]
     let compiler: TestCompiler
     /// Places of the conditions some parameter uses.
     private let usedConditions: [Int]
@@ -19,6 +23,8 @@ package struct CompiledTemplate: Sendable {
         parameters = assembly.parameters(template)
         compiler = assembly.compiler
         managedValues = assembly.managedValues
+        keys = parameters.map(\.key)
+        texts = assembly.texts
         usedConditions = assembly.usedConditions.sorted()
         managedParameters = parameters.indices.filter { [parameters] in parameters[$0].isManaged }
     }
@@ -32,22 +38,25 @@ package struct CompiledTemplate: Sendable {
     func outcome(_ evaluation: inout Evaluation) -> ConditionOutcome {
         var outcome = ConditionOutcome(conditions: conditions.count, managedValues: managedValues.count)
         for index in usedConditions where conditions[index].isTrue(in: &evaluation) { outcome.setTrue(index) }
-        for index in managedParameters { draw(parameters[index], &evaluation, into: &outcome) }
+        // Draws change nothing of what conditions say.
+        let decided = outcome
+        for index in managedParameters { draw(parameters[index], decided, &evaluation, into: &outcome) }
         return outcome
     }
 
     /// Draws for the managed values of a parameter, as far as they are reached.
     private func draw(
-        _ parameter: CompiledParameter, _ evaluation: inout Evaluation, into outcome: inout ConditionOutcome
+        _ parameter: CompiledParameter, _ conditions: ConditionOutcome, _ evaluation: inout Evaluation,
+        into outcome: inout ConditionOutcome
     ) {
-        for value in parameter.candidates(outcome) {
+        parameter.offer(conditions) { value in
             guard case .managed(let place) = value else {
-                if case .skipped = value { continue }
-                return
+                if case .skipped = value { return false }
+                return true
             }
             let choice = managedValues[place].choice(in: &evaluation)
             outcome.setChoice(place, choice)
-            if managedValues[place].text(choice) != nil { return }
+            return managedValues[place].text(choice) != nil
         }
     }
 }
@@ -75,7 +84,8 @@ struct CompiledParameter: Sendable {
     let defaultValue: Value?
 
     enum Value: Sendable {
-        case text(String)
+        /// A place of ``CompiledTemplate/texts``.
+        case text(Int)
         /// Clients get nothing, and nothing else is tried.
         case nothing
         /// There is no value to deliver (personalization needs Firebase's own models); the next one is tried.
@@ -89,10 +99,10 @@ struct CompiledParameter: Sendable {
         return values.contains { if case .managed = $0 { true } else { false } }
     }
 
-    /// The values whose condition is true, in order, the default last.
-    func candidates(_ outcome: ConditionOutcome) -> some Sequence<Value> {
-        let conditional = conditionalValues.lazy.filter { outcome.isTrue($0.condition) }.map(\.value)
-        return [AnySequence(conditional), AnySequence(defaultValue.map { [$0] } ?? [])].lazy.joined()
+    /// Offers the values whose condition is true, in order, the default last, until one is taken.
+    func offer(_ outcome: ConditionOutcome, isTaken: (Value) -> Bool) {
+        for (condition, value) in conditionalValues where outcome.isTrue(condition) && isTaken(value) { return }
+        if let defaultValue { _ = isTaken(defaultValue) }
     }
 }
 
@@ -100,6 +110,7 @@ struct CompiledParameter: Sendable {
 private struct TemplateAssembly {
     var compiler: TestCompiler
     private(set) var managedValues: [ManagedValue] = []
+    private(set) var texts: [String] = []
     private(set) var usedConditions: Set<Int> = []
     /// Of the first condition with that name.
     private var places: [String: Int] = [:]
@@ -135,14 +146,22 @@ private struct TemplateAssembly {
 
     private mutating func compiled(_ value: ParameterValue) -> CompiledParameter.Value {
         switch value {
-        case .value(let text): return .text(text)
+        case .value(let value): return .text(text(value))
         case .inAppDefault: return .nothing
         case .personalization: return .skipped
         case .rollout(let content):
-            managedValues.append(.rollout(ManagedValue.Rollout(content) { compiler.place(ofSeed: $0) }))
+            let rollout = ManagedValue.Rollout(content, seed: { compiler.place(ofSeed: $0) }, text: { text($0) })
+            managedValues.append(.rollout(rollout))
         case .experiment(let content):
-            managedValues.append(.experiment(ManagedValue.Experiment(content) { compiler.place(ofSeed: $0) }))
+            let experiment = ManagedValue.Experiment(
+                content, seed: { compiler.place(ofSeed: $0) }, text: { text($0) })
+            managedValues.append(.experiment(experiment))
         }
         return .managed(managedValues.count - 1)
+    }
+
+    private mutating func text(_ text: String) -> Int {
+        texts.append(text)
+        return texts.count - 1
     }
 }

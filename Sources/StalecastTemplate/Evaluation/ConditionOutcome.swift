@@ -11,6 +11,9 @@ package struct ConditionOutcome: Sendable, Hashable {
         words = Array(repeating: 0, count: conditionWords + (managedValues + 3) / 4)
     }
 
+    /// What it takes in memory, about.
+    package var byteCount: Int { MemoryLayout<Self>.stride + 32 + words.count * 8 }
+
     /// Whether the condition at this place of the template is true.
     func isTrue(_ condition: Int) -> Bool { words[condition / 64] >> UInt64(condition % 64) & 1 == 1 }
 

@@ -10,7 +10,8 @@ enum ManagedValue: Sendable {
     /// control group.
     struct Rollout: Sendable {
         let id: String
-        let value: String
+        /// A place of ``CompiledTemplate/texts``.
+        let value: Int
         /// In millionths of a percent.
         let percent: UInt32
         let seed: Int
@@ -32,15 +33,15 @@ enum ManagedValue: Sendable {
 
     struct Variant: Sendable {
         let id: String
-        /// nil changes nothing.
-        let value: String?
+        /// A place of ``CompiledTemplate/texts``; nil changes nothing.
+        let value: Int?
     }
 
     /// What was drawn for an instance; 0 while nothing was.
     typealias Choice = UInt16
 
-    /// The text `choice` delivers; nil goes on to what comes next.
-    func text(_ choice: Choice) -> String? {
+    /// The place of the text `choice` delivers; nil goes on to what comes next.
+    func text(_ choice: Choice) -> Int? {
         switch self {
         case .rollout(let rollout): choice == Rollout.enabled ? rollout.value : nil
         case .experiment(let experiment): experiment.variant(choice)?.value
@@ -59,10 +60,12 @@ extension ManagedValue.Rollout {
     static let control: ManagedValue.Choice = 1
     static let enabled: ManagedValue.Choice = 2
 
-    /// - Parameter seed: gives the place of a seed.
-    init(_ content: JSONValue, seed: (String) -> Int) {
+    /// - Parameters:
+    ///   - seed: gives the place of a seed.
+    ///   - text: gives the place of a text.
+    init(_ content: JSONValue, seed: (String) -> Int, text: (String) -> Int) {
         id = content["rolloutId"]?.string ?? ""
-        value = content["value"]?.string ?? ""
+        value = text(content["value"]?.string ?? "")
         percent = PercentTest.micros(ofNumber: content["percent"]) ?? 0
         self.seed = seed(id)
     }
@@ -81,15 +84,17 @@ extension ManagedValue.Experiment {
 
     /// Without `exposurePercent` everybody takes part.
     ///
-    /// - Parameter seed: gives the place of a seed.
-    init(_ content: JSONValue, seed: (String) -> Int) {
+    /// - Parameters:
+    ///   - seed: gives the place of a seed.
+    ///   - text: gives the place of a text.
+    init(_ content: JSONValue, seed: (String) -> Int, text: (String) -> Int) {
         id = content["experimentId"]?.string ?? ""
         startTime = content["experimentStartTime"]?.string ?? Self.defaultStartTime
         let variants = (content["variantValue"]?.array ?? []).prefix(1000)
         self.variants = variants.enumerated().map { index, variant in
             ManagedValue.Variant(
                 id: variant["variantId"]?.string ?? String(index),
-                value: variant["noChange"]?.bool == true ? nil : variant["value"]?.string)
+                value: variant["noChange"]?.bool == true ? nil : variant["value"]?.string.map(text))
         }
         exposure = PercentTest.micros(ofNumber: content["exposurePercent"]) ?? UInt32(RandomBucket.count)
         exposureSeed = seed(id)

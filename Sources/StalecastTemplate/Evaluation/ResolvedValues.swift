@@ -2,8 +2,8 @@ package import StalecastWire
 
 /// What instances with one outcome get from a version of a template.
 package struct ResolvedValues: Sendable, Hashable {
-    /// Sorted by key; an empty text is a value like any other.
-    package private(set) var entries: [Entry] = []
+    /// By their keys, ascending: the place of each among the template's keys and that of its value among its texts.
+    package private(set) var places: [Place] = []
     /// `{"rolloutId","variantId","affectedParameterKeys"}` for each rollout that applies to the instance; `variantId`
     /// is `enabled` or `control`.
     package private(set) var rolloutMetadata: [JSONValue] = []
@@ -11,6 +11,23 @@ package struct ResolvedValues: Sendable, Hashable {
     package private(set) var experimentDescriptions: [JSONValue] = []
     /// Always empty: nobody but Firebase can personalize. Kept so that an answer can say so.
     package let personalizationMetadata = JSONObject()
+
+    private let keys: [String]
+    private let texts: [String]
+
+    fileprivate init(of template: CompiledTemplate) {
+        keys = template.keys
+        texts = template.texts
+    }
+
+    /// A key with a value, by their places in the template they are of.
+    package struct Place: Sendable, Hashable {
+        package let key: Int
+        package let text: Int
+    }
+
+    /// Sorted by key; an empty text is a value like any other.
+    package var entries: [Entry] { places.map { Entry(key: keys[$0.key], value: texts[$0.text]) } }
 
     package struct Entry: Sendable, Hashable {
         package let key: String
@@ -20,7 +37,7 @@ package struct ResolvedValues: Sendable, Hashable {
     /// The members of a fetch answer: `entries`, `experimentDescriptions`, `rolloutMetadata`, the empty ones left out.
     package var members: JSONObject {
         var members = JSONObject()
-        if !entries.isEmpty {
+        if !places.isEmpty {
             members["entries"] = .object(entries.reduce(into: JSONObject()) { $0[$1.key] = .string($1.value) })
         }
         if !experimentDescriptions.isEmpty { members["experimentDescriptions"] = .array(experimentDescriptions) }
@@ -33,7 +50,7 @@ extension CompiledTemplate {
     /// What instances with this outcome, which ``outcome(for:)`` of the same template gave, get: for each parameter
     /// the value of the first true condition that has one, else its default.
     package func values(for outcome: ConditionOutcome) -> ResolvedValues {
-        var values = ResolvedValues()
+        var values = ResolvedValues(of: self)
         var participation = Participation()
         values.resolve(parameters, managedValues, outcome, &participation)
         values.describe(participation)
@@ -46,29 +63,22 @@ extension ResolvedValues {
         _ parameters: [CompiledParameter], _ managedValues: [ManagedValue], _ outcome: ConditionOutcome,
         _ participation: inout Participation
     ) {
-        entries.reserveCapacity(parameters.count)
-        for parameter in parameters {
-            guard let text = Self.text(of: parameter, managedValues, outcome, &participation) else { continue }
-            entries.append(Entry(key: parameter.key, value: text))
-        }
-    }
-
-    private static func text(
-        of parameter: CompiledParameter, _ managedValues: [ManagedValue], _ outcome: ConditionOutcome,
-        _ participation: inout Participation
-    ) -> String? {
-        for value in parameter.candidates(outcome) {
-            switch value {
-            case .text(let text): return text
-            case .nothing: return nil
-            case .skipped: continue
-            case .managed(let place):
-                let choice = outcome.choice(place)
-                participation.note(managedValues[place], choice, parameter.key)
-                if let text = managedValues[place].text(choice) { return text }
+        places.reserveCapacity(parameters.count)
+        for (key, parameter) in parameters.enumerated() {
+            parameter.offer(outcome) { value in
+                switch value {
+                case .text(let text): places.append(Place(key: key, text: text))
+                case .nothing: break
+                case .skipped: return false
+                case .managed(let place):
+                    let choice = outcome.choice(place)
+                    participation.note(managedValues[place], choice, parameter.key)
+                    guard let text = managedValues[place].text(choice) else { return false }
+                    places.append(Place(key: key, text: text))
+                }
+                return true
             }
         }
-        return nil
     }
 
     fileprivate mutating func describe(_ participation: Participation) {
