@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the fuzz targets (libFuzzer, all readers in one instrumented module) and runs each for a share of the time.
+# Compiles the fuzz targets (libFuzzer, all readers in one instrumented module, the packages they use as they are built)
+# and runs each for a share of the time.
 #   deploy/fuzz.sh [--seconds N]   N in all, default 30; a crash's input is kept in .build/fuzz and printed
 # Inputs that were worth keeping lie in Tests/Fuzz/corpus/<target>; new ones stay in .build/fuzz.
 set -euo pipefail
@@ -16,17 +17,49 @@ files() {
     find Sources -name LenientJSON.swift
     find Sources/StalecastHub -name '*.swift'
     find Sources/StalecastEdge -name StreamRequest.swift -o -name Recogniser.swift
-    find Sources/StalecastHTTP -name HostRule.swift -o -name ETagSpelling.swift -o -name PercentEncoding.swift
+    find Sources/StalecastHTTP -name HostRule.swift -o -name ETagSpelling.swift -o -name PercentEncoding.swift \
+        -o -name RequestHead.swift -o -name GoogleError.swift -o -name Answer.swift
+    find Sources/StalecastClient -name ResponseHead.swift
+    find Sources/StalecastSources -name InvalidationParser.swift -o -name SignedPost.swift -o -name 'YAML*.swift'
+    find Sources/StalecastWebhooks/Signing -name Base64.swift -o -name SignatureCheck.swift -o -name SigningKey.swift
+    find Sources/StalecastDaemon/Configuration -name ConfigurationDocument.swift -o -name ConfigurationProblems.swift
     find Sources/StalecastLoad -name ChunkDecoder.swift -o -name ByteSearch.swift
     find Tests/Fuzz -maxdepth 1 -name '*.swift'
 }
+packages=(
+    NIOCore NIOEmbedded NIOHTTP1 NIOConcurrencyHelpers NIOPosix _NIODataStructures _NIOBase64 CNIOAtomics CNIODarwin CNIOLLHTTP
+    CNIOLinux CNIOWindows CNIOPosix CNIOWASI CNIOOpenBSD CNIOFreeBSD Atomics _AtomicsShims InternalCollectionsUtilities DequeModule
+    ContainersPreview BasicContainers TrailingElementsModule
+    Yams CYaml Crypto CryptoBoringWrapper CCryptoBoringSSL CCryptoBoringSSLShims CXKCP CXKCPShims
+)
 # One module, so that the optimiser and the coverage see all of it: the rooms' own imports go.
 while read -r file; do
-    sed -E 's/^((package|internal|public) )?import Stalecast.*//; s/^(package|internal|public) import/import/' "$file" >"$out/sources/${file//\//_}"
+    script='s/^((package|internal|public) )?import Stalecast.*//; s/^(package|internal|public) import/import/'
+    # The hub's invalidation is another one.
+    if [[ $file == *InvalidationParser.swift ]]; then script+='; s/\bInvalidation\b/OriginInvalidation/g'; fi
+    sed -E "$script" "$file" >"$out/sources/${file//\//_}"
 done < <(files)
+# A debug build will do where there is no release build; the packages are not what is looked at.
+built=$(swift build -c release --show-bin-path)
+[[ -r $built/Modules/NIOHTTP1.swiftmodule ]] || built=$(swift build --show-bin-path)
+[[ -r $built/Modules/NIOHTTP1.swiftmodule ]] || swift build --build-tests
+# Copies: the rooms' own modules must not be found.
+mkdir -p "$out/modules"
+objects=() includes=()
+for module in "${packages[@]}"; do
+    if [[ -d $built/$module.build ]]; then
+        while read -r object; do objects+=("$object"); done < <(find "$built/$module.build" -name '*.o')
+        if [[ -r $built/$module.build/module.modulemap ]]; then
+            includes+=(-Xcc "-fmodule-map-file=$built/$module.build/module.modulemap")
+        fi
+    fi
+    if [[ -r $built/Modules/$module.swiftmodule ]]; then cp "$built/Modules/$module.swiftmodule" "$out/modules"; fi
+done
+for include in .build/checkouts/*/Sources/*/include; do includes+=(-Xcc "-I$include"); done
 echo "fuzz: compiling"
 swiftc -O -wmo -swift-version 6 -package-name stalecast -module-name Fuzz -parse-as-library -sanitize=fuzzer \
-    -enable-upcoming-feature MemberImportVisibility -o "$out/fuzz" "$out"/sources/*.swift
+    -enable-upcoming-feature MemberImportVisibility -I "$out/modules" "${includes[@]}" -o "$out/fuzz" \
+    "$out"/sources/*.swift "${objects[@]}"
 
 targets=$(ls Tests/Fuzz/corpus)
 share=$((seconds / $(wc -w <<<"$targets")))

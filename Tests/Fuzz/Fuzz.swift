@@ -1,6 +1,9 @@
 // Fuzz targets. `deploy/fuzz.sh` compiles this file with the readers it calls into one module, instrumented, and runs each
 // target for a while; STALECAST_FUZZ names it. A target traps where a reader breaks a promise; reading must not.
 import Foundation
+import NIOCore
+import NIOEmbedded
+import NIOHTTP1
 
 /// What libFuzzer calls with each input.
 @_cdecl("LLVMFuzzerTestOneInput")
@@ -16,8 +19,10 @@ private let target: @Sendable ([UInt8]) -> Void = {
 }()
 
 private let targets: [String: @Sendable ([UInt8]) -> Void] = [
-    "chunks": chunks, "cursor": cursor, "expression": expression, "json": json, "lenient": lenient, "pattern": pattern,
-    "query": query, "recogniser": recogniser, "sse": sse, "template": template, "time": time, "topics": topics,
+    "chunks": chunks, "cursor": cursor, "expression": expression, "front": front, "head": head,
+    "invalidations": invalidations, "json": json, "lenient": lenient, "pattern": pattern, "query": query,
+    "recogniser": recogniser, "signature": signature, "sse": sse, "template": template, "time": time, "topics": topics,
+    "yaml": yaml,
 ]
 
 /// What is read is written and read again as the same.
@@ -150,4 +155,91 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
     let names = lines.dropFirst().map { String(decoding: $0.prefix { $0 != 58 }, as: UTF8.self).lowercased() }
     precondition(Set(names).isDisjoint(with: ["transfer-encoding", "content-length", "upgrade", "expect"]), "a body")
     precondition(names.count { $0 == "host" } <= 1, "two hosts")
+}
+
+/// What the recogniser takes, NIO's parser and the Front's rules read in the same way: path, query with its topics and
+/// cursor, headers.
+@Sendable private func front(_ bytes: [UInt8]) {
+    let request = bytes.withUnsafeBufferPointer { Recogniser.recognise($0, maxTopics: 4) }
+    guard let head = parsed(bytes) else {
+        return precondition(request == nil, "the Front refuses what was recognised")
+    }
+    guard let request else { return }
+    precondition(head.method == .GET && head.framing == .none && !head.expectsContinue, "another kind of request")
+    precondition(head.path == (request.kind == .events ? "/v1/events" : "/v1/poll"), "another path")
+    let same = try? StreamRequest(
+        kind: request.kind, query: head.query.utf8, headers: StreamHeaders(head), maxTopics: 4)
+    precondition(request == same, "read in two ways")
+}
+
+/// A whole request without a body, as the Front reads it; nil for anything else.
+private func parsed(_ bytes: [UInt8]) -> RequestHead? {
+    let channel = EmbeddedChannel()
+    defer { _ = try? channel.finish(acceptAlreadyClosed: true) }
+    do {
+        try channel.pipeline.syncOperations.addHandler(
+            ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes)))
+        try channel.writeInbound(ByteBuffer(bytes: bytes))
+        guard case .head(let head)? = try channel.readInbound(as: HTTPServerRequestPart.self),
+            case .end? = try channel.readInbound(as: HTTPServerRequestPart.self),
+            try channel.readInbound(as: HTTPServerRequestPart.self) == nil
+        else { return nil }
+        return try RequestHead(head)
+    } catch { return nil }
+}
+
+/// A head ends once, at an empty line, and says nothing that was not sent.
+@Sendable private func head(_ bytes: [UInt8]) {
+    var reader = ResponseHeadReader()
+    for line in bytes.split(separator: 10, omittingEmptySubsequences: false) {
+        guard case .head(let head) = (line + [10]).withUnsafeBytes({ reader.take($0) }) else { continue }
+        precondition(head.status >= 200, "an interim answer counts")
+        precondition(head.headers.keys.allSatisfy { $0 == $0.lowercased() }, "a name is not in lower case")
+        if let wait = head.retryAfter(now: Date(timeIntervalSince1970: 0)) {
+            precondition((0...3600).contains(wait), "a pause without bounds")
+        }
+        return
+    }
+}
+
+/// However the bytes are cut, the messages are the same.
+@Sendable private func invalidations(_ bytes: [UInt8]) {
+    var (whole, cut) = (InvalidationParser(), InvalidationParser())
+    let expected = try? whole.receive(bytes)
+    var messages = Array((expected ?? []).prefix(0))
+    for byte in bytes {
+        guard let more = try? cut.receive(CollectionOfOne(byte)) else {
+            return precondition(expected == nil, "only the pieces are no stream")
+        }
+        messages += more
+    }
+    precondition(expected == messages, "the cuts make a difference")
+    for message in messages {
+        precondition(message.version.map { $0 > 0 && $0 <= .max } ?? true, "a version out of range")
+        precondition(
+            message.retryInterval.map { $0 >= .zero && $0 <= .seconds(3600) } ?? true, "a pause without bounds")
+    }
+}
+
+/// Nobody signs by chance; `signatures` after the first line, the time before it.
+@Sendable private func signature(_ bytes: [UInt8]) {
+    let parts = bytes.split(separator: 10, maxSplits: 1, omittingEmptySubsequences: false).map { text(Array($0)) }
+    let signatures = parts.count > 1 ? parts[1] : ""
+    for now in [Timestamp(microseconds: 1_614_265_330_000_000), nil] {
+        let isTaken: Void? = try? signatureCheck.verify(
+            messageID: "a", timestamp: parts[0], signatures: signatures, body: [1], at: now)
+        precondition(isTaken == nil, "a signature that nobody made")
+    }
+    let headers = ["webhook-id": "a", "webhook-timestamp": parts[0], "webhook-signature": signatures]
+    _ = SignedPost(headers: headers, now: Timestamp(microseconds: 1_614_265_330_000_000))
+}
+
+private let signatureCheck = SignatureCheck(
+    key: try! VerificationKey("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
+
+/// What is read as JSON can be written and read as JSON; the configuration's reader ends, too.
+@Sendable private func yaml(_ bytes: [UInt8]) {
+    _ = try? ConfigurationDocument(text: text(bytes), file: "f")
+    guard let value = try? YAMLContent.parse(bytes) else { return }
+    precondition((try? JSONValue.parse(value.encoded()))?.encoded() == value.encoded(), "what was read is no JSON")
 }
