@@ -21,7 +21,7 @@ package enum RetryAfter {
         if (0x30...0x39).contains(first) { return seconds(bare) }
         guard let moment = HTTPDate.timestamp(String(bare)) else { return nil }
         let base = date.flatMap(HTTPDate.timestamp) ?? now
-        let wait = Duration.microseconds(moment.microseconds - base.microseconds)
+        let wait = Duration.microseconds(moment.microseconds) - .microseconds(base.microseconds)
         return min(max(wait, .zero), longest)
     }
 
