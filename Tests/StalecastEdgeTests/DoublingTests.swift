@@ -111,7 +111,11 @@ import Testing
     @Test(arguments: [GrowingText("/"), GrowingText("a/"), GrowingText("%2F"), GrowingText(":"), GrowingText("é")])
     func readingAPathIsLinear(path: GrowingText) throws {
         for head in ["/v1/projects/", "/v1/projects/p/namespaces/", "/v1/projects/p/installations/"] {
-            try expectLinear(upTo: 1 << 14, { head + path.text($0) }) { _ = ProjectPath($0) }
+            let fetch: PathTemplate = "/v1/projects/{project}/namespaces/{namespace}:fetch"
+            try expectLinear(upTo: 1 << 14, { head + path.text($0) }) { text in
+                let segments = text.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+                _ = fetch.match(segments.map { PercentEncoding.decode($0) ?? String($0) })
+            }
         }
     }
 }

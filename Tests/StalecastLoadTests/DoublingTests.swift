@@ -55,7 +55,7 @@ import Testing
         GrowingText("x", after: "POST / HTTP/1.1\r\nContent-Length: 99999\r\n\r\n{\"type\":\""),
     ])
     func readingAWebhookRequestIsLinear(request: GrowingText) throws {
-        let reader = WebhookRequestReader(namespace: .firebase)
+        let reader = ReceiverLoop.RequestReader(namespace: .firebase)
         try expectLinear(upTo: 1 << 14, request.bytes) { $0.withUnsafeBytes { _ = reader.read($0) } }
     }
 }

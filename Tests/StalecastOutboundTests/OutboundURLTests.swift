@@ -32,7 +32,7 @@ import Testing
         ("http://a?q=ü", "percent-encode"), ("http://a:99999/geheim", "HOST:PORT"),
     ])
     func whatIsNotASCIISaysWhichPart(text: String, words: String) {
-        let error = #expect(throws: OutboundURLError.self) { try OutboundURL(text) }
+        let error = #expect(throws: OutboundURL.Invalid.self) { try OutboundURL(text) }
         #expect(error?.description.contains(words) == true, "\(error?.description ?? "")")
         #expect(error?.description.contains("geheim") == false)
     }

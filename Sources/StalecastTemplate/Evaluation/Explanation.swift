@@ -98,12 +98,12 @@ extension CompiledTemplate {
         for (value, condition) in tried {
             switch value {
             case .text(let text):
-                return ParameterExplanation(name: parameter.key, value: text, condition: condition)
+                return ParameterExplanation(name: parameter.key, value: texts[text], condition: condition)
             case .nothing: return ParameterExplanation(name: parameter.key, value: nil, condition: condition)
             case .skipped: continue
             case .managed(let place):
                 guard let text = managedValues[place].text(outcome.choice(place)) else { continue }
-                return ParameterExplanation(name: parameter.key, value: text, condition: condition)
+                return ParameterExplanation(name: parameter.key, value: texts[text], condition: condition)
             }
         }
         return ParameterExplanation(name: parameter.key, value: nil, condition: nil)
