@@ -66,17 +66,16 @@ package struct Daemon: Sendable {
         let hub = try Self.makeHub(store, configuration)
         let served = Self.makeServed(store, configuration)
         let webhooks = try WebhookParts(configuration, store, logger)
-        let delivery = webhooks.delivery
+        webhooks.follow(hub)
         let sources = try SourceParts(configuration, store: store, logger)
         let versions = VersionLog(logger: logger)
         store.setCommitHandler { stored in
             // Whoever hears of a version can fetch it.
             served.install(stored.template, stored.change)
             let topics = hub.announce(stored.change, at: stalecast_monotonic_ns())
-            delivery.announce(stored.change)
             versions.announced(stored.change, on: topics)
         }
-        webhooks.begin(try Self.storedChanges(store, configuration))
+        try webhooks.begin(Self.storedChanges(store, configuration))
         let edge = try EdgeServer(
             options: configuration.edgeOptions(), settings: configuration.edgeSettings, hub: hub, served: served,
             logger: logger)

@@ -23,6 +23,10 @@ extension MetricsText {
             "stalecast_webhook_coalesced_total", .counter, "Versions folded into a newer one.", Double(tally.coalesced))
         single(
             "stalecast_webhook_dead_letters_total", .counter, "Messages that were given up.", Double(tally.deadLetters))
+        single(
+            "stalecast_webhook_stuck_total", .counter,
+            "Webhooks found owed something without anybody looking after them: a defect, and repaired.",
+            Double(tally.stuck))
     }
 
     private mutating func times(_ tally: DeliveryTally) {

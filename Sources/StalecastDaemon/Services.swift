@@ -155,10 +155,7 @@ struct ReloadService: Service {
     private func apply(_ next: Configuration, over running: Configuration) throws {
         // First what can be refused.
         try parts.webhooks.apply(next)
-        if next.topicBindings != running.topicBindings {
-            parts.hub.rebind(next.topicBindings)
-            parts.webhooks.delivery.rebind(next.topicRoutes)
-        }
+        if next.topicBindings != running.topicBindings { parts.hub.rebind(next.topicBindings) }
         parts.edge.apply(next.edgeSettings)
         parts.store.setRetention(maxVersions: next.store.maxVersions, maxAge: next.store.maxVersionAge)
         DaemonLog.setLevel(next.log.level)

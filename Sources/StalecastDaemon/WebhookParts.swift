@@ -45,7 +45,8 @@ struct WebhookParts: Sendable {
     /// Begins to deliver what is owed, and lets delivery and verifier hear of every change of a webhook.
     ///
     /// - Parameter changes: the stored versions, oldest first within a scope.
-    func begin(_ changes: [TemplateChange]) {
+    /// - Throws: when the delivery database cannot be read.
+    func begin(_ changes: [TemplateChange]) throws {
         let (delivery, verifier) = (delivery, verifier)
         registry.observe { change in
             switch change {
@@ -56,8 +57,20 @@ struct WebhookParts: Sendable {
             }
         }
         let webhooks = registry.webhooks
-        delivery.start(webhooks: webhooks, changes: changes)
+        try delivery.start(webhooks: webhooks, changes: changes)
         for webhook in webhooks { verifier.consider(webhook) }
+    }
+
+    /// Delivery is a subscriber of the hub: it hears of versions and of other topics in the order all others do.
+    func follow(_ hub: Hub) {
+        let delivery = delivery
+        _ = hub.attach { event in
+            switch event {
+            case .announcement(let announcement): delivery.announce(announcement.change, at: announcement.announcedAt)
+            case .rebound(let board): delivery.rebind(board.routes)
+            case .data: break
+            }
+        }
     }
 
     /// Takes over what a reload can change: rules, allowed addresses, the webhooks of the file with their secrets.
@@ -94,9 +107,21 @@ extension Configuration {
 
     /// The topics as deliveries see them.
     var topicRoutes: [TopicRoute] {
-        effectiveTopics.map { topic in
-            let binding = TopicBinding(name: topic.name, scopes: topic.scopes, keys: topic.keys)
-            return TopicRoute(name: topic.name, scopes: topic.scopes, hears: binding.hears)
+        effectiveTopics.map { TopicRoute(name: $0.name, scopes: $0.scopes, keys: $0.keys) }
+    }
+}
+
+extension TopicRoute {
+    fileprivate init(name: TopicName, scopes: [Scope], keys: [KeyPattern]) {
+        self.init(name: name, scopes: scopes, hears: TopicBinding(name: name, scopes: scopes, keys: keys).hears)
+    }
+}
+
+extension TopicBoard {
+    fileprivate var routes: [TopicRoute] {
+        let named = topics.filter { !$0.isRetired && !$0.isInvalidation }
+        return Dictionary(grouping: named, by: \.name).map { name, places in
+            TopicRoute(name: name, scopes: places.map(\.scope), keys: places[0].keys)
         }
     }
 }

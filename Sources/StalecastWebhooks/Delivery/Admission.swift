@@ -1,7 +1,9 @@
+import DequeModule
+
 /// Who may start next. Webhooks that answer have half of the places to themselves, so that those that are dead, slow or
 /// still unknown cannot delay them.
-struct Admission {
-    enum Class: Int, CaseIterable {
+package struct Admission: Sendable {
+    package enum Class: Int, CaseIterable, Sendable {
         /// Answered last time.
         case healthy
         /// Not asked yet in this process: it may be dead, and takes a new connection.
@@ -10,7 +12,8 @@ struct Admission {
         case failing
     }
 
-    private(set) var queues = Class.allCases.map { _ in TargetQueue() }
+    /// Numbers of endpoints, first in, first out.
+    private(set) var queues = Class.allCases.map { _ in Deque<Int>() }
     private(set) var underWay = Class.allCases.map { _ in 0 }
     /// Attempts that take so long that their places were given to others.
     private(set) var slow = 0
@@ -27,33 +30,32 @@ struct Admission {
         maxSlow = 4 * places
     }
 
-    static func lane(of target: Target) -> Class {
-        target.failures > 0 ? .failing : target.isKnown ? .healthy : .unknown
-    }
-
     /// False when no more attempts can be called slow.
     var hasRoomForSlow: Bool { slow < maxSlow }
     var waiting: Int { queues.reduce(0) { $0 + $1.count } }
+    /// Whether ``next()`` has somebody.
+    var canStart: Bool { Class.allCases.contains { !queues[$0.rawValue].isEmpty && hasPlace(for: $0) } }
 
-    mutating func enqueue(_ target: Target) {
-        guard !target.isQueued else { return }
-        target.isQueued = true
-        queues[Self.lane(of: target).rawValue].append(target)
-    }
+    mutating func enqueue(_ endpoint: Int, _ lane: Class) { queues[lane.rawValue].append(endpoint) }
 
-    /// The next target that has a place, out of its queue.
-    mutating func next() -> (Target, Class)? {
-        let used = underWay.reduce(0, +)
-        guard used < places else { return nil }
-        for lane in Class.allCases where underWay[lane.rawValue] < limits[lane.rawValue] {
-            // What fails must not pile up slow attempts without end, and leaves room for what is unknown.
-            if lane == .failing, slow >= maxSlow / 4 { continue }
-            if lane == .unknown, slow >= maxSlow { continue }
-            guard let target = queues[lane.rawValue].takeFirst() else { continue }
-            target.isQueued = false
-            return (target, lane)
+    /// The next that has a place, out of its queue.
+    mutating func next() -> (endpoint: Int, place: Class)? {
+        for lane in Class.allCases where hasPlace(for: lane) {
+            if let endpoint = queues[lane.rawValue].popFirst() { return (endpoint, lane) }
         }
         return nil
+    }
+
+    private func hasPlace(for lane: Class) -> Bool {
+        guard underWay[lane.rawValue] < limits[lane.rawValue], underWay[0] + underWay[1] + underWay[2] < places else {
+            return false
+        }
+        // What fails must not pile up slow attempts without end, and leaves room for what is unknown.
+        return switch lane {
+        case .healthy: true
+        case .unknown: slow < maxSlow
+        case .failing: slow < maxSlow / 4
+        }
     }
 
     mutating func begin(_ lane: Class) { underWay[lane.rawValue] += 1 }
@@ -68,27 +70,5 @@ struct Admission {
         underWay[lane.rawValue] -= 1
         slow += 1
         return true
-    }
-}
-
-/// First in, first out.
-struct TargetQueue {
-    private var targets: [Target] = []
-    private var first = 0
-
-    var count: Int { targets.count - first }
-
-    mutating func append(_ target: Target) { targets.append(target) }
-
-    mutating func takeFirst() -> Target? {
-        guard first < targets.count else { return nil }
-        defer {
-            first += 1
-            if first == targets.count || first > 4096 {
-                targets.removeFirst(first)
-                first = 0
-            }
-        }
-        return targets[first]
     }
 }

@@ -58,15 +58,33 @@ extension OutboundPhases {
 
 /// A version that could not be delivered within its time, or that the receiver will never take.
 package struct DeadLetter: Sendable, Hashable {
+    /// Of the row; 0 before it is written.
     package let id: Int64
     package let scope: Scope
     package let version: VersionNumber
     package let sequence: CommitSequence
-    /// `exhausted`, `rejected`, or `pruned`: the store has removed the version before it could be sent.
+    /// `exhausted`, `rejected`, or ``pruned``.
     package let reason: String
     package let attempts: Int
     package let lastStatus: Int?
     package let movedAt: Timestamp
+
+    /// The store has removed the version before it could be sent.
+    package static let pruned = "pruned"
+
+    init(
+        id: Int64 = 0, scope: Scope, version: VersionNumber, sequence: CommitSequence, reason: String, attempts: Int,
+        lastStatus: Int?, movedAt: Timestamp
+    ) {
+        self.id = id
+        self.scope = scope
+        self.version = version
+        self.sequence = sequence
+        self.reason = reason
+        self.attempts = attempts
+        self.lastStatus = lastStatus
+        self.movedAt = movedAt
+    }
 
     package var json: JSONValue {
         var object: JSONObject = [

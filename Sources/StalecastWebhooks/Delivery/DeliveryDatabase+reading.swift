@@ -47,10 +47,13 @@ extension DeliveryDatabase {
             movedAt: Timestamp(microseconds: row["movedAt"]))
     }
 
-    /// Takes dead letters out, all of the webhook's or one, and notes that their versions are owed again.
+    /// Takes dead letters out, all of the webhook's or one, and notes that their versions are owed again. Those of another
+    /// history stay, and those of versions that are pruned: the store has nothing to send for them.
     func revive(of id: WebhookID, letter: Int64?) throws -> [DeadLetter] {
         try queue.write { db in
-            let choice = letter == nil ? "" : " AND id = ?"
+            let choice =
+                " AND epoch = (SELECT epoch FROM history) AND reason != '\(DeadLetter.pruned)'"
+                + (letter == nil ? "" : " AND id = ?")
             var arguments: StatementArguments = [id.description]
             if let letter { arguments += [letter] }
             let letters = try Row.fetchAll(

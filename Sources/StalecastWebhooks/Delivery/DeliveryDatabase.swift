@@ -11,6 +11,8 @@ final class DeliveryDatabase: Sendable {
     /// Where attempts are written next.
     private let log = Mutex(AttemptLog())
 
+    /// As many dead letters of one webhook are kept at most.
+    static let maxDeadLetters = 1000
     /// As many attempts are kept at most.
     private static let maxAttempts = 1_000_000
     /// SQLite's `application_id`, `STLD`.
@@ -41,9 +43,8 @@ final class DeliveryDatabase: Sendable {
         if known != nil {
             try db.execute(
                 sql: """
-                    INSERT INTO head SELECT webhook, max(attempt) FROM cursor WHERE attempt > 0 GROUP BY webhook
-                      ON CONFLICT DO UPDATE SET attempt = max(attempt, excluded.attempt);
-                    DELETE FROM cursor; DELETE FROM beyond; DELETE FROM extra
+                    UPDATE cursor SET version = 0, sequence = 0, ackVersion = 0, ackSequence = 0, givenUp = 0, isRenewed = 1;
+                    DELETE FROM beyond; DELETE FROM extra
                     """)
         }
         try db.execute(
@@ -92,47 +93,75 @@ final class DeliveryDatabase: Sendable {
                     CREATE TABLE head (webhook TEXT PRIMARY KEY, attempt INTEGER NOT NULL) STRICT, WITHOUT ROWID;
                     """)
         }
+        migrator.registerMigration("3") { db in
+            // `isRenewed`: of another history, and owed the newest version once; `failingTime` in microseconds; `epoch`: of
+            // the history that `sequence` is in.
+            try db.execute(
+                sql: """
+                    ALTER TABLE cursor ADD COLUMN ackVersion INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE cursor ADD COLUMN ackSequence INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE cursor ADD COLUMN givenUp INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE cursor ADD COLUMN isRenewed INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE beyond ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
+                    UPDATE cursor SET ackVersion = version, ackSequence = sequence;
+                    ALTER TABLE health ADD COLUMN failingTime INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE health ADD COLUMN receiver TEXT;
+                    ALTER TABLE dead ADD COLUMN epoch TEXT;
+                    UPDATE dead SET epoch = (SELECT epoch FROM history);
+                    """)
+        }
         return migrator
     }
 
     // MARK: Reading
 
-    /// What a run starts from.
-    struct Image {
-        struct Key: Hashable {
-            let webhook: String
-            let scope: String
-        }
-
-        var cursors: [Key: (version: VersionNumber, sequence: CommitSequence)] = [:]
-        var beyond: [Key: Set<CommitSequence>] = [:]
-        var extra: [Key: [CommitSequence]] = [:]
-        var health: [String: TargetHealth] = [:]
-    }
-
-    func load() throws -> Image {
+    func load() throws -> DeliveryImage {
         try queue.read { db in
-            var image = Image()
-            for row in try Row.fetchAll(db, sql: "SELECT * FROM cursor") {
-                image.cursors[Self.key(row)] = (VersionNumber(clamping: row["version"] as Int64), row["sequence"])
+            var image = DeliveryImage()
+            for table in ["cursor", "extra", "health", "head", "dead"] {
+                let names = try String.fetchAll(db, sql: "SELECT DISTINCT webhook FROM \(table)")
+                image.ids.formUnion(names.compactMap { WebhookID($0) })
             }
-            for row in try Row.fetchAll(db, sql: "SELECT * FROM beyond") {
-                image.beyond[Self.key(row), default: []].insert(row["sequence"])
+            try Self.each("SELECT * FROM cursor", db) { id, scope, row in
+                var record = LaneRecord()
+                record.cursor = Place(version: Self.version(row["version"]), sequence: row["sequence"])
+                record.acknowledged = Place(version: Self.version(row["ackVersion"]), sequence: row["ackSequence"])
+                record.givenUp = row["givenUp"]
+                image.lanes[id, default: [:]][scope] = StoredLane(record, isRenewed: row["isRenewed"])
             }
-            for row in try Row.fetchAll(db, sql: "SELECT * FROM extra ORDER BY sequence") {
-                image.extra[Self.key(row), default: []].append(row["sequence"])
+            // What stands here without a cursor is left from one that was lost.
+            try Self.each("SELECT * FROM beyond", db) {
+                image.lanes[$0]?[$1]?.beyond[$2["sequence"]] = Self.version($2["version"])
             }
+            try Self.each("SELECT * FROM extra", db) { image.lanes[$0]?[$1]?.extras.insert($2["sequence"]) }
             for row in try Row.fetchAll(db, sql: "SELECT * FROM health") {
-                image.health[row["webhook"]] = TargetHealth(
-                    failures: row["failures"], failedAttempts: row["failedAttempts"],
-                    failingSince: Self.time(row["failingSince"]), disabledReason: row["disabledReason"],
-                    disabledSince: Self.time(row["disabledSince"]))
+                guard let id = WebhookID(row["webhook"] as String) else { continue }
+                var health = TargetHealth()
+                health.failures = row["failures"]
+                health.failedAttempts = row["failedAttempts"]
+                health.failingSince = Self.time(row["failingSince"])
+                health.failingTime = row["failingTime"]
+                health.disabledReason = row["disabledReason"]
+                health.disabledSince = Self.time(row["disabledSince"])
+                health.receiver = row["receiver"]
+                image.health[id] = health
             }
             return image
         }
     }
 
-    private static func key(_ row: Row) -> Image.Key { Image.Key(webhook: row["webhook"], scope: row["scope"]) }
+    /// Calls `body` with each row that is about a webhook and scope.
+    private static func each(_ sql: String, _ db: Database, _ body: (WebhookID, Scope, Row) -> Void) throws {
+        let rows = try Row.fetchCursor(db, sql: sql)
+        while let row = try rows.next() {
+            guard let id = WebhookID(row["webhook"] as String), let scope = Scope(stored: row["scope"]) else {
+                continue
+            }
+            body(id, scope, row)
+        }
+    }
+
+    private static func version(_ number: Int64) -> VersionNumber { VersionNumber(clamping: number) }
 
     static func time(_ microseconds: Int64?) -> Timestamp? { microseconds.map(Timestamp.init(microseconds:)) }
 

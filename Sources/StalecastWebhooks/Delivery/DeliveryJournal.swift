@@ -41,13 +41,17 @@ final class DeliveryJournal: Sendable {
     /// The longest transaction so far in nanoseconds, and their number.
     var flushes: (longest: UInt64, count: Int) { state.withLock { ($0.longestFlush, $0.flushes) } }
 
-    func put(_ entry: JournalEntry) {
+    /// Entries that belong together are written together.
+    func put(_ entries: [JournalEntry]) {
+        if entries.isEmpty { return }
         let isFirst = state.withLock { state in
-            if case .attempt = entry, state.entries.count >= Self.maxWaiting {
-                state.dropped += 1
-                return false
+            for entry in entries {
+                if case .attempt = entry, state.entries.count >= Self.maxWaiting {
+                    state.dropped += 1
+                } else {
+                    state.entries.append(entry)
+                }
             }
-            state.entries.append(entry)
             defer { state.isScheduled = true }
             return !state.isScheduled
         }
@@ -84,12 +88,11 @@ final class DeliveryJournal: Sendable {
 
     /// Of several cursors of one webhook and scope the last, and everything else.
     private static func newest(of entries: [JournalEntry]) -> [JournalEntry] {
-        var seen: Set<DeliveryDatabase.Image.Key> = []
+        var seen: [WebhookID: Set<Scope>] = [:]
         var kept: [JournalEntry] = []
         for entry in entries.reversed() {
-            if case .acknowledged(let id, let scope, _, _) = entry {
-                let key = DeliveryDatabase.Image.Key(webhook: id.description, scope: scope.description)
-                guard seen.insert(key).inserted else { continue }
+            if case .lane(let id, let scope, _) = entry {
+                guard seen[id, default: []].insert(scope).inserted else { continue }
             }
             kept.append(entry)
         }

@@ -9,6 +9,8 @@ package struct DeliveryTally: Sendable {
     /// Versions that were folded into a newer one.
     package var coalesced = 0
     package var deadLetters = 0
+    /// Webhooks that were owed something and that nobody looked at; stays 0.
+    package var stuck = 0
     /// From a commit's announcement to the 2xx; of webhooks that answered last time, and of all.
     package var latencyOfHealthy = DeliveryHistogram()
     package var latency = DeliveryHistogram()

@@ -1,40 +1,80 @@
-import StalecastWire
+package import StalecastWire
 
 /// Something to be remembered across restarts.
-enum JournalEntry: Sendable {
-    /// Everything of the scope up to this version is acknowledged.
-    case acknowledged(WebhookID, Scope, VersionNumber, CommitSequence)
-    /// One version beyond that is, too.
-    case beyond(WebhookID, Scope, CommitSequence)
+package enum JournalEntry: Sendable {
+    case lane(WebhookID, Scope, LaneRecord)
+    /// One version beyond the cursor is settled.
+    case beyond(WebhookID, Scope, Place)
     case health(WebhookID, TargetHealth)
     case attempt(DeliveryAttempt)
     case dead(WebhookID, DeadLetter)
-    /// A version is to be sent again on request, or has been.
-    case extra(WebhookID, Scope, CommitSequence, isOwed: Bool)
+    /// Versions are to be sent again on request, or have been.
+    case extras(WebhookID, Scope, [CommitSequence], areOwed: Bool)
     case removed(WebhookID)
 }
 
-/// What is remembered of a webhook besides its cursors.
-struct TargetHealth: Sendable, Equatable {
-    var failures = 0
-    var failedAttempts = 0
-    var failingSince: Timestamp?
-    var disabledReason: String?
-    var disabledSince: Timestamp?
+/// Where a webhook stands in one scope.
+package struct LaneRecord: Sendable, Hashable {
+    /// Everything up to here is settled.
+    package var cursor = Place.start
+    /// The newest version the receiver took.
+    package var acknowledged = Place.start
+    /// The newest one that was given up for good, which is not offered again to the same receiver.
+    package var givenUp: CommitSequence = 0
+
+    package init() {}
 }
 
-extension Target {
-    var health: TargetHealth {
-        get {
-            TargetHealth(
-                failures: failures, failedAttempts: failedAttempts, failingSince: failingSince,
-                disabledReason: disabled?.reason, disabledSince: disabled?.since)
-        }
-        set {
-            failures = newValue.failures
-            failedAttempts = newValue.failedAttempts
-            failingSince = newValue.failingSince
-            disabled = newValue.disabledReason.map { ($0, newValue.disabledSince ?? .now()) }
-        }
+/// A lane as a run leaves it to the next one.
+package struct StoredLane: Sendable, Equatable {
+    package var record = LaneRecord()
+    package var beyond: [CommitSequence: VersionNumber] = [:]
+    package var extras: Set<CommitSequence> = []
+    /// The cursor was one into another history, and is forgotten.
+    package var isRenewed = false
+
+    package init() {}
+
+    init(_ record: LaneRecord, isRenewed: Bool) {
+        self.record = record
+        self.isRenewed = isRenewed
+    }
+
+    /// - Parameter cursor: what comes after it is owed.
+    init(from cursor: Place, acknowledged: Place) {
+        record.cursor = cursor
+        record.acknowledged = acknowledged
+    }
+}
+
+/// What is remembered of a webhook besides its lanes.
+package struct TargetHealth: Sendable, Hashable {
+    /// Failures in a row.
+    package var failures = 0
+    /// Attempts that failed since ``failingSince``.
+    package var failedAttempts = 0
+    package var failingSince: Timestamp?
+    /// How long it has been failing while the daemon ran, in microseconds.
+    package var failingTime: Int64 = 0
+    package var disabledReason: String?
+    package var disabledSince: Timestamp?
+    /// Of the receiver all this is about: ``Webhook/receiverDigest``; nil when none is known.
+    package var receiver: String?
+
+    package init() {}
+}
+
+/// What a run starts from.
+package struct DeliveryImage: Sendable, Equatable {
+    package var lanes: [WebhookID: [Scope: StoredLane]] = [:]
+    package var health: [WebhookID: TargetHealth] = [:]
+    /// Every webhook of which there is anything.
+    package var ids: Set<WebhookID> = []
+
+    package init() {}
+
+    /// Whether a webhook is owed its newest version wherever that stands in the store.
+    package func needsAll(_ webhooks: [Webhook]) -> Bool {
+        webhooks.contains { !ids.contains($0.id) } || lanes.values.contains { $0.values.contains(where: \.isRenewed) }
     }
 }

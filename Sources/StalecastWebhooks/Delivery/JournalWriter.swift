@@ -13,7 +13,7 @@ struct JournalWriter {
     private let db: Database
     private let log: AttemptLog
     private var addition = AttemptLog.Addition()
-    private var cursors: [Lane: (version: VersionNumber, sequence: CommitSequence)] = [:]
+    private var cursors: [Lane: LaneRecord] = [:]
     /// Webhooks whose last attempt is not in the database yet.
     private var unsaved: Set<WebhookID> = []
     private var chunk = AttemptChunk()
@@ -28,28 +28,20 @@ struct JournalWriter {
 
     mutating func take(_ entry: JournalEntry) throws {
         switch entry {
-        case .acknowledged(let id, let scope, let version, let sequence):
-            cursors[Lane(webhook: id, scope: scope)] = (version, sequence)
+        case .lane(let id, let scope, let record): cursors[Lane(webhook: id, scope: scope)] = record
         case .attempt(let attempt): try take(attempt)
-        case .beyond(let id, let scope, let sequence):
-            try run("INSERT OR IGNORE INTO beyond VALUES (?, ?, ?)", [id.description, name(scope), Int64(sequence)])
+        case .beyond(let id, let scope, let place):
+            try run(
+                "INSERT OR IGNORE INTO beyond (webhook, scope, sequence, version) VALUES (?, ?, ?, ?)",
+                [id.description, name(scope), Int64(place.sequence), place.version.rawValue])
         case .health(let id, let health): try write(id, health)
-        case .dead(let id, let letter):
-            try run(
-                """
-                INSERT INTO dead (webhook, scope, version, sequence, reason, attempts, lastStatus, movedAt)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-                """,
-                [
-                    id.description, name(letter.scope), letter.version.rawValue, Int64(letter.sequence), letter.reason,
-                    letter.attempts, letter.lastStatus, letter.movedAt.microseconds,
-                ])
-        case .extra(let id, let scope, let sequence, let isOwed):
-            try run(
-                isOwed
-                    ? "INSERT OR IGNORE INTO extra VALUES (?, ?, ?)"
-                    : "DELETE FROM extra WHERE webhook = ? AND scope = ? AND sequence = ?",
-                [id.description, name(scope), Int64(sequence)])
+        case .dead(let id, let letter): try bury(letter, of: id)
+        case .extras(let id, let scope, let sequences, let areOwed):
+            let sql =
+                areOwed
+                ? "INSERT OR IGNORE INTO extra VALUES (?, ?, ?)"
+                : "DELETE FROM extra WHERE webhook = ? AND scope = ? AND sequence = ?"
+            for sequence in sequences { try run(sql, [id.description, name(scope), Int64(sequence)]) }
         case .removed(let id): try remove(id)
         }
     }
@@ -58,6 +50,24 @@ struct JournalWriter {
     mutating func end() throws -> AttemptLog.Addition {
         try settle()
         return addition
+    }
+
+    /// A receiver that refuses everything leaves only so many.
+    private mutating func bury(_ letter: DeadLetter, of id: WebhookID) throws {
+        try run(
+            """
+            INSERT INTO dead (webhook, scope, version, sequence, reason, attempts, lastStatus, movedAt, epoch)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT epoch FROM history))
+            """,
+            [
+                id.description, name(letter.scope), letter.version.rawValue, Int64(letter.sequence), letter.reason,
+                letter.attempts, letter.lastStatus, letter.movedAt.microseconds,
+            ])
+        try run(
+            """
+            DELETE FROM dead WHERE webhook = ?1 AND id <=
+              (SELECT id FROM dead WHERE webhook = ?1 ORDER BY id DESC LIMIT 1 OFFSET \(DeliveryDatabase.maxDeadLetters))
+            """, [id.description])
     }
 
     private mutating func take(_ attempt: DeliveryAttempt) throws {
@@ -87,14 +97,18 @@ struct JournalWriter {
         try writeChunk()
         let cursor = try db.cachedStatement(
             sql: """
-                INSERT INTO cursor (webhook, scope, version, sequence, attempt) VALUES (?, ?, ?, ?, ?)
-                ON CONFLICT DO UPDATE
-                SET version = excluded.version, sequence = excluded.sequence, attempt = excluded.attempt
+                INSERT INTO cursor (webhook, scope, version, sequence, attempt, ackVersion, ackSequence, givenUp, isRenewed)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)
+                ON CONFLICT DO UPDATE SET version = excluded.version, sequence = excluded.sequence,
+                  attempt = excluded.attempt, ackVersion = excluded.ackVersion, ackSequence = excluded.ackSequence,
+                  givenUp = excluded.givenUp, isRenewed = 0
                 """)
-        for (lane, place) in cursors {
+        for (lane, record) in cursors {
             let head = addition.heads[lane.webhook] ?? log.heads[lane.webhook] ?? 0
             try cursor.execute(arguments: [
-                lane.webhook.description, name(lane.scope), place.version.rawValue, Int64(place.sequence), head,
+                lane.webhook.description, name(lane.scope), record.cursor.version.rawValue,
+                Int64(record.cursor.sequence), head, record.acknowledged.version.rawValue,
+                Int64(record.acknowledged.sequence), Int64(record.givenUp),
             ])
             unsaved.remove(lane.webhook)
         }
@@ -116,10 +130,13 @@ struct JournalWriter {
 
     private func write(_ id: WebhookID, _ health: TargetHealth) throws {
         try run(
-            "INSERT OR REPLACE INTO health VALUES (?, ?, ?, ?, ?, ?)",
+            """
+            INSERT OR REPLACE INTO health (webhook, failures, failedAttempts, failingSince, disabledReason, disabledSince,
+              failingTime, receiver) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            """,
             [
                 id.description, health.failures, health.failedAttempts, health.failingSince?.microseconds,
-                health.disabledReason, health.disabledSince?.microseconds,
+                health.disabledReason, health.disabledSince?.microseconds, health.failingTime, health.receiver,
             ])
     }
 

@@ -1,78 +1,472 @@
 import StalecastWire
 
-/// What one webhook is owed of one scope. Belongs to the engine's thread, like everything that schedules.
-final class Lane {
-    /// Whoever removes the webhook takes its lanes from it, which ends the cycle.
-    let target: Target
+/// What one webhook is owed of one scope.
+///
+/// Nothing here says what is planned: ``next(_:at:_:_:)`` tells it anew from the cursor, what was begun, and the log.
+struct Lane: Sendable {
     let scope: Scope
-    /// Everything up to here is acknowledged.
-    var acknowledged: (version: VersionNumber, sequence: CommitSequence)
-
-    // MARK: Mode latest
-
-    /// The newest change one of the webhook's topics announced, and that topic.
+    private(set) var record: LaneRecord
+    /// Settled out of order, beyond the cursor.
+    private(set) var beyond: [CommitSequence: VersionNumber]
+    /// Sent again on request besides what the cursor says; ascending.
+    private(set) var extras: SequenceSet
+    /// What was begun and is not settled: under way, or waiting for its next attempt; ascending.
+    private(set) var tries: [Try] = []
+    /// Everything up to here is settled, begun, or concerns nobody here. In mode `latest` it only says how far the store
+    /// was searched for ``newest``.
+    private(set) var frontier: Place
+    /// The newest change one of the webhook's topics announced.
     var newest: Heard?
-    /// The newest one is not tried any more: the receiver will not take it.
-    var givenUp: CommitSequence = 0
-    /// Sent again although acknowledged.
-    var isWanted = false
-    /// Attempts of the version that is being tried.
-    var attempts: (sequence: CommitSequence, count: Int) = (0, 0)
-    /// No attempt begins earlier, for ``WebhookLimits/minInterval``.
-    var notBefore: UInt64 = 0
+    /// False while no topic of the webhook is about the scope: then it keeps its place and waits.
+    var isActive = true
+    /// The read under way, by number, and what it begins after.
+    var reading: (id: UInt64, after: CommitSequence)?
+    /// No attempt begins earlier, for ``WebhookLimits/minInterval``; no read after one that failed.
+    private var notBefore: UInt64 = 0
+    private var rereadAt: UInt64 = 0
+    private var page: ScopeLog.Page?
+    /// Where ``newest`` is looked for among what was passed over and not taken, after its terms have changed.
+    private var search: Search?
+    private var journaled: CommitSequence
 
-    // MARK: Modes all and fifo
+    /// One version that was begun.
+    struct Try: Sendable {
+        let heard: Heard
+        var attempts = 0
+        /// Of the first attempt, monotonic; 0 before.
+        var firstAt: UInt64 = 0
+        var notBefore: UInt64 = 0
+        /// The attempt under way.
+        var attempt: UInt64?
 
-    /// The oldest versions that are owed, in order; those after ``readThrough`` are still in the store.
-    var owed: [Owed] = []
-    var readThrough: CommitSequence = 0
-    /// The version at ``readThrough``.
-    var readVersion: VersionNumber = 0
-    var isReading = false
-    /// Acknowledged out of order, beyond ``acknowledged``.
-    var beyond: Set<CommitSequence> = []
+        var sequence: CommitSequence { heard.sequence }
+    }
 
-    var inFlight = 0
+    private struct Search {
+        var place: Place
+        var found: Heard?
+    }
 
-    /// As many owed versions are held in memory.
+    /// Versions that the store has removed before they were begun.
+    struct Gap {
+        let after: Place
+        let through: Place
+        /// Of some that may be among them, and were settled out of order.
+        let settled: Set<VersionNumber>
+    }
+
+    /// What to do next for it.
+    enum Next: Sendable {
+        case send(Heard)
+        case read(after: CommitSequence)
+        case wait(UInt64)
+        case nothing
+    }
+
+    /// As many versions are read at once, and may have failed at once in mode `all`.
     static let window = 256
 
-    init(_ target: Target, _ scope: Scope, acknowledged: (VersionNumber, CommitSequence)) {
-        self.target = target
+    init(_ scope: Scope, _ stored: StoredLane) {
         self.scope = scope
-        self.acknowledged = acknowledged
-        (readVersion, readThrough) = acknowledged
+        record = stored.record
+        beyond = stored.beyond.filter { $0.key > stored.record.cursor.sequence }
+        extras = SequenceSet(stored.extras)
+        frontier = record.cursor
+        journaled = record.cursor.sequence
     }
 
-    /// True when the newest version is to be sent in mode `latest`.
-    var owesNewest: Bool {
-        guard let newest else { return false }
-        return isWanted || newest.change.sequence > max(acknowledged.sequence, givenUp)
-    }
+    var inFlight: Int { tries.count { $0.attempt != nil } }
 
     /// The versions the receiver has not acknowledged, at least.
     var lag: Int64 {
-        guard let newest, newest.change.sequence > acknowledged.sequence else { return 0 }
-        return max(1, newest.change.version - acknowledged.version)
+        guard let newest, newest.sequence > record.cursor.sequence else { return 0 }
+        return max(1, newest.change.version - record.cursor.version)
     }
-}
 
-/// A change as a webhook hears of it.
-struct Heard {
-    let change: TemplateChange
-    let topic: TopicName
-    /// Monotonic; 0 for a change of a former run.
-    let announcedAt: UInt64
-}
+    /// The last version the receiver took, or that needed none.
+    var acknowledged: VersionNumber {
+        record.givenUp == record.cursor.sequence ? record.acknowledged.version : record.cursor.version
+    }
 
-/// One version that is owed in the modes `all` and `fifo`.
-struct Owed {
-    let heard: Heard
-    /// Sent again on request: not part of the cursor.
-    var isExtra = false
-    var attempts = 0
-    /// Of the first attempt, monotonic; 0 before.
-    var firstAt: UInt64 = 0
-    var notBefore: UInt64 = 0
-    var isInFlight = false
+    // MARK: What is next
+
+    /// What is to be done at `now`, if anything; the same facts always give the same answer. See ``advance(_:_:_:)``.
+    func next(_ mode: DeliveryMode, at now: UInt64, _ log: ScopeLog, _ interest: Interest) -> Next {
+        guard isActive else { return .nothing }
+        if let search { return read(after: search.place.sequence, at: now) }
+        let next = mode == .latest ? nextOfLatest(at: now, log) : nextInOrder(mode, at: now, log, interest)
+        if case .send = next, notBefore > now { return .wait(notBefore) }
+        return next
+    }
+
+    private func nextOfLatest(at now: UInt64, _ log: ScopeLog) -> Next {
+        guard inFlight == 0 else { return .nothing }
+        guard let newest else {
+            if case .unread = known(after: frontier.sequence, log) { return read(after: frontier.sequence, at: now) }
+            return .nothing
+        }
+        return newest.sequence > record.cursor.sequence || !extras.isEmpty ? .send(newest) : .nothing
+    }
+
+    private func nextInOrder(
+        _ mode: DeliveryMode, at now: UInt64, _ log: ScopeLog, _ interest: Interest
+    ) -> Next {
+        if mode == .all {
+            if let due = tries.first(where: { $0.attempt == nil && $0.notBefore <= now }) { return .send(due.heard) }
+        } else {
+            guard inFlight == 0 else { return .nothing }
+        }
+        let fresh = tries.count < Self.window ? nextFresh(at: now, log, interest) : nil
+        guard let waiting = soonest(mode) else { return fresh?.next ?? .nothing }
+        let retry = waiting.notBefore <= now ? Next.send(waiting.heard) : .wait(waiting.notBefore)
+        guard let fresh else { return retry }
+        if mode != .all { return fresh.sequence < waiting.sequence ? fresh.next : retry }
+        return switch fresh.next {
+        case .send, .read: fresh.next
+        case .nothing: retry
+        case .wait(let time): .wait(min(time, waiting.notBefore))
+        }
+    }
+
+    /// Unless one is under way, or has failed just now.
+    private func read(after sequence: CommitSequence, at now: UInt64) -> Next {
+        if reading != nil { return .nothing }
+        return rereadAt > now ? .wait(rereadAt) : .read(after: sequence)
+    }
+
+    /// Of what waits for its next attempt the one that counts: in order the first, else the earliest.
+    private func soonest(_ mode: DeliveryMode) -> Try? {
+        let waiting = tries.lazy.filter { $0.attempt == nil }
+        return mode == .all ? waiting.min { $0.notBefore < $1.notBefore } : waiting.first
+    }
+
+    /// The first version that was not begun yet; a read counts as the first one it can bring.
+    private func nextFresh(
+        at now: UInt64, _ log: ScopeLog, _ interest: Interest
+    ) -> (sequence: CommitSequence, next: Next)? {
+        var found: (sequence: CommitSequence, next: Next)?
+        switch known(after: frontier.sequence, log) {
+        case .unread: found = (frontier.sequence + 1, read(after: frontier.sequence, at: now))
+        case .change(let change, let time):
+            if let topic = interest.topic(of: change) {
+                found = (change.sequence, .send(Heard(change: change, topic: topic, announcedAt: time)))
+            }
+        case .end: break
+        }
+        guard let extra = freshExtra, extra < found?.sequence ?? .max else { return found }
+        guard case .change(let change, _) = known(after: extra - 1, log) else {
+            return (extra, read(after: extra - 1, at: now))
+        }
+        let topic = interest.topic(of: change) ?? interest.topics.first ?? .pushRC
+        return (extra, .send(Heard(change: change, topic: topic, announcedAt: 0)))
+    }
+
+    private var freshExtra: CommitSequence? {
+        #if DEBUG
+            if PlantedFault.is(.reversedExtras) { return extras.last { place(of: $0) == nil } }
+        #endif
+        return extras.first { place(of: $0) == nil }
+    }
+
+    private func known(after sequence: CommitSequence, _ log: ScopeLog) -> ScopeLog.Known {
+        #if DEBUG
+            if PlantedFault.is(.oneWindow), let page, sequence >= page.through, sequence < log.startsAfter {
+                return .end
+            }
+        #endif
+        return log.known(after: sequence, page)
+    }
+
+    // MARK: What is passed over
+
+    /// Goes on past what needs no attempt, as far as that is known; to be called before ``next(_:at:_:_:)``.
+    ///
+    /// - Returns: extras that the store has not kept, what became one, and whether the cursor has moved so far that it
+    ///   should be written.
+    mutating func advance(
+        _ mode: DeliveryMode, _ log: ScopeLog, _ interest: Interest
+    ) -> (lost: [CommitSequence], found: CommitSequence?, isFar: Bool) {
+        guard isActive else { return ([], nil, false) }
+        let found = searchOn(mode, log, interest)
+        guard search == nil else { return ([], nil, false) }
+        while case .change(let change, let time) = known(after: frontier.sequence, log) {
+            if mode == .latest {
+                if change.sequence > newest?.sequence ?? 0, let topic = interest.topic(of: change) {
+                    newest = Heard(change: change, topic: topic, announcedAt: time)
+                }
+            } else if beyond[change.sequence] == nil, place(of: change.sequence) == nil,
+                interest.topic(of: change) != nil
+            {
+                break
+            }
+            frontier = Place(change)
+        }
+        if mode == .latest {
+            // Settled under other terms.
+            if let newest, beyond[newest.sequence] != nil, !extras.contains(newest.sequence) {
+                move(to: Place(newest.change))
+            }
+            return ([], found, false)
+        }
+        collapse()
+        return (dropLostExtras(log), found, record.cursor.sequence >= journaled + 64)
+    }
+
+    /// Looks for the newest version up to the cursor, as far as that is known.
+    ///
+    /// - Returns: what became an extra because it was found.
+    private mutating func searchOn(_ mode: DeliveryMode, _ log: ScopeLog, _ interest: Interest) -> CommitSequence? {
+        guard var search else { return nil }
+        while newest == nil, search.place.sequence < record.cursor.sequence {
+            switch known(after: search.place.sequence, log) {
+            case .unread:
+                self.search = search
+                return nil
+            case .change(let change, let time):
+                if let topic = interest.topic(of: change) {
+                    search.found = Heard(change: change, topic: topic, announcedAt: time)
+                }
+                search.place = Place(change)
+            case .end: search.place = record.cursor
+            }
+        }
+        self.search = nil
+        // Something newer was announced meanwhile.
+        guard newest == nil, let found = search.found else { return nil }
+        newest = found
+        return oweNewest(mode, refused: record.givenUp)
+    }
+
+    /// Those of the extras at the front that were looked for and are not stored.
+    private mutating func dropLostExtras(_ log: ScopeLog) -> [CommitSequence] {
+        var lost: [CommitSequence] = []
+        while let extra = freshExtra {
+            switch known(after: extra - 1, log) {
+            case .unread: return lost
+            case .change(let change, _) where change.sequence == extra: return lost
+            case .change, .end:
+                lost.append(extra)
+                extras.remove(extra)
+            }
+        }
+        return lost
+    }
+
+    /// The cursor follows: to just before what was begun first, or as far as was looked.
+    private mutating func collapse() {
+        let first = tries.first { $0.sequence > record.cursor.sequence && !extras.contains($0.sequence) }
+        let begun = first.map { Place(before: $0.heard.change) } ?? frontier
+        move(to: begun.sequence < frontier.sequence ? begun : frontier)
+    }
+
+    private mutating func move(to place: Place) {
+        guard place.sequence > record.cursor.sequence else { return }
+        record.cursor = place
+        if !beyond.isEmpty { beyond = beyond.filter { $0.key > place.sequence } }
+    }
+
+    /// The record as it is to be written now.
+    mutating func recordToWrite() -> LaneRecord {
+        journaled = record.cursor.sequence
+        return record
+    }
+
+    // MARK: Attempts
+
+    /// - Returns: which attempt of that version it is, from 1.
+    mutating func begin(
+        _ heard: Heard, _ attempt: UInt64, _ mode: DeliveryMode, at now: UInt64, interval: UInt64
+    ) -> Int {
+        notBefore = now + interval
+        if mode == .latest { tries.removeAll { $0.attempt == nil && $0.sequence != heard.sequence } }
+        let index = tries.firstIndex { $0.sequence >= heard.sequence } ?? tries.count
+        if index == tries.count || tries[index].sequence != heard.sequence {
+            tries.insert(Try(heard: heard), at: index)
+            // What was begun before may be ahead of the frontier, with others between them.
+            if mode != .latest, heard.sequence > frontier.sequence, !extras.contains(heard.sequence) {
+                frontier = Place(heard.change)
+            }
+        }
+        tries[index].attempts += 1
+        if tries[index].firstAt == 0 { tries[index].firstAt = now }
+        tries[index].attempt = attempt
+        return tries[index].attempts
+    }
+
+    /// The attempt is over and says nothing about the version, which is owed as before.
+    mutating func forget(_ sequence: CommitSequence) {
+        guard let index = place(of: sequence) else { return }
+        let change = tries.remove(at: index).heard.change
+        if sequence > record.cursor.sequence, sequence <= frontier.sequence { frontier = Place(before: change) }
+    }
+
+    /// The attempt never took place, or must be made again later.
+    mutating func hold(_ sequence: CommitSequence, until time: UInt64) {
+        guard let index = place(of: sequence) else { return }
+        tries[index].attempt = nil
+        tries[index].notBefore = time
+    }
+
+    func begun(_ sequence: CommitSequence) -> Try? { place(of: sequence).map { tries[$0] } }
+
+    /// A version is done with: taken by the receiver, or given up.
+    ///
+    /// - Parameter folds: it stands for all before it.
+    /// - Returns: what of it is no extra any more, and whether it was settled beyond the cursor.
+    mutating func settle(
+        _ change: TemplateChange, isAcknowledged: Bool, folds: Bool
+    ) -> (extras: [CommitSequence], isBeyond: Bool) {
+        let sequence = change.sequence
+        if let index = place(of: sequence) { tries.remove(at: index) }
+        if isAcknowledged {
+            if sequence > record.acknowledged.sequence { record.acknowledged = Place(change) }
+        } else {
+            record.givenUp = max(record.givenUp, sequence)
+        }
+        var ended = extras.contains(sequence) ? [sequence] : []
+        if folds {
+            ended = extras.through(sequence == newest?.sequence ? .max : sequence)
+            tries.removeAll { $0.attempt == nil && $0.sequence < sequence }
+            move(to: Place(change))
+            if frontier.sequence < sequence { frontier = Place(change) }
+        } else if sequence > record.cursor.sequence {
+            beyond[sequence] = change.version
+            collapse()
+        }
+        for extra in ended { extras.remove(extra) }
+        return (ended, beyond[sequence] != nil)
+    }
+
+    // MARK: The store's answer
+
+    /// Takes what was read.
+    ///
+    /// - Parameter oldest: the first change that is stored; nil when the store could not be read.
+    /// - Returns: versions that were pruned, and what became an extra because of it.
+    mutating func read(
+        oldest: TemplateChange?, _ changes: [TemplateChange], _ mode: DeliveryMode,
+        _ log: ScopeLog, retryAt: UInt64
+    ) -> (gap: Gap?, extras: [CommitSequence]) {
+        guard let after = reading?.after else { return (nil, []) }
+        reading = nil
+        // The newest version is always kept.
+        guard let oldest, let last = changes.last else {
+            rereadAt = retryAt
+            return (nil, [])
+        }
+        let isAll = changes.count < Self.window
+        page = ScopeLog.Page(
+            after: after, through: isAll ? max(last.sequence, log.startsAfter) : last.sequence, changes: changes)
+        guard mode != .latest, search == nil, after == frontier.sequence, oldest.sequence > after + 1 else {
+            return (nil, [])
+        }
+        let gap = Gap(after: frontier, through: Place(before: oldest), settled: Set(beyond.values))
+        frontier = gap.through
+        guard gap.through.version > gap.after.version else {
+            collapse()
+            return (nil, [])
+        }
+        #if DEBUG
+            if PlantedFault.is(.forgottenGaps) { return (gap, []) }
+        #endif
+        // What was begun before the gap is no part of the cursor any more.
+        let begun = tries.map(\.sequence).filter { $0 > record.cursor.sequence && !extras.contains($0) }
+        for sequence in begun { extras.insert(sequence) }
+        move(to: frontier)
+        return (gap, begun)
+    }
+
+    // MARK: Changes of what is wanted
+
+    /// Its mode, topics or receiver have changed, or it begins: what was begun under other terms counts no more, and is
+    /// derived anew from the cursor.
+    ///
+    /// - Parameter isMoved: there is another receiver, which knows nothing.
+    /// - Returns: what became an extra: the newest version, where it was passed over and may be wanted now.
+    mutating func rederive(
+        _ mode: DeliveryMode, from former: DeliveryMode, isMoved: Bool, _ log: ScopeLog, _ interest: Interest
+    ) -> CommitSequence? {
+        #if DEBUG
+            if PlantedFault.is(.noRewindInFlight), inFlight > 0 { return nil }
+        #endif
+        if former == .latest, mode != .latest, let last = tries.last { move(to: Place(before: last.heard.change)) }
+        tries.removeAll { begun in
+            begun.attempt == nil
+                && (isMoved || mode != former
+                    || !extras.contains(begun.sequence) && interest.topic(of: begun.heard.change) == nil)
+        }
+        if mode == .latest { move(to: record.acknowledged) }
+        frontier = record.cursor
+        page = nil
+        findNewest(mode, log, interest)
+        let refused = isMoved ? 0 : record.givenUp
+        if isMoved { record.givenUp = 0 }
+        // It may be where the log does not reach any more.
+        let isHidden = newest == nil && record.acknowledged.sequence < min(record.cursor.sequence, log.startsAfter)
+        search = isHidden ? Search(place: record.acknowledged) : nil
+        return oweNewest(mode, refused: refused)
+    }
+
+    /// The newest version is owed where it was passed over and is not the one that was refused.
+    private mutating func oweNewest(_ mode: DeliveryMode, refused: CommitSequence) -> CommitSequence? {
+        guard let newest else { return nil }
+        if newest.sequence == refused {
+            if mode == .latest { move(to: Place(newest.change)) }
+            return nil
+        }
+        guard newest.sequence > record.acknowledged.sequence,
+            newest.sequence <= record.cursor.sequence || beyond[newest.sequence] != nil,
+            !extras.contains(newest.sequence)
+        else { return nil }
+        extras.insert(newest.sequence)
+        return newest.sequence
+    }
+
+    mutating func findNewest(_ mode: DeliveryMode, _ log: ScopeLog, _ interest: Interest) {
+        let former = newest
+        newest = nil
+        for (change, time) in log.entries.reversed() {
+            guard let topic = interest.topic(of: change) else { continue }
+            newest = Heard(change: change, topic: topic, announcedAt: time)
+            break
+        }
+        if newest == nil, let former, let topic = interest.topic(of: former.change) {
+            newest = Heard(change: former.change, topic: topic, announcedAt: former.announcedAt)
+        }
+        // Else it may be among the older ones in the store.
+        if mode == .latest, newest != nil { frontier = log.end }
+    }
+
+    /// A version of the scope is the first one ever, so that nothing before it can have been missed.
+    mutating func begins(before change: TemplateChange) -> Bool {
+        guard tries.isEmpty, record.cursor.sequence < change.sequence - 1 else { return false }
+        record.cursor = Place(before: change)
+        frontier = record.cursor
+        return true
+    }
+
+    /// Owes stored versions again; those that are owed anyway need no extra.
+    ///
+    /// - Parameter sequences: ascending.
+    /// - Returns: those that became extras.
+    mutating func owe(_ sequences: [CommitSequence], _ mode: DeliveryMode) -> [CommitSequence] {
+        let wanted = sequences.filter { sequence in
+            (mode == .latest || sequence <= record.cursor.sequence || beyond[sequence] != nil)
+                && !extras.contains(sequence)
+        }
+        extras.merge(wanted)
+        return wanted
+    }
+
+    /// What waits only because attempts failed is tried at once.
+    mutating func hurry() {
+        for index in tries.indices { tries[index].notBefore = 0 }
+        rereadAt = 0
+    }
+
+    #if DEBUG
+        mutating func lose() { self = Lane(scope, StoredLane()) }
+    #endif
+
+    private func place(of sequence: CommitSequence) -> Int? { tries.firstIndex { $0.sequence == sequence } }
 }

@@ -1,40 +1,148 @@
-import StalecastWire
+package import StalecastWire
+
+/// A version of a scope and where it stands in the store's order.
+package struct Place: Sendable, Hashable {
+    package var version: VersionNumber
+    package var sequence: CommitSequence
+
+    package static let start = Place(version: 0, sequence: 0)
+
+    package init(version: VersionNumber, sequence: CommitSequence) {
+        self.version = version
+        self.sequence = sequence
+    }
+
+    package init(_ change: TemplateChange) { self.init(version: change.version, sequence: change.sequence) }
+
+    /// Just before `change`, whatever came before it.
+    package init(before change: TemplateChange) {
+        self.init(version: change.version - 1, sequence: change.sequence - 1)
+    }
+}
 
 /// The newest changes of one scope, oldest first.
-struct ScopeLog {
+package struct ScopeLog: Sendable {
     /// Older ones are read from the store when somebody is owed them.
     static let capacity = 300
 
-    private(set) var changes: [TemplateChange] = []
+    /// A change and when it was announced, by the monotonic clock; 0 for one of a former run.
+    typealias Entry = (change: TemplateChange, announcedAt: UInt64)
 
-    var newest: TemplateChange? { changes.last }
+    private(set) var entries: [Entry] = []
+    /// Every change after this one is among ``entries``; the store may have some up to it.
+    private(set) var startsAfter: CommitSequence = 0
 
-    mutating func append(_ change: TemplateChange) {
+    var newest: TemplateChange? { entries.last?.change }
+    /// Where a lane stands that wants only what comes from now on.
+    var end: Place { newest.map { Place($0) } ?? .start }
+
+    /// What the store holds at the start, oldest first, older ones perhaps left out.
+    mutating func know(_ change: TemplateChange) {
+        if entries.isEmpty, change.version > 1 { startsAfter = change.sequence - 1 }
+        append(change, at: 0)
+    }
+
+    mutating func append(_ change: TemplateChange, at time: UInt64) {
         guard change.sequence > newest?.sequence ?? 0 else { return }
-        if changes.count >= 2 * Self.capacity { changes.removeFirst(Self.capacity) }
-        changes.append(change)
-    }
-
-    /// The change after `sequence`, and those after it; nil when some of them may be forgotten.
-    func changes(after sequence: CommitSequence) -> ArraySlice<TemplateChange>? {
-        guard let first = changes.first, first.version == 1 || first.sequence <= sequence else {
-            return changes.isEmpty ? [] : nil
+        if entries.count >= 2 * Self.capacity {
+            startsAfter = entries[Self.capacity - 1].change.sequence
+            entries.removeFirst(Self.capacity)
         }
-        return changes[(changes.lastIndex { $0.sequence <= sequence }.map { $0 + 1 } ?? changes.startIndex)...]
+        entries.append((change, time))
     }
 
-    /// What a message about `change` says to somebody who has `since`: how many versions it stands for besides its
-    /// own, and the union of their changed keys, nil when one of them is unknown.
-    func folded(since: VersionNumber?, into change: TemplateChange) -> (coalesced: Int, keys: [String]?) {
-        guard let since, since < change.version - 1 else { return (0, change.changedKeys) }
-        let coalesced = Int(change.version - since - 1)
-        let span = changes.filter { $0.version > since && $0.version <= change.version }
-        guard span.count == coalesced + 1 else { return (coalesced, nil) }
+    /// The first change after `sequence` that is known.
+    func first(after sequence: CommitSequence) -> Entry? {
+        // Nearly everybody asks for the last one, or what follows it.
+        guard let last = entries.last, last.change.sequence > sequence else { return nil }
+        if entries.count == 1 || entries[entries.count - 2].change.sequence <= sequence { return last }
+        return entries[index(after: sequence)]
+    }
+
+    private func index(after sequence: CommitSequence) -> Int {
+        var (low, high) = (0, entries.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if entries[middle].change.sequence <= sequence { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    // MARK: With what was read from the store
+
+    /// Stored changes: all there are after one sequence through another.
+    struct Page: Sendable {
+        let after: CommitSequence
+        let through: CommitSequence
+        let changes: [TemplateChange]
+    }
+
+    enum Known {
+        case change(TemplateChange, announcedAt: UInt64)
+        /// There is none.
+        case end
+        /// Only the store can tell.
+        case unread
+    }
+
+    /// What comes after `sequence`, as far as log and page show it.
+    func known(after sequence: CommitSequence, _ page: Page?) -> Known {
+        var sequence = sequence
+        if sequence < startsAfter {
+            guard let page, sequence >= page.after, sequence < page.through else { return .unread }
+            if let change = page.changes.first(where: { $0.sequence > sequence }) {
+                return .change(change, announcedAt: 0)
+            }
+            sequence = page.through
+            if sequence < startsAfter { return .unread }
+        }
+        return first(after: sequence).map { .change($0.change, announcedAt: $0.announcedAt) } ?? .end
+    }
+
+    // MARK: What a message says
+
+    /// What a message about `change` says to somebody who has `since`: how many versions it stands for besides its own,
+    /// and the union of their changed keys, nil when one of them is unknown.
+    func folded(since: Place, into change: TemplateChange) -> (coalesced: Int, keys: [String]?) {
+        let first = index(after: since.sequence)
+        let end = index(after: change.sequence)
+        guard startsAfter <= since.sequence, first < end else {
+            // An origin's numbers may leap; there are no more versions than commits.
+            let most = min(change.version - since.version, Int64(clamping: change.sequence - since.sequence))
+            return (max(0, Int(most) - 1), most == 1 ? change.changedKeys : nil)
+        }
         var union: Set<String> = []
-        for step in span {
-            guard let keys = step.changedKeys else { return (coalesced, nil) }
+        for entry in entries[first..<end] {
+            guard let keys = entry.change.changedKeys else { return (end - first - 1, nil) }
             union.formUnion(keys)
         }
-        return (coalesced, union.count <= StaleMessage.maxChangedKeys ? union.sorted() : nil)
+        if end - first == 1 { return (0, change.changedKeys) }
+        return (end - first - 1, union.count <= StaleMessage.maxChangedKeys ? union.sorted() : nil)
     }
+}
+
+/// What a webhook hears: its topics, as the configuration binds them.
+package struct Interest {
+    let topics: [TopicName]
+    let routes: [TopicName: TopicRoute]
+
+    /// Whether one of the topics is about the scope at all.
+    func covers(_ scope: Scope) -> Bool { topics.contains { routes[$0]?.scopes.contains(scope) ?? false } }
+
+    /// The topic that announces the change to it; nil when none does.
+    func topic(of change: TemplateChange) -> TopicName? {
+        topics.first { name in
+            routes[name].map { $0.scopes.contains(change.scope) && $0.hears(change) } ?? false
+        }
+    }
+}
+
+/// A change as a webhook hears of it.
+package struct Heard: Sendable {
+    package let change: TemplateChange
+    package let topic: TopicName
+    /// Monotonic; 0 for a change of a former run.
+    package let announcedAt: UInt64
+
+    package var sequence: CommitSequence { change.sequence }
 }

@@ -2,71 +2,21 @@ import Dispatch
 import StalecastOutbound
 package import StalecastWire
 
-/// What is known of one webhook's deliveries.
-package struct DeliveryStatus: Sendable {
-    package let state: WebhookState
-    package let failures: Int
-    package let nextAttemptAt: Timestamp?
-    package let scopes: [ScopeStatus]
-
-    package struct ScopeStatus: Sendable {
-        package let scope: Scope
-        package let acknowledged: VersionNumber
-        package let current: VersionNumber?
-        /// Versions not acknowledged.
-        package let lag: Int64
-        package let isInFlight: Bool
-    }
-
-    /// The member `delivery` of the API's webhook.
-    package var json: JSONValue {
-        var object: JSONObject = ["consecutiveFailures": .int(failures)]
-        if let nextAttemptAt { object["nextAttemptTime"] = .string(nextAttemptAt.description) }
-        object["scopes"] = .array(
-            scopes.map { status in
-                var scope: JSONObject = [
-                    "namespace": .string(status.scope.namespace.description),
-                    "acknowledgedVersion": .string(String(status.acknowledged)),
-                ]
-                if let current = status.current { scope["currentVersion"] = .string(String(current)) }
-                scope["lag"] = .int(status.lag)
-                scope["inFlight"] = .bool(status.isInFlight)
-                return .object(scope)
-            })
-        return .object(object)
-    }
-}
-
 extension WebhookDelivery {
     /// Nil for a webhook that is not installed.
     package func status(of id: WebhookID) async -> DeliveryStatus? {
-        await ask { scheduler in
-            guard let target = scheduler.targets[id] else { return nil }
-            let now = OutboundEngine.now()
-            let next = target.nextStart().flatMap { $0 > now ? $0 - now : nil }
-            return DeliveryStatus(
-                state: target.state, failures: target.failures,
-                nextAttemptAt: next.map { Timestamp(microseconds: Timestamp.now().microseconds + Int64($0 / 1000)) },
-                scopes: target.lanes.sorted { $0.scope < $1.scope }.map { lane in
-                    DeliveryStatus.ScopeStatus(
-                        scope: lane.scope, acknowledged: lane.acknowledged.version,
-                        current: lane.newest?.change.version, lag: lane.lag, isInFlight: lane.inFlight > 0)
-                })
-        }
+        await ask { $0.status(of: id, at: DeliveryLoop.now) }
     }
 
     /// Sends a test message now, past queue and state, and tells how it went; nil for a webhook that is not there.
     package func test(_ id: WebhookID) async -> DeliveryAttempt? {
-        let known = await ask { scheduler -> (Webhook, TemplateChange?)? in
-            guard let target = scheduler.targets[id] else { return nil }
-            return (target.webhook, target.lanes.compactMap { $0.newest?.change }.max { $0.sequence < $1.sequence })
-        }
-        guard let (webhook, current) = known else { return nil }
+        guard let (webhook, changes) = await ask({ $0.known(id) }) else { return nil }
+        let current = changes.max { $0.sequence < $1.sequence }
         let topic = webhook.topics.first ?? .pushRC
         let content = Delivery.Content.test(
             nonce: DeliveryNonce.random(), topic: topic, project: webhook.project, current: current)
         let attempt = await attempt(Delivery(webhook: id, content: content), webhook, kind: "test")
-        journal.put(.attempt(attempt))
+        journal.put([.attempt(attempt)])
         return attempt
     }
 
@@ -90,16 +40,11 @@ extension WebhookDelivery {
         }
     }
 
-    /// Clears disablement and backoff. False for a webhook that is not there.
-    package func enable(_ id: WebhookID) async -> Bool {
-        await ask { scheduler in
-            guard let target = scheduler.targets[id] else { return false }
-            scheduler.enable(target)
-            return true
-        }
-    }
+    /// Clears disablement and waits. False for a webhook that is not there.
+    package func enable(_ id: WebhookID) async -> Bool { await ask { $0.enabled(id, at: OutboundEngine.now()) } }
 
-    /// Sends the newest version of a scope, or in the modes `all` and `fifo` the one given, once more.
+    /// Sends the newest version of a scope, or in the modes `all` and `fifo` the one given, once more, without the wait
+    /// that failures have caused.
     ///
     /// - Returns: how many deliveries that makes; 0 when the version is not known.
     package func redeliver(_ id: WebhookID, scope: Scope, version: VersionNumber?) async -> Int {
@@ -114,44 +59,44 @@ extension WebhookDelivery {
     }
 
     private func recover(
-        _ id: WebhookID, where isWanted: @escaping @Sendable (TemplateChange, _ newest: CommitSequence) -> Bool
+        _ id: WebhookID, where isWanted: (TemplateChange, _ newest: CommitSequence) -> Bool
     ) async -> Int {
-        let places = await ask { scheduler in
-            (scheduler.targets[id]?.lanes ?? []).compactMap { lane in lane.newest.map { (lane.scope, $0.change) } }
+        guard let (webhook, newest) = await ask({ $0.known(id) }) else { return 0 }
+        var count = 0
+        for change in newest {
+            let stored = webhook.mode == .latest ? [change] : await stored(change.scope)
+            let wanted = stored.filter { isWanted($0, change.sequence) }.map(\.sequence)
+            count += wanted.count
+            if !wanted.isEmpty { await owe(id, change.scope, wanted, isStored: false) }
         }
-        let isLatest = await ask { $0.targets[id]?.webhook.mode == .latest }
-        var chosen: [TemplateChange] = []
-        for (scope, newest) in places {
-            let all = isLatest ? [newest] : await stored(scope)
-            let wanted = all.filter { isWanted($0, newest.sequence) }
-            chosen += isLatest ? Array(wanted.suffix(1)) : wanted
-        }
-        let versions = chosen
-        return await ask { scheduler in
-            guard let target = scheduler.targets[id] else { return 0 }
-            for change in versions { if let lane = target.lane(change.scope) { scheduler.owe(lane, change) } }
-            scheduler.consider(target)
-            return versions.count
-        }
+        return count
+    }
+
+    private func owe(_ id: WebhookID, _ scope: Scope, _ sequences: [CommitSequence], isStored: Bool) async {
+        await ask { $0.owe(id, scope, sequences, isStored: isStored, at: OutboundEngine.now()) }
     }
 
     private func stored(_ scope: Scope) async -> [TemplateChange] {
-        let history = scheduler.history
-        return await handedOver { handOver in DeliveryReading.queue.async { handOver(history(scope, 0, 100_000)) } }
+        let history = history
+        return await handedOver { handOver in
+            DeliveryLoop.readings.async { handOver(history(scope, 0, Self.maxStored)) }
+        }
     }
 
-    /// Owes dead letters again, all or one; returns how many.
+    /// Owes dead letters again, all or one; returns how many. Those that the store cannot have any more stay.
     package func redrive(_ id: WebhookID, letter: Int64?) async throws -> Int {
-        _ = journal.flush()
-        let letters = try database.revive(of: id, letter: letter)
-        return await ask { scheduler in
-            guard let target = scheduler.targets[id] else { return 0 }
-            for letter in letters {
-                if let lane = target.lane(letter.scope) { scheduler.owe(lane, letter.sequence, isStored: true) }
+        let (journal, database) = (journal, database)
+        let revived = await handedOver { handOver in
+            DeliveryLoop.readings.async {
+                _ = journal.flush()
+                handOver(Result { try database.revive(of: id, letter: letter) })
             }
-            scheduler.consider(target)
-            return letters.count
         }
+        let letters = try revived.get()
+        for (scope, own) in Dictionary(grouping: letters, by: \.scope) {
+            await owe(id, scope, own.map(\.sequence).sorted(), isStored: true)
+        }
+        return letters.count
     }
 
     /// A webhook's attempts, newest first, and what the next page begins with; blocks.

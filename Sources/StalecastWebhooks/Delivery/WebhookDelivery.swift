@@ -7,14 +7,18 @@ package import StalecastWire
 ///
 /// A publish writes nothing here: what is owed follows from the webhook's cursor and the store's newest version.
 package final class WebhookDelivery: Sendable {
-    let scheduler: DeliveryScheduler
     let database: DeliveryDatabase
     let journal: DeliveryJournal
     let engine: OutboundEngine
     let formatter: any AttemptFormatter
+    let history: @Sendable (Scope, CommitSequence, _ limit: Int) -> [TemplateChange]
+    private let loop: DeliveryLoop
     private let startSpread: Duration
+    private let opened = Timestamp.now()
 
     package static let fileName = "deliveries.sqlite"
+    /// More versions of a scope than a store keeps.
+    static let maxStored = 100_000
 
     /// Opens the database; blocks.
     ///
@@ -31,10 +35,10 @@ package final class WebhookDelivery: Sendable {
         journal = DeliveryJournal(database, configuration, logger)
         self.engine = engine
         self.formatter = formatter
+        self.history = history
         startSpread = configuration.pace.startSpread
-        scheduler = DeliveryScheduler(
-            configuration, engine, formatter, journal, image: try database.load(), routes: routes, history: history,
-            logger)
+        let state = DeliveryState(configuration, routes: routes, random: SystemRandomNumberGenerator())
+        loop = DeliveryLoop(state, engine, formatter, journal, history, logger)
     }
 
     // MARK: What happens
@@ -42,26 +46,38 @@ package final class WebhookDelivery: Sendable {
     /// Begins. Whatever is owed since the last run is sent, spread over a moment.
     ///
     /// - Parameter changes: the stored versions of all scopes, oldest first within a scope.
-    package func start(webhooks: [Webhook], changes: [TemplateChange]) {
+    /// - Throws: when the database cannot be read.
+    package func start(webhooks: [Webhook], changes: [TemplateChange]) throws {
+        let image = try database.load()
+        let known =
+            image.needsAll(webhooks)
+            ? Set(changes.map(\.scope)).sorted().flatMap { history($0, 0, Self.maxStored) } : changes
         let spread = min(startSpread.nanoseconds, UInt64(webhooks.count) * 2_000_000)
-        perform { scheduler in
-            scheduler.know(changes)
-            let now = OutboundEngine.now()
-            for webhook in webhooks { scheduler.install(webhook, delay: now + UInt64.random(in: 0...spread)) }
+        let opened = opened
+        perform { loop in
+            loop.take { $0.begin(webhooks, known, image, opened: opened, spread: spread, at: DeliveryLoop.now) }
+            loop.sweep()
         }
     }
 
     /// A version was committed: quick, called in the order of commits.
-    package func announce(_ change: TemplateChange) {
-        let now = OutboundEngine.now()
-        perform { $0.announce(change, now) }
+    ///
+    /// - Parameter time: of the announcement, monotonic.
+    package func announce(_ change: TemplateChange, at time: UInt64) {
+        perform { $0.take { $0.announced(change, at: time) } }
     }
 
     /// A webhook was made or changed.
-    package func install(_ webhook: Webhook) { perform { $0.install(webhook) } }
-    package func remove(_ id: WebhookID) { perform { $0.remove(id) } }
+    package func install(_ webhook: Webhook) {
+        perform { $0.take { $0.installed(webhook, at: OutboundEngine.now()) } }
+    }
+
+    package func remove(_ id: WebhookID) { perform { $0.take { $0.removed(id) } } }
+
     /// The topics were changed by a reload.
-    package func rebind(_ routes: [TopicRoute]) { perform { $0.rebind(routes) } }
+    package func rebind(_ routes: [TopicRoute]) {
+        perform { $0.take { $0.rebound(routes, at: OutboundEngine.now()) } }
+    }
 
     /// Stops starting attempts, and writes what is acknowledged; attempts under way go on until the engine ends them.
     package func stop() { perform { $0.stop() } }
@@ -76,16 +92,35 @@ package final class WebhookDelivery: Sendable {
     /// Why the database cannot be written; nil when it can.
     package var failure: String? { journal.failure }
 
-    // MARK: The loop's thread
+    // MARK: Figures
 
-    private func perform(_ body: @escaping @Sendable (DeliveryScheduler) -> Void) {
-        let scheduler = scheduler
-        engine.perform { body(scheduler) }
+    /// What deliveries have come to, for metrics.
+    package func tally() async -> DeliveryTally {
+        let loop = loop
+        return await handedOver { handOver in engine.perform { handOver(loop.tally) } }
     }
 
-    /// Asks the scheduler something.
-    func ask<Value: Sendable>(_ body: @escaping @Sendable (DeliveryScheduler) -> Value) async -> Value {
-        let scheduler = scheduler
-        return await handedOver { handOver in engine.perform { handOver(body(scheduler)) } }
+    /// Everything that should agree and does not, in sentences; for tests.
+    package func checkConsistency() async -> [String] { await ask { $0.checkConsistency(at: OutboundEngine.now()) } }
+
+    /// Attempts that were not logged for want of room.
+    package var droppedAttempts: Int { journal.dropped }
+    /// The longest transaction of the delivery database so far, in seconds, and how many there were.
+    package var flushes: (longest: Double, count: Int) {
+        let flushes = journal.flushes
+        return (Double(flushes.longest) / 1e9, flushes.count)
+    }
+
+    // MARK: The loop's thread
+
+    private func perform(_ body: @escaping @Sendable (DeliveryLoop) -> Void) {
+        let loop = loop
+        engine.perform { body(loop) }
+    }
+
+    /// Tells the state something, or asks it.
+    func ask<Value: Sendable>(_ fact: @escaping @Sendable (inout DeliveryState) -> Value) async -> Value {
+        let loop = loop
+        return await handedOver { handOver in engine.perform { handOver(loop.take(fact)) } }
     }
 }

@@ -10,7 +10,7 @@ final class FCMTokens: Sendable {
     /// Tokens are fetched under the address policy of who needs them.
     private struct Account: Hashable {
         let settings: FCMSettings
-        let profile: AddressPolicy.Profile
+        let policy: AddressPolicy
     }
 
     enum Authorization {
@@ -26,9 +26,9 @@ final class FCMTokens: Sendable {
         guard let settings = webhook.fcm else {
             throw AttemptProblem(.token, "the webhook names no service account's key file")
         }
-        let account = Account(settings: settings, profile: webhook.profile)
-        let tokens = try tokens(account, policy)
-        if let token = tokens.current { return .header(OutboundHeader(trusted: "authorization", "Bearer \(token)")) }
+        let account = Account(settings: settings, policy: policy)
+        let tokens = try tokens(account)
+        if let token = tokens.current { return .header(Self.header(token)) }
         return .needed { () async throws(AttemptProblem) in
             do {
                 _ = try await tokens.token()
@@ -40,21 +40,28 @@ final class FCMTokens: Sendable {
         }
     }
 
-    /// The receiver refused the token.
-    func forget(_ webhook: Webhook) {
+    /// The receiver refused the request's token, which may have been replaced meanwhile.
+    func refused(_ request: OutboundRequest, _ webhook: Webhook, _ policy: AddressPolicy) {
         guard let settings = webhook.fcm else { return }
-        forget(Account(settings: settings, profile: webhook.profile))
+        let account = Account(settings: settings, policy: policy)
+        guard let token = accounts.withLock({ $0[account] })?.current, request.headers.contains(Self.header(token))
+        else { return }
+        forget(account)
+    }
+
+    private static func header(_ token: String) -> OutboundHeader {
+        OutboundHeader(trusted: "authorization", "Bearer \(token)")
     }
 
     private func forget(_ account: Account) { accounts.withLock { $0[account] = nil } }
 
-    private func tokens(_ account: Account, _ policy: AddressPolicy) throws(AttemptProblem) -> AccessTokens {
+    private func tokens(_ account: Account) throws(AttemptProblem) -> AccessTokens {
         if let known = accounts.withLock({ $0[account] }) { return known }
         do {
             let key = try ServiceAccount(contentsOf: account.settings.serviceAccountFile)
             let tokens = AccessTokens(
                 account: key, scope: FCMMessage.scope, tokenURL: account.settings.tokenURL, engine: engine,
-                policy: policy)
+                policy: account.policy)
             accounts.withLock { $0[account] = tokens }
             return tokens
         } catch {

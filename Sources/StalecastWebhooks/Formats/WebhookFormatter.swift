@@ -38,8 +38,9 @@ package final class WebhookFormatter: AttemptFormatter {
         return .ready(request(webhook, headers, message.body), messageID: message.id)
     }
 
-    package func answered(status: Int, webhook: Webhook) {
-        if webhook.format == .fcm, status == 401 || status == 403 { tokens.forget(webhook) }
+    package func answered(status: Int, to request: OutboundRequest, webhook: Webhook) {
+        guard webhook.format == .fcm, status == 401 || status == 403 else { return }
+        tokens.refused(request, webhook, registry.policy(of: webhook.profile))
     }
 
     private func request(_ webhook: Webhook, _ headers: [OutboundHeader], _ body: [UInt8]) -> OutboundRequest {

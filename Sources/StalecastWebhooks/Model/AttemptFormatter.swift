@@ -7,7 +7,7 @@ package protocol AttemptFormatter: Sendable {
     func request(for delivery: Delivery, webhook: Webhook, at now: Timestamp) throws(AttemptProblem) -> AttemptPlan
 
     /// Tells of an answer, so that credentials which were refused (401, 403) are fetched anew.
-    func answered(status: Int, webhook: Webhook)
+    func answered(status: Int, to request: OutboundRequest, webhook: Webhook)
 }
 
 /// What to do for an attempt.

@@ -111,7 +111,7 @@ struct ControlFixture: Sendable {
             registry.observe { change in
                 if case .installed(let webhook) = change { delivery.install(webhook) }
             }
-            delivery.start(webhooks: [], changes: [])
+            try delivery.start(webhooks: [], changes: [])
             desk = WebhookDesk(
                 registry: registry,
                 verifier: WebhookVerifier(registry: registry, formatter: formatter, engine: engine),

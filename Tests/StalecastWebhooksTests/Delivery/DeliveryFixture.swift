@@ -81,20 +81,21 @@ final class DeliveryFixture: Sendable {
                 Array(store.withLock { $0.filter { $0.scope == scope && $0.sequence > after }.prefix(limit) })
             }, logger: logger)
         running.withLock { $0 = (engine, delivery) }
-        delivery.start(webhooks: webhooks, changes: Array(store.withLock { $0 }.suffix(remembered)))
+        try delivery.start(webhooks: webhooks, changes: Array(store.withLock { $0 }.suffix(remembered)))
     }
 
     /// Ends as a crash would: nothing more is sent or written than already is.
     func end() async {
         guard let (engine, delivery) = running.withLock({ $0 }) else { return }
         running.withLock { $0 = nil }
+        #expect(await delivery.checkConsistency() == [])
         delivery.stop()
         await engine.shutdown(grace: .zero)
         delivery.close()
     }
 
     func publish(_ count: Int = 1) throws {
-        for _ in 0..<count { try delivery.announce(commit()) }
+        for _ in 0..<count { try delivery.announce(commit(), at: OutboundEngine.now()) }
     }
 
     /// Stores the next version, of which nobody is told.
@@ -227,7 +228,7 @@ struct PlainFormatter: AttemptFormatter {
                 keptHeaders: ["retry-after", "location", "webhook-delivery"]), messageID: id)
     }
 
-    func answered(status: Int, webhook: Webhook) {}
+    func answered(status: Int, to request: OutboundRequest, webhook: Webhook) {}
 }
 
 extension OriginServer {

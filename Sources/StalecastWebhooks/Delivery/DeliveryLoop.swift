@@ -1,0 +1,258 @@
+import Dispatch
+import Logging
+import StalecastOutbound
+import StalecastWire
+
+/// Carries out what ``DeliveryState`` decides, and tells it what came of it. Everything in it belongs to the engine's
+/// thread; ``WebhookDelivery`` gets there.
+final class DeliveryLoop: @unchecked Sendable {
+    /// A scope's changes after a sequence, oldest first, at most so many; blocks, so never called on the loop.
+    typealias History = @Sendable (Scope, CommitSequence, _ limit: Int) -> [TemplateChange]
+
+    private let engine: OutboundEngine
+    private let formatter: any AttemptFormatter
+    private let journal: DeliveryJournal
+    private let logger: Logger
+    private let history: History
+    private let pace: DeliveryPace
+    private var state: DeliveryState
+    private var tickets: [UInt64: OutboundEngine.Ticket] = [:]
+    private var phases = OutboundPhases()
+    private var reusedConnections = 0
+    private var timer: (time: UInt64, timer: OutboundTimer)?
+    private var isTickPlanned = false
+    private var isTicking = false
+    private var isStopped = false
+
+    /// Where the store's older versions are read.
+    static let readings = DispatchQueue(label: "stalecast.deliveries.history")
+    /// In nanoseconds.
+    private static let sweepEvery: UInt64 = 60_000_000_000
+
+    init(
+        _ state: DeliveryState, _ engine: OutboundEngine, _ formatter: any AttemptFormatter,
+        _ journal: DeliveryJournal, _ history: @escaping History, _ logger: Logger
+    ) {
+        self.state = state
+        self.engine = engine
+        self.formatter = formatter
+        self.journal = journal
+        self.history = history
+        self.logger = logger
+        pace = state.configuration.pace
+    }
+
+    static var now: Moment { Moment(monotonic: OutboundEngine.now(), wall: .now()) }
+
+    /// Takes a fact, and does what follows from it.
+    func take<Value>(_ fact: (inout DeliveryState) -> Value) -> Value {
+        assert(engine.isCurrent, "delivery belongs to the engine's thread")
+        defer { carryOut() }
+        return fact(&state)
+    }
+
+    /// As counted by the state, with what only the engine's answers tell.
+    var tally: DeliveryTally {
+        var tally = state.tally(at: .now())
+        tally.phases = phases
+        tally.reusedConnections = reusedConnections
+        return tally
+    }
+
+    /// Nothing is started any more.
+    func stop() { isStopped = true }
+
+    /// Begins to look for what should not be.
+    func sweep() {
+        if isStopped { return }
+        take { $0.sweep(at: OutboundEngine.now()) }
+        engine.at(OutboundEngine.now() + Self.sweepEvery) { self.sweep() }
+    }
+
+    private func carryOut() {
+        var entries: [JournalEntry] = []
+        for action in state.takeActions() {
+            switch action {
+            case .start(let attempt): start(attempt)
+            case .cancel(let id): if let ticket = tickets[id] { engine.cancel(ticket) }
+            case .read(let id, let scope, let after): read(id, scope, after)
+            case .journal(let entry): entries.append(entry)
+            case .log(let level, let message, let metadata): logger.log(level: level, message, metadata: metadata)
+            }
+        }
+        journal.put(entries)
+        plan()
+    }
+
+    /// A tick, once per turn of the loop however much has happened, or when the next alarm is due.
+    private func plan() {
+        guard !isStopped, !isTickPlanned, let next = state.nextTick else { return }
+        if next == 0 {
+            isTickPlanned = true
+            // After a full turn, answers that are there are taken first.
+            if isTicking { engine.at(OutboundEngine.now()) { self.tick() } } else { engine.perform { self.tick() } }
+        } else if timer.map({ next < $0.time }) ?? true {
+            if let timer { engine.cancel(timer.timer) }
+            let timer = engine.at(next) {
+                self.timer = nil
+                self.tick()
+            }
+            self.timer = (next, timer)
+        }
+    }
+
+    private func tick() {
+        isTickPlanned = false
+        isTicking = true
+        if !isStopped { take { $0.tick(at: Self.now) } }
+        isTicking = false
+    }
+
+    private func read(_ id: UInt64, _ scope: Scope, _ after: CommitSequence) {
+        let (history, engine) = (history, engine)
+        Self.readings.async {
+            let oldest = history(scope, 0, 1).first
+            let changes = history(scope, after, Lane.window)
+            engine.perform { self.take { $0.read(id, oldest: oldest, changes, at: Self.now) } }
+        }
+    }
+
+    // MARK: Attempts
+
+    private func start(_ attempt: DeliveryState.Attempt) {
+        let delivery = Delivery(webhook: attempt.webhook.id, content: attempt.content, attempt: attempt.number)
+        do throws(AttemptProblem) {
+            switch try formatter.request(for: delivery, webhook: attempt.webhook, at: attempt.startedAt) {
+            case .ready(let request, let messageID):
+                tickets[attempt.id] = engine.submit(request) { self.finish(attempt.id, request, messageID, $0) }
+            case .needsToken(let fetch): fetchToken(fetch, attempt)
+            }
+        } catch {
+            // Not at once: whoever starts attempts is in the middle of it.
+            engine.perform { self.fail(attempt.id, error) }
+        }
+    }
+
+    /// The task ends with the token's request, which the engine's end cancels.
+    private func fetchToken(
+        _ fetch: @escaping @Sendable () async throws(AttemptProblem) -> Void, _ attempt: DeliveryState.Attempt
+    ) {
+        let engine = engine
+        Task {
+            do throws(AttemptProblem) {
+                try await fetch()
+                engine.perform { self.resume(attempt) }
+            } catch {
+                engine.perform { self.fail(attempt.id, error) }
+            }
+        }
+    }
+
+    /// There is a token, if the attempt is wanted still.
+    private func resume(_ attempt: DeliveryState.Attempt) {
+        if state.mayStart(attempt.id) { return start(attempt) }
+        _ = take { $0.finished(attempt.id, .cancelled, status: nil, named: "cancelled", at: Self.now) }
+    }
+
+    private func fail(_ id: UInt64, _ problem: AttemptProblem) {
+        let name = problem.reason.rawValue
+        let ended = take { $0.finished(id, Verdict(problem), status: nil, named: name, at: Self.now) }
+        guard let (attempt, next) = ended else { return }
+        record(attempt, "", status: nil, outcome: name, problem: problem.description, next: next)
+    }
+
+    private func finish(_ id: UInt64, _ request: OutboundRequest, _ messageID: String, _ outcome: OutboundOutcome) {
+        tickets[id] = nil
+        // At the end everything is cut off, and owed still.
+        if isStopped, case .failed(let failure) = outcome.result, failure.reason == .cancelled { return }
+        let now = Self.now
+        let name = AttemptClass.of(outcome.result)
+        let verdict = Verdict(outcome, pace, at: now.wall)
+        let ended = take { $0.finished(id, verdict, status: outcome.status, named: name, at: now) }
+        guard let (attempt, next) = ended else { return }
+        phases.add(outcome.phases)
+        if outcome.reusedConnection { reusedConnections += 1 }
+        if let status = outcome.status { formatter.answered(status: status, to: request, webhook: attempt.webhook) }
+        log(attempt, messageID, outcome, name, next: next)
+    }
+
+    // MARK: The attempt log
+
+    private func log(
+        _ attempt: DeliveryState.Attempt, _ messageID: String, _ outcome: OutboundOutcome, _ name: String,
+        next: Timestamp?
+    ) {
+        switch outcome.result {
+        case .answered(let status, let headers, let body, _):
+            let location = (300..<400).contains(status) ? headers["location"] : nil
+            let moved = "redirects are not followed" + (location.map { "; it points to \($0.prefix(200))" } ?? "")
+            record(
+                attempt, messageID, status: status, outcome: name,
+                problem: (200..<300).contains(status) ? nil : (300..<400).contains(status) ? moved : "status \(status)",
+                response: String(decoding: body.prefix(DeliveryAttempt.maxResponseBytes), as: UTF8.self),
+                phases: outcome.phases, next: next)
+        case .failed(let failure):
+            logger.info(
+                "webhook attempt failed",
+                metadata: [
+                    "webhook": "\(attempt.webhook.id)", "reason": "\(name)", "detail": "\(failure.detail)",
+                    "address": "\(outcome.remoteAddress)",
+                ])
+            record(
+                attempt, messageID, status: nil, outcome: failure.publicName, problem: failure.ownerText,
+                phases: outcome.phases, next: next)
+        }
+    }
+
+    private func record(
+        _ attempt: DeliveryState.Attempt, _ messageID: String, status: Int?, outcome: String, problem: String?,
+        response: String = "", phases: OutboundPhases = OutboundPhases(), next: Timestamp?
+    ) {
+        var phases = phases
+        if attempt.number == 1, let announced = attempt.heard?.announcedAt, announced > 0 {
+            phases.queue += Int64((attempt.started - min(attempt.started, announced)) / 1000)
+        }
+        let change = attempt.heard?.change
+        let row = DeliveryAttempt(
+            webhook: attempt.webhook.id, scope: change?.scope, version: change?.version, kind: attempt.kind,
+            messageID: messageID, number: attempt.number, startedAt: attempt.startedAt, status: status,
+            outcome: outcome, problem: problem, response: response, phases: phases, nextAt: next)
+        journal.put([.attempt(row)])
+    }
+}
+
+extension DeliveryState.Attempt {
+    /// As attempts are listed.
+    fileprivate var kind: String {
+        if case .operational(let event) = content { return event.type }
+        return "stale"
+    }
+}
+
+extension OutboundFailure {
+    /// As the owner of the URL sees it: nothing that tells an open port from a closed one.
+    var publicName: String {
+        switch reason {
+        case .connectTimeout, .refused, .unreachable, .blocked, .reset: "no_connection"
+        default: reason.rawValue
+        }
+    }
+}
+
+extension OutboundOutcome {
+    fileprivate var status: Int? {
+        guard case .answered(let status, _, _, _) = result else { return nil }
+        return status
+    }
+}
+
+extension OutboundPhases {
+    fileprivate mutating func add(_ other: OutboundPhases) {
+        queue += other.queue
+        dns += other.dns
+        connect += other.connect
+        tls += other.tls
+        server += other.server
+        total += other.total
+    }
+}

@@ -1,0 +1,230 @@
+package import StalecastWire
+
+/// What is announced, registered and asked for.
+extension DeliveryState {
+    // MARK: The beginning
+
+    /// The first fact: what is stored, and what the last run left.
+    ///
+    /// - Parameters:
+    ///   - changes: the newest stored changes of all scopes, oldest first within a scope; all of them where the image
+    ///     ``DeliveryImage/needsAll(_:)``.
+    ///   - opened: when this run began, before it could make a webhook of its own.
+    ///   - spread: first attempts are spread over so many nanoseconds.
+    package mutating func begin(
+        _ webhooks: [Webhook], _ changes: [TemplateChange], _ image: DeliveryImage, opened: Timestamp, spread: UInt64,
+        at now: Moment
+    ) {
+        let early = logs.values.flatMap(\.entries)
+        logs = [:]
+        for change in changes { logs[change.scope, default: ScopeLog()].know(change) }
+        for (change, time) in early { logs[change.scope, default: ScopeLog()].append(change, at: time) }
+        let stored = Dictionary(grouping: changes, by: \.scope)
+        for webhook in webhooks {
+            let endpoint = make(webhook)
+            let isOld = webhook.createdAt < opened
+            var isMoved = false
+            if let health = image.health[webhook.id] {
+                isMoved = health.receiver.map { $0 != webhook.receiverDigest } ?? false
+                if isMoved { putHealth(endpoint) } else { endpoint.health = health }
+            }
+            endpoint.notBefore = now.monotonic + UInt64.random(in: 0...spread, using: &random)
+            let lanes = image.lanes[webhook.id] ?? [:]
+            for scope in lanes.keys.sorted() { addLane(endpoint, scope, lanes[scope], stored[scope] ?? []) }
+            setLanes(endpoint, owesNewestOf: isOld ? stored : nil)
+            for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: endpoint.mode, isMoved: isMoved) }
+            touch(endpoint, at: now.monotonic)
+        }
+        for id in image.ids.subtracting(webhooks.map(\.id)).sorted() { put(.removed(id)) }
+    }
+
+    // MARK: Versions
+
+    /// A version was committed.
+    package mutating func announced(_ change: TemplateChange, at now: UInt64) {
+        let isFirst = logs[change.scope]?.newest == nil
+        logs[change.scope, default: ScopeLog()].append(change, at: now)
+        let heard = Set(routes.values.filter { $0.scopes.contains(change.scope) && $0.hears(change) }.map(\.name))
+        var gone = 0
+        for number in members[change.scope] ?? [] {
+            guard let endpoint = endpoints[number], let lane = endpoint.lane(change.scope) else {
+                gone += 1
+                continue
+            }
+            if isFirst, endpoint.lanes[lane].begins(before: change) { putLane(endpoint, lane) }
+            guard endpoint.lanes[lane].isActive else { continue }
+            if let topic = endpoint.webhook.topics.first(where: heard.contains) {
+                endpoint.lanes[lane].newest = Heard(change: change, topic: topic, announcedAt: now)
+                if endpoint.mode == .latest { endpoint.pullForward(configuration.pace, now) }
+            } else if endpoint.mode == .latest, endpoint.lanes[lane].newest != nil {
+                continue
+            }
+            touch(endpoint, at: now)
+        }
+        if gone > 0 { members[change.scope]?.removeAll { endpoints[$0] == nil } }
+    }
+
+    /// The configuration's topics after a reload.
+    package mutating func rebound(_ routes: [TopicRoute], at now: UInt64) {
+        self.routes = Dictionary(uniqueKeysWithValues: routes.map { ($0.name, $0) })
+        for endpoint in inOrder {
+            setLanes(endpoint)
+            for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: endpoint.mode, isMoved: false) }
+            touch(endpoint, at: now)
+        }
+    }
+
+    // MARK: Webhooks
+
+    /// A webhook was made or changed.
+    package mutating func installed(_ webhook: Webhook, at now: UInt64) {
+        guard let number = numbers[webhook.id], let endpoint = endpoints[number] else {
+            let endpoint = make(webhook)
+            setLanes(endpoint)
+            return touch(endpoint, at: now)
+        }
+        let before = endpoint.webhook
+        endpoint.webhook = webhook
+        note(endpoint)
+        let isMoved = !webhook.goesWhere(before)
+        if isMoved { leaveReceiver(endpoint) }
+        if webhook.isDeliverable != before.isDeliverable { endpoint.failingMark = 0 }
+        if webhook.isDeliverable, !before.isDeliverable { endpoint.hurry() }
+        setLanes(endpoint)
+        if isMoved || webhook.mode != before.mode || webhook.topics != before.topics {
+            for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: before.mode, isMoved: isMoved) }
+        }
+        touch(endpoint, at: now)
+    }
+
+    package mutating func removed(_ id: WebhookID) {
+        guard let number = numbers.removeValue(forKey: id), let endpoint = endpoints.removeValue(forKey: number) else {
+            return
+        }
+        hearers.remove(number)
+        for attempt in endpoint.attempts { act(.cancel(attempt)) }
+        put(.removed(id))
+    }
+
+    /// An operator says that it works again: clears disablement and waits, and owes at once. Whether that was right is
+    /// told by the first 2xx. False for a webhook that is not there.
+    package mutating func enabled(_ id: WebhookID, at now: UInt64) -> Bool {
+        guard let endpoint = endpoint(id) else { return false }
+        relieve(endpoint)
+        touch(endpoint, at: now)
+        return true
+    }
+
+    private mutating func relieve(_ endpoint: Endpoint) {
+        let isTold = endpoint.health.disabledReason != nil || endpoint.health.failures >= Self.failuresWorthANotice
+        if isTold, let since = endpoint.health.failingSince ?? endpoint.health.disabledSince {
+            // Enabled twice without a 2xx in between, it fails since before the first time.
+            endpoint.onTrialSince = min(endpoint.onTrialSince ?? since, since)
+        }
+        endpoint.forgive()
+        endpoint.patienceUntil = 0
+        endpoint.hurry()
+        putHealth(endpoint)
+    }
+
+    /// Owes stored versions of a scope again, besides what is owed anyway.
+    ///
+    /// - Parameters:
+    ///   - sequences: ascending.
+    ///   - isStored: the database holds them as extras already.
+    package mutating func owe(
+        _ id: WebhookID, _ scope: Scope, _ sequences: [CommitSequence], isStored: Bool, at now: UInt64
+    ) {
+        guard let endpoint = endpoint(id), let lane = endpoint.lane(scope) else { return }
+        let extras = endpoint.lanes[lane].owe(sequences, endpoint.mode)
+        let others = sequences.filter { !endpoint.lanes[lane].extras.contains($0) }
+        if isStored, !others.isEmpty { put(.extras(id, scope, others, areOwed: false)) }
+        if !isStored, !extras.isEmpty { put(.extras(id, scope, extras, areOwed: true)) }
+        endpoint.hurry()
+        touch(endpoint, at: now)
+    }
+
+    func endpoint(_ id: WebhookID) -> Endpoint? { numbers[id].flatMap { endpoints[$0] } }
+    /// Oldest first.
+    private var inOrder: [Endpoint] { endpoints.values.sorted { $0.number < $1.number } }
+
+    private mutating func make(_ webhook: Webhook) -> Endpoint {
+        let endpoint = Endpoint(number: endpointCount, webhook: webhook)
+        endpointCount += 1
+        endpoints[endpoint.number] = endpoint
+        numbers[webhook.id] = endpoint.number
+        note(endpoint)
+        return endpoint
+    }
+
+    private mutating func note(_ endpoint: Endpoint) {
+        if endpoint.webhook.topics.contains(.webhookOperations) {
+            hearers.insert(endpoint.number)
+        } else {
+            hearers.remove(endpoint.number)
+        }
+    }
+
+    /// What it is sent to has changed: nothing of the former receiver counts, and nothing more goes there.
+    private mutating func leaveReceiver(_ endpoint: Endpoint) {
+        endpoint.generation += 1
+        endpoint.isKnown = false
+        endpoint.patienceUntil = 0
+        for attempt in endpoint.attempts { act(.cancel(attempt)) }
+        if endpoint.health != TargetHealth() || endpoint.rejections > 0 { relieve(endpoint) }
+    }
+
+    mutating func putHealth(_ endpoint: Endpoint) {
+        endpoint.health.receiver = endpoint.webhook.receiverDigest
+        put(.health(endpoint.id, endpoint.health))
+    }
+
+    // MARK: Lanes
+
+    /// One lane for each scope that its topics are about; those of others keep their place and wait.
+    private mutating func setLanes(_ endpoint: Endpoint, owesNewestOf stored: [Scope: [TemplateChange]]? = nil) {
+        let interest = Interest(topics: endpoint.webhook.topics, routes: routes)
+        let scopes = Set(endpoint.webhook.topics.flatMap { routes[$0]?.scopes ?? [] }).filter(endpoint.webhook.covers)
+        for scope in scopes.sorted() where endpoint.lane(scope) == nil {
+            addLane(endpoint, scope, nil, stored.map { $0[scope] ?? [] })
+        }
+        for lane in endpoint.lanes.indices {
+            endpoint.lanes[lane].isActive = scopes.contains(endpoint.lanes[lane].scope)
+            #if DEBUG
+                if PlantedFault.is(.forgottenTopics), !endpoint.lanes[lane].isActive { endpoint.lanes[lane].lose() }
+            #endif
+            if endpoint.lanes[lane].newest == nil {
+                endpoint.lanes[lane].findNewest(endpoint.mode, logs[endpoint.lanes[lane].scope] ?? ScopeLog(), interest)
+            }
+        }
+    }
+
+    /// A lane that is new is owed what comes from now on; what is stored in another history or not at all, although the
+    /// webhook is old, is owed the newest version once.
+    private mutating func addLane(
+        _ endpoint: Endpoint, _ scope: Scope, _ stored: StoredLane?, _ changes: [TemplateChange]?
+    ) {
+        let log = logs[scope] ?? ScopeLog()
+        var lane = stored ?? StoredLane(from: log.end, acknowledged: log.end)
+        let isRenewed = stored?.isRenewed ?? true
+        if isRenewed, let changes {
+            let interest = Interest(topics: endpoint.webhook.topics, routes: routes)
+            let newest = changes.last { interest.topic(of: $0) != nil }
+            lane = StoredLane(from: newest.map { Place(before: $0) } ?? log.end, acknowledged: .start)
+        }
+        endpoint.lanes.append(Lane(scope, lane))
+        members[scope, default: []].append(endpoint.number)
+        if stored == nil || isRenewed { putLane(endpoint, endpoint.lanes.count - 1) }
+    }
+
+    /// Its terms have changed: the lane follows, and what has to be remembered is written.
+    private mutating func rederive(_ endpoint: Endpoint, _ lane: Int, from former: DeliveryMode, isMoved: Bool) {
+        let scope = endpoint.lanes[lane].scope
+        let before = endpoint.lanes[lane].record
+        let extra = endpoint.lanes[lane].rederive(
+            endpoint.mode, from: former, isMoved: isMoved, logs[scope] ?? ScopeLog(),
+            Interest(topics: endpoint.webhook.topics, routes: routes))
+        if let extra { put(.extras(endpoint.id, scope, [extra], areOwed: true)) }
+        if endpoint.lanes[lane].record != before { putLane(endpoint, lane) }
+    }
+}

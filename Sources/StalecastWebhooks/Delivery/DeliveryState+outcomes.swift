@@ -1,0 +1,267 @@
+import DequeModule
+import Logging
+package import StalecastWire
+
+/// What became of attempts.
+extension DeliveryState {
+    /// After so many failures in a row the recovery is announced, and after an operator's `enable`.
+    static let failuresWorthANotice = 5
+    /// After so many messages in a row that the receiver will never take it counts as failing.
+    private static let rejectionsThatFail = 3
+
+    /// An answer, or none.
+    ///
+    /// - Parameters:
+    ///   - status: of the answer.
+    ///   - name: the class of outcome that metrics count.
+    /// - Returns: the attempt, and when its message is tried again; nil when nobody is interested any more.
+    package mutating func finished(
+        _ id: UInt64, _ verdict: Verdict, status: Int?, named name: String, at now: Moment
+    ) -> (attempt: Attempt, next: Timestamp?)? {
+        guard let attempt = attempts.removeValue(forKey: id) else { return nil }
+        admission.end(attempt.place, isSlow: attempt.isSlow)
+        guard let endpoint = endpoints[attempt.endpoint] else { return nil }
+        endpoint.inFlight -= 1
+        defer { touch(endpoint, at: now.monotonic) }
+        var isStale = attempt.generation != endpoint.generation
+        #if DEBUG
+            if PlantedFault.is(.oldReceiverCounts) { isStale = false }
+        #endif
+        if attempt.heard == nil { endpoint.noticeAttempt = nil }
+        if verdict == .cancelled || isStale {
+            release(endpoint, attempt, until: 0, isForgotten: isStale)
+            return verdict == .cancelled ? nil : (attempt, nil)
+        }
+        tally.attempts[name, default: 0] += 1
+        if status != nil { endpoint.isKnown = true }
+        return (attempt, take(verdict, endpoint, attempt, status, at: now))
+    }
+
+    private mutating func take(
+        _ verdict: Verdict, _ endpoint: Endpoint, _ attempt: Attempt, _ status: Int?, at now: Moment
+    ) -> Timestamp? {
+        switch verdict {
+        case .delivered:
+            delivered(endpoint, attempt, at: now)
+            return nil
+        case .hopeless:
+            tally.failed += 1
+            giveUp(endpoint, attempt, "rejected", status, at: now)
+            rejected(endpoint, attempt, at: now)
+            return nil
+        case .refused:
+            release(endpoint, attempt, until: 0)
+            disable(endpoint, "refused_by_receiver", at: now)
+            return nil
+        case .gone: return gone(endpoint, attempt, status, at: now)
+        case .failed(let wait):
+            endpoint.goneSince = 0
+            return failed(endpoint, attempt, wait, status, at: now)
+        case .cancelled: return nil
+        }
+    }
+
+    /// The message is owed as before.
+    ///
+    /// - Parameter isForgotten: the attempt does not count as one.
+    private func release(_ endpoint: Endpoint, _ attempt: Attempt, until time: UInt64, isForgotten: Bool = false) {
+        guard let heard = attempt.heard, let lane = endpoint.lane(heard.change.scope) else {
+            if !endpoint.notices.isEmpty { endpoint.notices[0].notBefore = time }
+            return
+        }
+        let interest = Interest(topics: endpoint.webhook.topics, routes: routes)
+        let isWanted =
+            endpoint.lanes[lane].extras.contains(heard.sequence)
+            || endpoint.lanes[lane].record.cursor.sequence < heard.sequence && interest.topic(of: heard.change) != nil
+        if isForgotten || !isWanted || (attempt.folds != (endpoint.mode == .latest)) {
+            endpoint.lanes[lane].forget(heard.sequence)
+        } else {
+            endpoint.lanes[lane].hold(heard.sequence, until: time)
+        }
+    }
+
+    // MARK: Success
+
+    private mutating func delivered(_ endpoint: Endpoint, _ attempt: Attempt, at now: Moment) {
+        tally.delivered += 1
+        if let heard = attempt.heard, heard.announcedAt > 0 {
+            let seconds = Double(now.monotonic - min(now.monotonic, heard.announcedAt)) / 1e9
+            tally.latency.add(seconds)
+            if attempt.place == .healthy { tally.latencyOfHealthy.add(seconds) }
+        }
+        let failures = endpoint.health.failures
+        let since =
+            endpoint.onTrialSince ?? (failures >= Self.failuresWorthANotice ? endpoint.health.failingSince : nil)
+        endpoint.onTrialSince = nil
+        endpoint.rejections = 0
+        endpoint.notBefore = 0
+        #if DEBUG
+            if PlantedFault.is(.impatience) { endpoint.patienceUntil = 0 }
+        #endif
+        if failures > 0 || endpoint.health.failingSince != nil {
+            endpoint.forgive()
+            putHealth(endpoint)
+        }
+        if case .stale(let content) = attempt.content, attempt.folds {
+            tally.coalesced += content.coalesced
+        }
+        settle(endpoint, attempt, isAcknowledged: true)
+        if let since {
+            tell(
+                "webhook.recovered", about: endpoint,
+                ["failingSince": .string(since.description)], at: now)
+        }
+    }
+
+    /// The message is done with, by delivery or as a dead letter.
+    private mutating func settle(_ endpoint: Endpoint, _ attempt: Attempt, isAcknowledged: Bool) {
+        guard let change = attempt.heard?.change, let lane = endpoint.lane(change.scope) else {
+            if !endpoint.notices.isEmpty { endpoint.notices.removeFirst() }
+            return
+        }
+        let before = endpoint.lanes[lane].record
+        let (extras, isBeyond) = endpoint.lanes[lane].settle(
+            change, isAcknowledged: isAcknowledged, folds: attempt.folds || endpoint.mode == .latest)
+        if isBeyond { put(.beyond(endpoint.id, change.scope, Place(change))) }
+        if !extras.isEmpty { put(.extras(endpoint.id, change.scope, extras, areOwed: false)) }
+        if endpoint.lanes[lane].record != before { putLane(endpoint, lane) }
+    }
+
+    // MARK: Failure
+
+    private mutating func failed(
+        _ endpoint: Endpoint, _ attempt: Attempt, _ wait: Verdict.Wait, _ status: Int?, at now: Moment
+    ) -> Timestamp? {
+        tally.failed += 1
+        let pace = configuration.pace
+        let lane = attempt.heard.flatMap { endpoint.lane($0.change.scope) }
+        let begun = lane.flatMap { lane in attempt.heard.flatMap { endpoint.lanes[lane].begun($0.sequence) } }
+        let isOneVersion = endpoint.mode != .latest && begun != nil
+        var delay = pace.backoff(
+            after: isOneVersion ? attempt.number : endpoint.health.failures + 1, isOneVersion: isOneVersion,
+            using: &random)
+        switch wait {
+        case .backoff: break
+        case .atLeast(let least): delay = max(delay, least)
+        case .patience(let asked):
+            delay = max(delay, asked)
+            endpoint.patienceUntil = max(endpoint.patienceUntil, now.monotonic + asked.nanoseconds)
+        }
+        endpoint.health.failures += 1
+        endpoint.lastFailureAt = now.monotonic
+        if case .patience = wait {} else { endpoint.fails(at: now, since: attempt.startedAt, pace) }
+        let next = now.monotonic + delay.nanoseconds
+        hold(endpoint, attempt, begun, until: next, status, at: now)
+        if isMessagesOwn(endpoint, status) {
+            endpoint.health.failures = min(endpoint.health.failures, 4)
+        } else {
+            endpoint.notBefore = max(endpoint.notBefore, next)
+        }
+        putHealth(endpoint)
+        disableIfLongFailing(endpoint, at: now)
+        return endpoint.health.disabledReason == nil ? now.after(delay) : nil
+    }
+
+    /// In mode `all` a receiver that refuses one version may take the others; a few times that is believed.
+    private func isMessagesOwn(_ endpoint: Endpoint, _ status: Int?) -> Bool {
+        guard endpoint.mode == .all, let status else { return false }
+        return (400..<500).contains(status) && status != 429 && endpoint.health.failures < 5
+    }
+
+    /// Keeps the message for later, or moves it to the dead letters when its time is over.
+    private mutating func hold(
+        _ endpoint: Endpoint, _ attempt: Attempt, _ begun: Lane.Try?, until next: UInt64, _ status: Int?,
+        at now: Moment
+    ) {
+        let isOver =
+            if attempt.heard == nil {
+                attempt.number >= Endpoint.maxNoticeAttempts
+            } else if let begun, endpoint.mode == .all || endpoint.mode == .fifo(onExhaustion: .advance) {
+                next > begun.firstAt + configuration.pace.versionWindow.nanoseconds
+            } else {
+                false
+            }
+        if isOver { return giveUp(endpoint, attempt, "exhausted", status, at: now) }
+        release(endpoint, attempt, until: next)
+    }
+
+    private mutating func giveUp(
+        _ endpoint: Endpoint, _ attempt: Attempt, _ reason: String, _ status: Int?, at now: Moment
+    ) {
+        if let change = attempt.heard?.change {
+            bury(
+                DeadLetter(
+                    scope: change.scope, version: change.version, sequence: change.sequence, reason: reason,
+                    attempts: attempt.number, lastStatus: status, movedAt: now.wall), of: endpoint.id)
+            act(
+                .log(
+                    .warning, "a version was moved to a webhook's dead letters",
+                    [
+                        "webhook": "\(endpoint.id)", "scope": "\(change.scope)", "version": "\(change.version)",
+                        "reason": "\(reason)",
+                    ]))
+            // With the receiver that refused it.
+            if endpoint.health.receiver == nil { putHealth(endpoint) }
+        }
+        settle(endpoint, attempt, isAcknowledged: false)
+    }
+
+    /// One message that is never taken says little about the receiver, all of them do.
+    private mutating func rejected(_ endpoint: Endpoint, _ attempt: Attempt, at now: Moment) {
+        guard attempt.heard != nil else { return }
+        endpoint.rejections += 1
+        guard endpoint.rejections >= Self.rejectionsThatFail else { return }
+        endpoint.fails(at: now, since: attempt.startedAt, configuration.pace)
+        putHealth(endpoint)
+        disableIfLongFailing(endpoint, at: now)
+    }
+
+    private mutating func gone(
+        _ endpoint: Endpoint, _ attempt: Attempt, _ status: Int?, at now: Moment
+    ) -> Timestamp? {
+        let needed = configuration.pace.goneAfter
+        if endpoint.goneSince > 0, now.monotonic >= endpoint.goneSince + needed.nanoseconds {
+            release(endpoint, attempt, until: 0)
+            disable(endpoint, "gone", at: now)
+            return nil
+        }
+        if endpoint.goneSince == 0 { endpoint.goneSince = now.monotonic }
+        return failed(endpoint, attempt, .atLeast(needed), status, at: now)
+    }
+
+    private mutating func disableIfLongFailing(_ endpoint: Endpoint, at now: Moment) {
+        guard endpoint.health.failedAttempts >= 10,
+            endpoint.health.failingTime >= configuration.disableAfter.microseconds
+        else { return }
+        disable(endpoint, "failing", at: now)
+    }
+
+    private mutating func disable(_ endpoint: Endpoint, _ reason: String, at now: Moment) {
+        guard endpoint.health.disabledReason == nil else { return }
+        endpoint.health.disabledReason = reason
+        endpoint.health.disabledSince = now.wall
+        putHealth(endpoint)
+        act(.log(.warning, "webhook disabled", ["webhook": "\(endpoint.id)", "reason": "\(reason)"]))
+        let attempts = JSONValue.int(endpoint.health.failedAttempts)
+        tell("webhook.disabled", about: endpoint, ["reason": .string(reason), "failedAttempts": attempts], at: now)
+    }
+
+    // MARK: Messages about webhooks
+
+    private mutating func tell(_ type: String, about subject: Endpoint, _ data: JSONObject, at now: Moment) {
+        var data = data
+        data["webhook"] = .string(subject.id.description)
+        data["url"] = .string(subject.webhook.url.withoutQuery)
+        let nonce = Epoch.random(using: &random).description
+        let event = OperationalEvent(
+            type: type, project: subject.webhook.project, time: now.wall, nonce: nonce, data: .object(data))
+        for number in hearers.sorted() where number != subject.number {
+            guard let endpoint = endpoints[number], endpoint.webhook.project == event.project else { continue }
+            if endpoint.notices.count >= Endpoint.maxNotices {
+                endpoint.notices.remove(at: endpoint.noticeAttempt != nil ? 1 : 0)
+            }
+            endpoint.notices.append(Endpoint.Notice(event: event))
+            touch(endpoint, at: now.monotonic)
+        }
+    }
+}

@@ -1,0 +1,269 @@
+import DequeModule
+import HeapModule
+package import Logging
+package import StalecastWire
+
+/// Decides what is sent when: takes facts, and tells in ``takeActions()`` what is to be done. It knows no socket, no
+/// database and no clock, and belongs to one thread.
+///
+/// After every fact that touches a webhook it is looked at anew (``touch(_:at:)``): what is next follows from its lanes,
+/// so that nothing that is owed can be left lying.
+package struct DeliveryState {
+    /// Something for the shell to do.
+    package enum Action: Sendable {
+        /// Make the request and send it; ends with ``finished(_:_:status:named:at:)``.
+        case start(Attempt)
+        /// End the request; its outcome is awaited as any other.
+        case cancel(UInt64)
+        /// Read the scope's stored changes after a sequence; ends with ``read(_:oldest:_:at:)``.
+        case read(UInt64, Scope, after: CommitSequence)
+        case journal(JournalEntry)
+        case log(Logger.Level, Logger.Message, Logger.Metadata)
+    }
+
+    /// An attempt under way.
+    package struct Attempt: Sendable {
+        package let id: UInt64
+        package let webhook: Webhook
+        package let content: Delivery.Content
+        /// From 1, per message.
+        package let number: Int
+        package let startedAt: Timestamp
+        /// Monotonic.
+        package let started: UInt64
+        /// The change it is about; nil for a notice.
+        package let heard: Heard?
+        let endpoint: Int
+        let generation: Int
+        let place: Admission.Class
+        /// It stands for every version before its own.
+        let folds: Bool
+        var isSlow = false
+    }
+
+    struct Alarm: Comparable {
+        let time: UInt64
+        let endpoint: Int
+
+        static func < (a: Self, b: Self) -> Bool { (a.time, a.endpoint) < (b.time, b.endpoint) }
+    }
+
+    let configuration: DeliveryConfiguration
+    var random: any RandomNumberGenerator
+    var endpoints: [Int: Endpoint] = [:]
+    var endpointCount = 0
+    var numbers: [WebhookID: Int] = [:]
+    /// Those that hear about webhooks.
+    var hearers: Set<Int> = []
+    /// The endpoints with a lane for it, in the order of their numbers; of some that are gone as well.
+    var members: [Scope: [Int]] = [:]
+    var logs: [Scope: ScopeLog] = [:]
+    var routes: [TopicName: TopicRoute] = [:]
+    var attempts: [UInt64: Attempt] = [:]
+    private var reads: [UInt64: (endpoint: Int, scope: Scope)] = [:]
+    var admission: Admission
+    private var alarms = Heap<Alarm>()
+    /// Attempts by their start, to see which are slow.
+    private var starts: Deque<(id: UInt64, time: UInt64)> = []
+    private var counter: UInt64 = 0
+    private var actions: [Action] = []
+    package internal(set) var tally = DeliveryTally()
+
+    /// - Parameter random: the chance in waits.
+    package init(_ configuration: DeliveryConfiguration, routes: [TopicRoute], random: any RandomNumberGenerator) {
+        self.configuration = configuration
+        self.random = random
+        admission = Admission(places: configuration.maxInFlight)
+        for route in routes { self.routes[route.name] = route }
+    }
+
+    /// What is to be done because of the facts since the last time, in order.
+    package mutating func takeActions() -> [Action] {
+        defer { actions.removeAll(keepingCapacity: true) }
+        return actions
+    }
+
+    mutating func act(_ action: Action) { actions.append(action) }
+    mutating func put(_ entry: JournalEntry) { actions.append(.journal(entry)) }
+
+    // MARK: Planning
+
+    /// Looks at a webhook after something about it has changed: queues it, sets its alarm or reads for it.
+    mutating func touch(_ endpoint: Endpoint, at now: UInt64) {
+        for (lane, lost, found, isFar) in endpoint.advance(logs, routes) {
+            if let found { put(.extras(endpoint.id, endpoint.lanes[lane].scope, [found], areOwed: true)) }
+            if !lost.isEmpty { put(.extras(endpoint.id, endpoint.lanes[lane].scope, lost, areOwed: false)) }
+            if isFar { putLane(endpoint, lane) }
+        }
+        var next = endpoint.next(at: now, logs, routes)
+        while case .read(let lane, let after) = next {
+            counter += 1
+            endpoint.lanes[lane].reading = (counter, after)
+            reads[counter] = (endpoint.number, endpoint.lanes[lane].scope)
+            act(.read(counter, endpoint.lanes[lane].scope, after: after))
+            next = endpoint.next(at: now, logs, routes)
+        }
+        switch next {
+        case .send, .notice:
+            if endpoint.isQueued { return }
+            endpoint.isQueued = true
+            admission.enqueue(endpoint.number, endpoint.place)
+        case .wait(let time):
+            if time >= endpoint.alarmAt { return }
+            endpoint.alarmAt = time
+            alarms.insert(Alarm(time: time, endpoint: endpoint.number))
+        case .read, .nothing: break
+        }
+    }
+
+    /// The lane's record is to be written.
+    mutating func putLane(_ endpoint: Endpoint, _ lane: Int) {
+        put(.lane(endpoint.id, endpoint.lanes[lane].scope, endpoint.lanes[lane].recordToWrite()))
+    }
+
+    /// When ``tick(at:)`` is wanted: 0 for at once, nil for not before another fact.
+    package var nextTick: UInt64? {
+        if admission.canStart { return 0 }
+        var next = alarms.min?.time
+        if admission.waiting > 0, admission.hasRoomForSlow, let first = starts.first {
+            next = min(next ?? .max, first.time + configuration.pace.slowAfter.nanoseconds)
+        }
+        return next
+    }
+
+    /// Answers are taken in between, so that attempts at quick receivers follow each other on the same connections.
+    private static let startsPerTurn = 32
+
+    /// Time has passed, or somebody is in a queue: starts what is due, some at a time.
+    package mutating func tick(at now: Moment) {
+        while let alarm = alarms.min, alarm.time <= now.monotonic {
+            alarms.removeMin()
+            guard let endpoint = endpoints[alarm.endpoint], endpoint.alarmAt == alarm.time else { continue }
+            endpoint.alarmAt = .max
+            touch(endpoint, at: now.monotonic)
+        }
+        giveUpSlowPlaces(now.monotonic)
+        for _ in 0..<Self.startsPerTurn {
+            guard let (number, place) = admission.next() else { return }
+            guard let endpoint = endpoints[number] else { continue }
+            endpoint.isQueued = false
+            start(endpoint, place, at: now)
+            touch(endpoint, at: now.monotonic)
+        }
+    }
+
+    private mutating func giveUpSlowPlaces(_ now: UInt64) {
+        let patience = configuration.pace.slowAfter.nanoseconds
+        while let first = starts.first {
+            if let attempt = attempts[first.id] {
+                guard first.time + patience <= now, admission.giveUpPlace(attempt.place) else { return }
+                attempts[first.id]?.isSlow = true
+            }
+            starts.removeFirst()
+        }
+    }
+
+    // MARK: Attempts
+
+    private mutating func start(_ endpoint: Endpoint, _ place: Admission.Class, at now: Moment) {
+        let content: Delivery.Content
+        let (number, told): (Int, Heard?)
+        counter += 1
+        switch endpoint.next(at: now.monotonic, logs, routes) {
+        case .send(let lane, let heard):
+            content = .stale(message(of: heard, endpoint.lanes[lane], endpoint.mode))
+            told = heard
+            number = endpoint.lanes[lane].begin(
+                heard, counter, endpoint.mode, at: now.monotonic, interval: endpoint.minInterval)
+            endpoint.took(lane)
+        case .notice:
+            endpoint.noticeAttempt = counter
+            endpoint.notices[0].attempts += 1
+            content = .operational(endpoint.notices[0].event)
+            (number, told) = (endpoint.notices[0].attempts, nil)
+        case .read, .wait, .nothing: return
+        }
+        endpoint.bucket.take(endpoint.ratePerSecond, at: now.monotonic)
+        endpoint.inFlight += 1
+        admission.begin(place)
+        let attempt = Attempt(
+            id: counter, webhook: endpoint.webhook, content: content, number: number, startedAt: now.wall,
+            started: now.monotonic, heard: told, endpoint: endpoint.number, generation: endpoint.generation,
+            place: place, folds: endpoint.mode == .latest)
+        attempts[attempt.id] = attempt
+        starts.append((attempt.id, now.monotonic))
+        act(.start(attempt))
+    }
+
+    private func message(of heard: Heard, _ lane: Lane, _ mode: DeliveryMode) -> StaleContent {
+        let change = heard.change
+        guard mode == .latest else {
+            return StaleContent(
+                topic: heard.topic, change: change, since: change.version > 1 ? change.version - 1 : nil,
+                changedKeys: change.changedKeys)
+        }
+        let since = lane.record.acknowledged
+        guard since.version > 0, since.sequence < change.sequence, since.version < change.version else {
+            return StaleContent(topic: heard.topic, change: change, since: nil, changedKeys: change.changedKeys)
+        }
+        let (coalesced, keys) = logs[change.scope]?.folded(since: since, into: change) ?? (0, change.changedKeys)
+        return StaleContent(
+            topic: heard.topic, change: change, since: since.version, coalesced: coalesced, changedKeys: keys)
+    }
+
+    /// Whether an attempt that had to wait for a token may go on; if not, end it as cancelled.
+    package func mayStart(_ id: UInt64) -> Bool {
+        guard let attempt = attempts[id], let endpoint = endpoints[attempt.endpoint] else { return false }
+        return endpoint.isDeliverable && endpoint.generation == attempt.generation
+    }
+
+    // MARK: The store
+
+    /// What a read brought.
+    ///
+    /// - Parameter oldest: the first change of the scope that is stored; nil when the store could not be read.
+    package mutating func read(_ id: UInt64, oldest: TemplateChange?, _ changes: [TemplateChange], at now: Moment) {
+        guard let (number, scope) = reads.removeValue(forKey: id), let endpoint = endpoints[number],
+            let lane = endpoint.lane(scope), endpoint.lanes[lane].reading?.id == id
+        else { return }
+        let (gap, extras) = endpoint.lanes[lane].read(
+            oldest: oldest, changes, endpoint.mode, logs[scope] ?? ScopeLog(),
+            retryAt: now.monotonic + Self.rereadAfter)
+        if !extras.isEmpty { put(.extras(endpoint.id, scope, extras, areOwed: true)) }
+        if let gap {
+            tellGap(gap, endpoint.id, scope, at: now)
+            putLane(endpoint, lane)
+        }
+        touch(endpoint, at: now.monotonic)
+    }
+
+    /// In nanoseconds.
+    private static let rereadAfter: UInt64 = 5_000_000_000
+
+    /// What the store has removed before it was sent cannot be sent any more: that is told once, each version by a dead
+    /// letter, of which the newest ``DeliveryDatabase/maxDeadLetters`` are written.
+    private mutating func tellGap(
+        _ gap: Lane.Gap, _ id: WebhookID, _ scope: Scope, at now: Moment
+    ) {
+        let first = gap.after.version + 1
+        act(
+            .log(
+                .error, "versions were removed by store.maxVersions before a webhook took them",
+                ["webhook": "\(id)", "scope": "\(scope)", "versions": "\(first)-\(gap.through.version)"]))
+        // Numbers that an origin gives may leap; there are no more versions than commits.
+        let commits = Int64(clamping: gap.through.sequence - gap.after.sequence)
+        guard gap.through.version - gap.after.version <= commits else { return }
+        for version in max(first, gap.through.version - (DeliveryDatabase.maxDeadLetters - 1))...gap.through.version
+        where !gap.settled.contains(version) {
+            bury(
+                DeadLetter(
+                    scope: scope, version: version, sequence: gap.through.sequence, reason: DeadLetter.pruned,
+                    attempts: 0, lastStatus: nil, movedAt: now.wall), of: id)
+        }
+    }
+
+    mutating func bury(_ letter: DeadLetter, of id: WebhookID) {
+        tally.deadLetters += 1
+        put(.dead(id, letter))
+    }
+}

@@ -1,0 +1,207 @@
+import DequeModule
+package import StalecastWire
+
+/// One webhook as delivery sees it; part of ``DeliveryState``, which alone changes it.
+final class Endpoint {
+    /// Names it in queues; never used again.
+    let number: Int
+    let id: WebhookID
+    var webhook: Webhook { didSet { takeOver() } }
+    /// What every delivery looks at, so that it need not copy the whole of ``webhook``.
+    private(set) var mode: DeliveryMode
+    private(set) var ratePerSecond: Double?
+    private(set) var minInterval: UInt64 = 0
+    private var isWanted = false
+    /// Counts the receivers it has had: what an attempt at a former one brings does not count.
+    var generation = 0
+
+    var lanes: [Lane] = []
+    /// Whose turn it is.
+    private var turn = 0
+    /// Operational messages that wait for it.
+    var notices: Deque<Notice> = []
+    /// The attempt at the first of them.
+    var noticeAttempt: UInt64?
+    var inFlight = 0
+
+    var health = TargetHealth()
+    /// When it began to fail before an operator enabled it; nil once it has answered with a 2xx.
+    var onTrialSince: Timestamp?
+    /// Messages in a row that the receiver will never take.
+    var rejections = 0
+    /// Monotonic: of the last failure; of the last that counts as failing in this run; of the first 410. 0 for none.
+    var lastFailureAt: UInt64 = 0
+    var failingMark: UInt64 = 0
+    var goneSince: UInt64 = 0
+    /// True once an answer came in this process: then its connection is likely to be there.
+    var isKnown = false
+    /// Nothing is sent earlier, monotonic: by its own backoff, and by the receiver's word.
+    var notBefore: UInt64 = 0
+    var patienceUntil: UInt64 = 0
+    var bucket = TokenBucket()
+
+    /// True while it is in one of the queues.
+    var isQueued = false
+    /// Of its earliest entry among the alarms; `max` for none.
+    var alarmAt: UInt64 = .max
+
+    struct Notice {
+        let event: OperationalEvent
+        var attempts = 0
+        var notBefore: UInt64 = 0
+    }
+
+    static let maxNotices = 16
+    static let maxNoticeAttempts = 8
+
+    init(number: Int, webhook: Webhook) {
+        self.number = number
+        self.webhook = webhook
+        id = webhook.id
+        mode = webhook.mode
+        takeOver()
+    }
+
+    private func takeOver() {
+        mode = webhook.mode
+        ratePerSecond = webhook.ratePerSecond
+        minInterval = webhook.limits.minInterval.nanoseconds
+        isWanted = webhook.isDeliverable
+    }
+
+    var isDeliverable: Bool { isWanted && health.disabledReason == nil }
+
+    /// Requests that may be under way at once; one only while it fails.
+    var width: Int {
+        if health.failures > 0 { return 1 }
+        return switch mode {
+        case .latest: 2
+        case .all: 4
+        case .fifo: max(1, lanes.count)
+        }
+    }
+
+    var place: Admission.Class { health.failures > 0 ? .failing : isKnown ? .healthy : .unknown }
+
+    func lane(_ scope: Scope) -> Int? { lanes.firstIndex { $0.scope == scope } }
+
+    /// The attempts under way, whatever they are about.
+    var attempts: [UInt64] {
+        lanes.flatMap { $0.tries.compactMap(\.attempt) } + [noticeAttempt].compactMap(\.self)
+    }
+
+    /// As its owner sees it.
+    var state: WebhookState {
+        if let reason = health.disabledReason {
+            return .disabled(reason: reason, since: health.disabledSince ?? Timestamp(microseconds: 0))
+        }
+        if webhook.isPaused { return .paused }
+        if !webhook.verification.isSatisfied { return .unverified }
+        return health.failingSince.map { .failing(since: $0) } ?? .active
+    }
+
+    // MARK: What is next
+
+    /// What is to be done for it.
+    enum Next {
+        case send(lane: Int, Heard)
+        case notice
+        case read(lane: Int, after: CommitSequence)
+        case wait(UInt64)
+        case nothing
+    }
+
+    /// The one place that decides; nothing of its answer is stored.
+    func next(at now: UInt64, _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicRoute]) -> Next {
+        guard isDeliverable, inFlight < width else { return .nothing }
+        let interest = Interest(topics: webhook.topics, routes: routes)
+        let open = max(notBefore, patienceUntil, bucket.ready(ratePerSecond, at: now))
+        var due: (time: UInt64, next: Next) = (.max, .nothing)
+        for step in lanes.indices {
+            let index = (turn + step) % lanes.count
+            switch lanes[index].next(mode, at: now, logs[lanes[index].scope] ?? ScopeLog(), interest) {
+            case .read(let after):
+                // Nothing that it brings could be sent yet.
+                if open <= now { return .read(lane: index, after: after) }
+                due = (now, .wait(open))
+            case .send(let heard): if due.time > now { due = (now, .send(lane: index, heard)) }
+            case .wait(let time): if due.time > time { due = (time, .wait(time)) }
+            case .nothing: break
+            }
+        }
+        if noticeAttempt == nil, let notice = notices.first, max(notice.notBefore, now) < due.time {
+            due = notice.notBefore <= now ? (now, .notice) : (notice.notBefore, .wait(notice.notBefore))
+        }
+        if case .nothing = due.next { return .nothing }
+        return open > max(due.time, now) ? .wait(open) : due.next
+    }
+
+    /// Passes over what concerns nobody.
+    ///
+    /// - Returns: of which lanes something is to be written: extras that are lost, one that was found, and the cursor.
+    func advance(
+        _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicRoute]
+    ) -> [(lane: Int, lost: [CommitSequence], found: CommitSequence?, isFar: Bool)] {
+        let interest = Interest(topics: webhook.topics, routes: routes)
+        var told: [(Int, [CommitSequence], CommitSequence?, Bool)] = []
+        for index in lanes.indices {
+            let (lost, found, isFar) = lanes[index].advance(mode, logs[lanes[index].scope] ?? ScopeLog(), interest)
+            if isFar || found != nil || !lost.isEmpty { told.append((index, lost, found, isFar)) }
+        }
+        return told
+    }
+
+    /// The next lane is asked first the next time.
+    func took(_ lane: Int) { turn = (lane + 1) % lanes.count }
+
+    // MARK: Health
+
+    /// A failure that counts, with the time since the last one: a time in which nobody was asked is no failing.
+    func fails(at now: Moment, since start: Timestamp, _ pace: DeliveryPace) {
+        health.failedAttempts += 1
+        if health.failingSince == nil { health.failingSince = start }
+        if failingMark > 0 {
+            health.failingTime += min(Int64(clamping: (now.monotonic - failingMark) / 1000), pace.longestWait)
+        }
+        #if DEBUG
+            if PlantedFault.is(.downtimeFails), let since = health.failingSince {
+                health.failingTime = now.wall.microseconds - since.microseconds
+            }
+        #endif
+        failingMark = now.monotonic
+    }
+
+    /// Nothing that was says anything about what will be.
+    func forgive() {
+        health = TargetHealth()
+        rejections = 0
+        failingMark = 0
+        goneSince = 0
+        notBefore = 0
+    }
+
+    /// A newer version does not end a backoff, but allows a try twice a minute.
+    func pullForward(_ pace: DeliveryPace, _ now: UInt64) {
+        guard health.failures > 0 else { return }
+        notBefore = min(notBefore, max(now, lastFailureAt + pace.probeAfter.nanoseconds))
+    }
+
+    /// What waits only because attempts failed is tried at once; a receiver's `Retry-After` stays.
+    func hurry() {
+        notBefore = 0
+        for index in lanes.indices { lanes[index].hurry() }
+    }
+}
+
+/// Now, by both clocks: the one that never goes back, in nanoseconds, and the wall's.
+package struct Moment: Sendable {
+    package var monotonic: UInt64
+    package var wall: Timestamp
+
+    package init(monotonic: UInt64, wall: Timestamp) {
+        self.monotonic = monotonic
+        self.wall = wall
+    }
+
+    func after(_ delay: Duration) -> Timestamp { Timestamp(microseconds: wall.microseconds + delay.microseconds) }
+}

@@ -1,0 +1,126 @@
+import Crypto
+package import StalecastOutbound
+package import StalecastWire
+
+/// What an attempt's outcome means for its message and its webhook.
+package enum Verdict: Equatable, Sendable {
+    case delivered
+    /// 410: the receiver says the URL is gone for good.
+    case gone
+    /// The receiver asked not to be called any more (`webhook-delivery: disable`).
+    case refused
+    /// This message will never be taken: 413, 415, `webhook-delivery: abort-message`, or the format has no word for it.
+    case hopeless
+    case failed(Wait)
+    /// Ended from this side: the message is owed as before.
+    case cancelled
+
+    /// How long to wait before the next attempt.
+    package enum Wait: Equatable, Sendable {
+        case backoff
+        /// At least as long as the backoff.
+        case atLeast(Duration)
+        /// The receiver's own word, for all that is sent to it; meanwhile nothing counts as failing.
+        case patience(Duration)
+    }
+
+    package init(_ outcome: OutboundOutcome, _ pace: DeliveryPace, at now: Timestamp) {
+        switch outcome.result {
+        case .answered(let status, let headers, _, _): self = Self.answered(status, headers, pace, at: now)
+        case .failed(let failure):
+            switch failure.reason {
+            case .cancelled: self = .cancelled
+            case .blocked, .tlsVerify: self = .failed(.atLeast(pace.slowFloor))
+            default: self = .failed(.backoff)
+            }
+        }
+    }
+
+    /// No request could be made.
+    init(_ problem: AttemptProblem) { self = problem.reason == .unsupported ? .hopeless : .failed(.backoff) }
+
+    private static func answered(
+        _ status: Int, _ headers: [String: String], _ pace: DeliveryPace, at now: Timestamp
+    ) -> Verdict {
+        switch headers["webhook-delivery"]?.lowercased() {
+        case "disable": return .refused
+        case "abort-message": return .hopeless
+        default: break
+        }
+        switch status {
+        case 200..<300: return .delivered
+        case 410: return .gone
+        case 413, 415: return .hopeless
+        case 429, 502, 503, 504:
+            if let asked = RetryAfter.delay(headers["retry-after"], now: now) {
+                return .failed(.patience(min(asked, pace.longestRetryAfter)))
+            }
+            return .failed(status == 503 ? .backoff : .atLeast(pace.throttleFloor))
+        default: return .failed(.backoff)
+        }
+    }
+}
+
+extension DeliveryPace {
+    /// Full jitter: a wait drawn evenly from the floor to the floor plus `base · 2ⁿ`, at most the cap.
+    ///
+    /// - Parameters:
+    ///   - failures: in a row, from 1.
+    ///   - isOneVersion: of modes `all` and `fifo`, where each version is tried on its own.
+    package func backoff(
+        after failures: Int, isOneVersion: Bool, using generator: inout some RandomNumberGenerator
+    ) -> Duration {
+        let base = isOneVersion ? versionBase : base
+        let most = min(base * (1 << min(max(failures - 1, 0), 30)), isOneVersion ? versionCap : cap)
+        return floor + most * Double.random(in: 0...1, using: &generator)
+    }
+
+    /// No two attempts of a webhook that fails are further apart because of a failure, in microseconds.
+    var longestWait: Int64 {
+        max(cap, versionCap, longestRetryAfter, slowFloor).microseconds
+            + WebhookLimits.timeoutRange.upperBound.microseconds
+    }
+}
+
+/// The class of an attempt's outcome, as metrics count it.
+enum AttemptClass {
+    /// `2xx` to `5xx`, or the reason of a failure.
+    static func of(_ result: OutboundOutcome.Result) -> String {
+        switch result {
+        case .answered(let status, _, _, _): (200...599).contains(status) ? "\(status / 100)xx" : "other_status"
+        case .failed(let failure): failure.reason.rawValue
+        }
+    }
+}
+
+extension Webhook {
+    /// Whether requests go to the same receiver, in the same words.
+    func goesWhere(_ other: Webhook) -> Bool {
+        url == other.url && tls == other.tls && headers == other.headers && format == other.format && fcm == other.fcm
+    }
+
+    /// Names what ``goesWhere(_:)`` compares, to tell after a restart whether it has changed.
+    package var receiverDigest: String {
+        let headers = headers.flatMap { [$0.name, $0.value] }
+        let files = [tls?.caFile, tls?.certificateFile, tls?.keyFile, fcm?.serviceAccountFile, fcm?.tokenURL?.text]
+        let parts = [url.text, "\(format)"] + files.map { $0 ?? "" } + headers
+        var hash = SHA256()
+        for part in parts { hash.update(data: Array("\(part.utf8.count):\(part)".utf8)) }
+        return hash.finalize().prefix(12).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+    }
+}
+
+extension Duration {
+    /// In nanoseconds, 0 for less than nothing.
+    var nanoseconds: UInt64 {
+        let (seconds, attoseconds) = components
+        guard seconds >= 0, attoseconds >= 0 else { return 0 }
+        return UInt64(seconds) * 1_000_000_000 + UInt64(attoseconds / 1_000_000_000)
+    }
+
+    /// In microseconds.
+    var microseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return seconds * 1_000_000 + attoseconds / 1_000_000_000_000
+    }
+}
