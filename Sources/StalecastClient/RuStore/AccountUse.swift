@@ -46,6 +46,9 @@ final class AccountUse: Sendable {
 extension ConfigKeeper {
     fileprivate var activeContent: ConfigContent? { state.withLock { $0.stored.active } }
 
+    /// Whether the app was deleted.
+    var isClosed: Bool { state.withLock { $0.isClosed } }
+
     /// Seconds until what is in force is as old as `interval`; 0 once it is, or when something else was fetched since.
     func freshFor(_ interval: TimeInterval) -> TimeInterval {
         let fetched = state.withLock { state in

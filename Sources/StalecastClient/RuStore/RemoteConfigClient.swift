@@ -20,6 +20,8 @@ public final class RemoteConfigClient: Sendable {
         /// Set by the first start; ends with the client.
         var refreshing: Task<Void, Never>?
         var isStarted = false
+        /// Tells listeners of the request that ended last, after those before it.
+        var telling: Task<Void, Never>?
         /// The account in use; nil before the first request.
         var use: AccountUse?
         /// By account, the values that `snapshot` keeps to; none until there are any.
@@ -157,8 +159,11 @@ public final class RemoteConfigClient: Sendable {
     /// - Returns: seconds until this is to be done again.
     private func refreshed(_ interval: TimeInterval) async -> TimeInterval {
         let request = configuration.request
-        let left = use(of: request.account).keeper.freshFor(interval)
+        let keeper = use(of: request.account).keeper
+        let left = keeper.freshFor(interval)
         if left > 0 { return left }
+        // The clock of an app that was deleted asks for nothing more.
+        if keeper.isClosed { return interval }
         await fetch(request, .app(interval: interval))
         return interval
     }
@@ -181,13 +186,16 @@ public final class RemoteConfigClient: Sendable {
         let listeners = state.withLock { Array($0.listeners.values) }
         let error = report.error
         if listeners.isEmpty { return }
-        // Ends with the write of the cache.
-        Task { [app, keeper = use.keeper] in
-            await keeper.flush()
-            app.callbacks.run {
-                for listener in listeners {
-                    listener.didCompleteNetworkRequest(error)
-                    if isUpdate { listener.didUpdatePersistentStorage() }
+        state.withLock { state in
+            // Ends with the write of the cache; listeners hear of requests in the order they ended.
+            state.telling = Task { [app, keeper = use.keeper, former = state.telling] in
+                await former?.value
+                await keeper.flush()
+                app.callbacks.run {
+                    for listener in listeners {
+                        listener.didCompleteNetworkRequest(error)
+                        if isUpdate { listener.didUpdatePersistentStorage() }
+                    }
                 }
             }
         }
