@@ -15,6 +15,8 @@ import Synchronization
 ///
 /// `@unchecked Sendable`: all state but `inbox`, `published` and the atomics belongs to the shard's own thread, which
 /// `run()` occupies; other threads only post events.
+///
+/// Longer than other files: the loop, its inbox and its lists change together; delivery, membership and timers lie beside.
 package final class Shard: @unchecked Sendable {
     static let flushEvery = 64
     private static let ticksPerCount: Tick = 10

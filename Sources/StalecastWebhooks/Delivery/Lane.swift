@@ -3,6 +3,8 @@ import StalecastWire
 /// What one webhook is owed of one scope.
 ///
 /// Nothing here says what is planned: ``next(_:at:_:_:)`` tells it anew from the cursor, what was begun, and the log.
+///
+/// Longer than other files: the fields must agree after every fact, and stay private to what keeps them so.
 struct Lane: Sendable {
     let scope: Scope
     private(set) var record: LaneRecord
