@@ -1,0 +1,138 @@
+// Control's API, and whether it answers.
+
+/** Of `/console/session`. */
+export let session = {signedIn: false}
+const listeners = new Set()
+/** Hears "down", "up", "signedOut" and "left", which is signing out on purpose. */
+export const observe = listener => listeners.add(listener)
+const tell = event => { for (const listener of listeners) listener(event) }
+
+export class Refusal extends Error {
+  constructor(status, error) {
+    super(error?.message ?? `The daemon answered ${status} and said nothing.`)
+    this.status = status
+    this.word = error?.status
+    this.violations = (error?.details ?? []).flatMap(detail => detail.fieldViolations ?? [])
+  }
+  get isConflict() { return this.message.includes("[VERSION_MISMATCH]") }
+}
+
+/** No answer at all. */
+export class Silence extends Error {
+  constructor() { super("The daemon does not answer. This page tries again by itself.") }
+}
+
+let isDown = false
+
+async function send(method, path, {body, headers, signal} = {}) {
+  let answer
+  try {
+    answer = await fetch(path, {
+      method, signal, cache: "no-store", headers: {...(body === undefined ? {} : {"Content-Type": "application/json"}), ...headers},
+      body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body)})
+  } catch (error) {
+    if (error.name === "AbortError") throw error
+    if (!isDown) { isDown = true; tell("down"); retry() }
+    throw new Silence()
+  }
+  if (isDown) { isDown = false; tell("up") }
+  const text = await answer.text()
+  let json = null
+  try { json = text ? JSON.parse(text) : null } catch { /* not JSON: metrics */ }
+  return {status: answer.status, ok: answer.ok, json, text, etag: answer.headers.get("ETag")}
+}
+
+/** Asks; a refusal is thrown with the daemon's own sentence. */
+export async function api(method, path, options) {
+  const answer = await send(method, path, {...options, headers: {
+    ...(session.user && method !== "GET" ? {"X-Stalecast-User": ascii(session.user)} : {}), ...options?.headers}})
+  if (answer.status === 401) { await refresh(); if (!session.signedIn) tell("signedOut") }
+  if (!answer.ok) throw new Refusal(answer.status, answer.json?.error)
+  return answer
+}
+
+const ascii = text => text.replace(/[^\x20-\x7e]/g, "?")
+export const read = async (path, options) => (await api("GET", path, options)).json
+
+async function retry() {
+  while (isDown) {
+    await new Promise(resolve => setTimeout(resolve, 2000))
+    if (document.hidden) continue
+    try { await refresh() } catch { continue }
+    if (!session.signedIn) tell("signedOut")
+  }
+}
+
+// Who sits here
+
+export async function refresh() {
+  const answer = await send("GET", "/console/session")
+  session = answer.json ?? {signedIn: false}
+  return session
+}
+
+export async function signIn(credential) {
+  const answer = await send("POST", "/console/session", {body: credential})
+  if (!answer.ok) throw new Refusal(answer.status, answer.json?.error)
+  return session = answer.json
+}
+
+export async function signOut() {
+  await send("DELETE", "/console/session").catch(() => null)
+  session = {signedIn: false}
+  tell("left")
+}
+
+/** Whether the daemon has a path that ends so; an older one may not. */
+export const knows = end => session.paths?.some(path => path.endsWith(end)) ?? false
+
+// Scopes
+
+export const scopeName = scope => `${scope.project}/${scope.namespace}`
+export const path = (scope, rest) =>
+  `/v1/projects/${encodeURIComponent(scope.project)}/namespaces/${encodeURIComponent(scope.namespace)}/remoteConfig${rest ?? ""}`
+export const may = (scope, action) => scope.actions.includes(action)
+/** What may be read is only a part of the project: no topics, no webhooks. */
+export const partial = "This is of all of a project, and your grants are for a part of it."
+/** The command line's words for a scope. */
+export const flags = scope => ` --project ${scope.project} --namespace ${scope.namespace}`
+
+// What goes on
+
+/**
+ * Calls `step(signal)` at once and then each `ms`, while the page is seen; never two at a time. Returns what ends it.
+ * What a step throws goes to `failed`.
+ */
+export function each(ms, step, failed) {
+  const ending = new AbortController()
+  let timer, running = false
+  async function run() {
+    clearTimeout(timer)
+    if (running || document.hidden || ending.signal.aborted) return
+    running = true
+    try { await step(ending.signal) } catch (error) { if (error.name !== "AbortError" && !ending.signal.aborted) failed?.(error) }
+    running = false
+    if (!ending.signal.aborted) timer = setTimeout(run, ms)
+  }
+  document.addEventListener("visibilitychange", run, {signal: ending.signal})
+  run()
+  return () => { ending.abort(); clearTimeout(timer) }
+}
+
+let source
+/** The page's one event source, open while the page is seen. `on`: a function for each event's name. */
+export function watch(path, on, failed) {
+  let ended = false
+  const close = () => { source?.close(); source = undefined }
+  function open() {
+    close()
+    if (document.hidden || ended) return
+    source = new EventSource(path)
+    for (const [name, take] of Object.entries(on))
+      source.addEventListener(name, event => { if (!ended) take(JSON.parse(event.data)) })
+    source.addEventListener("error", () => { if (!ended) failed(source?.readyState === EventSource.CLOSED) })
+  }
+  document.addEventListener("visibilitychange", open)
+  open()
+  return () => { ended = true; close(); document.removeEventListener("visibilitychange", open) }
+}

@@ -1,0 +1,167 @@
+// The frame: who is signed in, which scope, which screen. Every screen is a URL of its own behind the `#`: the daemon serves
+// one page and needs no list of screens, and what stands there is in no proxy's log.
+import {h, replace, button, choice, copy, dialog, field, say, state} from "./dom.js"
+import {observe, refresh, scopeName, session, signIn, signOut, Refusal, Silence} from "./api.js"
+import * as now from "./now.js"
+import * as template from "./template.js"
+import * as evaluate from "./evaluate.js"
+import * as versions from "./versions.js"
+import * as clients from "./clients.js"
+import * as webhooks from "./webhooks.js"
+import {sources, health} from "./system.js"
+
+const screens = {now, template, evaluate, versions, clients, webhooks, sources, health}
+const titles = {now: "Now", template: "Template", evaluate: "Evaluate", versions: "Versions", clients: "Clients",
+  webhooks: "Webhooks", sources: "Sources", health: "Health"}
+const bar = document.getElementById("bar"), main = document.getElementById("main")
+let leave, shown, isDown = false
+
+// Where we are
+
+/** `#/versions?scope=demo/firebase&from=3` */
+function place() {
+  const [name, query] = location.hash.replace(/^#\/?/, "").split("?")
+  const parameters = new URLSearchParams(query)
+  const wanted = parameters.get("scope") ?? remembered("scope")
+  const scope = session.scopes?.find(scope => scopeName(scope) === wanted) ?? session.scopes?.[0]
+  return {name: Object.hasOwn(screens, name) ? name : "now", parameters, scope}
+}
+
+const address = (name, scope, parameters = {}) => {
+  const query = new URLSearchParams({...(scope ? {scope: scopeName(scope)} : {}), ...parameters})
+  for (const [key, value] of [...query]) if (value === "" || value === "undefined") query.delete(key)
+  return `#/${name}?${String(query).replaceAll("%2F", "/")}`
+}
+
+const remembered = key => { try { return localStorage.getItem("stalecast-" + key) } catch { return null } }
+const remember = (key, value) => { try { localStorage.setItem("stalecast-" + key, value) } catch { /* private window */ } }
+
+function go() {
+  if (!session.signedIn) return gate()
+  const {name, parameters, scope} = place()
+  leave?.()
+  leave = undefined
+  const isOther = shown !== undefined && shown !== name
+  shown = name
+  document.title = `${titles[name]} · Stalecast`
+  frame(name, scope)
+  const title = h("h1", {tabindex: -1}, titles[name])
+  const tools = h("div", {class: "tools"}), content = h("div", {class: "content"})
+  replace(main, h("div", {class: "head"}, title, tools), content)
+  if (!scope && !["health", "sources"].includes(name)) {
+    replace(content, state("empty",
+      "Nothing here may be read with this credential: it has no grant for any scope. `stalecast keys list` shows what each key is granted."))
+  } else {
+    let data
+    const context = {
+      content, scope, parameters,
+      /** Another place; without a name the same screen. */
+      link: (name_, more) => address(name_ ?? name, scope, more),
+      /** Changes the address without leaving the screen. */
+      note: more => history.replaceState(null, "", address(name, scope, more)),
+      /** What "copy as JSON" gives, and the command that prints or does the same. */
+      offer: (json, command) => { data = json; replace(tools, copy("Copy as JSON", () => JSON.stringify(data, null, 2)),
+        command ? copy("Copy the command", command) : null) },
+      fresh: json => { data = json },
+      reload: go,
+    }
+    replace(content, state("loading", "Loading."))
+    leave = screens[name].show(context) ?? undefined
+  }
+  if (isOther) { title.focus(); say(titles[name]) }
+}
+
+function frame(name, scope) {
+  replace(bar,
+    h("a", {class: "brand", href: address("now", scope)}, "Stalecast"),
+    session.scopes?.length ? h("div", {class: "scope"}, h("label", {for: "scope"}, "Scope"), choice(
+      session.scopes.map(scopeName), scope ? scopeName(scope) : "",
+      {id: "scope", onchange: event => { remember("scope", event.target.value); location.hash = address(name,
+        session.scopes.find(one => scopeName(one) === event.target.value)) }})) : null,
+    h("nav", {"aria-label": "Screens"}, h("ul", null, Object.keys(screens).map(key =>
+      h("li", null, h("a", {href: address(key, scope), "aria-current": key === name ? "page" : null}, titles[key]))))),
+    h("div", {class: "who"}, h("span", {id: "wire", class: isDown ? "down" : "up"}, isDown ? "disconnected" : "connected"),
+      theme(), button("Sign out", signOut, {class: "plain", title: who()})))
+}
+
+const who = () => session.principal.kind === "bootstrap" ? "signed in with the control token" : `signed in as ${session.principal.name || session.principal.id}`
+
+function theme() {
+  const apply = value => { value === "auto" ? delete document.documentElement.dataset.theme : document.documentElement.dataset.theme = value }
+  const value = remembered("theme") ?? "auto"
+  return h("div", null, h("label", {class: "unseen", for: "theme"}, "Colours"),
+    choice([["auto", "Auto"], ["light", "Light"], ["dark", "Dark"]], value,
+      {id: "theme", class: "plain", onchange: event => { remember("theme", event.target.value); apply(event.target.value) }}))
+}
+
+// Signing in
+
+function gate(sentence) {
+  leave?.()
+  leave = undefined
+  shown = undefined
+  document.title = "Sign in · Stalecast"
+  for (const open of document.querySelectorAll("dialog")) open.close()
+  replace(bar, h("span", {class: "brand"}, "Stalecast"))
+  const token = h("input", {type: "password", autocomplete: "off", required: true, spellcheck: "false"})
+  const user = h("input", {type: "text", autocomplete: "name", maxlength: 120})
+  const problem = h("div")
+  const form = h("form", {class: "gate", onsubmit: async event => {
+    event.preventDefault()
+    try {
+      await signIn({token: token.value.trim(), user: user.value.trim()})
+      go()
+    } catch (error) {
+      replace(problem, state("error", error.message))
+      token.focus()
+    }
+  }}, h("h1", {tabindex: -1}, "Sign in"), sentence ? h("p", {role: "status"}, sentence) : null,
+  h("p", null, "On the daemon's machine ", h("code", null, "stalecast console"),
+    " opens this page signed in. Or paste the control token, or a key: the page may then do what it is granted."),
+  field("Token or key", token), field("Your name", user, "Kept with what you publish."),
+  problem, h("p", {class: "actions"}, h("button", {type: "submit", class: "main"}, "Sign in")))
+  replace(main, form)
+}
+
+observe(event => {
+  if (event === "signedOut" && document.title !== "Sign in · Stalecast")
+    gate("The session is over: it was signed out, it expired, or the daemon was started anew. A draft you had is kept.")
+  if (event === "left") gate("You are signed out.")
+  if (event === "down" || event === "up") {
+    isDown = event === "down"
+    const wire = document.getElementById("wire")
+    if (wire) replace(wire, isDown ? "disconnected" : "connected").className = event
+    say(isDown ? "The daemon does not answer; trying again." : "The daemon answers again.")
+    // What is shown goes on by itself; a dialog over it, and a draft under it, are left alone.
+    if (!isDown && session.signedIn && main.querySelector(".state.error, .state.loading") && !document.querySelector("dialog")) go()
+  }
+})
+
+// What a screen forgot to catch
+
+addEventListener("unhandledrejection", event => {
+  if (event.reason instanceof Refusal || event.reason instanceof Silence) {
+    event.preventDefault()
+    dialog("That did not work", close => [h("p", null, event.reason.message),
+      h("p", {class: "actions"}, button("Close", () => close()))])
+  }
+})
+
+const theme0 = remembered("theme")
+if (theme0 && theme0 !== "auto") document.documentElement.dataset.theme = theme0
+document.getElementById("skip").addEventListener("click", event => { event.preventDefault(); main.focus() })
+
+// The address that `stalecast console` prints is good once, so that it may stay in no history.
+async function begin() {
+  const code = location.hash.match(/^#code=([0-9a-f]+)$/)?.[1]
+  if (code) {
+    history.replaceState(null, "", location.pathname)
+    try { await signIn({code}) } catch (error) { await refresh().catch(() => null); if (!session.signedIn) return gate(error.message) }
+  } else {
+    try { await refresh() } catch (error) { gate(error.message) }
+  }
+  go()
+}
+
+addEventListener("hashchange", () => location.hash.startsWith("#code=") ? begin() : go())
+begin()

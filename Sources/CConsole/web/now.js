@@ -1,0 +1,156 @@
+// What is going on: the newest version's way to its audience, who listens, what was delivered.
+import {h, replace, facts, chip, count, given, moment, plural, share, span, state, table, say} from "./dom.js"
+import {api, each, flags, knows, partial, path, read, session, watch} from "./api.js"
+import {convergence} from "./chart.js"
+
+export function show({content, scope, offer, fresh, link}) {
+  const head = h("div", {class: "headline"}), chart = h("div"), figures = h("div", {class: "columns"})
+  const topics = h("section"), past = h("section")
+  offer(null, `stalecast propagation status${flags(scope)}`)
+  if (!knows("propagation:watch")) offer(null, `stalecast status`)
+  const own = new OwnCurve()
+  let latest, told
+
+  function take(seen) {
+    if (seen.versionNumber !== latest?.versionNumber) own.begin(seen)
+    // Events lack what is counted elsewhere: webhooks and polls.
+    else seen = {...latest, ...seen}
+    latest = seen
+    fresh(seen)
+    if (!content.contains(head)) replace(content, h("section", {"aria-label": "Convergence", class: "card"}, head, chart, figures),
+      past, topics)
+    if (seen.versionNumber === "0") {
+      replace(content, state("empty", "This scope has no version yet. Publish the first one from the command line, or write it here.",
+        h("p", null, h("a", {href: link("template")}, "Write a template"))))
+      return
+    }
+    const age = seen.ageSeconds ?? own.age(seen)
+    replace(head, headline(seen))
+    const curve = seen.curve ?? own.take(seen, age)
+    replace(chart, convergence(curve, audiences(seen), age) ?? state("empty", quietly(seen)))
+    replace(figures, populations(seen))
+    const sentence = head.textContent
+    if (told !== seen.versionNumber + seen.state) { told = seen.versionNumber + seen.state; say(sentence) }
+  }
+
+  const failed = error => { if (!content.contains(head)) replace(content, state("error", error.message)) }
+  const ends = []
+  if (!knows("propagation:watch")) {
+    ends.push(each(1000, async signal => take(await read(path(scope, "/propagation"), {signal})), failed))
+  } else {
+    const first = signal => read(path(scope, "/propagation"), {signal}).then(take)
+    ends.push(each(3000, first, failed))
+    ends.push(watch(path(scope, "/propagation:watch?follow=true"), {progress: take}, () => {}))
+  }
+
+  // Who listens, and what came before
+
+  const versions = table({label: "Last versions", key: row => row.versionNumber, filter: false, empty: "No version yet.", columns: [
+    {name: "version", label: "Version", numeric: true, value: row => Number(row.versionNumber),
+      cell: row => h("a", {href: link("versions", {to: row.versionNumber})}, row.versionNumber)},
+    {name: "when", label: "When", value: row => row.announceTime ?? row.updateTime,
+      cell: row => moment(row.announceTime ?? row.updateTime)},
+    ...(knows("propagation:list") ? [
+      {name: "state", label: "State", value: row => row.state ?? "", cell: row => row.state ? stateChip(row) : "–"},
+      {name: "streams", label: "Streams", numeric: true, value: row => row.streams?.audience ?? 0,
+        cell: row => count(row.streams?.audience)},
+      {name: "sent99", label: "99 % sent", numeric: true, value: row => row.times?.sent?.t99 ?? 1e9,
+        cell: row => seconds(row.times?.sent?.t99)},
+      {name: "fetched99", label: "99 % fetched", numeric: true, value: row => row.times?.fetched?.t99 ?? 1e9,
+        cell: row => seconds(row.times?.fetched?.t99)},
+    ] : [
+      {name: "kind", label: "How", value: row => row.updateType ?? "",
+        cell: row => (row.updateType ?? "").toLowerCase().replaceAll("_", " ")},
+      {name: "about", label: "About", value: row => row.description ?? ""},
+    ])]})
+  const listeners = table({label: "Topics", key: row => row.name, filter: false, empty: "No topic is bound to this project.", columns: [
+    {name: "topic", label: "Topic", value: row => row.name},
+    {name: "about", label: "About", value: row => row.scopes.join(", ") + (row.keys?.length ? ` · ${row.keys.join(", ")}` : "")},
+    {name: "listening", label: "Listening", numeric: true, value: row => total(row.subscribers),
+      cell: row => count(total(row.subscribers))},
+    {name: "how", label: "How", value: row => Object.entries(row.subscribers).filter(([, number]) => number).map(([way, number]) => `${count(number)} ${way}`).join(", ") || "–"},
+  ]})
+  replace(past, h("h2", null, "Last versions"), versions)
+  replace(topics, h("h2", null, "Who listens"), scope.wholeProject ? listeners : state("missing", partial))
+  let seen
+  if (scope.wholeProject) ends.push(each(2000, async signal => {
+    const list = (await api("GET", `/v1/projects/${scope.project}/topics`, {signal})).json.topics
+    listeners.update(list.filter(topic => topic.scopes.some(name => name.endsWith("/" + scope.namespace) || name === scope.namespace)))
+  }, error => { if (error.status) replace(topics, state("error", error.message)) }))
+  ends.push(each(1000, async signal => {
+    if (seen === latest?.versionNumber) return
+    seen = latest?.versionNumber
+    versions.update(knows("propagation:list") ? (await read(path(scope, "/propagation:list?pageSize=12"), {signal})).propagations
+      : (await read(path(scope, ":listVersions?pageSize=12"), {signal})).versions ?? [])
+  }, error => { seen = undefined; if (error.status) replace(past, state("error", error.message)) }))
+  return () => ends.forEach(end => end())
+}
+
+const total = subscribers => Object.values(subscribers).reduce((sum, number) => sum + number, 0)
+const seconds = number => number === null || number === undefined ? "–" : span(number * 1000)
+
+/** A chip for a propagation's state. */
+export function stateChip(row) {
+  const tone = {SPREADING: "warn", CONVERGED: "good", HALTED: "bad", PAUSED: "warn"}[row.state] ?? ""
+  return chip(row.state.toLowerCase() + (row.partial ? ", partial" : ""), tone)
+}
+
+const audiences = seen => ({
+  sent: seen.streams.audience - (seen.streams.left ?? 0), received: seen.streams.audience - (seen.streams.left ?? 0),
+  ...(seen.clients ? {fetched: seen.clients.audience - seen.clients.left, active: seen.clients.audience - seen.clients.left} : {})})
+
+function headline(seen) {
+  const {streams, clients} = seen
+  const version = h("b", null, `version ${seen.versionNumber}`)
+  const badge = seen.state ? [" ", stateChip(seen)] : null
+  const when = seen.announceTime ? [", announced ", moment(seen.announceTime)] : null
+  if (clients?.audience - clients?.left > 0) {
+    const all = clients.audience - clients.left, t99 = seen.times?.fetched?.t99
+    return h("p", null, h("strong", null, share(clients.fetched, all)), " of the clients have ", version,
+      t99 ? ` · 99 % after ${span(t99 * 1000)}` : null, clients.behind ? ` · ${count(clients.behind)} behind` : null,
+      clients.failed ? ` · ${count(clients.failed)} failed` : null, when, badge)
+  }
+  const all = streams.audience - (streams.left ?? 0)
+  if (all > 0) return h("p", null, h("strong", null, share(streams.sent, all)), " of the streams were sent ", version,
+    seen.milliseconds ? ` within ${span(seen.milliseconds)}` : null,
+      streams.sent < all ? ` · ${count(all - streams.sent)} read too slowly` : null, when, badge)
+  return h("p", null, "Nobody listens. ", version, " is current", when, badge)
+}
+
+const quietly = seen => seen.streams.audience ? "All who heard of it have left." :
+  "Nobody was connected when this version was announced; who comes now gets it at once."
+
+function populations({streams, clients, times, polls, webhooks, fetches, fetchWindowMs}) {
+  const t = rung => times?.[rung]?.t50 ? ` · 50 % ${seconds(times[rung].t50)}, 95 % ${seconds(times[rung].t95)}, 99 % ${seconds(times[rung].t99)}` : ""
+  return [
+    h("section", null, h("h2", null, "Streams"), facts([
+      ["audience", count(streams.audience)], ["sent", count(streams.sent) + t("sent")],
+      streams.received !== undefined && ["received",
+        `${count(streams.received)}${streams.receivedUnknown ? ` · ${count(streams.receivedUnknown)} unknown (TLS)` : ""}`],
+      streams.backlogged !== undefined && ["waiting", count(streams.backlogged)],
+      streams.left !== undefined && ["left · joined", `${count(streams.left)} · ${count(streams.joined)}`],
+      ["polls answered", count(polls?.answered)], ["webhooks owed", count(webhooks?.owed)]])),
+    clients ? h("section", null, h("h2", null, "Clients"), facts([
+      ["audience", count(clients.audience)], ["fetched", count(clients.fetched) + t("fetched")],
+        ["active", count(clients.active) + t("active")],
+      ["behind", count(clients.behind)], ["failed", clients.failed ? chip(count(clients.failed), "bad") : "0"],
+        ["left", count(clients.left)],
+      ["streams without a name", count(clients.unidentifiedStreams)],
+      clients.sampling?.rate < 1 && ["counted",
+        `every ${Math.round(1 / clients.sampling.rate)}th, ± ${(clients.sampling.error * 200).toFixed(2)} points`],
+      fetches && ["fetches", `${plural(fetches.answers, "answer")}${fetches.errors === undefined ? "" : `, ${plural(fetches.errors, "error")}`}, at most ${count(fetches.peakPerSecond)} a second${fetchWindowMs ? `, spread over ${span(fetchWindowMs)}` : ""}`]]))
+      : h("section", null, h("h2", null, "Clients"), state("missing",
+        session.paths ? "This daemon counts streams only. Who has fetched a version is counted by a newer one." : ""))]
+}
+
+/** A curve out of what this page saw itself, where the daemon keeps none. */
+class OwnCurve {
+  begin(seen) { this.curve = {at: [], sent: []}; this.since = Date.now() - (seen.milliseconds ?? 0); this.first = true }
+  age() { return (Date.now() - this.since) / 1000 }
+  take(seen) {
+    if (this.first && seen.milliseconds && seen.streams.audience) { this.curve.at.push(seen.milliseconds / 1000); this.curve.sent.push(seen.streams.sent) }
+    this.first = false
+    if (this.curve.sent.at(-1) !== seen.streams.sent) { this.curve.at.push(this.age()); this.curve.sent.push(seen.streams.sent) }
+    return this.curve
+  }
+}

@@ -1,0 +1,84 @@
+// Sources and health: both are in what `/status` tells.
+import {h, replace, bytes, chip, count, facts, given, moment, plural, span, state, table} from "./dom.js"
+import {each, read, session} from "./api.js"
+
+const guarded = content => {
+  if (session.mayReadAll) return true
+  replace(content, state("missing", "This shows all of the daemon, and your grants are for a part of it."))
+  return false
+}
+
+/** Where versions come from. */
+export const sources = {show({content, offer, fresh}) {
+  offer(null, "stalecast sources")
+  if (!guarded(content)) return
+  const list = table({label: "Sources", key: row => `${row.project}/${row.namespace}`,
+    empty: "No scope is fed by a source: versions come through the API.", columns: [
+    {name: "scope", label: "Scope", value: row => `${row.project}/${row.namespace}`},
+    {name: "kind", label: "Kind", value: row => row.kind}, {name: "place", label: "Place", value: row => row.place,
+      cell: row => h("code", null, given(row.place, 100))},
+    {name: "state", label: "State", value: row => row.error?.message ?? "well", cell: row => row.error
+      ? [chip(row.error.reason.replaceAll("_", " "), "bad"), " ", given(row.error.message, 200),
+        ` · ${plural(row.error.failures, "failure")} since `, moment(row.error.since)] : chip("well", "good")},
+    {name: "version", label: "Origin's version", value: row => row.originVersionNumber ?? "",
+      cell: row => row.originVersionNumber ?? "–"},
+    {name: "success", label: "Last success", value: row => row.lastSuccess ?? "", cell: row => moment(row.lastSuccess)},
+    {name: "change", label: "Last change", value: row => row.lastChange ?? "", cell: row => moment(row.lastChange)},
+    {name: "next", label: "Next look", numeric: true, value: row => row.nextLookSeconds,
+      cell: row => row.nextLookSeconds === undefined ? "–" : span(row.nextLookSeconds * 1000)},
+    {name: "looks", label: "Looks", numeric: true, value: row => row.looks, cell: row => count(row.looks)},
+    {name: "adopted", label: "Adopted", numeric: true, value: row => row.adopted, cell: row => count(row.adopted)}]})
+  return each(2000, async signal => {
+    const seen = (await read("/status", {signal})).sources ?? []
+    fresh(seen)
+    list.update(seen)
+    if (!content.contains(list)) replace(content, list)
+  }, error => { if (!content.contains(list)) replace(content, state("error", error.message)) })
+}}
+
+/** How the daemon is. */
+export const health = {show({content, offer, fresh}) {
+  offer(null, "stalecast status")
+  if (!guarded(content)) return
+  const head = h("div", {class: "headline"}), cards = h("div", {class: "columns"}), certificates = h("section")
+  let before
+  return each(2000, async signal => {
+    const seen = await read("/status", {signal})
+    fresh(seen)
+    const {edge, fetch: fetches, store, webhooks, process, clients} = seen
+    const at = performance.now()
+    const rate = before ? (edge.deliveries - before.deliveries) / (at - before.at) * 1000 : null
+    const load = before ? (process.cpuSeconds - before.cpu) / (at - before.at) * 1000 : null
+    before = {at, deliveries: edge.deliveries, cpu: process.cpuSeconds}
+    replace(head, h("p", null, seen.ready ? chip("ready", "good") : chip("not ready", "bad"), ` Stalecast ${seen.version}, started `,
+      moment(seen.startedAt), `, process ${seen.pid}`),
+      seen.notReady?.length ? h("ul", null, seen.notReady.map(reason => h("li", null, reason))) : null)
+    const named = object => Object.entries(object ?? {}).filter(([, number]) => number).map(([name, number]) => `${count(number)} ${name.replaceAll("_", " ")}`).join(", ") || "none"
+    const card = (title, pairs) => h("section", {class: "card"}, h("h2", null, title), facts(pairs))
+    replace(cards,
+      card("Edge", [["connections", count(edge.connections)], ["streams", count(edge.streams)], ["polls", count(edge.polls)],
+        ["deliveries", `${count(edge.deliveries)}${rate === null ? "" : ` · ${count(rate)} a second`}`],
+        ["told only the newest", count(edge.coalesced)], ["stalled", count(edge.stalled)], ["let go", named(edge.drops)],
+          ["refused", named(edge.refused)],
+        ["publish to written", edge.written.count ? span(edge.written.seconds / edge.written.count * 1000) : "–"]]),
+      card("Fetches", [["answered", count(fetches.answered)], ["from the cache", count(fetches.cacheHits)],
+        ["refused", count(fetches.refused)], ["renderings kept", `${count(fetches.renderings)}, ${bytes(fetches.renderingBytes)}`],
+        ["bytes sent", bytes(fetches.bytes)]]),
+      clients ? card("Clients", [["known", count(clients.known)], ["connected", count(clients.live)],
+        ["names", clients.names ? "kept in memory" : "switched off"], ["reports", named(clients.reports)],
+        ["reports refused", count(clients.reportsRefused)]]) : null,
+      card("Webhooks", [["health", given(webhooks.health)], ["states", named(webhooks.states)], ["under way", count(webhooks.inFlight)],
+        ["waiting", count(webhooks.waiting)], ["delivered", count(webhooks.delivered)], ["failed", count(webhooks.failed)],
+        ["given up", count(webhooks.deadLetters)], ["oldest owed", span(webhooks.oldestPendingSeconds * 1000)]]),
+      card("Store", [["health", given(store.health)], ["commits", store.sequence], ["published", count(store.published)],
+        ["rolled back", count(store.rolledBack)], ["cursor", h("code", null, seen.cursor)]]),
+      card("Process", [["memory", bytes(process.residentBytes)], ["processor",
+        `${span(process.cpuSeconds * 1000)}${load === null ? "" : ` · ${(load * 100).toFixed(1)} % now`}`],
+        ["descriptors", count(process.descriptors)]]))
+    replace(certificates, seen.certificates?.length ? [h("h2", null, "Certificates"),
+      h("ul", null, seen.certificates.map(one => h("li", null,
+      facts(Object.entries(one).map(([name, value]) => [name,
+      given(typeof value === "string" ? value : JSON.stringify(value))])))))] : null)
+    if (!content.contains(head)) replace(content, head, cards, certificates)
+  }, error => { if (!content.contains(head)) replace(content, state("error", error.message)) })
+}}

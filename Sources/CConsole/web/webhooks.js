@@ -1,0 +1,93 @@
+// Who is told by URL, how that went, and what can be done about it.
+import {h, replace, button, chip, count, dialog, facts, given, moment, plural, say, span, state, table} from "./dom.js"
+import {api, each, may, partial, read} from "./api.js"
+
+const tones = {active: "good", failing: "bad", disabled: "bad", paused: "warn", unverified: "warn"}
+
+export function show({content, scope, parameters, offer, fresh, note}) {
+  const base = `/v1/projects/${scope.project}/webhooks`, flag = ` --project ${scope.project}`
+  let id = parameters.get("id"), stop
+  const list = table({label: "Webhooks", key: row => row.id, empty: "No webhook is registered in this project.", columns: [
+    {name: "url", label: "URL", value: row => row.url, cell: row => button([given(row.url, 80)], () => choose(row.id),
+      {class: "link"})},
+    {name: "state", label: "State", value: row => row.state.name, cell: row => [chip(row.state.name, tones[row.state.name]),
+      row.state.reason ? [" ", h("span", {class: "quiet"}, given(row.state.reason, 80))] : null]},
+    {name: "topics", label: "Topics", value: row => row.topics.join(", ")},
+    {name: "format", label: "Format", value: row => `${row.format}, ${row.mode}`},
+    {name: "owed", label: "Owed", numeric: true, value: owed, cell: row => count(owed(row))},
+    {name: "about", label: "About", value: row => row.description ?? row.configuredAs ?? ""}]})
+  const detail = h("section", {"aria-label": "The webhook"})
+  offer(null, () => id ? `stalecast webhooks attempts ${id}${flag}` : `stalecast webhooks list${flag}`)
+
+  if (!scope.wholeProject) { replace(content, state("missing", partial)); return }
+
+  function choose(wanted) {
+    id = wanted
+    note({id: id ?? ""})
+    stop?.()
+    if (!id) { replace(detail); return }
+    const head = h("h2", {tabindex: -1}, "The webhook"), about = h("div"), deliveries = h("div")
+    replace(detail, head, about, deliveries)
+    const attempts = table({label: "Attempts", key: row => row.startTime + row.attempt, filter: false, empty: "Nothing was tried yet.",
+      columns: [
+      {name: "when", label: "When", value: row => row.startTime, cell: row => moment(row.startTime)},
+      {name: "what", label: "What", value: row => row.versionNumber ? `${row.namespace} ${row.versionNumber}` : row.kind},
+      {name: "try", label: "Try", numeric: true, value: row => row.attempt},
+      {name: "outcome", label: "Outcome", value: row => row.outcome,
+        cell: row => [chip(row.outcome, /deliver|ok|success/i.test(row.outcome) ? "good" : "warn"),
+        row.status ? ` ${row.status}` : ""]},
+      {name: "took", label: "Took", numeric: true, value: row => took(row), cell: row => span(took(row))},
+      {name: "problem", label: "Problem", value: row => row.problem ?? row.response ?? ""},
+      {name: "next", label: "Next try", value: row => row.nextAttemptTime ?? "", cell: row => moment(row.nextAttemptTime)}]})
+    const dead = table({label: "Given up", key: row => row.id, filter: false, empty: "Nothing was given up.", columns: [
+      {name: "version", label: "Version", value: row => `${row.namespace} ${row.versionNumber}`},
+        {name: "reason", label: "Why", value: row => row.reason},
+      {name: "tries", label: "Tries", numeric: true, value: row => row.attempts},
+        {name: "when", label: "When", value: row => row.moveTime, cell: row => moment(row.moveTime)}]})
+    stop = each(3000, async signal => {
+      const [webhook, tried, lost] = await Promise.all([read(`${base}/${id}`, {signal}),
+        read(`${base}/${id}/attempts?pageSize=50`, {signal}), read(`${base}/${id}/deadLetters?pageSize=50`, {signal})])
+      fresh(webhook)
+      replace(head, given(webhook.url, 120))
+      const focus = about.contains(document.activeElement) && document.activeElement.textContent
+      replace(about, facts([["id", h("code", null, webhook.id)], ["state", chip(webhook.state.name, tones[webhook.state.name])],
+        ["since", moment(webhook.state.since)],
+        ["topics", webhook.topics.join(", ")], ["format", `${webhook.format}, ${webhook.mode}`], ["origin", webhook.origin],
+          ["changed", moment(webhook.updateTime)]]),
+      may(scope, "manage") ? h("p", {class: "actions start"}, button("Test", () => act("test")),
+        button("Redeliver the newest", () => act("redeliver")),
+        webhook.state.name === "paused" ? button("Resume", () => act("resume")) : button("Pause", () => act("pause")),
+        webhook.state.name === "disabled" ? button("Enable", () => act("enable")) : null,
+        webhook.state.name === "unverified" ? button("Ask for consent", () => act("verify")) : null,
+        lost.deadLetters.length ? button("Take up what was given up", () => act("redrive")) : null) : null)
+      if (focus) [...about.querySelectorAll("button")].find(one => one.textContent === focus)?.focus()
+      attempts.update(tried.attempts)
+      dead.update(lost.deadLetters)
+      if (!deliveries.firstChild) replace(deliveries, h("h3", null, "Attempts"), attempts, h("h3", null, "Given up"), dead)
+    }, error => replace(detail, state("error", error.message)))
+  }
+
+  async function act(verb) {
+    const answer = (await api("POST", `${base}/${id}:${verb}`, {body: {}})).json
+    const told = verb === "test" ? `The test ${answer.attempt.outcome}${answer.attempt.status ? ` with ${answer.attempt.status}` : ""}${answer.attempt.problem ? `: ${answer.attempt.problem}` : ""}.`
+      : answer.deliveries !== undefined ? `${plural(answer.deliveries, "delivery", "deliveries")} owed again.` : `It is ${answer.state?.name}.`
+    say(told)
+    await dialog("Done", close => [h("p", null, given(told, 400)), h("p", {class: "actions"}, button("Close", () => close()))])
+    choose(id)
+  }
+
+  const end = each(5000, async signal => {
+    const {webhooks} = await read(`${base}?pageSize=1000`, {signal})
+    if (!id) fresh({webhooks})
+    list.update(webhooks)
+    if (content.contains(list)) return
+    replace(content, list, webhooks.length ? null : h("p", {class: "quiet"}, "Register one with ",
+      h("code", null, "stalecast webhooks add URL"), "; its secret is shown there, and only once."), detail)
+    if (id) choose(id)
+  }, error => { if (!content.contains(list)) replace(content, state("error", error.message)) })
+  return () => { end(); stop?.() }
+}
+
+const owed = row => (row.delivery?.scopes ?? []).reduce((sum, scope) => sum + (Number(scope.owed ?? scope.lag ?? 0) || 0),
+  0) || Number(row.delivery?.owed ?? 0)
+const took = row => row.phasesMs?.total ?? Object.values(row.phasesMs ?? {}).reduce((sum, ms) => sum + ms, 0)

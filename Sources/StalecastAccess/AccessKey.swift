@@ -1,0 +1,75 @@
+package import StalecastWire
+
+/// What is kept of an API key: everything but the key itself.
+package struct AccessKey: Sendable, Hashable {
+    package let id: String
+    package let kind: APIKey.Kind
+    /// What it is for; at most 128 bytes, may be empty.
+    package var name: String
+    package var grants: [Grant]
+    /// The newest first; two while a rotation's overlap lasts.
+    package var secrets: [Secret]
+    package var createdAt: Timestamp?
+    /// nil is at once.
+    package var notBefore: Timestamp?
+    /// nil is never.
+    package var expiresAt: Timestamp?
+    package var revokedAt: Timestamp?
+
+    package struct Secret: Sendable, Hashable {
+        package let digest: SecretDigest
+        /// Of a secret that was replaced; nil for one that was not.
+        package var expiresAt: Timestamp?
+
+        package init(_ digest: SecretDigest, expiresAt: Timestamp? = nil) {
+            self.digest = digest
+            self.expiresAt = expiresAt
+        }
+    }
+
+    /// How long a replaced secret goes on being taken, unless somebody says otherwise.
+    package static let overlap: Duration = .seconds(7 * 86_400)
+    package static let maxSecrets = 2
+
+    package init(
+        id: String, kind: APIKey.Kind, name: String = "", grants: [Grant], secrets: [Secret],
+        createdAt: Timestamp? = nil, notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil
+    ) {
+        self.id = id
+        self.kind = kind
+        self.name = name
+        self.grants = grants
+        self.secrets = secrets
+        self.createdAt = createdAt
+        self.notBefore = notBefore
+        self.expiresAt = expiresAt
+    }
+
+    /// Takes a new secret; the one before it is taken until the overlap is over, older ones no longer.
+    package mutating func rotate(to digest: SecretDigest, at now: Timestamp, overlap: Duration = overlap) {
+        let end = now.advanced(by: overlap)
+        let former = secrets.prefix(Self.maxSecrets - 1).map { secret in
+            Secret(secret.digest, expiresAt: min(secret.expiresAt ?? end, end))
+        }
+        secrets = [Secret(digest)] + former
+    }
+
+    /// Whether a secret of this key may be used now, and until when.
+    func standing(of secret: Secret, at now: Timestamp) throws(Denial) -> Timestamp? {
+        if let revokedAt, revokedAt <= now { throw .revoked }
+        if let notBefore, now < notBefore { throw .notYet }
+        let end = [expiresAt, secret.expiresAt].compactMap { $0 }.min()
+        if let end, end <= now { throw .expired }
+        return end
+    }
+
+    /// What a publishable key may not do is left out, whatever its grants say: it is in apps and pages.
+    var effectiveGrants: [Grant] {
+        guard kind == .publishable else { return grants }
+        return grants.map { grant in
+            let actions = grant.actions.union(grant.role?.actions ?? []).intersection([.watch, .fetch])
+            return Grant(
+                actions: actions, projects: grant.projects, namespaces: grant.namespaces, topics: grant.topics)
+        }
+    }
+}

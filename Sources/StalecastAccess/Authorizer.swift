@@ -1,0 +1,276 @@
+package import StalecastWire
+import Synchronization
+
+/// From the credentials of a request to a principal, for both listeners. Whoever is refused is counted here.
+package final class Authorizer: Sendable {
+    /// Who asks; each takes credentials of its own.
+    package enum Listener: String, Sendable { case edge, control }
+
+    package let tokens: TokenVerifier
+    package let tickets: TicketBook
+    package let hook: CallerHook
+    private let state: Mutex<AuthorizerState>
+    private let clock: @Sendable () -> Timestamp
+    private let hasCertificates = Atomic<Bool>(false)
+
+    /// - Parameter bootstrap: the control token's digest; nil admits no such token.
+    package init(
+        bootstrap: SecretDigest? = nil, clock: @escaping @Sendable () -> Timestamp = Timestamp.now
+    ) {
+        state = Mutex(AuthorizerState(bootstrap: bootstrap))
+        self.clock = clock
+        tokens = TokenVerifier(clock: clock)
+        tickets = TicketBook(clock: clock)
+        hook = CallerHook(clock: clock)
+    }
+
+    // MARK: Asking
+
+    /// Without rules nobody need look for a certificate.
+    package var takesCertificates: Bool { hasCertificates.load(ordering: .relaxed) }
+
+    /// Who presents these credentials. Without any it is anonymous at Edge, and nobody at Control.
+    ///
+    /// - Throws: ``Denial/unverified`` at Edge for a token that ``token(in:)`` shows and nobody has looked at.
+    package func admit(_ presented: Presented, at listener: Listener) throws(Denial) -> Principal {
+        if let question = presented.question, listener == .edge {
+            return try hook.admit(question, presented.verdict)
+        }
+        if presented.ticket != nil { return try admitTicket(of: presented, at: listener) }
+        let now = clock()
+        let found = try state.withLock { state throws(Denial) -> Found in
+            let plain = listener == .edge ? state.plain : []
+            guard let credential = try state.credential(in: presented, plain) else {
+                if let certificate = presented.certificate,
+                    let principal = try state.certificates.principal(of: certificate, at: now)
+                {
+                    return .principal(principal)
+                }
+                if listener == .control { throw .missing }
+                return .principal(state.anonymousPrincipal)
+            }
+            return try state.admit(credential, at: listener, plain, now)
+        }
+        switch found {
+        case .principal(let principal): return principal
+        case .token(let text):
+            if let known = tokens.known(text) { return known }
+            if listener == .control { return try tokens.verify(text) }
+            switch presented.verdict {
+            case .refused(let denial)?: throw denial
+            // It was good a moment ago, and a crowd has come since.
+            case .good?, .redeemed?: throw .notReady
+            case nil: throw tokens.refusal(of: text) ?? (tokens.isEmpty ? .unknownIssuer : .unverified)
+            }
+        }
+    }
+
+    /// Whoever asked for the ticket, as they stand now.
+    ///
+    /// - Throws: ``Denial/unverified`` for a ticket that nobody has redeemed.
+    private func admitTicket(of presented: Presented, at listener: Listener) throws(Denial) -> Principal {
+        var others = presented
+        others.ticket = nil
+        guard others.isEmpty else { throw .ambiguous }
+        guard listener == .edge else { throw .malformed }
+        switch presented.verdict {
+        case .redeemed(let ticket)?:
+            guard let principal = standing(of: ticket.principal) else { throw .revoked }
+            return principal
+        case .refused(let denial)?: throw denial
+        case .good?, nil: throw .unverified
+        }
+    }
+
+    /// Whether a credential has a form that is known here, whoever's it is; others are for the hook.
+    package func isOwn(_ presented: Presented) -> Bool {
+        if presented.ticket != nil { return true }
+        return state.withLock { state in
+            do throws(Denial) {
+                guard let text = try state.credential(in: presented, state.plain)?.text else { return false }
+                return text.hasPrefix(APIKey.prefix) || state.plain.holds(SecretDigest(of: text))
+                    || !tokens.isEmpty && SignedToken.resembles(text)
+            } catch {
+                return error != .malformed
+            }
+        }
+    }
+
+    /// What a cookie may hold in place of these credentials: a key or a token, which is good.
+    package func session(for presented: Presented) throws(Denial) -> (text: String, expiresAt: Timestamp?) {
+        let principal = try admit(presented, at: .edge)
+        let text = state.withLock { state in
+            // What is wrong with it was said when it was admitted.
+            try? state.credential(in: presented, state.plain)?.text
+        }
+        guard principal.kind == .key || principal.kind == .token, presented.ticket == nil, let text else {
+            throw .missing
+        }
+        return (text, principal.expiresAt)
+    }
+
+    /// The token among these credentials that ``TokenVerifier/look(at:_:)`` must see before Edge can admit them.
+    package func unknownToken(in presented: Presented) -> String? {
+        if tokens.isEmpty || presented.ticket != nil || presented.question != nil { return nil }
+        let found = state.withLock { state -> String? in
+            // What is wrong with it is said when it is admitted.
+            guard let credential = try? state.credential(in: presented, state.plain) else { return nil }
+            return credential.isInURL ? nil : credential.text
+        }
+        guard let found, tokens.isUnknown(found) else { return nil }
+        return found
+    }
+
+    /// Who a number in a slot stands for now; nil for a credential that is not good any more.
+    package func standing(of number: Int32) -> Principal? {
+        let now = clock()
+        if number >= TokenCache.firstNumber { return tokens.standing(of: number) }
+        if number <= KnownCallers.firstNumber { return hook.standing(of: number) }
+        return state.withLock { state in
+            guard number != 0 else { return state.anonymousPrincipal }
+            if number < 0 { return state.certificates.standing(of: number, at: now) }
+            guard let digest = state.holders[number] else { return nil }
+            if state.plain.holds(digest) { return state.plainPrincipal(digest) }
+            return state.holder(of: digest, now)
+        }
+    }
+
+    // MARK: Changing
+
+    /// From now on the control token is another one, or none.
+    ///
+    /// - Returns: whether it was.
+    @discardableResult
+    package func setBootstrap(_ digest: SecretDigest?) -> Bool {
+        state.withLock { state in
+            defer { state.bootstrap = digest }
+            return state.bootstrap != digest
+        }
+    }
+
+    /// What a configuration says.
+    package func configure(
+        keys: [AccessKey], plain: [String], anonymous: [Grant], issuers: [TokenIssuer] = [],
+        certificates: [ClientCertificate.Rule] = []
+    ) {
+        _ = tokens.configure(issuers)
+        hasCertificates.store(!certificates.isEmpty, ordering: .relaxed)
+        change { state in
+            state.configured = Dictionary(keys.map { ($0.id, $0) }) { first, _ in first }
+            state.plain = plain.map { SecretDigest(of: $0) }
+            state.anonymous = anonymous
+            state.certificates.rules = certificates
+        }
+    }
+
+    /// Takes an issuer's key set, as its server says it is good for `age`.
+    package func fetched(_ keys: KeySet, age: Duration? = nil, of issuer: TokenIssuer) {
+        if tokens.fetched(keys, age: age, of: issuer) { change { _ in } }
+    }
+
+    /// An issuer's key set could not be had.
+    package func failed(_ reason: String, of issuer: TokenIssuer) {
+        if tokens.failed(reason, of: issuer) { change { _ in } }
+    }
+
+    /// Takes a key that was stored, new or changed.
+    package func put(_ key: AccessKey) { change { $0.stored[key.id] = key } }
+
+    /// Hears, on the changing thread, that principals may have lost something.
+    package func observe(_ observer: @escaping @Sendable () -> Void) { state.withLock { $0.observer = observer } }
+
+    private func change(_ body: (inout AuthorizerState) -> Void) {
+        let observer = state.withLock { state in
+            body(&state)
+            return state.observer
+        }
+        observer?()
+    }
+
+    // MARK: Looking
+
+    package struct Listed: Sendable {
+        package let key: AccessKey
+        /// Since the process started; nil when it was not.
+        package let lastUsed: Timestamp?
+        package let isConfigured: Bool
+    }
+
+    /// Every key, oldest first.
+    package var keys: [Listed] {
+        let listed = state.withLock { state -> [Listed] in
+            Set(state.stored.keys).union(state.configured.keys).compactMap { state.listed($0) }
+        }
+        return listed.sorted { Self.order($0.key) < Self.order($1.key) }
+    }
+
+    private static func order(_ key: AccessKey) -> (Int64, String) { (key.createdAt?.microseconds ?? 0, key.id) }
+
+    package func key(_ id: String) -> Listed? { state.withLock { $0.listed(id) } }
+
+    // MARK: Refusals
+
+    /// A line of the figures.
+    package struct RefusedKind: Hashable, Sendable {
+        package let listener: Listener
+        package let reason: Denial
+        /// False where it was only observed, and served.
+        package let isEnforced: Bool
+    }
+
+    package struct Refused: Sendable {
+        package var count = 0
+        /// The first since somebody looked, in words without secrets.
+        package var example = ""
+        fileprivate var isSeen = true
+    }
+
+    package func count(
+        _ reason: Denial, at listener: Listener, isEnforced: Bool, _ presented: Presented, of: @autoclosure () -> String
+    ) {
+        let kind = RefusedKind(listener: listener, reason: reason, isEnforced: isEnforced)
+        // In a flood the words for each would cost more than the refusal.
+        let isSeen = state.withLock { state in
+            state.refusals[kind, default: Refused()].count += 1
+            defer { state.refusals[kind]?.isSeen = false }
+            return state.refusals[kind]?.isSeen ?? true
+        }
+        guard isSeen else { return }
+        let example = "\(presented.who) at \(of().prefix(200))"
+        state.withLock { $0.refusals[kind]?.example = example }
+    }
+
+    /// All that were ever counted.
+    package var refusals: [RefusedKind: Refused] {
+        state.withLock { state in
+            for kind in state.refusals.keys { state.refusals[kind]?.isSeen = true }
+            return state.refusals
+        }
+    }
+}
+
+extension [SecretDigest] {
+    /// Looks at all of them, so that the time says nothing.
+    package func holds(_ digest: SecretDigest) -> Bool {
+        reduce(false) { found, known in known.matches(digest) || found }
+    }
+}
+
+extension Presented {
+    /// For logs.
+    fileprivate var who: String { keyID.map { "key \($0)" } ?? certificateID ?? (isEmpty ? "nobody" : "somebody") }
+
+    /// Of the certificate, where it is all there is; for logs.
+    fileprivate var certificateID: String? {
+        isEmpty ? certificate.map { "certificate \($0.names.first?.prefix(200) ?? "without a name")" } : nil
+    }
+
+    /// Of the first key that is there, if it has an id; for logs.
+    var keyID: String? {
+        let bearer = authorization?.split(separator: " ").last.map(String.init)
+        for text in [bearer, apiKey, googleKey, queryKey].compactMap({ $0 }) {
+            if let key = try? APIKey(text) { return key.id }  // what is no key has no id
+        }
+        return nil
+    }
+}

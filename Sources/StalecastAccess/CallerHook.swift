@@ -1,0 +1,208 @@
+import StalecastWire
+import Synchronization
+
+/// The user's backend, which says whose a request at Edge is by headers of the user's own, such as a session's cookie. It is
+/// asked off the loops, each question once at a time; what it does not say in time is not so.
+package final class CallerHook: Sendable {
+    /// The allow-listed headers of one request; at least one.
+    package struct Question: Sendable, Hashable {
+        package struct Header: Sendable, Hashable {
+            package let name: String
+            package let value: String
+
+            package init(_ name: String, _ value: String) {
+                self.name = name
+                self.value = value
+            }
+        }
+
+        package let headers: [Header]
+        /// Of all of it: what answers are kept under.
+        package let digest: SecretDigest
+
+        /// nil when there is nothing to ask with.
+        package init?(_ headers: [Header]) {
+            if headers.isEmpty { return nil }
+            self.headers = headers
+            // Neither a name nor a value has a line feed.
+            digest = SecretDigest(of: headers.map { "\($0.name)\n\($0.value)\n" }.joined())
+        }
+    }
+
+    package struct Reply: Sendable {
+        package let status: Int
+        package let body: [UInt8]
+
+        package init(status: Int, body: [UInt8]) {
+            self.status = status
+            self.body = body
+        }
+    }
+
+    /// Asks the backend, for a second at most; `done` is called once, with nil when no answer came.
+    package typealias Ask = @Sendable (Question, _ done: @escaping @Sendable (Reply?) -> Void) -> Void
+    package typealias Done = @Sendable (Denial?) -> Void
+
+    package static let maxInFlight = 64
+    /// Requests that wait for the questions in flight.
+    static let maxWaiting = 1024
+
+    private struct State: Sendable {
+        var names: [String] = []
+        var ask: Ask?
+        var callers = KnownCallers()
+        var waiting: [SecretDigest: [Done]] = [:]
+        var waiters = 0
+    }
+
+    private enum Next {
+        case known, full, waits
+        case asks(Ask)
+    }
+
+    private let state = Mutex(State())
+    private let clock: @Sendable () -> Timestamp
+    private let isConfigured = Atomic<Bool>(false)
+
+    init(clock: @escaping @Sendable () -> Timestamp) { self.clock = clock }
+
+    /// - Parameter names: of the headers that are passed on, in lower case.
+    package func configure(names: [String], _ ask: @escaping Ask) {
+        state.withLock { ($0.names, $0.ask) = (names, ask) }
+        isConfigured.store(true, ordering: .relaxed)
+    }
+
+    package var isOn: Bool { isConfigured.load(ordering: .relaxed) }
+    package var names: [String] { state.withLock { $0.names } }
+
+    /// Has a question answered, unless the answer is known.
+    ///
+    /// - Parameter done: at once, or on the thread that heard the answer; nil is good.
+    package func look(at question: Question, _ done: @escaping Done) {
+        let now = clock()
+        let next = state.withLock { state -> Next in
+            if state.callers.principal(of: question.digest, at: now) != nil { return .known }
+            guard state.waiters < Self.maxWaiting, let ask = state.ask else { return .full }
+            let isAsked = state.waiting[question.digest] != nil
+            guard isAsked || state.waiting.count < Self.maxInFlight else { return .full }
+            state.waiting[question.digest, default: []].append(done)
+            state.waiters += 1
+            return isAsked ? .waits : .asks(ask)
+        }
+        switch next {
+        case .known: done(nil)
+        case .full: done(.notReady)
+        case .waits: break
+        case .asks(let ask): ask(question) { [self] in finish(question.digest, $0) }
+        }
+    }
+
+    private func finish(_ digest: SecretDigest, _ reply: Reply?) {
+        let now = clock()
+        var denial: Denial?
+        var answer: HookAnswer?
+        do throws(Denial) { answer = try HookAnswer(reply, at: now) } catch { denial = error }
+        let waiting = state.withLock { state in
+            if let answer { state.callers.insert(digest, answer, at: now) }
+            let waiting = state.waiting.removeValue(forKey: digest) ?? []
+            state.waiters -= waiting.count
+            return waiting
+        }
+        for done in waiting { done(denial) }
+    }
+
+    /// Whose a question was found to be. Who has just been looked at is not asked for freshness.
+    func admit(_ digest: SecretDigest, _ verdict: Presented.Verdict?) throws(Denial) -> Principal {
+        if case .refused(let denial)? = verdict { throw denial }
+        guard verdict == .good else { throw .unverified }
+        let now = clock()
+        guard let principal = state.withLock({ $0.callers.latest(of: digest, at: now) }) else { throw .notReady }
+        return principal
+    }
+
+    func standing(of number: Int32) -> Principal? {
+        let now = clock()
+        return state.withLock { $0.callers.standing(of: number, at: now) }
+    }
+}
+
+/// What the backend says of a question: `{"subject","grants","expiresAt","cacheFor"}`.
+struct HookAnswer: Sendable {
+    let subject: String
+    let grants: [Grant]
+    let expiresAt: Timestamp
+    let cachedUntil: Timestamp
+
+    private static let maxCache: Int64 = 300
+    /// Streams of who does not say when it ends are asked for again.
+    private static let defaultLife: Duration = .seconds(3600)
+    private static let maxLife: Duration = .seconds(86_400)
+
+    /// - Throws: ``Denial/unknown`` for 401 and 403; ``Denial/notReady`` for everything that says neither yes nor no.
+    init(_ reply: CallerHook.Reply?, at now: Timestamp) throws(Denial) {
+        guard let reply else { throw .notReady }
+        if reply.status == 401 || reply.status == 403 { throw .unknown }
+        guard reply.status == 200, let json = try? JSONValue.parse(reply.body),
+            let subject = json["subject"]?.string, (1...256).contains(subject.utf8.count),
+            let grants = try? Grant.list(json["grants"])
+        else { throw .notReady }
+        self.subject = subject
+        self.grants = grants
+        var end = now.advanced(by: Self.defaultLife)
+        if let said = json["expiresAt"], !said.isNull {
+            guard let time = said.string.flatMap({ Timestamp($0) }) else { throw .notReady }
+            if time <= now { throw .expired }
+            end = min(time, now.advanced(by: Self.maxLife))
+        }
+        expiresAt = end
+        let cache = json["cacheFor"]?.int64 ?? 0
+        cachedUntil = now.advanced(by: .seconds(min(max(0, cache), Self.maxCache)))
+    }
+}
+
+/// Who the backend has named, by question and by number.
+struct KnownCallers: Sendable {
+    private struct Entry: Sendable {
+        let digest: SecretDigest
+        let principal: Principal
+        let cachedUntil: Timestamp
+    }
+
+    /// The oldest goes first.
+    static let capacity = 65_536
+    /// Above are the numbers of certificates.
+    static let firstNumber: Int32 = -(1 << 30)
+
+    private var entries: [Int32: Entry] = [:]
+    private var numbers: [SecretDigest: Int32] = [:]
+    private var next = firstNumber
+
+    mutating func insert(_ digest: SecretDigest, _ answer: HookAnswer, at now: Timestamp) {
+        if next == .min { (entries, numbers, next) = ([:], [:], Self.firstNumber) }
+        let number = next
+        next -= 1
+        let principal = Principal(
+            kind: .hook, id: answer.subject, number: number, expiresAt: answer.expiresAt, grants: answer.grants)
+        // Streams keep what they were opened with.
+        entries[number] = Entry(digest: digest, principal: principal, cachedUntil: answer.cachedUntil)
+        numbers[digest] = number
+        let old = number + Int32(Self.capacity)
+        guard old <= Self.firstNumber, let gone = entries.removeValue(forKey: old) else { return }
+        if numbers[gone.digest] == old { numbers[gone.digest] = nil }
+    }
+
+    /// As long as the backend said.
+    func principal(of digest: SecretDigest, at now: Timestamp) -> Principal? {
+        guard let entry = numbers[digest].flatMap({ entries[$0] }), now < entry.cachedUntil else { return nil }
+        return latest(of: digest, at: now)
+    }
+
+    func latest(of digest: SecretDigest, at now: Timestamp) -> Principal? {
+        numbers[digest].flatMap { standing(of: $0, at: now) }
+    }
+
+    func standing(of number: Int32, at now: Timestamp) -> Principal? {
+        guard let principal = entries[number]?.principal, let end = principal.expiresAt, now < end else { return nil }
+        return principal
+    }
+}

@@ -1,0 +1,76 @@
+/// The credentials of one request, wherever it carries them.
+package struct Presented: Sendable, Hashable {
+    /// The `Authorization` header; nil when there is none.
+    package var authorization: String?
+    /// `X-API-Key`.
+    package var apiKey: String?
+    /// `X-Goog-Api-Key`, where Firebase's clients have a key of their own.
+    package var googleKey: String?
+    /// `key` in the query, decoded.
+    package var queryKey: String?
+    /// `ticket` in the query.
+    package var ticket: String?
+    /// Of ``SessionCookie``, where it counts; browsers send it along, so whatever else the request has goes first.
+    package var cookie: String?
+    /// Of the connection; counts where the request has no credential of its own.
+    package var certificate: ClientCertificate?
+    /// What the user's backend was asked; then nothing else counts.
+    package var question: SecretDigest?
+    /// One of these is there twice.
+    package var isRepeated = false
+    /// Of the token or ticket in it, once it was looked at.
+    package var verdict: Verdict?
+
+    /// What a look at a token or ticket has shown.
+    package enum Verdict: Sendable, Hashable {
+        case good
+        case refused(Denial)
+        /// The ticket was good, and is not any more.
+        case redeemed(Ticket)
+    }
+
+    package init() {}
+
+    /// Nothing in the request itself.
+    package var isEmpty: Bool {
+        authorization == nil && apiKey == nil && googleKey == nil && queryKey == nil && ticket == nil && !isRepeated
+    }
+
+    /// What Google's carriers have; the header wins.
+    package var googleText: String? { googleKey ?? queryKey }
+
+    /// The one credential that is presented; nil when there is none.
+    ///
+    /// - Parameter knows: whether a text in Google's carriers is one of ours. Firebase's clients always send some key;
+    ///   beside a credential a foreign one means nothing.
+    func only(_ knows: (String) -> Bool) throws(Denial) -> Credential? {
+        if isRepeated { throw .ambiguous }
+        var found: [Credential] = []
+        if let authorization { found.append(Credential(text: try Self.bearer(authorization), isInURL: false)) }
+        if let apiKey { found.append(Credential(text: apiKey, isInURL: false)) }
+        let google = [(googleKey, false), (queryKey, true)].compactMap { text, isInURL in
+            text.map { Credential(text: $0, isInURL: isInURL) }
+        }
+        found += google.filter { $0.text.hasPrefix(APIKey.prefix) || knows($0.text) }
+        if found.isEmpty { found = Array(google.prefix(1)) }
+        guard let first = found.first else { return cookie.map { Credential(text: $0, isInURL: false) } }
+        if found.contains(where: { $0.text != first.text }) { throw .ambiguous }
+        return Credential(text: first.text, isInURL: found.contains(where: \.isInURL))
+    }
+
+    /// RFC 6750: the scheme in any case, blanks, then visible characters to the end.
+    private static func bearer(_ header: String) throws(Denial) -> String {
+        let scheme = header.utf8.prefix { $0 != 0x20 }
+        let token = header.utf8.dropFirst(scheme.count).drop { $0 == 0x20 }
+        guard String(decoding: scheme, as: UTF8.self).lowercased() == "bearer", !token.isEmpty,
+            token.allSatisfy({ (0x21...0x7E).contains($0) })
+        else { throw .malformed }
+        return String(decoding: token, as: UTF8.self)
+    }
+}
+
+/// A text that is to say who somebody is.
+struct Credential: Sendable, Hashable {
+    let text: String
+    let isInURL: Bool
+}

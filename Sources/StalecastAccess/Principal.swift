@@ -1,0 +1,113 @@
+package import StalecastWire
+
+/// Who asks, and what they may do.
+package struct Principal: Sendable, Hashable {
+    /// How they are known; raw values are in the audit log and in `updateUser`.
+    package enum Kind: String, Sendable {
+        case anonymous
+        /// The control token.
+        case bootstrap
+        case key
+        /// Of an issuer's token.
+        case token
+        /// Of a TLS client.
+        case certificate
+        /// Named by the user's backend.
+        case hook
+    }
+
+    package let kind: Kind
+    /// Of the credential, for people and logs: a key's id, a token's subject, `bootstrap`, `anonymous`.
+    package let id: String
+    /// What somebody called it; may be empty.
+    package let name: String
+    /// Stands for the credential in a stream's slot: the same as long as the process lives. 0 is anonymous.
+    package let number: Int32
+    /// nil does not expire.
+    package let expiresAt: Timestamp?
+    package let grants: [Grant]
+    /// The configured name of a token's issuer; else empty.
+    package let issuer: String
+    /// Verified by the issuer.
+    package let email: String?
+
+    package init(
+        kind: Kind, id: String, name: String = "", number: Int32 = 0, expiresAt: Timestamp? = nil, grants: [Grant],
+        issuer: String = "", email: String? = nil
+    ) {
+        self.issuer = issuer
+        self.email = email
+        self.kind = kind
+        self.id = id
+        self.name = name
+        self.number = number
+        self.expiresAt = expiresAt
+        self.grants = grants
+    }
+
+    /// Default deny.
+    package func may(_ action: AccessAction, in scope: Scope, _ topics: Grant.Topics = .irrelevant) -> Bool {
+        grants.contains { $0.permits(action, in: scope, topics) }
+    }
+
+    /// Whether a grant is about names like these, which need not mean anything here: whoever has none for a name is
+    /// told the same whether it exists or not.
+    package func may(
+        _ action: AccessAction, project: String, namespace: String? = nil, _ topics: Grant.Topics = .irrelevant
+    ) -> Bool {
+        grants.contains { $0.permits(action, project: project, namespace: namespace, topics) }
+    }
+
+    package func mayEverywhere(_ action: AccessAction) -> Bool { grants.contains { $0.permitsEverywhere(action) } }
+
+    /// Whether there is anything at all to which it may do this.
+    package func maySomewhere(_ action: AccessAction) -> Bool {
+        grants.contains { $0.actions.contains(action) || $0.role?.actions.contains(action) ?? false }
+    }
+}
+
+/// Why somebody is refused; raw values are in logs and metrics and never on the wire.
+package enum Denial: String, Error, Sendable, CaseIterable {
+    /// No credential, and anonymous callers have no grant.
+    case missing
+    /// A scheme or a spelling that is none of ours.
+    case malformed
+    /// Two different credentials, or one header twice.
+    case ambiguous
+    /// Of a key's form, but its checksum is wrong: a typing error.
+    case typo
+    case unknown
+    case notYet = "not_yet_valid"
+    case expired
+    case revoked
+    /// A secret key in a URL, where logs and histories keep it: it should be replaced.
+    case leaked
+    /// Known, and without a grant for this.
+    case notGranted = "not_granted"
+    /// Of a token: nobody's here.
+    case unknownIssuer = "unknown_issuer"
+    case wrongAlgorithm = "wrong_algorithm"
+    case unknownKey = "unknown_key"
+    case badSignature = "bad_signature"
+    case wrongAudience = "wrong_audience"
+    case badClaims = "bad_claims"
+    /// A token that is good for longer than its issuer's may be.
+    case tooLong = "too_long"
+    /// It cannot be said now: keys are not here yet, or too many ask.
+    case notReady = "not_ready"
+    /// Too many bad ones from one address.
+    case overRate = "over_rate"
+    /// A token that must be verified first, off the loop; nobody is refused for it.
+    case unverified
+
+    /// 400, 401, 403, 429 or 503.
+    package var status: Int {
+        switch self {
+        case .ambiguous: 400
+        case .notGranted: 403
+        case .overRate: 429
+        case .notReady, .unverified: 503
+        default: 401
+        }
+    }
+}

@@ -1,0 +1,78 @@
+package import StalecastWire
+
+/// Who signs tokens that are taken here, and what they are good for. Everything is named by the operator: nothing of a
+/// token says how it is to be verified.
+package struct TokenIssuer: Sendable, Hashable {
+    /// What logs and `updateUser` call it; unique.
+    package var name: String
+    /// `iss`, byte for byte.
+    package var issuer: String
+    /// One of these must be in `aud`; at least one.
+    package var audiences: [String]
+    /// HS256 alone, or any of the others.
+    package var algorithms: Set<TokenAlgorithm>
+    /// Of the header's `typ`, in any case; the empty text is a token without one.
+    package var types: [String] = ["JWT", "at+jwt", ""]
+    package var keys: KeyPlace
+    /// How far `nbf` and `iat` may lie ahead; `exp` has none.
+    package var leeway: Duration = .seconds(30)
+    /// From `iat`, or from now, to `exp`.
+    package var maxLifetime: Duration = .seconds(86_400)
+    /// Whether tokens say what they may do: in `authorization_details` and in the claim `stalecast`.
+    package var grantsInTokens = false
+    package var rules: [Rule] = []
+
+    /// Where the key set is.
+    package struct KeyPlace: Sendable, Hashable {
+        /// A file, or an https URL.
+        package var location: String
+        /// PEM file of the authorities of the URL's host; nil for the system's.
+        package var caFile: String?
+        /// File of a bearer token that the URL asks for; read anew each time.
+        package var tokenFile: String?
+
+        package init(_ location: String, caFile: String? = nil, tokenFile: String? = nil) {
+            self.location = location
+            self.caFile = caFile
+            self.tokenFile = tokenFile
+        }
+
+        package var isURL: Bool { location.hasPrefix("https://") }
+    }
+
+    /// A grant for the tokens whose claims are such.
+    package struct Rule: Sendable, Hashable {
+        /// Claims and patterns of their values; all must fit. Of a claim that is a list one element must.
+        package var when: [String: Glob]
+        package var grant: Grant
+
+        package init(when: [String: Glob], grant: Grant) {
+            self.when = when
+            self.grant = grant
+        }
+    }
+
+    package init(
+        name: String, issuer: String, audiences: [String], algorithms: Set<TokenAlgorithm>, keys: KeyPlace
+    ) {
+        self.name = name
+        self.issuer = issuer
+        self.audiences = audiences
+        self.algorithms = algorithms
+        self.keys = keys
+    }
+}
+
+/// The signatures that are understood (RFC 7518, RFC 8037).
+package enum TokenAlgorithm: String, Sendable, CaseIterable {
+    case es256 = "ES256"
+    case eddsa = "EdDSA"
+    case rs256 = "RS256"
+    case hs256 = "HS256"
+
+    /// As a header or a key spells it; RFC 9864 calls EdDSA by its curve.
+    init?(jose name: String) {
+        guard let known = Self(rawValue: name == "Ed25519" ? "EdDSA" : name) else { return nil }
+        self = known
+    }
+}

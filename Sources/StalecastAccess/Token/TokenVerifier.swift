@@ -1,0 +1,194 @@
+package import StalecastWire
+import Synchronization
+
+/// From tokens to principals: issuers, their keys, and what was verified before. Part of ``Authorizer``.
+///
+/// Signatures cost up to 80 µs: Edge has them checked on threads of their own, and serves what is known at once. Control, with few
+/// callers, checks where it is asked.
+package final class TokenVerifier: Sendable {
+    private struct State: Sendable {
+        /// By `iss`.
+        var issuers: [String: IssuerState] = [:]
+        var cache = TokenCache()
+        var refused = RefusedTokens()
+        var verified = 0
+
+        func refusal(of token: SecretDigest, at now: Timestamp) -> Denial? {
+            // Nobody is told that a token is bad while keys are missing.
+            issuers.values.allSatisfy { $0.usable(at: now) != nil } ? refused.denial(of: token, at: now) : nil
+        }
+    }
+
+    private let state = Mutex(State())
+    private let clock: @Sendable () -> Timestamp
+    private let threads = VerifierThreads()
+    private let hasIssuers = Atomic<Bool>(false)
+
+    init(clock: @escaping @Sendable () -> Timestamp) { self.clock = clock }
+
+    deinit { threads.stop() }
+
+    // MARK: Asking
+
+    /// Without issuers every token is nobody's.
+    var isEmpty: Bool { !hasIssuers.load(ordering: .relaxed) }
+
+    /// Whether the credential must be looked at off the loop before it can be admitted.
+    func isUnknown(_ text: String) -> Bool {
+        guard !isEmpty, SignedToken.resembles(text) else { return false }
+        let (digest, now) = (SecretDigest(of: text), clock())
+        return state.withLock { state in
+            state.cache.principal(of: digest, at: now) == nil && state.refusal(of: digest, at: now) == nil
+        }
+    }
+
+    /// Why a token was refused a moment ago, for a reason that holds still; nil when it must be looked at.
+    func refusal(of text: String) -> Denial? {
+        let (digest, now) = (SecretDigest(of: text), clock())
+        return state.withLock { $0.refusal(of: digest, at: now) }
+    }
+
+    func known(_ text: String) -> Principal? {
+        let (digest, now) = (SecretDigest(of: text), clock())
+        return state.withLock { $0.cache.principal(of: digest, at: now) }
+    }
+
+    /// Who a number stands for; nil when the token is not good any more.
+    func standing(of number: Int32) -> Principal? {
+        let now = clock()
+        return state.withLock { $0.cache.principal(number, at: now) }
+    }
+
+    /// Verifies where it is called.
+    func verify(_ text: String) throws(Denial) -> Principal {
+        let now = clock()
+        let token = try SignedToken(text)
+        guard let name = token.claims["iss"]?.string else { throw .unknownIssuer }
+        let (issuer, keys) = try state.withLock { state throws(Denial) in
+            guard let known = state.issuers[name] else { throw .unknownIssuer }
+            guard let keys = known.usable(at: now) else { throw .notReady }
+            return (known.issuer, keys)
+        }
+        let found: (identity: TokenIdentity, key: TokenKey)
+        do { found = try issuer.verify(token, with: keys, at: now) } catch {
+            guard error == .unknownKey else { throw error }
+            throw state.withLock { $0.issuers[name]?.missed(at: now) ?? false } ? .notReady : .unknownKey
+        }
+        return try state.withLock { state throws(Denial) in
+            // The configuration or the keys may have become others meanwhile.
+            guard let still = state.issuers[name], still.issuer == issuer,
+                still.keys?.contains(found.key.digest) ?? false
+            else { throw .notReady }
+            state.verified += 1
+            let digest = SecretDigest(of: text)
+            return state.cache.insert(digest) { number in
+                TokenCache.Entry(
+                    principal: Principal(found.identity, of: issuer, number: number), token: digest,
+                    key: found.key.digest, issuer: name)
+            }
+        }
+    }
+
+    /// Verifies on a thread of its own.
+    ///
+    /// - Parameter done: on that thread, or at once when too many wait; nil is good.
+    package func look(at text: String, _ done: @escaping @Sendable (Denial?) -> Void) {
+        let isTaken = threads.run { [self] in
+            let turn = state.withLock { $0.refused.turn }
+            var denial: Denial?
+            do throws(Denial) { _ = try verify(text) } catch { denial = error }
+            if let denial {
+                let (digest, now) = (SecretDigest(of: text), clock())
+                state.withLock { $0.refused.insert(denial, of: digest, at: now, in: turn) }
+            }
+            done(denial)
+        }
+        if !isTaken { done(.notReady) }
+    }
+
+    // MARK: Keys
+
+    /// - Returns: whether somebody may have lost something.
+    func configure(_ issuers: [TokenIssuer]) -> Bool {
+        hasIssuers.store(!issuers.isEmpty, ordering: .relaxed)
+        return state.withLock { state in
+            let before = state.issuers
+            state.issuers = Dictionary(
+                issuers.map { issuer in
+                    let known = before[issuer.issuer]
+                    return (issuer.issuer, known?.issuer == issuer ? known! : IssuerState(issuer))
+                }
+            ) { first, _ in first }
+            state.refused.removeAll()
+            let changed = Set(before.filter { state.issuers[$0.key]?.issuer != $0.value.issuer }.keys)
+            return state.cache.removeAll { changed.contains($0.issuer) }
+        }
+    }
+
+    /// The issuers whose keys are to be fetched now; each once, until it is said what became of it.
+    package func due(_ isWanted: (TokenIssuer) -> Bool = { _ in true }) -> [TokenIssuer] {
+        let now = clock()
+        return state.withLock { state in
+            state.issuers.filter { isWanted($0.value.issuer) }.keys.sorted().compactMap { name in
+                state.issuers[name]!.begins(at: now) ? state.issuers[name]!.issuer : nil
+            }
+        }
+    }
+
+    /// - Returns: whether somebody lost the key that their token is signed with.
+    func fetched(_ keys: KeySet, age: Duration?, of issuer: TokenIssuer) -> Bool {
+        let now = clock()
+        return state.withLock { state in
+            guard state.issuers[issuer.issuer]?.issuer == issuer else { return false }
+            state.issuers[issuer.issuer]?.fetched(keys, age: age, at: now)
+            state.refused.removeAll()
+            return state.cache.removeAll { $0.issuer == issuer.issuer && !keys.contains($0.key) }
+        }
+    }
+
+    /// - Returns: whether somebody lost it: keys are kept for a day.
+    func failed(_ reason: String, of issuer: TokenIssuer) -> Bool {
+        let now = clock()
+        return state.withLock { state in
+            guard state.issuers[issuer.issuer]?.issuer == issuer else { return false }
+            state.issuers[issuer.issuer]?.failed(reason, at: now)
+            guard state.issuers[issuer.issuer]?.usable(at: now) == nil else { return false }
+            return state.cache.removeAll { $0.issuer == issuer.issuer }
+        }
+    }
+
+    // MARK: Looking
+
+    package struct Report: Sendable {
+        package let name: String
+        package let keys: Int
+        package let skipped: Int
+        package let loadedAt: Timestamp?
+        package let problem: String?
+    }
+
+    /// How each issuer stands, by name.
+    package var reports: [Report] {
+        let now = clock()
+        let reports = state.withLock { state in
+            state.issuers.values.map { known in
+                let keys = known.usable(at: now)
+                return Report(
+                    name: known.issuer.name, keys: keys?.keys.count ?? 0, skipped: keys?.skipped ?? 0,
+                    loadedAt: known.loadedAt, problem: known.problem)
+            }
+        }
+        return reports.sorted { $0.name < $1.name }
+    }
+
+    /// Tokens known by their hash now, and signatures checked since the start that were good.
+    package var counts: (cached: Int, verified: Int) { state.withLock { ($0.cache.count, $0.verified) } }
+}
+
+extension Principal {
+    init(_ identity: TokenIdentity, of issuer: TokenIssuer, number: Int32) {
+        self.init(
+            kind: .token, id: identity.subject, name: identity.name, number: number, expiresAt: identity.expiresAt,
+            grants: identity.grants, issuer: issuer.name, email: identity.email)
+    }
+}

@@ -1,0 +1,64 @@
+import StalecastAccess
+import StalecastWire
+import Testing
+
+@Suite struct CertificateTests {
+    private let clock = MovedClock()
+    private let authorizer: Authorizer
+    private static let watch = Grant(actions: [.watch])
+
+    init() {
+        authorizer = Authorizer(clock: { [clock] in clock.now })
+        authorizer.configure(
+            keys: [], plain: [], anonymous: [],
+            certificates: [.init(name: Glob("spiffe://a.example/ns/*"), grant: Self.watch)])
+    }
+
+    private func shown(_ uris: [String], _ dnsNames: [String] = [], seconds: Int = 60) -> Presented {
+        var presented = Presented()
+        presented.certificate = ClientCertificate(
+            digest: SecretDigest(of: "\(uris)\(dnsNames)"), uris: uris, dnsNames: dnsNames,
+            expiresAt: clock.now.advanced(by: .seconds(seconds)))
+        return presented
+    }
+
+    @Test func aCertificateIsGoodUntilItEnds() throws {
+        let presented = shown(["spiffe://a.example/ns/x"])
+        let principal = try authorizer.admit(presented, at: .edge)
+        #expect(principal.kind == .certificate && principal.id == "spiffe://a.example/ns/x" && principal.number < 0)
+        #expect(try authorizer.admit(presented, at: .edge) == principal)
+        #expect(authorizer.standing(of: principal.number) == principal)
+        clock.advance(by: .seconds(60))
+        #expect(authorizer.denial(presented) == .expired)
+        #expect(authorizer.standing(of: principal.number) == nil)
+    }
+
+    @Test func aRuleThatGoesTakesItsStreamsAlong() throws {
+        let number = try authorizer.admit(shown(["spiffe://a.example/ns/x"]), at: .edge).number
+        authorizer.configure(keys: [], plain: [], anonymous: [])
+        #expect(authorizer.standing(of: number) == nil)
+        #expect(!authorizer.takesCertificates)
+    }
+
+    @Test(arguments: [
+        ["spiffe://a.example/ns/x", "spiffe://a.example/ns/y"], ["SPIFFE://a.example/ns/x"], ["https://a.example/ns/x"],
+        ["spiffe://a.example/ns/%78"], ["spiffe://b.example/ns/x"], [],
+    ])
+    func othersAreNobody(_ uris: [String]) throws {
+        #expect(authorizer.denial(shown(uris, ["spiffe://a.example/ns/x", "a.example"]), at: .control) == .missing)
+        #expect(try authorizer.admit(shown(uris), at: .edge).kind == .anonymous)
+    }
+
+    @Test func aCredentialOfTheRequestGoesFirst() {
+        var presented = shown(["spiffe://a.example/ns/x"])
+        presented.apiKey = "nonsense"
+        #expect(authorizer.denial(presented) == .unknown)
+    }
+
+    @Test func oldOnesMakeRoom() throws {
+        let first = try authorizer.admit(shown(["spiffe://a.example/ns/first"]), at: .edge).number
+        for number in 0..<65_536 { _ = try authorizer.admit(shown(["spiffe://a.example/ns/\(number)"]), at: .edge) }
+        #expect(authorizer.standing(of: first) == nil)
+        #expect(authorizer.standing(of: first - 1) != nil)
+    }
+}

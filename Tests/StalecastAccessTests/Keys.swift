@@ -1,0 +1,53 @@
+import StalecastAccess
+import StalecastWire
+import Synchronization
+
+/// A time that tests move.
+final class MovedClock: Sendable {
+    private let microseconds = Mutex<Int64>(1_800_000_000_000_000)
+
+    var now: Timestamp { Timestamp(microseconds: microseconds.withLock { $0 }) }
+
+    func advance(by duration: Duration) {
+        microseconds.withLock { $0 = Timestamp(microseconds: $0).advanced(by: duration).microseconds }
+    }
+}
+
+/// A key with its text, known to nobody yet.
+struct MadeKey {
+    let text: String
+    var key: AccessKey
+
+    init(_ kind: APIKey.Kind = .secret, _ grants: [Grant] = [Grant(actions: [.watch, .fetch])]) {
+        var random = SystemRandomNumberGenerator()
+        let made = APIKey(kind, using: &random)
+        text = made.text
+        key = AccessKey(id: made.id, kind: kind, grants: grants, secrets: [.init(made.digest)])
+    }
+}
+
+extension Presented {
+    static func bearer(_ text: String) -> Presented {
+        var presented = Presented()
+        presented.authorization = "Bearer \(text)"
+        return presented
+    }
+
+    static func query(_ text: String) -> Presented {
+        var presented = Presented()
+        presented.queryKey = text
+        return presented
+    }
+}
+
+extension Authorizer {
+    /// The reason of a refusal; nil when somebody is admitted.
+    func denial(_ presented: Presented, at listener: Listener = .edge) -> Denial? {
+        do {
+            _ = try admit(presented, at: listener)
+            return nil
+        } catch {
+            return error
+        }
+    }
+}
