@@ -1,0 +1,76 @@
+package import StalecastWire
+
+/// What a node has done with the shared log since its process began.
+package struct ClusterFigures: Sendable {
+    /// What came of calls that append. A publish may take several.
+    package enum Append: String, Sendable, CaseIterable {
+        /// Its entry is in the log, by this call or an earlier one.
+        case committed
+        /// Another node's entry has the place.
+        case taken
+        /// The log's rules are others now.
+        case superseded
+        /// The log ends elsewhere, or the content's pieces are gone.
+        case elsewhere
+        /// The source it came from is another node's to watch.
+        case deposed
+        /// Certainly nothing was done.
+        case denied
+        case unknown
+    }
+
+    /// What a node could not do, and tries again.
+    package enum Failure: String, Sendable, CaseIterable {
+        /// Read the log.
+        case read
+        /// Store what it had read.
+        case apply
+        /// Keep a watch: it ended.
+        case watch
+    }
+
+    /// What came of looks at the log's head.
+    package enum Check: String, Sendable, CaseIterable { case current, behind, unanswered }
+
+    package var appends: [Append: Int] = [:]
+    package var failures: [Failure: Int] = [:]
+    package var checks: [Check: Int] = [:]
+    /// Publishes whose publisher was told that nobody knows, and what became of them; nil: for ever unknown.
+    package var unknownPublishes = 0
+    package var resolved: [Bool?: Int] = [:]
+    /// Watches opened on the log.
+    package var watches = 0
+    /// Histories begun because the log was not the one that was followed.
+    package var renewals = 0
+    /// Long contents that nobody needed any more.
+    package var sweptContents = 0
+    /// The log's end as it was heard of last, by whatever way.
+    package var newest: CommitSequence = 0
+
+    package init() {}
+
+    mutating func count(_ result: Result<Appended, LogError>, of publish: PublishID) {
+        let outcome: Append =
+            switch result {
+            case .success(.committed): .committed
+            case .success(.taken(let entry)): entry.publish == publish ? .committed : .taken
+            case .success(.superseded): .superseded
+            case .success(.elsewhere): .elsewhere
+            case .success(.deposed): .deposed
+            case .failure(.unknown): .unknown
+            case .failure: .denied
+            }
+        appends[outcome, default: 0] += 1
+    }
+}
+
+extension ClusterFigures.Check {
+    init(_ answer: HeadChecks.Answer) {
+        self =
+            switch answer {
+            case .current: .current
+            case .behind: .behind
+            case .none: .unanswered
+            }
+    }
+}

@@ -1,0 +1,246 @@
+package import StalecastStore
+import StalecastWire
+
+extension ClusterNode: VersionAuthority {
+    /// A publish under way.
+    struct Run {
+        var proposer: Proposer
+        let pending: PendingVersion
+        /// nil once its publisher has an answer.
+        var publisher: CheckedContinuation<Result<StoredVersion, StoreError>, Never>?
+        var version: StoredVersion?
+        var refusal: StoreError?
+        /// Of the content of the present draft, when it is long.
+        var chunks: [[UInt8]] = []
+        /// Of the follower when it was proposed last.
+        var session = 0
+    }
+
+    /// One publish of this node at a time has a place in view: two would only take it from each other.
+    package func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion {
+        let publish = pending.idempotencyKey.map { PublishID(of: $0) } ?? .random(using: &random)
+        let proposer = Proposer(publish, now: now())
+        await takeTurn()
+        defer { giveTurn() }
+        guard runs[publish] == nil else { throw .outcomePending(publish: publish.description) }
+        let left = proposer.deadline - now()
+        if left <= .zero { throw .unavailable(lateness) }
+        if pending.idempotencyKey != nil, await catchUp(within: min(.seconds(2), left)) != true {
+            throw .unavailable("the log of the cluster cannot be read now; nothing was committed; try again")
+        }
+        let deadline = Task { [weak self] in
+            guard let self else { return }
+            try await Task.sleep(for: proposer.deadline - self.now())
+            await self.drive(publish) { $0.deadlinePassed(now: $1) }
+        }
+        defer { deadline.cancel() }
+        return try await withCheckedContinuation { continuation in
+            runs[publish] = Run(proposer: proposer, pending: pending, publisher: continuation)
+            drive(publish) { proposer, _ in proposer.begin() }
+        }.get()
+    }
+
+    private func takeTurn() async {
+        guard isProposing else { return isProposing = true }
+        await withCheckedContinuation { queue.append($0) }
+    }
+
+    private func giveTurn() {
+        if queue.isEmpty { isProposing = false } else { queue.removeFirst().resume() }
+    }
+
+    private func drive(_ publish: PublishID, _ fact: (inout Proposer, Duration) -> Proposer.Action?) {
+        guard var run = runs[publish] else { return }
+        let action = fact(&run.proposer, now())
+        runs[publish] = run
+        switch action {
+        case nil: break
+        case .prepare: Task { await prepare(publish) }
+        case .catchUp:
+            Task {
+                let isDone = await catchUp(within: .seconds(2)) ?? false
+                drive(publish) { $0.caughtUp(isDone, now: $1) }
+            }
+        case .append(let draft): Task { await append(draft) }
+        case .pause(let time):
+            Task {
+                try? await Task.sleep(for: time)
+                drive(publish) { $0.pauseEnded(now: $1) }
+            }
+        case .offer(let entry):
+            // Another node's, under the same key.
+            if runs[publish]?.version?.change != entry.change { runs[publish]?.version = nil }
+            perform(follower.offered(entry, in: run.session))
+            moved()
+        case .answer(let answer): self.answer(publish, answer)
+        case .resolve(let isCommitted): resolve(publish, isCommitted)
+        }
+    }
+
+    /// The replica has gone on.
+    func moved() {
+        guard let epoch = follower.epoch else { return }
+        let head = follower.head.sequence
+        for publish in runs.keys { drive(publish) { $0.applied(head, of: epoch, now: $1) } }
+    }
+
+    private func prepare(_ publish: PublishID) async {
+        guard let pending = runs[publish]?.pending else { return }
+        guard follower.isReady, let charter = follower.charter else {
+            return drive(publish) { $0.prepared(.unready, now: $1) }
+        }
+        let head = follower.head
+        do throws(StoreError) {
+            if pending.idempotencyKey != nil, let version = try await recall(publish, pending) {
+                return answer(publish, .success(version))
+            }
+            guard case .next(let drafted) = try await draft(pending, publish) else { return }
+            var chunks: [[UInt8]] = []
+            guard drafted.change.sequence == head.sequence + 1 else {
+                return drive(publish) { $0.prepared(.unready, now: $1) }
+            }
+            let window = fetchWindow(drafted.scope, drafted.change.notes.isUrgent)
+            var change = drafted.change
+            change.notes.fetchWindowMs = window
+            // As it is applied, here and everywhere.
+            let version = StoredVersion(change: change, template: drafted.template, content: drafted.content)
+            let entry = await Self.entry(
+                version, publish, after: head, node: name, fetchWindowMs: window, chunks: &chunks)
+            runs[publish]?.version = version
+            runs[publish]?.chunks = chunks
+            drive(publish) { $0.prepared(.draft(Proposer.Draft(entry: entry, charter: charter)), now: $1) }
+        } catch {
+            runs[publish]?.refusal = error
+            drive(publish) { $0.prepared(.refused, now: $1) }
+        }
+    }
+
+    /// What was made under its identity before; nil: nothing that is known.
+    ///
+    /// - Throws: ``StoreError/keyReused(_:)`` when that is not what is asked for.
+    private func recall(
+        _ publish: PublishID, _ pending: PendingVersion
+    ) async throws(StoreError) -> StoredVersion? {
+        guard let made = try await store.made(by: publish.description) else { return nil }
+        guard let version = made.version, pending.idempotencyKey == nil || pending.isFulfilled(by: version) else {
+            throw .keyReused(made.number)
+        }
+        return version
+    }
+
+    private func draft(
+        _ pending: PendingVersion, _ publish: PublishID
+    ) async throws(StoreError) -> PendingVersion.Draft {
+        let draft = try await store.draft(pending)
+        if case .isCurrent(let version) = draft { answer(publish, .success(version)) }
+        return draft
+    }
+
+    /// Packing a large content takes long enough to keep it off the actor.
+    @concurrent
+    private static func entry(
+        _ version: StoredVersion, _ publish: PublishID, after head: LogHead, node: String, fetchWindowMs: Int,
+        chunks: inout [[UInt8]]
+    ) async -> LogEntry {
+        LogEntry(
+            change: version.change, publish: publish, after: head, node: node, fetchWindowMs: Int64(fetchWindowMs),
+            storing: version.content, chunks: &chunks)
+    }
+
+    private func append(_ draft: Proposer.Draft) async {
+        let publish = draft.entry.publish
+        runs[publish]?.session = follower.session
+        let result: Result<Appended, LogError>
+        do throws(LogError) {
+            if case .beside(let key) = draft.entry.content {
+                do throws(LogError) { try await log.store(runs[publish]?.chunks ?? [], of: key) } catch {
+                    throw .notDone(error.description)
+                }
+            }
+            let owner = runs[publish]?.pending.ownership.map { (RecordName(Duties.kind, $0.duty), $0.token) }
+            let appended = try await log.append(draft.entry, under: draft.charter, owner: owner)
+            if case .deposed = appended {
+                runs[publish]?.refusal = .unavailable("another node has this work now; nothing was committed")
+            }
+            result = .success(appended)
+            reached()
+        } catch {
+            result = .failure(error)
+            missed(error)
+        }
+        figures.count(result, of: publish)
+        drive(publish) { $0.appended(result, now: $1, chance: &random) }
+    }
+
+    private func answer(_ publish: PublishID, _ answer: Proposer.Answer) {
+        guard let run = runs[publish] else { return }
+        switch answer {
+        case .committed:
+            guard let version = run.version else {
+                Task { await answerMade(publish, run.pending) }
+                return
+            }
+            self.answer(publish, .success(version))
+        case .refused: self.answer(publish, .failure(run.refusal ?? .unavailable("nothing was committed")))
+        case .notCommitted: self.answer(publish, .failure(.unavailable(lateness)))
+        case .unknown:
+            figures.unknownPublishes += 1
+            runs[publish]?.publisher = nil
+            run.publisher?.resume(returning: .failure(.outcomePending(publish: publish.description)))
+        }
+    }
+
+    /// With what is stored under its identity, which another node proposed.
+    private func answerMade(_ publish: PublishID, _ pending: PendingVersion) async {
+        do throws(StoreError) {
+            guard let version = try await recall(publish, pending) else {
+                throw .outcomePending(publish: publish.description)
+            }
+            answer(publish, .success(version))
+        } catch {
+            answer(publish, .failure(error))
+        }
+    }
+
+    private func answer(_ publish: PublishID, _ result: Result<StoredVersion, StoreError>) {
+        runs.removeValue(forKey: publish)?.publisher?.resume(returning: result)
+    }
+
+    private var lateness: String {
+        "the log of the cluster did not take it in time\(trouble.map { " (\($0))" } ?? ""); nothing was committed"
+    }
+
+    private static let keptFailures = 1000
+
+    private func resolve(_ publish: PublishID, _ isCommitted: Bool?) {
+        // Under its key it may be sent again, and land.
+        let isKeyed = runs.removeValue(forKey: publish)?.pending.idempotencyKey != nil
+        figures.resolved[isCommitted, default: 0] += 1
+        if isCommitted == false, !isKeyed {
+            failures.append(publish)
+            if failures.count > Self.keptFailures { failures.removeFirst() }
+        }
+        report(.resolved(publish, isCommitted: isCommitted))
+    }
+
+    // MARK: Asking later
+
+    /// What became of a publish.
+    package enum Outcome: Sendable {
+        case committed(StoredVersion)
+        /// This node still asks the log.
+        case pending
+        /// It is not in the log, and never will be.
+        case notCommitted
+        /// The log has no such publish, as far as this node knows.
+        case unknown
+    }
+
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func outcome(of publish: PublishID) async throws(StoreError) -> Outcome {
+        if runs[publish] != nil { return .pending }
+        _ = await catchUp(within: .seconds(2))
+        if let version = try await store.made(by: publish.description)?.version { return .committed(version) }
+        return failures.contains(publish) ? .notCommitted : .unknown
+    }
+}

@@ -1,0 +1,349 @@
+package import StalecastStore
+package import StalecastWire
+
+/// A daemon's part in a cluster: keeps its store at the end of the shared log, and gives what is published its place
+/// there. ``Follower``, ``Proposer`` and ``HeadChecks`` decide; this does what they say, and tells them what came of it.
+package actor ClusterNode {
+    /// What an operator should hear of.
+    package enum Report: Sendable, Hashable {
+        /// The log gives no answer, or none that can be used; says why. Comes once until ``reachable``, or until it is for
+        /// another reason.
+        case unreachable(String)
+        case reachable
+        /// What was read from the log cannot be stored here; says why. It is tried again.
+        case cannotApply(String)
+        /// The log's history is not the one this node followed; another was begun.
+        case renewing
+        /// The store must be opened anew as a replica of this epoch: the process has to begin again.
+        case foreignEpoch(Epoch)
+        /// What became of a publish whose publisher was told that nobody knows; nil for ever unknown.
+        case resolved(PublishID, isCommitted: Bool?)
+    }
+
+    let log: any SharedLog
+    let store: TemplateStore
+    /// Unique in the cluster.
+    package nonisolated let name: String
+    let report: @Sendable (Report) -> Void
+    let now: @Sendable () -> Duration
+    let fetchWindow: FetchWindow
+
+    /// Milliseconds over which the clients of all nodes spread their fetches after a change of a scope.
+    package typealias FetchWindow = @Sendable (Scope, _ isUrgent: Bool) -> Int
+
+    package internal(set) var follower: Follower
+    private var checks = HeadChecks()
+    private var watch: Task<Void, Never>?
+    private var tickets: [UInt64: CheckedContinuation<Bool?, Never>] = [:]
+    private var lastTicket: UInt64 = 0
+    /// Why the log gives no answer that can be used, when it gives none.
+    private(set) var trouble: String?
+    /// What was told last of that, and when.
+    private var told: (problem: String, at: Duration)?
+    /// When the log was asked last with an answer that says that the replica is at its end.
+    private var verifiedAt: Duration
+
+    /// What was done so far; ``ClusterFigures/newest`` is how far the log goes.
+    package internal(set) var figures = ClusterFigures()
+    var contentSweep = ContentSweep()
+    /// What this process has removed from the log goes up to here.
+    private var prunedThrough: CommitSequence = 0
+
+    var runs: [PublishID: Run] = [:]
+    /// Publishes that came to nothing after their publisher was told that nobody knows.
+    var failures: [PublishID] = []
+    var random = SystemRandomNumberGenerator()
+    var isProposing = false
+    var queue: [CheckedContinuation<Void, Never>] = []
+
+    /// - Parameters:
+    ///   - store: opened as a replica, and whole: see ``fill(_:from:)``.
+    ///   - now: of a clock that only goes forward.
+    ///   - fetchWindow: for what this node proposes; none by default.
+    /// - Throws: what the store says when its state cannot be read.
+    package init(
+        _ log: any SharedLog, _ store: TemplateStore, name: String, now: @escaping @Sendable () -> Duration,
+        fetchWindow: @escaping FetchWindow = { _, _ in 0 },
+        report: @escaping @Sendable (Report) -> Void
+    ) throws(StoreError) {
+        let state = try store.replicaState()
+        self.log = log
+        self.store = store
+        self.name = name
+        self.now = now
+        self.fetchWindow = fetchWindow
+        self.report = report
+        let head = LogHead(state.publish.isEmpty ? "0" : "\(state.head) \(state.publish)") ?? .empty
+        follower = Follower(epoch: state.epoch, head: head, isWhole: state.isWhole)
+        verifiedAt = now()
+    }
+
+    /// Between two looks at the log's head when nobody asks: finds what a watch did not bring.
+    private static let lookEvery: Duration = .seconds(5)
+
+    /// Follows the log until the task is cancelled.
+    package func run() async {
+        perform(follower.begin())
+        while !Task.isCancelled {
+            do { try await Task.sleep(for: Self.lookEvery) } catch { break }
+            if await isCurrent(within: Self.lookEvery) != true { perform(follower.distrustWatch()) }
+        }
+        watch?.cancel()
+        for continuation in tickets.values { continuation.resume(returning: nil) }
+        tickets = [:]
+    }
+
+    // MARK: Reading
+
+    /// Whether the store has everything that was in the log when this was called; nil when nobody said so in time.
+    package func isCurrent(within time: Duration) async -> Bool? {
+        await answer(within: time) { node, ticket in
+            if let action = node.checks.asked(ticket, now: node.now()) { node.perform([action]) }
+        }
+    }
+
+    /// Reads the log from now on to its end, and applies it.
+    ///
+    /// - Returns: whether that was done; nil when it was not in time.
+    package func catchUp(within time: Duration) async -> Bool? {
+        await answer(within: time) { node, ticket in node.perform(node.follower.asked(ticket)) }
+    }
+
+    package func refresh() async -> Bool { await isCurrent(within: .seconds(2)) == true }
+
+    private func answer(
+        within time: Duration, _ ask: (isolated ClusterNode, UInt64) -> Void
+    ) async -> Bool? {
+        lastTicket += 1
+        let ticket = lastTicket
+        let timer = Task { [weak self] in
+            try await Task.sleep(for: time)
+            await self?.answer(ticket, nil)
+        }
+        defer { timer.cancel() }
+        return await withCheckedContinuation { continuation in
+            tickets[ticket] = continuation
+            ask(self, ticket)
+        }
+    }
+
+    private func answer(_ ticket: UInt64, _ answer: Bool?) {
+        if answer == true { verifiedAt = now() }
+        tickets.removeValue(forKey: ticket)?.resume(returning: answer)
+    }
+
+    /// For how long nobody has said that the replica is at the log's end; since the start while nobody ever did.
+    package var unverified: Duration { now() - verifiedAt }
+
+    private func perform(_ actions: [HeadChecks.Action]) {
+        for action in actions {
+            switch action {
+            case .wake(let time):
+                Task {
+                    try? await Task.sleep(for: time)
+                    if let next = checks.due(now: now()) { perform([next]) }
+                }
+            case .release(let tickets, let isVerified): for ticket in tickets { answer(ticket, isVerified) }
+            case .catchUp(let tickets): for ticket in tickets { perform(follower.asked(ticket)) }
+            case .check: Task { await check() }
+            }
+        }
+    }
+
+    private func check() async {
+        guard let charter = follower.charter, follower.isReady || charter.isFrozen else {
+            return perform(checks.answered(.behind, now: now()))
+        }
+        let answer: HeadChecks.Answer
+        do throws(LogError) {
+            answer = try await log.isCurrent(follower.head, under: charter) ? .current : .behind
+            reached()
+        } catch {
+            answer = .none
+            missed(error)
+        }
+        figures.checks[ClusterFigures.Check(answer), default: 0] += 1
+        perform(checks.answered(answer, now: now()))
+    }
+
+    // MARK: Following
+
+    func perform(_ actions: [Follower.Action]) {
+        actions.forEach(perform)
+    }
+
+    private func perform(_ action: Follower.Action) {
+        switch action {
+        case .watch(let session):
+            watch?.cancel()
+            watch = Task { await watch(session) }
+        case .read(let id, let after, let limit): Task { await read(id, after, limit) }
+        case .apply(let entries): Task { await apply(entries) }
+        case .rebuild(let charter): report(.foreignEpoch(charter.epoch))
+        case .renewEpoch(let charter):
+            report(.renewing)
+            figures.renewals += 1
+            Task {
+                _ = try? await renewEpoch(charter)
+                perform(follower.renewed())
+            }
+        case .caughtUp(let tickets, let isDone): for ticket in tickets { answer(ticket, isDone) }
+        case .retry:
+            let pause = Duration.milliseconds(200) * Double.random(in: 0...1, using: &random)
+            Task {
+                try? await Task.sleep(for: pause)
+                perform(follower.due())
+            }
+        }
+    }
+
+    private func watch(_ session: Int) async {
+        figures.watches += 1
+        do throws(LogError) {
+            for await bell in try await log.watch() {
+                if case .entry(let entry) = bell { figures.newest = max(figures.newest, entry.sequence) }
+                perform(follower.rang(bell, in: session))
+            }
+        } catch { missed(error) }
+        if Task.isCancelled { return }
+        figures.failures[.watch, default: 0] += 1
+        perform(follower.watchEnded(session))
+    }
+
+    private func read(_ id: Int, _ after: CommitSequence, _ limit: Int) async {
+        let result: Result<LogPage, LogError>
+        do throws(LogError) {
+            let page = try await log.page(after: after, limit: limit)
+            figures.newest = page.head.sequence
+            result = .success(page)
+            reached()
+        } catch {
+            figures.failures[.read, default: 0] += 1
+            result = .failure(error)
+            missed(error)
+        }
+        perform(follower.pageRead(id, result))
+    }
+
+    private static let applyAgain: Duration = .seconds(1)
+
+    private func apply(_ entries: [LogEntry]) async {
+        while !Task.isCancelled {
+            do {
+                try await store.apply(try await Self.versions(of: entries, from: log))
+                break
+            } catch {
+                figures.failures[.apply, default: 0] += 1
+                report(.cannotApply("\(error)"))
+                try? await Task.sleep(for: Self.applyAgain)
+            }
+        }
+        perform(follower.applied())
+        moved()
+    }
+
+    /// Members can be away for different reasons: another one is told after this long.
+    private static let tellAgain = Duration.seconds(5)
+
+    func reached() {
+        guard trouble != nil else { return }
+        (trouble, told) = (nil, nil)
+        report(.reachable)
+    }
+
+    func missed(_ error: LogError) {
+        let problem = error.description
+        trouble = problem
+        if let told, told.problem == problem || now() < told.at + Self.tellAgain { return }
+        told = (problem, now())
+        report(.unreachable(problem))
+    }
+
+    // MARK: Changing the rules
+
+    /// Entries removed in one step; etcd takes 128 operations.
+    private static let prunedAtOnce = 100
+    /// Nothing younger is removed from the log: whoever finds nothing in a place must not think that it was removed, and
+    /// proposers ask for ten minutes.
+    private static let leastAge: Duration = .seconds(3600)
+
+    /// Removes from the log what retention has removed here; a scope's newest version stays. Any node may, at any time.
+    ///
+    /// - Returns: how many entries were looked at; fewer than 100 is the end.
+    package func prune() async throws -> Int {
+        let sequences = try await store.removed(
+            after: prunedThrough, olderThan: Self.leastAge, limit: Self.prunedAtOnce)
+        guard let last = sequences.last, follower.isReady, let charter = follower.charter else { return 0 }
+        var new = charter
+        new.prunedBelow = max(charter.prunedBelow, last + 1)
+        // Under another charter they are tried again when this node knows it.
+        guard try await log.prune(sequences, under: charter, to: new) else { return 0 }
+        prunedThrough = last
+        return sequences.count
+    }
+
+    /// Takes over everything that is in the log: for a replica that was begun empty, before anything is answered from it.
+    ///
+    /// - Returns: false when the log is of another epoch than the replica by now.
+    package static func fill(_ store: TemplateStore, from log: any SharedLog) async throws -> Bool {
+        while true {
+            let page = try await log.page(after: store.head(), limit: Follower.pageSize)
+            guard page.charter.epoch == store.epoch else { return false }
+            if page.entries.isEmpty {
+                try await store.becameWhole()
+                return true
+            }
+            try await store.apply(try await versions(of: page.entries, from: log))
+        }
+    }
+
+    private static func versions(of entries: [LogEntry], from log: any SharedLog) async throws -> [SharedVersion] {
+        var versions: [SharedVersion] = []
+        for entry in entries {
+            let content = try await log.content(of: entry)
+            var change = entry.change
+            change.notes.fetchWindowMs = Int(clamping: entry.fetchWindowMs)
+            versions.append(SharedVersion(change: change, content: content, publish: entry.publish.description))
+        }
+        return versions
+    }
+
+    /// Begins another history with the log as it is; every node takes its versions anew, every client is told to forget.
+    ///
+    /// - Throws: when nobody knows whether it was done, too.
+    /// - Returns: the charter that holds.
+    package func renewEpoch() async throws(LogError) -> Charter {
+        // What it gave away goes along: it should know all of it.
+        _ = await catchUp(within: .seconds(2))
+        return try await renewEpoch(try await log.page(after: follower.head.sequence, limit: 1).charter)
+    }
+
+    private func renewEpoch(_ charter: Charter) async throws(LogError) -> Charter {
+        var new = charter.renewed(.random(using: &random))
+        // Clients may hold what this node has given away in a history that is lost.
+        do throws(StoreError) { new.raiseFloors(to: try store.numbersGivenAway()) } catch {
+            throw .notDone(error.description)
+        }
+        return try await log.amend(charter, to: new)
+    }
+
+    /// Says in a charter that does not yet which key the cluster's nodes seal with.
+    ///
+    /// - Returns: the charter that holds, which may say another.
+    package func claim(keyCheck: String) async throws(LogError) -> Charter {
+        let charter = try await log.page(after: follower.head.sequence, limit: 1).charter
+        guard charter.keyCheck == nil else { return charter }
+        var new = charter
+        new.keyCheck = keyCheck
+        return try await log.amend(charter, to: new)
+    }
+
+    /// From now on every node must understand what this program does.
+    package func upgrade() async throws(LogError) -> Charter {
+        let charter = try await log.page(after: follower.head.sequence, limit: 1).charter
+        guard charter.minimumVersion < Charter.format else { return charter }
+        var new = charter
+        new.minimumVersion = Charter.format
+        return try await log.amend(charter, to: new)
+    }
+}

@@ -1,0 +1,301 @@
+package import StalecastWire
+
+/// Keeps a replica at the log's end: facts in, actions out. The watch is a bell, the log is the truth; entries are
+/// applied one after the other, each to the head it was made for. A page that ends at another head than the replica
+/// then has, or an entry that was made for another, says that the log is not the one that was followed.
+///
+/// A watch and everything heard on it have a session. When one ends, nobody knows whether the log that comes next is
+/// the one that was, until a read has said so.
+package struct Follower: Sendable {
+    /// A request to be told when the replica has everything that was in the log at the time of asking.
+    package typealias Ticket = UInt64
+
+    package enum Action: Sendable {
+        /// Open a watch, next to it end the one before. Its bells are ``rang(_:in:)``, its end ``watchEnded(_:)``.
+        case watch(session: Int)
+        /// ``pageRead(_:_:)``
+        case read(id: Int, after: CommitSequence, limit: Int)
+        /// Make durable, visible, and announce, each entry before the next begins; then ``applied()``.
+        case apply([LogEntry])
+        /// Set the replica aside and begin an empty one of this epoch; then ``rebuilt()``.
+        case rebuild(Charter)
+        /// The log is not the one that was followed: put a charter with a new epoch in the place of this one, then
+        /// ``renewed()``, whatever came of it.
+        case renewEpoch(Charter)
+        case caughtUp([Ticket], isDone: Bool)
+        /// Call ``due()`` after a pause: 0 to 200 ms at random, so that nodes do not come back at once.
+        case retry
+    }
+
+    private enum Work {
+        case reading(id: Int, doubts: Int)
+        case applying(count: Int)
+        case rebuilding(Charter)
+        case renewing
+        /// Until ``due()``.
+        case pausing
+    }
+
+    /// Of the replica; nil while it has none.
+    package private(set) var epoch: Epoch?
+    /// Of the replica.
+    package private(set) var head: LogHead
+    /// As last read; nil before.
+    package private(set) var charter: Charter?
+    /// The present watch.
+    package private(set) var session = 0
+    private var hasWatch = false
+    private var work: Work?
+    private var reads = 0
+    /// Times that the replica had to be doubted: a read that began before one proves nothing after it.
+    private var doubts = 0
+    private var isVerified = false
+    /// False while a replica that was begun empty has not come to the log's end: nothing may be answered from it. To be
+    /// kept with the replica.
+    package private(set) var isWhole: Bool
+    private var needsRead = true
+    /// Where the replica will be whole.
+    private var wholeAt: CommitSequence?
+    /// To be applied next, each known to follow the one before.
+    private var pending: [LogEntry] = []
+    /// Want a read that begins after they asked.
+    private var waiting: [Ticket] = []
+    /// Take part in the present read.
+    private var riding: [Ticket] = []
+    /// Have been read up to this sequence.
+    private var arriving: [(ticket: Ticket, at: CommitSequence)] = []
+
+    /// Entries per read.
+    package static let pageSize = 100
+
+    /// - Parameters:
+    ///   - epoch: of the replica; nil for none.
+    ///   - head: of the replica.
+    ///   - isWhole: of the replica.
+    package init(epoch: Epoch?, head: LogHead, isWhole: Bool) {
+        self.epoch = epoch
+        self.head = head
+        self.isWhole = isWhole
+    }
+
+    /// Whether the replica is a part of the log's history, as far as is known, and the log takes entries: only then may
+    /// something be proposed.
+    package var isReady: Bool { isVerified && isWhole && charter?.epoch == epoch && charter?.isFrozen == false }
+
+    package mutating func begin() -> [Action] { openWatch() }
+
+    package mutating func rang(_ bell: Bell, in session: Int) -> [Action] {
+        guard session == self.session else { return [] }
+        switch bell {
+        case .entry(let entry): take(entry)
+        // Whatever was committed before the watch was in place did not ring.
+        case .opened, .other: needsRead = true
+        }
+        return step()
+    }
+
+    /// An entry that this node has appended.
+    ///
+    /// - Parameter session: that was there when it was proposed.
+    package mutating func offered(_ entry: LogEntry, in session: Int) -> [Action] {
+        rang(.entry(entry), in: session)
+    }
+
+    package mutating func watchEnded(_ session: Int) -> [Action] {
+        guard session == self.session, hasWatch else { return [] }
+        hasWatch = false
+        doubt()
+        return step() + (isPausing ? [] : [.retry])
+    }
+
+    /// The log said that the replica is not at its end, and nothing rang.
+    package mutating func fellBehind() -> [Action] {
+        needsRead = true
+        return step()
+    }
+
+    /// The watch says nothing of what is in the log: another may.
+    package mutating func distrustWatch() -> [Action] {
+        guard hasWatch else { return [] }
+        doubt()
+        return openWatch()
+    }
+
+    package mutating func asked(_ ticket: Ticket) -> [Action] {
+        waiting.append(ticket)
+        return step()
+    }
+
+    package mutating func pageRead(_ id: Int, _ result: Result<LogPage, LogError>) -> [Action] {
+        guard case .reading(id, let doubts) = work else { return [] }
+        work = nil
+        guard doubts == self.doubts else { return readAgain() }
+        switch result {
+        case .failure(let error):
+            // What rings meanwhile may be what only a newer program understands.
+            if case .unreadable = error { doubt() }
+            return readFailed()
+        case .success(let page): return take(page)
+        }
+    }
+
+    /// Everything of the last ``Action/apply(_:)`` is applied.
+    package mutating func applied() -> [Action] {
+        guard case .applying(let count) = work else { return [] }
+        work = nil
+        head = LogHead(of: pending[count - 1])
+        pending.removeFirst(count)
+        return arrivals() + step()
+    }
+
+    package mutating func rebuilt() -> [Action] {
+        guard case .rebuilding(let charter) = work else { return [] }
+        work = nil
+        epoch = charter.epoch
+        head = .empty
+        pending = []
+        needsRead = true
+        return step()
+    }
+
+    package mutating func renewed() -> [Action] {
+        guard case .renewing = work else { return [] }
+        work = nil
+        needsRead = true
+        return step()
+    }
+
+    package mutating func due() -> [Action] {
+        if case .pausing = work { work = nil }
+        return (hasWatch ? [] : openWatch()) + step()
+    }
+
+    // MARK: What to do next
+
+    private mutating func openWatch() -> [Action] {
+        session += 1
+        hasWatch = true
+        needsRead = true
+        return [.watch(session: session)]
+    }
+
+    private var isPausing: Bool { if case .pausing = work { true } else { false } }
+
+    private mutating func doubt() {
+        doubts += 1
+        isVerified = false
+        needsRead = true
+        if case .applying(let count) = work { pending.removeLast(pending.count - count) } else { pending = [] }
+    }
+
+    private mutating func step() -> [Action] {
+        guard work == nil else { return [] }
+        if !pending.isEmpty {
+            work = .applying(count: pending.count)
+            return [.apply(pending)]
+        }
+        guard needsRead || !waiting.isEmpty else { return [] }
+        return [read()]
+    }
+
+    private mutating func read() -> Action {
+        needsRead = false
+        riding += waiting
+        waiting = []
+        reads += 1
+        work = .reading(id: reads, doubts: doubts)
+        return .read(id: reads, after: head.sequence, limit: Self.pageSize)
+    }
+
+    private mutating func readAgain() -> [Action] {
+        waiting = riding + waiting
+        riding = []
+        needsRead = true
+        return step()
+    }
+
+    private mutating func readFailed() -> [Action] {
+        let failed = riding + waiting + arriving.map(\.ticket)
+        (riding, waiting, arriving) = ([], [], [])
+        needsRead = true
+        work = .pausing
+        return (failed.isEmpty ? [] : [.caughtUp(failed, isDone: false)]) + [.retry]
+    }
+
+    // MARK: What the log and the bell say
+
+    /// What is applied or will be.
+    private var newest: LogHead { pending.last.map { LogHead(of: $0) } ?? head }
+
+    /// Bounds what waits for the database; more is read from the log.
+    private static let maxPending = 256
+
+    private mutating func take(_ entry: LogEntry) {
+        if entry.sequence <= newest.sequence { return }
+        guard isVerified, entry.previous == newest, pending.count < Self.maxPending else { return needsRead = true }
+        pending.append(entry)
+    }
+
+    private mutating func take(_ page: LogPage) -> [Action] {
+        charter = page.charter
+        guard page.charter.epoch == epoch else { return rebuild(page.charter) }
+        for entry in page.entries where entry.sequence > newest.sequence {
+            switch relation(of: entry, page) {
+            case .next: pending.append(entry)
+            case .unknowable: return rebuild(page.charter)
+            case .foreign: return renew(page.charter)
+            case .missing: return readFailed()
+            }
+            isVerified = true
+        }
+        guard page.entries.count < Self.pageSize else {
+            needsRead = true
+            return step()
+        }
+        guard isKnown(page.head) else { return renew(page.charter) }
+        isVerified = true
+        if !isWhole { wholeAt = page.head.sequence }
+        arriving += riding.map { ($0, page.head.sequence) }
+        riding = []
+        return arrivals() + step()
+    }
+
+    private enum Relation { case next, foreign, unknowable, missing }
+
+    private func relation(of entry: LogEntry, _ page: LogPage) -> Relation {
+        if entry.sequence == newest.sequence + 1 { return entry.previous == newest ? .next : .foreign }
+        // A log with a hole that retention did not make is no log: look again, later.
+        guard entry.sequence <= page.charter.prunedBelow else { return .missing }
+        // Between the replica and what the log has left there is nothing to compare.
+        return isVerified || newest.sequence == 0 ? .next : .unknowable
+    }
+
+    /// Bells may have brought more than the log had when it was read.
+    private func isKnown(_ head: LogHead) -> Bool {
+        head == self.head || head == newest || pending.contains { LogHead(of: $0) == head }
+    }
+
+    private mutating func renew(_ charter: Charter) -> [Action] {
+        waiting = riding + arriving.map(\.ticket) + waiting
+        (riding, arriving, pending) = ([], [], [])
+        isVerified = false
+        work = .renewing
+        return openWatch() + [.renewEpoch(charter)]
+    }
+
+    private mutating func rebuild(_ charter: Charter) -> [Action] {
+        waiting = riding + arriving.map(\.ticket) + waiting
+        (riding, arriving, pending) = ([], [], [])
+        (isVerified, isWhole, wholeAt) = (false, false, nil)
+        work = .rebuilding(charter)
+        // What rings on the present watch, or was appended during it, may be of the history before.
+        return openWatch() + [.rebuild(charter)]
+    }
+
+    private mutating func arrivals() -> [Action] {
+        if let wholeAt, wholeAt <= head.sequence { (isWhole, self.wholeAt) = (true, nil) }
+        let arrived = arriving.filter { $0.at <= head.sequence }.map(\.ticket)
+        arriving.removeAll { $0.at <= head.sequence }
+        return arrived.isEmpty ? [] : [.caughtUp(arrived, isDone: true)]
+    }
+}

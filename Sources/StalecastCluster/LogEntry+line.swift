@@ -1,0 +1,140 @@
+import Crypto
+package import StalecastWire
+
+/// How an entry is stored: one line of JSON, a line feed, and the content as zlib packs it. Members that are not known
+/// are skipped, so that a newer node may add some.
+extension LogEntry {
+    /// Packed contents up to this size stand in the entry, in bytes.
+    package static let maxInline = 64 * 1024
+    /// etcd takes requests of 1.5 MiB; the rest is for the request around it.
+    package static let chunkSize = 1_000_000
+    /// No content is larger, unpacked, in bytes; a template has at most 8 MB.
+    static let maxContent = 16 << 20
+
+    /// An entry whose content stands in it, or beside it when it is long.
+    ///
+    /// - Parameter chunks: becomes the pieces that must be stored before it; empty for an inline content.
+    package init(
+        change: TemplateChange, publish: PublishID, after previous: LogHead, node: String, fetchWindowMs: Int64,
+        storing content: [UInt8], chunks: inout [[UInt8]]
+    ) {
+        let packed = Zlib.packed(content)
+        chunks = []
+        if packed.count > Self.maxInline {
+            chunks = stride(from: 0, to: packed.count, by: Self.chunkSize).map {
+                Array(packed[$0..<min($0 + Self.chunkSize, packed.count)])
+            }
+        }
+        let key = ContentKey(digest: Self.digest(content), size: content.count, chunks: chunks.count)
+        self.init(
+            change: change, publish: publish, after: previous, node: node, fetchWindowMs: fetchWindowMs,
+            content: chunks.isEmpty ? .inline(content) : .beside(key))
+    }
+
+    /// The stored form.
+    package var encoded: [UInt8] {
+        var line = JSONValue.object(head).encoded() + [0x0A]
+        if case .inline(let content) = content { line += Zlib.packed(content) }
+        return line
+    }
+
+    /// Reads the stored form.
+    ///
+    /// - Parameter sequence: where it was found; an entry that says another is refused.
+    /// - Throws: ``LogError/unreadable(_:)``
+    package init(_ bytes: [UInt8], at sequence: CommitSequence) throws(LogError) {
+        guard let end = bytes.firstIndex(of: 0x0A), let head = try? JSONValue.parse(bytes[..<end], maxDepth: 8),
+            let change = TemplateChange(head: head), change.sequence == sequence,
+            let publish = head["publish"]?.string.flatMap({ PublishID($0) }),
+            let previous = head["previous"]?.string.flatMap({ LogHead($0) }), previous.sequence == sequence - 1,
+            let content = Self.content(head, Array(bytes[(end + 1)...]))
+        else { throw .unreadable("entry \(sequence) of the log cannot be read") }
+        self.init(
+            change: change, publish: publish, after: previous, node: head["node"]?.string ?? "",
+            fetchWindowMs: min(max(0, head["fetchWindowMs"]?.int64 ?? 0), 86_400_000), content: content)
+    }
+
+    /// Puts the pieces of a content together.
+    ///
+    /// - Throws: ``LogError/unreadable(_:)`` when they are not what the key says.
+    package static func content(_ key: ContentKey, from chunks: [[UInt8]]) throws(LogError) -> [UInt8] {
+        guard chunks.count == key.chunks, let content = Zlib.unpacked(chunks.flatMap(\.self), size: key.size),
+            digest(content) == key.digest
+        else { throw .unreadable("the content \(key.digest) is not what its entry says") }
+        return content
+    }
+
+    private static func content(_ head: JSONValue, _ rest: [UInt8]) -> Content? {
+        guard let digest = head["sha256"]?.string, digest.utf8.count == 64, let size = head["size"]?.int64,
+            let size = Int(exactly: size), (0...maxContent).contains(size)
+        else { return nil }
+        if let chunks = head["chunks"]?.int64 {
+            // More pieces than bytes are nobody's.
+            guard digest.utf8.allSatisfy(\.isASCIIAlphanumeric), (1...64).contains(chunks) else { return nil }
+            return .beside(ContentKey(digest: digest, size: size, chunks: Int(chunks)))
+        }
+        guard let content = Zlib.unpacked(rest, size: size), Self.digest(content) == digest else { return nil }
+        return .inline(content)
+    }
+
+    private var head: JSONObject {
+        var head: JSONObject = [
+            "sequence": .int(change.sequence), "project": .string(change.scope.project.description),
+            "namespace": .string(change.scope.namespace.description), "publish": .string(publish.description),
+            "previous": .string(previous.description), "node": .string(node), "version": change.metadata.json,
+            "etag": .string(change.etag),
+            "fetchWindowMs": .int(fetchWindowMs),
+        ]
+        head["changedKeys"] = change.changedKeys.map { .array($0.map(JSONValue.string)) }
+        if change.notes.isUrgent { head["urgent"] = true }
+        if change.notes.hasFenceTimedOut { head["fenceTimedOut"] = true }
+        switch content {
+        case .inline(let content):
+            head["sha256"] = .string(Self.digest(content))
+            head["size"] = .int(content.count)
+        case .beside(let key):
+            head["sha256"] = .string(key.digest)
+            head["size"] = .int(key.size)
+            head["chunks"] = .int(key.chunks)
+        }
+        return head
+    }
+
+    private static func digest(_ content: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(
+            decoding: SHA256.hash(data: content).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] },
+            as: UTF8.self)
+    }
+}
+
+extension TemplateChange {
+    /// Reads what an entry's line says; nil when something without which there is no version is missing.
+    fileprivate init?(head: JSONValue) {
+        guard let sequence = head["sequence"]?.int64.flatMap({ CommitSequence(exactly: $0) }), sequence > 0,
+            let project = head["project"]?.string.flatMap({ try? ProjectID($0) }),
+            let namespace = head["namespace"]?.string.flatMap({ try? Namespace($0) }),
+            let metadata = head["version"].flatMap({ VersionMetadata(json: $0) }), let etag = head["etag"]?.string
+        else { return nil }
+        self.init(
+            scope: Scope(project: project, namespace: namespace), sequence: sequence, metadata: metadata, etag: etag,
+            changedKeys: head["changedKeys"]?.array?.compactMap(\.string),
+            notes: ChangeNotes(
+                isUrgent: head["urgent"]?.bool ?? false, hasFenceTimedOut: head["fenceTimedOut"]?.bool ?? false))
+    }
+}
+
+extension VersionMetadata {
+    /// Reads what ``json`` wrote; an enum value of a newer program reads as unspecified.
+    fileprivate init?(json: JSONValue) {
+        guard let number = json["versionNumber"]?.versionNumber, number > 0,
+            let updateTime = json["updateTime"]?.string.flatMap({ Timestamp($0) })
+        else { return nil }
+        self.init(
+            number: number, updateTime: updateTime, updateUser: UpdateUser(json: json["updateUser"]),
+            description: json["description"]?.string ?? "",
+            updateOrigin: json["updateOrigin"]?.string.flatMap { UpdateOrigin(rawValue: $0) } ?? .unspecified,
+            updateType: json["updateType"]?.string.flatMap { UpdateType(rawValue: $0) } ?? .unspecified,
+            rollbackSource: json["rollbackSource"]?.versionNumber)
+    }
+}

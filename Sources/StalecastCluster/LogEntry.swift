@@ -1,0 +1,47 @@
+package import StalecastWire
+
+/// One version in the shared log, complete: a node needs nothing else to have it.
+package struct LogEntry: Sendable, Hashable {
+    /// Scope, sequence, metadata, ETag, changed keys, notes.
+    package let change: TemplateChange
+    package let publish: PublishID
+    /// The head it was made for, and the only one it may stand behind.
+    package let previous: LogHead
+    /// Who proposed it.
+    package let node: String
+    /// Milliseconds over which clients of all nodes spread their fetches; the proposer knows how many there are.
+    package let fetchWindowMs: Int64
+    package let content: Content
+
+    /// The template's JSON as the store keeps it.
+    package enum Content: Sendable, Hashable {
+        case inline([UInt8])
+        /// Too long for the line: kept beside it, under its digest.
+        case beside(ContentKey)
+    }
+
+    package init(
+        change: TemplateChange, publish: PublishID, after previous: LogHead, node: String, fetchWindowMs: Int64 = 0,
+        content: Content
+    ) {
+        precondition(change.sequence == previous.sequence + 1, "an entry follows its head")
+        self.change = change
+        self.publish = publish
+        self.previous = previous
+        self.node = node
+        self.fetchWindowMs = fetchWindowMs
+        self.content = content
+    }
+
+    package var sequence: CommitSequence { change.sequence }
+}
+
+/// A content that is kept outside its entry.
+package struct ContentKey: Sendable, Hashable {
+    /// SHA-256 of the content, 64 hexadecimal digits in lower case.
+    package let digest: String
+    /// Bytes of the content.
+    package let size: Int
+    /// Pieces its packed bytes are cut into; at least 1.
+    package let chunks: Int
+}

@@ -1,0 +1,105 @@
+import Crypto
+package import StalecastWire
+
+/// What a node tells the others of itself. Members that are missing or unreadable are empty: a newer node is a node.
+package struct NodeRecord: Sendable, Hashable {
+    /// Where it listens, by listener (`edge`, `control`), for people.
+    package var addresses: [String: String] = [:]
+    /// The program's.
+    package var version = ""
+    /// Differs where nodes are configured differently.
+    package var configurationHash = ""
+    /// By what is configured, a mark that differs where that does.
+    package var settings: [String: String] = [:]
+    /// The newest entry it has applied.
+    package var head = LogHead.empty
+    package var subscribers: Int64 = 0
+    /// Subscribers of its largest topics, at most ``maxTopics``.
+    package var topics: [TopicName: Int64] = [:]
+    /// Which run of the program this is: two daemons with one node id differ in it.
+    package var instance = ""
+
+    package static let kind = "node"
+    package static let maxTopics = 256
+    private static let maxSettings = 100
+
+    package init() {}
+
+    package init(_ value: [UInt8]) {
+        guard let document = (try? JSONValue.parse(value))?.object else { return }
+        for (name, address) in document["addresses"]?.object?.members ?? [] { addresses[name] = address.string }
+        version = document["version"]?.string ?? ""
+        configurationHash = document["configuration"]?.string ?? ""
+        for (name, mark) in (document["settings"]?.object?.members ?? []).prefix(Self.maxSettings) {
+            settings[name] = mark.string
+        }
+        head = document["head"]?.string.flatMap { LogHead($0) } ?? .empty
+        subscribers = Self.count(document["subscribers"])
+        for (name, count) in (document["topics"]?.object?.members ?? []).prefix(Self.maxTopics) {
+            // Nobody subscribes to what is no topic's name.
+            if let topic = try? TopicName(name) { topics[topic] = Self.count(count) }
+        }
+        instance = document["instance"]?.string ?? ""
+    }
+
+    /// What is configured otherwise at another node, in order; a node of a program that says nothing of that has none.
+    package func differences(from other: NodeRecord) -> [String] {
+        if settings.isEmpty || other.settings.isEmpty { return [] }
+        return Set(settings.keys).union(other.settings.keys).filter { settings[$0] != other.settings[$0] }.sorted()
+    }
+
+    package var encoded: [UInt8] {
+        var document: JSONObject = [
+            "version": .string(version), "configuration": .string(configurationHash),
+            "head": .string(head.description), "subscribers": .int(subscribers), "instance": .string(instance),
+        ]
+        var listeners = JSONObject()
+        for (name, address) in addresses.sorted(by: { $0.key < $1.key }) { listeners[name] = .string(address) }
+        document["addresses"] = .object(listeners)
+        var marks = JSONObject()
+        for (name, mark) in settings.sorted(by: { $0.key < $1.key }) { marks[name] = .string(mark) }
+        document["settings"] = .object(marks)
+        var counts = JSONObject()
+        let largest = topics.sorted { ($1.value, $0.key.description) < ($0.value, $1.key.description) }
+        for (topic, count) in largest.prefix(Self.maxTopics) { counts[topic.description] = .int(count) }
+        document["topics"] = .object(counts)
+        return JSONValue.object(document).encoded()
+    }
+
+    /// What another node says may be anything; sums of it must not overflow.
+    private static func count(_ value: JSONValue?) -> Int64 { min(max(value?.int64 ?? 0, 0), 1 << 40) }
+}
+
+/// Which nodes live, and since when it has been these. Times are of a clock that goes on while the machine sleeps.
+package struct NodeBoard: Sendable {
+    package private(set) var nodes: [String: NodeRecord] = [:]
+    private var changed: Duration = .zero
+
+    package init() {}
+
+    /// nil: it lives no more.
+    package mutating func heard(_ record: NodeRecord?, of id: String, now: Duration) {
+        if (nodes[id] == nil) != (record == nil) { changed = now }
+        nodes[id] = record
+    }
+
+    /// Whether nobody came or went for so long.
+    package func isStable(for time: Duration, now: Duration) -> Bool { changed + time <= now }
+
+    /// Over all nodes, as far as the topic is one of their largest.
+    package func subscribers(of topic: TopicName) -> Int64 {
+        nodes.values.reduce(0) { total, node in
+            let sum = total.addingReportingOverflow(node.topics[topic] ?? 0)
+            return sum.overflow ? .max : sum.partialValue
+        }
+    }
+
+    /// The node that should have a duty, by rendezvous hashing: of the others none moves when a node comes or goes.
+    package func owner(of duty: String) -> String? {
+        nodes.keys.max { (Self.weight(duty, $0), $0) < (Self.weight(duty, $1), $1) }
+    }
+
+    private static func weight(_ duty: String, _ node: String) -> UInt64 {
+        SHA256.hash(data: Array("\(duty)\0\(node)".utf8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+}

@@ -1,0 +1,106 @@
+import StalecastWire
+import Synchronization
+
+/// Keeps this node's record while the node lives: under a lease, written anew only when something is different, and not
+/// more often than every few seconds.
+package final class Presence: Sendable {
+    private struct State {
+        var lease: RecordLease?
+        var renewed: Duration = .zero
+        var written: (value: [UInt8], at: Duration)?
+        /// When another daemon with this node's id was seen last.
+        var rivalSeen: Duration?
+        var problem: String?
+    }
+
+    /// A rival is told of for so long.
+    private static let rivalry = Duration.seconds(60)
+
+    private let name: RecordName
+    private let instance: String
+    private let board: RecordBoard
+    private let records: any SharedRecords
+    private let lifetime: Duration
+    private let spacing: Duration
+    private let clock: @Sendable () -> Duration
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - instance: of this run of the program, unlike any other's.
+    ///   - lifetime: of the record after the node's death; default 10 s, whole seconds, renewed at a third.
+    ///   - spacing: between two writes; default 5 s.
+    ///   - clock: goes on while the machine sleeps.
+    package init(
+        node: String, instance: String, _ board: RecordBoard, _ records: any SharedRecords,
+        lifetime: Duration = .seconds(10), spacing: Duration = .seconds(5), clock: @escaping @Sendable () -> Duration
+    ) {
+        name = RecordName(NodeRecord.kind, node)
+        self.instance = instance
+        self.board = board
+        self.records = records
+        self.lifetime = lifetime
+        self.spacing = spacing
+        self.clock = clock
+    }
+
+    /// Why the others may not see this node; nil: they should.
+    package var problem: String? { state.withLock { $0.problem } }
+
+    /// Under which its record is kept; nil: there is none, or no longer for sure.
+    package var lease: RecordLease? {
+        state.withLock { state in state.lease.flatMap { clock() < state.renewed + lifetime ? $0 : nil } }
+    }
+
+    /// Announces the node until its task is cancelled, then takes the record away.
+    package func run(_ current: @escaping @Sendable () -> NodeRecord) async {
+        while !Task.isCancelled {
+            do throws(LogError) {
+                try await tend(current())
+            } catch {
+                state.withLock { $0.problem = error.description }
+            }
+            // Cancelled: the loop ends.
+            try? await Task.sleep(for: lifetime / 10)
+        }
+        // If it is not done, the lease ends by itself.
+        if let lease = state.withLock({ $0.lease }) { try? await records.revoke(lease) }
+    }
+
+    private func tend(_ current: NodeRecord) async throws(LogError) {
+        let lease = try await leased()
+        var record = current
+        record.instance = instance
+        let (value, stored) = (record.encoded, await board.record(name))
+        let isOthers = stored.map { NodeRecord($0.value).instance != instance } ?? false
+        let written = state.withLock { $0.written }
+        let isDue = written.map { $0.value != value && $0.at + spacing <= clock() } ?? true
+        // After a restart the record of the run before is there for a while, and none of ours was.
+        if isOthers, written != nil { state.withLock { $0.rivalSeen = clock() } }
+        if isDue || stored == nil || isOthers {
+            let outcome = try await board.put(value, to: name, over: stored?.revision, lease: lease)
+            if case .done = outcome { state.withLock { $0.written = (value, clock()) } }
+        }
+        let now = clock()
+        state.withLock { state in
+            let isRival = state.rivalSeen.map { now < $0 + Self.rivalry } ?? false
+            state.problem =
+                isRival ? "another daemon has the node id \(name.id): is its data directory a copy of this one's?" : nil
+        }
+    }
+
+    private func leased() async throws(LogError) -> RecordLease {
+        let (known, renewed) = state.withLock { ($0.lease, $0.renewed) }
+        let sent = clock()
+        if let known {
+            if sent < renewed + lifetime / 3 { return known }
+            if try await records.renew(known) {
+                state.withLock { $0.renewed = sent }
+                return known
+            }
+        }
+        state.withLock { ($0.lease, $0.written) = (nil, nil) }
+        let lease = try await records.grant(lifetime)
+        state.withLock { ($0.lease, $0.renewed) = (lease, sent) }
+        return lease
+    }
+}

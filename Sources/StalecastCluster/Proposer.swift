@@ -1,0 +1,231 @@
+package import StalecastWire
+
+/// One publish on its way into the log: facts in, at most one action out. Whoever drives it owns the clock (any one that
+/// only goes forward), the replica and the log.
+///
+///     begin ─> prepare ─> append ─ committed, or taken by itself ──> waits until applied ─> answers
+///                ^  │        │ ^──── unknown: the same again
+///                │  └ does not match: catches up once, looks again, only then refuses
+///                └── catch up <── taken by another, or the charter changed: it never landed, and never will
+package struct Proposer: Sendable {
+    /// How long a publish is tried for.
+    package struct Limits: Sendable {
+        /// From the beginning to the answer.
+        package var answer: Duration = .seconds(10)
+        /// From the beginning until nobody asks any more what became of it. Retention removes nothing younger than six
+        /// times this: else "nothing is there" might mean that it was removed.
+        package var giveUp: Duration = .seconds(600)
+        /// The longest pause of one who lost the race for a place three times; half of it on average.
+        package var lostPause: Duration = .milliseconds(40)
+        /// Before the log is asked again after it gave no answer.
+        package var retryPause: Duration = .milliseconds(50)
+
+        package init() {}
+    }
+
+    package enum Action: Sendable {
+        /// Make the entry for the replica's head, or say why not: ``prepared(_:now:)``.
+        case prepare
+        /// Read the log from now on until its end, and apply it: ``caughtUp(_:now:)``.
+        case catchUp
+        /// Append it: ``appended(_:now:chance:)``, also when the caller's own time for the call is up.
+        case append(Draft)
+        /// Call ``pauseEnded(now:)`` after this long.
+        case pause(Duration)
+        /// It is in the log: give it to the follower, and call ``applied(_:of:now:)`` whenever the replica has moved.
+        case offer(LogEntry)
+        /// The publisher's answer; comes once. After ``Answer/unknown`` there are further actions.
+        case answer(Answer)
+        /// What became of a publish that was answered ``Answer/unknown``; nil for ever unknown. The last action.
+        case resolve(Bool?)
+    }
+
+    package enum Answer: Sendable, Hashable {
+        /// In the log, and applied here.
+        case committed(CommitSequence)
+        /// For the reason last given to ``prepared(_:now:)``, or because its owner was deposed: certainly not committed.
+        case refused
+        /// In time there was no way: certainly not committed.
+        case notCommitted
+        case unknown
+    }
+
+    /// An entry, and the charter it was made under.
+    package struct Draft: Sendable {
+        package let entry: LogEntry
+        package let charter: Charter
+
+        package init(entry: LogEntry, charter: Charter) {
+            self.entry = entry
+            self.charter = charter
+        }
+    }
+
+    /// What the replica says of the publish.
+    package enum Preparation: Sendable {
+        case draft(Draft)
+        /// Its precondition does not hold here.
+        case refused
+        /// The replica does not know the log's charter, or whether it is still the log's.
+        case unready
+    }
+
+    private enum Phase {
+        case preparing
+        /// Then asks again for this draft, or prepares another for nil.
+        case catchingUp(then: Draft?)
+        case appending(Draft)
+        /// Asks again for this draft, or catches up for nil.
+        case pausing(then: Draft?)
+        case applying(Draft)
+        case ended
+    }
+
+    package let publish: PublishID
+    private let began: Duration
+    private let limits: Limits
+    private var phase = Phase.preparing
+    /// What the replica says no to after this, the log says no to.
+    private var hasCaughtUp = false
+    /// A call for the present draft may have had an effect.
+    private var isUncertain = false
+    private var hasAnswered = false
+    private var losses = 0
+
+    package init(_ publish: PublishID, now: Duration, limits: Limits = Limits()) {
+        self.publish = publish
+        began = now
+        self.limits = limits
+    }
+
+    /// When to call ``deadlinePassed(now:)``.
+    package var deadline: Duration { began + limits.answer }
+
+    package func begin() -> Action { .prepare }
+
+    package mutating func prepared(_ preparation: Preparation, now: Duration) -> Action? {
+        guard case .preparing = phase else { return nil }
+        if isLate(now) { return end(.notCommitted) }
+        switch preparation {
+        case .draft(let draft):
+            phase = .appending(draft)
+            return .append(draft)
+        case .refused where hasCaughtUp: return end(.refused)
+        case .refused, .unready:
+            phase = .catchingUp(then: nil)
+            return .catchUp
+        }
+    }
+
+    /// - Parameter isDone: false when the log could not be read to its end.
+    package mutating func caughtUp(_ isDone: Bool, now: Duration) -> Action? {
+        guard case .catchingUp(let draft) = phase else { return nil }
+        if let draft { return pause(limits.retryPause, then: draft) }
+        if isLate(now) { return end(.notCommitted) }
+        guard isDone else { return pause(limits.retryPause, then: nil) }
+        hasCaughtUp = true
+        phase = .preparing
+        return .prepare
+    }
+
+    package mutating func appended(
+        _ result: Result<Appended, LogError>, now: Duration, chance: inout some RandomNumberGenerator
+    ) -> Action? {
+        guard case .appending(let draft) = phase else { return nil }
+        switch result {
+        case .success(.committed): return landed(draft)
+        case .success(.taken(let entry)) where entry.publish == publish:
+            // Of two nodes that propose under one key, one has the entry; the log says which.
+            return landed(Draft(entry: entry, charter: draft.charter))
+        case .success(.taken), .success(.superseded): return startOver(now, &chance)
+        case .success(.deposed):
+            isUncertain = false
+            return hasAnswered ? resolve(false) : end(.refused)
+        case .success(.elsewhere):
+            // A log that lost its end may get it back from others that ask again, as long as its charter stands; the
+            // follower must see to that.
+            isUncertain = true
+            phase = .catchingUp(then: draft)
+            return .catchUp
+        case .failure(.notDone), .failure(.unreadable): return again(draft, now)
+        case .failure(.unknown):
+            isUncertain = true
+            return again(draft, now)
+        }
+    }
+
+    package mutating func pauseEnded(now: Duration) -> Action? {
+        guard case .pausing(let draft) = phase else { return nil }
+        guard let draft else {
+            phase = .catchingUp(then: nil)
+            return .catchUp
+        }
+        if now >= began + limits.giveUp { return resolve(nil) }
+        phase = .appending(draft)
+        return .append(draft)
+    }
+
+    /// The replica is at a sequence of an epoch.
+    package mutating func applied(_ sequence: CommitSequence, of epoch: Epoch, now: Duration) -> Action? {
+        guard case .applying(let draft) = phase else { return nil }
+        // It was in a history that ended before it came here.
+        guard epoch == draft.charter.epoch else { return isLate(now) ? end(.unknown) : nil }
+        return sequence >= draft.entry.sequence ? end(.committed(draft.entry.sequence)) : nil
+    }
+
+    /// The publisher must have an answer now.
+    package mutating func deadlinePassed(now: Duration) -> Action? {
+        if case .ended = phase { return nil }
+        guard !hasAnswered else { return nil }
+        switch phase {
+        case .applying: return end(.unknown)
+        case .appending:
+            hasAnswered = true
+            return .answer(.unknown)
+        case _ where isUncertain:
+            hasAnswered = true
+            return .answer(.unknown)
+        default: return end(.notCommitted)
+        }
+    }
+
+    private func isLate(_ now: Duration) -> Bool { now >= deadline }
+
+    private mutating func landed(_ draft: Draft) -> Action {
+        if hasAnswered { return resolve(true) }
+        phase = .applying(draft)
+        return .offer(draft.entry)
+    }
+
+    /// It is certain that the draft is not in the log and never will be.
+    private mutating func startOver(_ now: Duration, _ chance: inout some RandomNumberGenerator) -> Action {
+        isUncertain = false
+        if hasAnswered { return resolve(false) }
+        losses += 1
+        guard losses >= 3 else {
+            phase = .catchingUp(then: nil)
+            return .catchUp
+        }
+        return pause(limits.lostPause * Double.random(in: 0...1, using: &chance), then: nil)
+    }
+
+    private mutating func again(_ draft: Draft, _ now: Duration) -> Action {
+        if !isUncertain, isLate(now) { return hasAnswered ? resolve(false) : end(.notCommitted) }
+        return pause(limits.retryPause, then: draft)
+    }
+
+    private mutating func pause(_ time: Duration, then draft: Draft?) -> Action {
+        phase = .pausing(then: draft)
+        return .pause(time)
+    }
+
+    private mutating func end(_ answer: Answer) -> Action {
+        phase = .ended
+        return .answer(answer)
+    }
+
+    private mutating func resolve(_ isCommitted: Bool?) -> Action {
+        phase = .ended
+        return .resolve(isCommitted)
+    }
+}

@@ -1,0 +1,64 @@
+import Crypto
+package import StalecastWire
+
+/// The identity of one publish, whatever becomes of it: 26 characters of base32 (128 bits), spelled as an epoch is.
+package struct PublishID: Hashable, Sendable, CustomStringConvertible {
+    private let code: Epoch
+
+    /// nil for what is not spelled so.
+    package init?(_ text: String) {
+        guard let code = Epoch(text) else { return nil }
+        self.code = code
+    }
+
+    private init(code: Epoch) { self.code = code }
+
+    package static func random(using generator: inout some RandomNumberGenerator) -> PublishID {
+        PublishID(code: .random(using: &generator))
+    }
+
+    /// Of a publish that its publisher named: whoever gives the same name gets the same identity.
+    package init(of name: String) {
+        var letters = SHA256.hash(data: Array("publish \(name)".utf8)).makeIterator()
+        var generator = Bytes { letters.next() ?? 0 }
+        self.init(code: .random(using: &generator))
+    }
+
+    private struct Bytes: RandomNumberGenerator {
+        let byte: () -> UInt8
+        mutating func next() -> UInt64 { UInt64(byte()) }
+    }
+
+    package var description: String { code.description }
+}
+
+/// The end of a history. Publish ids are random and an entry is appended only behind the head it was made for, so two
+/// histories that end alike are alike in everything before. A sequence alone says nothing after a restore: the same
+/// number is given again.
+package struct LogHead: Hashable, Sendable, CustomStringConvertible {
+    /// 0 is an empty log.
+    package let sequence: CommitSequence
+    /// Of the entry at ``sequence``; nil for an empty log only.
+    package let publish: PublishID?
+
+    package static let empty = LogHead(sequence: 0, publish: nil)
+
+    private init(sequence: CommitSequence, publish: PublishID?) {
+        self.sequence = sequence
+        self.publish = publish
+    }
+
+    package init(of entry: LogEntry) { self.init(sequence: entry.sequence, publish: entry.publish) }
+
+    /// nil unless `text` is what `description` prints.
+    package init?(_ text: String) {
+        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard parts.count <= 2, let sequence = CommitSequence(parts[0]) else { return nil }
+        let publish = parts.count == 2 ? PublishID(String(parts[1])) : nil
+        guard (publish == nil) == (sequence == 0), (parts.count == 1) == (publish == nil) else { return nil }
+        self.init(sequence: sequence, publish: publish)
+    }
+
+    /// `<sequence> <publish id>`, or `0`.
+    package var description: String { publish.map { "\(sequence) \($0)" } ?? "0" }
+}

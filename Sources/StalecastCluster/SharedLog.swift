@@ -1,0 +1,102 @@
+package import StalecastWire
+
+/// The one order of versions that several daemons agree on. Everything it reads is linearizable; what a watch brings is a
+/// hint. Narrow enough for a table of an SQL database: a row for the charter, a row for the head that an append locks.
+package protocol SharedLog: Sendable {
+    /// The entries after a sequence, oldest first, at most `limit`, and charter and head at the same moment.
+    func page(after sequence: CommitSequence, limit: Int) async throws(LogError) -> LogPage
+    /// Appends an entry behind exactly the head it was made for, under exactly this charter, its content being stored. The same call again, as often
+    /// as one likes, tells what became of a call whose outcome is unknown.
+    ///
+    /// - Parameter owner: of a duty, whose record must still be the one with this token; nil: nothing is asked for.
+    func append(
+        _ entry: LogEntry, under charter: Charter, owner: DutyOwner?
+    ) async throws(LogError) -> Appended
+    /// Puts the pieces of a long content where ``content(of:)`` finds them; before the entry is appended, as often as needed.
+    func store(_ chunks: [[UInt8]], of key: ContentKey) async throws(LogError)
+    /// Whether both are still what is newest: the cheapest question that makes a replica's answer linearizable.
+    func isCurrent(_ head: LogHead, under charter: Charter) async throws(LogError) -> Bool
+    /// The content of an entry that has none in its line.
+    func content(of entry: LogEntry) async throws(LogError) -> [UInt8]
+    /// The long contents that are stored, whole or in part.
+    func contents() async throws(LogError) -> [StoredContent]
+    /// Removes a content, when it is stored as it was seen and the log still ends at a head up to which no entry refers
+    /// to it.
+    ///
+    /// - Returns: false: it was not removed.
+    func remove(_ content: StoredContent, at head: LogHead) async throws(LogError) -> Bool
+    /// Puts a charter in the place of `old`, or the first one for nil.
+    ///
+    /// - Returns: the charter that holds now; it is `new` only if its epoch and rules say so.
+    func amend(_ old: Charter?, to new: Charter) async throws(LogError) -> Charter
+    /// Removes entries, and puts the charter that says so in the place of `old`, in one step.
+    ///
+    /// - Parameter sequences: at most 100; those that are not there count for nothing.
+    /// - Returns: false when the charter is another, and nothing was removed.
+    func prune(_ sequences: [CommitSequence], under old: Charter, to new: Charter) async throws(LogError) -> Bool
+    /// Hints that something has changed, newest wins; ends when nothing more will come, at a lost connection say.
+    func watch() async throws(LogError) -> AsyncStream<Bell>
+}
+
+/// What a read of the log brings.
+package struct LogPage: Sendable {
+    package let charter: Charter
+    /// Of the log, not of the page.
+    package let head: LogHead
+    /// In sequence. Between two that do not follow each other retention removed those below ``Charter/prunedBelow``.
+    package let entries: [LogEntry]
+
+    package init(charter: Charter, head: LogHead, entries: [LogEntry]) {
+        self.charter = charter
+        self.head = head
+        self.entries = entries
+    }
+}
+
+/// In whose name an entry is proposed: the duty's record, and the token with which it was made.
+package typealias DutyOwner = (duty: RecordName, token: DutyLease.Token)
+
+/// What became of a proposed entry.
+package enum Appended: Sendable {
+    case committed
+    /// This entry is in its place; with the same publish id it is the one proposed, by an earlier call.
+    case taken(LogEntry)
+    /// Nothing is in its place and the charter is another: it never landed and never will.
+    case superseded(Charter)
+    /// Nothing is in its place, the charter is the same, and the log ends elsewhere: the log lost its end. With the head it
+    /// was made for: its content is not stored, or no longer.
+    case elsewhere(LogHead)
+    /// Nothing is in its place, and the duty is another owner's or nobody's: it never landed and never will.
+    case deposed
+}
+
+extension SharedLog {
+    package func append(_ entry: LogEntry, under charter: Charter) async throws(LogError) -> Appended {
+        try await append(entry, under: charter, owner: nil)
+    }
+}
+
+/// Why the log gave no answer.
+package enum LogError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// Certainly nothing was changed.
+    case notDone(String)
+    /// It may have been done, or be done later.
+    case unknown(String)
+    /// What is stored there is not ours, or is newer than this program.
+    case unreadable(String)
+
+    package var description: String {
+        switch self {
+        case .notDone(let sentence), .unknown(let sentence), .unreadable(let sentence): sentence
+        }
+    }
+}
+
+/// A hint of a watch: it may come twice, late, out of order, or never.
+package enum Bell: Sendable {
+    /// The watch is in place: what is committed from now on should ring.
+    case opened
+    case entry(LogEntry)
+    /// The charter or something unknown changed.
+    case other
+}

@@ -1,0 +1,99 @@
+/// Small named values that all nodes share, beside the log: webhooks, API keys, proposals, nodes, duties. Reads are
+/// linearizable, writes compare and set; what a watch brings is a hint.
+package protocol SharedRecords: Sendable {
+    /// All there are. Not of one moment when they are many: what changes while they are read rings the bell.
+    func all() async throws(LogError) -> RecordPage
+    /// Those of the names that are there, at most 100 names, at one moment.
+    func records(_ names: [RecordName]) async throws(LogError) -> RecordPage
+    /// - Parameters:
+    ///   - revision: of the record that is replaced; nil makes a new one.
+    ///   - lease: the record goes away with it; nil: it stays.
+    func put(
+        _ value: [UInt8], to name: RecordName, over revision: Int64?, lease: RecordLease?
+    ) async throws(LogError) -> RecordOutcome
+    func remove(_ name: RecordName, at revision: Int64) async throws(LogError) -> RecordOutcome
+    /// Hints that something has changed; ends when nothing more will come, or when one was lost.
+    func watch() async throws(LogError) -> AsyncStream<RecordBell>
+
+    /// A lease that ends a lifetime after it was last renewed, or later.
+    func grant(_ lifetime: Duration) async throws(LogError) -> RecordLease
+    /// False: there is no such lease any more, nor its records.
+    func renew(_ lease: RecordLease) async throws(LogError) -> Bool
+    func revoke(_ lease: RecordLease) async throws(LogError)
+
+    /// Writes what a duty's owner wants its successor to know; not watched, and no record.
+    ///
+    /// - Parameter token: of the ownership; false when it has ended.
+    func keep(_ state: [UInt8], of duty: RecordName, token: DutyLease.Token) async throws(LogError) -> Bool
+    /// What was kept last; nil: nothing.
+    func kept(of duty: RecordName) async throws(LogError) -> [UInt8]?
+}
+
+package typealias RecordLease = Int64
+
+/// What a record is called: a kind without a slash, and an id, which may have some.
+package struct RecordName: Sendable, Hashable, CustomStringConvertible {
+    package let kind: String
+    package let id: String
+
+    package init(_ kind: String, _ id: String) {
+        self.kind = kind
+        self.id = id
+    }
+
+    /// nil unless `text` is `<kind>/<id>`.
+    package init?(_ text: some StringProtocol) {
+        guard let slash = text.firstIndex(of: "/"), slash > text.startIndex else { return nil }
+        self.init(String(text[..<slash]), String(text[text.index(after: slash)...]))
+    }
+
+    package var description: String { "\(kind)/\(id)" }
+}
+
+package struct SharedRecord: Sendable, Hashable {
+    package let name: RecordName
+    package let value: [UInt8]
+    /// Of its last change: what the next one compares.
+    package let revision: Int64
+    /// Of the change that made it: the token of an ownership.
+    package let creation: Int64
+
+    /// Bytes of a value, at most.
+    package static let maxBytes = 64 << 10
+
+    package init(name: RecordName, value: [UInt8], revision: Int64, creation: Int64) {
+        self.name = name
+        self.value = value
+        self.revision = revision
+        self.creation = creation
+    }
+}
+
+/// What a read of records brings.
+package struct RecordPage: Sendable {
+    package var records: [SharedRecord]
+    /// Of all there is, at the read; of the first when it took several.
+    package var revision: Int64
+
+    package init(_ records: [SharedRecord], revision: Int64) {
+        self.records = records
+        self.revision = revision
+    }
+}
+
+/// What became of a change.
+package enum RecordOutcome: Sendable {
+    /// - Parameters:
+    ///   - revision: of all there is, after the change.
+    ///   - record: as it is now; nil: removed.
+    case done(SharedRecord?, revision: Int64)
+    /// Something else is there, or nothing: nothing was changed.
+    case conflict(SharedRecord?, revision: Int64)
+}
+
+/// A hint of a watch: it may come twice, late, or out of order.
+package enum RecordBell: Sendable {
+    /// The watch is in place: what changes from now on should ring.
+    case opened
+    case changed([RecordName])
+}

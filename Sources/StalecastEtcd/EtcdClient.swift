@@ -1,0 +1,287 @@
+package import NIOCore
+import StalecastWire
+import Synchronization
+
+/// Calls to an etcd, each to one member and never repeated here: who may repeat what is not this file's to know. After
+/// a failure the next call goes to the next member.
+package final class EtcdClient: Sendable {
+    private struct State {
+        var connection: EtcdConnection?
+        /// Index of the member that is asked.
+        var member = 0
+        /// Counts failures, so that calls that failed together move on once.
+        var turn = 0
+        var token: String?
+        /// Under way, for all that wait for a token.
+        var signIn: Task<Result<String, EtcdFailure>, Never>?
+        /// No sign-in before this; why the last one brought nothing.
+        var pause: (until: ContinuousClock.Instant, why: EtcdFailure)?
+        var figures = EtcdFigures()
+    }
+
+    private let configuration: EtcdConfiguration
+    private let group: any EventLoopGroup
+    private let state = Mutex(State())
+
+    /// - Throws: ``EtcdFailure/notSent(_:)`` when a file of TLS or the password cannot be used; later they are read again.
+    package init(_ configuration: EtcdConfiguration, on group: any EventLoopGroup) throws(EtcdFailure) {
+        precondition(!configuration.endpoints.isEmpty, "an etcd has at least one member")
+        self.configuration = configuration
+        self.group = group
+        if configuration.endpoints.contains(where: \.isTLS) { _ = try configuration.tls.context() }
+        if let credentials = configuration.credentials { _ = try Self.password(credentials.password) }
+    }
+
+    /// What calls have come to.
+    package var figures: EtcdFigures { state.withLock { $0.figures } }
+
+    package func close() { state.withLock { $0.connection.take() }?.close() }
+
+    // MARK: Calls
+
+    package func transact(
+        _ transaction: EtcdTransaction, for purpose: EtcdPurpose = .other
+    ) async throws(EtcdFailure) -> EtcdTransaction.Result {
+        try await call("/etcdserverpb.KV/Txn", transaction.encoded, for: purpose, EtcdTransaction.Result.init)
+    }
+
+    /// - Returns: the keys in order; linearizable.
+    package func range(_ range: EtcdRange) async throws(EtcdFailure) -> [EtcdKeyValue] {
+        var request = ProtobufWriter()
+        range.write(to: &request)
+        return try await call("/etcdserverpb.KV/Range", request.bytes, for: .other) { (bytes) throws(ProtobufError) in
+            try EtcdRange.result(bytes[...])
+        }
+    }
+
+    /// - Parameter lifetime: whole seconds; etcd's least is 2 s.
+    /// - Returns: the lease's id.
+    package func grantLease(_ lifetime: Duration) async throws(EtcdFailure) -> Int64 {
+        var request = ProtobufWriter()
+        request.number(1, Int64(lifetime / .seconds(1)))
+        return try await call("/etcdserverpb.Lease/LeaseGrant", request.bytes, for: .lease) {
+            (bytes) throws(ProtobufError) in
+            try Self.number(2, in: bytes)
+        }
+    }
+
+    /// - Returns: seconds it has again; 0: there is no such lease any more.
+    package func renewLease(_ id: Int64) async throws(EtcdFailure) -> Int64 {
+        var request = ProtobufWriter()
+        request.number(1, id)
+        let path = "/etcdserverpb.Lease/LeaseKeepAlive"
+        return try await call(path, request.bytes, for: .lease) { (bytes) throws(ProtobufError) in
+            try Self.number(3, in: bytes)
+        }
+    }
+
+    package func revokeLease(_ id: Int64) async throws(EtcdFailure) {
+        var request = ProtobufWriter()
+        request.number(1, id)
+        try await call("/etcdserverpb.Lease/LeaseRevoke", request.bytes, for: .lease) { _ in }
+    }
+
+    /// Of one member, by its place in the configuration, over a connection of its own.
+    package func status(of member: Int) async throws(EtcdFailure) -> EtcdStatus {
+        try await counted(.status) { () throws(EtcdFailure) in
+            let connection = try await connect(to: member)
+            defer { connection.close() }
+            let token = try await token(over: connection)
+            let answer = try await connection.call(
+                "/etcdserverpb.Maintenance/Status", [], token: token, timeout: configuration.timeout)
+            return try Self.read(answer, EtcdStatus.init)
+        }
+    }
+
+    /// Watches keys from now on over a connection of its own, to a member after the one of the last watch.
+    ///
+    /// - Parameters:
+    ///   - attempt: chooses the member.
+    ///   - onEnd: comes once.
+    /// - Returns: what ends it.
+    package func watch(
+        _ range: EtcdRange, attempt: Int, onNotice: @escaping @Sendable (EtcdWatchNotice) -> Void,
+        onEnd: @escaping @Sendable () -> Void
+    ) async throws(EtcdFailure) -> @Sendable () -> Void {
+        let connection = try await counted(.watch) { () throws(EtcdFailure) in
+            try await connect(to: attempt % configuration.endpoints.count, keepAlive: configuration.keepAlive)
+        }
+        do throws(EtcdFailure) {
+            let token = try await token(over: connection)
+            let request = EtcdWatchNotice.request(range)
+            connection.stream("/etcdserverpb.Watch/Watch", request, token: token) { [self] bytes in
+                guard let notice = try? EtcdWatchNotice(bytes), !notice.isCanceled else {
+                    // etcd says no more than that to a token that has expired.
+                    forget(token)
+                    return connection.close()
+                }
+                onNotice(notice)
+            } onEnd: { _ in
+                connection.close()
+                onEnd()
+            }
+        } catch {
+            connection.close()
+            throw error
+        }
+        return { connection.close() }
+    }
+
+    // MARK: The way there
+
+    private func call<Answer>(
+        _ path: String, _ message: [UInt8], for purpose: EtcdPurpose,
+        _ read: ([UInt8]) throws(ProtobufError) -> Answer
+    ) async throws(EtcdFailure) -> Answer {
+        let (turn, known) = state.withLock { ($0.turn, $0.token) }
+        return try await counted(purpose) { () throws(EtcdFailure) in
+            do throws(EtcdFailure) {
+                return try await call(once: path, message, read)
+            } catch {
+                if error.isOfMember { moveOn(from: turn) }
+                guard error.asksForToken, let known else { throw error }
+                // Nothing was done with a token that has expired.
+                forget(known)
+                return try await call(once: path, message, read)
+            }
+        }
+    }
+
+    private func counted<Answer>(
+        _ purpose: EtcdPurpose, _ call: () async throws(EtcdFailure) -> Answer
+    ) async throws(EtcdFailure) -> Answer {
+        let began = ContinuousClock.now
+        func count(_ failure: EtcdFailure?) {
+            let seconds = (ContinuousClock.now - began) / .seconds(1)
+            state.withLock { $0.figures.calls[purpose, default: .init()].count(failure, seconds: seconds) }
+        }
+        do throws(EtcdFailure) {
+            let answer = try await call()
+            count(nil)
+            return answer
+        } catch {
+            count(error)
+            throw error
+        }
+    }
+
+    private func call<Answer>(
+        once path: String, _ message: [UInt8], _ read: ([UInt8]) throws(ProtobufError) -> Answer
+    ) async throws(EtcdFailure) -> Answer {
+        let connection = try await connection()
+        let token = try await token(over: connection)
+        return try Self.read(
+            try await connection.call(path, message, token: token, timeout: configuration.timeout), read)
+    }
+
+    private func forget(_ token: String?) {
+        state.withLock { if $0.token == token { $0.token = nil } }
+    }
+
+    private static func read<Answer>(
+        _ bytes: [UInt8], _ read: ([UInt8]) throws(ProtobufError) -> Answer
+    ) throws(EtcdFailure) -> Answer {
+        do throws(ProtobufError) { return try read(bytes) } catch { throw .malformed(error.description) }
+    }
+
+    private static func number(_ wanted: UInt64, in bytes: [UInt8]) throws(ProtobufError) -> Int64 {
+        var found: Int64 = 0
+        try ProtobufReader.each(bytes[...]) { field, value in if field == wanted { found = value.int64 } }
+        return found
+    }
+
+    private func moveOn(from turn: Int) {
+        let old = state.withLock { state -> EtcdConnection? in
+            guard state.turn == turn else { return nil }
+            state.turn += 1
+            state.figures.moves += 1
+            state.member = (state.member + 1) % configuration.endpoints.count
+            return state.connection.take()
+        }
+        old?.close()
+    }
+
+    private func connection() async throws(EtcdFailure) -> EtcdConnection {
+        let (open, member) = state.withLock { ($0.connection, $0.member) }
+        if let open, open.isOpen { return open }
+        let new = try await connect(to: member)
+        // Another call may have been quicker; then there is one too many.
+        let kept = state.withLock { state -> EtcdConnection in
+            if let other = state.connection, other.isOpen { return other }
+            state.connection = new
+            return new
+        }
+        if kept !== new { new.close() }
+        return kept
+    }
+
+    private func connect(
+        to member: Int, keepAlive: Duration? = nil
+    ) async throws(EtcdFailure) -> EtcdConnection {
+        let endpoint = configuration.endpoints[member]
+        return try await .open(
+            endpoint, tls: endpoint.isTLS ? configuration.tls.context() : nil, timeout: configuration.timeout,
+            keepAlive: keepAlive, on: group)
+    }
+
+    private static func password(_ read: () throws -> String) throws(EtcdFailure) -> String {
+        do { return try read() } catch { throw .notSent("its password: \(error)") }
+    }
+
+    /// etcd's own tokens, which expire. One sign-in at a time, with a pause after one that was not answered: each costs
+    /// a member a tenth of a second of its processor, and many at once cost it everything.
+    private func token(over connection: EtcdConnection) async throws(EtcdFailure) -> String? {
+        guard let (user, password) = configuration.credentials else { return nil }
+        let found = state.withLock { state -> Result<Task<Result<String, EtcdFailure>, Never>, EtcdFailure>? in
+            if state.token != nil { return nil }
+            if let pause = state.pause, ContinuousClock.now < pause.until { return .failure(pause.why) }
+            // It ends by itself, in time.
+            let signIn =
+                state.signIn
+                ?? Task {
+                    let result: Result<String, EtcdFailure>
+                    do throws(EtcdFailure) {
+                        result = .success(try await self.signIn(user, Self.password(password), over: connection))
+                    } catch {
+                        result = .failure(error)
+                    }
+                    self.signedIn(result)
+                    return result
+                }
+            state.signIn = signIn
+            return .success(signIn)
+        }
+        guard let found else { return state.withLock { $0.token } }
+        return try await found.get().value.get()
+    }
+
+    private static let signInPause = Duration.seconds(1)
+
+    private func signedIn(_ result: Result<String, EtcdFailure>) {
+        state.withLock { state in
+            state.signIn = nil
+            switch result {
+            case .success(let token): (state.token, state.pause) = (token, nil)
+            case .failure(let why):
+                if case .noAnswer = why { state.pause = (ContinuousClock.now + Self.signInPause, why) }
+            }
+        }
+    }
+
+    private func signIn(
+        _ user: String, _ password: String, over connection: EtcdConnection
+    ) async throws(EtcdFailure) -> String {
+        try await counted(.signIn) { () throws(EtcdFailure) in
+            var request = ProtobufWriter()
+            request.bytes(1, user.utf8)
+            request.bytes(2, password.utf8)
+            let answer = try await connection.call(
+                "/etcdserverpb.Auth/Authenticate", request.bytes, token: nil, timeout: configuration.timeout * 2)
+            return try Self.read(answer) { (bytes) throws(ProtobufError) in
+                var token = ""
+                try ProtobufReader.each(bytes[...]) { field, value in if field == 2 { token = value.text } }
+                return token
+            }
+        }
+    }
+}

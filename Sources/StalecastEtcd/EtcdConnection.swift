@@ -1,0 +1,140 @@
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+import NIOPosix
+import NIOSSL
+import Synchronization
+
+/// One connection to one member.
+final class EtcdConnection: Sendable {
+    private let channel: any Channel
+    private let streams: NIOHTTP2Handler.StreamMultiplexer
+    private let endpoint: EtcdEndpoint
+
+    private init(_ channel: any Channel, _ streams: NIOHTTP2Handler.StreamMultiplexer, _ endpoint: EtcdEndpoint) {
+        self.channel = channel
+        self.streams = streams
+        self.endpoint = endpoint
+    }
+
+    /// Opens a connection and waits for the member's greeting: a stopped member, one that wants TLS, and one that
+    /// dislikes our certificate accept it, too.
+    ///
+    /// - Parameters:
+    ///   - tls: for an endpoint of `https`.
+    ///   - keepAlive: between two pings; nil: none, for a connection on which no call stays open.
+    /// - Throws: ``EtcdFailure/notSent(_:)``.
+    static func open(
+        _ endpoint: EtcdEndpoint, tls: NIOSSLContext?, timeout: Duration, keepAlive: Duration?,
+        on group: any EventLoopGroup
+    ) async throws(EtcdFailure) -> EtcdConnection {
+        do {
+            let (channel, streams, greeting) = try await ClientBootstrap(group: group)
+                .connectTimeout(TimeAmount(timeout))
+                .connect(host: endpoint.host, port: endpoint.port) { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        let streams = try configure(channel, endpoint, tls)
+                        let greeting = channel.eventLoop.makePromise(of: Void.self)
+                        try channel.pipeline.syncOperations.addHandler(
+                            EtcdGreeting(greeting, timeout: timeout, keepAlive: keepAlive))
+                        return (channel, streams, greeting.futureResult)
+                    }
+                }
+            try await greeting.get()
+            return EtcdConnection(channel, streams, endpoint)
+        } catch {
+            throw .notSent("\(endpoint) \(EtcdGreeting.words(error, isTLS: tls != nil))")
+        }
+    }
+
+    /// Go's servers send a PING for each answer, and resets of streams that we have ended are ordinary: both are more
+    /// than nio-http2 takes from a stranger.
+    private static func configure(
+        _ channel: any Channel, _ endpoint: EtcdEndpoint, _ tls: NIOSSLContext?
+    ) throws -> NIOHTTP2Handler.StreamMultiplexer {
+        if let tls {
+            let name = endpoint.isAddress ? nil : endpoint.host
+            try channel.pipeline.syncOperations.addHandler(NIOSSLClientHandler(context: tls, serverHostname: name))
+        }
+        var connection = NIOHTTP2Handler.ConnectionConfiguration()
+        connection.initialSettings = [
+            HTTP2Setting(parameter: .enablePush, value: 0), HTTP2Setting(parameter: .initialWindowSize, value: 8 << 20),
+            HTTP2Setting(parameter: .maxHeaderListSize, value: 64 << 10),
+        ]
+        connection.targetWindowSize = 8 << 20
+        connection.controlFrameRateLimit.maximumCount = 1_000_000
+        var stream = NIOHTTP2Handler.StreamConfiguration()
+        stream.targetWindowSize = 8 << 20
+        stream.streamResetFrameRateLimit.maximumCount = 1_000_000
+        return try channel.pipeline.syncOperations.configureHTTP2Pipeline(
+            mode: .client, connectionConfiguration: connection, streamConfiguration: stream
+        ) { $0.close() }
+    }
+
+    var isOpen: Bool { channel.isActive }
+
+    func close() { channel.close(promise: nil) }
+
+    /// One request, one answer.
+    ///
+    /// - Parameter timeout: also told to the member, which stops working then.
+    func call(
+        _ path: String, _ message: [UInt8], token: String?, timeout: Duration
+    ) async throws(EtcdFailure) -> [UInt8] {
+        let answer = channel.eventLoop.makePromise(of: [UInt8].self)
+        let received = Received()
+        let opened = open(path, message, token, isUnary: true, timeout: timeout) { bytes in
+            received.message.withLock { $0 = bytes }
+        } onEnd: { failure in
+            if let failure { return answer.fail(failure) }
+            answer.succeed(received.message.withLock { $0 })
+        }
+        opened.whenFailure { answer.fail(EtcdFailure.notSent("\($0)")) }
+        let timer = channel.eventLoop.scheduleTask(in: TimeAmount(timeout)) {
+            answer.fail(EtcdFailure.noAnswer("not within \(timeout)"))
+        }
+        answer.futureResult.whenComplete { _ in
+            timer.cancel()
+            opened.whenSuccess { $0.close(promise: nil) }
+        }
+        do { return try await answer.futureResult.get() } catch let failure as EtcdFailure { throw failure } catch {
+            throw .noAnswer("\(error)")
+        }
+    }
+
+    /// One request, answers until it ends, or the connection is closed.
+    func stream(
+        _ path: String, _ message: [UInt8], token: String?, onMessage: @escaping @Sendable ([UInt8]) -> Void,
+        onEnd: @escaping @Sendable (EtcdFailure?) -> Void
+    ) {
+        open(path, message, token, isUnary: false, timeout: nil, onMessage: onMessage, onEnd: onEnd)
+            .whenFailure { onEnd(.notSent("\($0)")) }
+    }
+
+    @discardableResult private func open(
+        _ path: String, _ message: [UInt8], _ token: String?, isUnary: Bool, timeout: Duration?,
+        onMessage: @escaping @Sendable ([UInt8]) -> Void, onEnd: @escaping @Sendable (EtcdFailure?) -> Void
+    ) -> EventLoopFuture<any Channel> {
+        var head: HPACKHeaders = [
+            ":method": "POST", ":scheme": endpoint.isTLS ? "https" : "http", ":path": path,
+            ":authority": "\(endpoint.host):\(endpoint.port)", "content-type": "application/grpc", "te": "trailers",
+            // A member without a leader answers at once instead of waiting for one.
+            "hasleader": "true",
+        ]
+        if let timeout { head.add(name: "grpc-timeout", value: "\(Int64(timeout / .milliseconds(1)))m") }
+        if let token { head.add(name: "token", value: token) }
+        let opened = channel.eventLoop.makePromise(of: (any Channel).self)
+        streams.createStreamChannel(promise: opened) { [head] stream in
+            stream.eventLoop.makeCompletedFuture {
+                try stream.pipeline.syncOperations.addHandler(
+                    GRPCStream(head, message, isUnary: isUnary, onMessage: onMessage, onEnd: onEnd))
+            }
+        }
+        return opened.futureResult
+    }
+}
+
+/// The one message of an answer; empty when there was none.
+private final class Received: Sendable {
+    let message = Mutex<[UInt8]>([])
+}

@@ -1,0 +1,37 @@
+package import StalecastWire
+
+/// What a call to etcd is for.
+package enum EtcdPurpose: String, Sendable, CaseIterable {
+    case append, read, check, charter, prune, content, record, lease, kept, watch, status
+    case signIn = "sign_in"
+    case other
+}
+
+/// What calls to etcd have come to, and how long they took.
+package struct EtcdFigures: Sendable {
+    package enum Outcome: String, Sendable, CaseIterable {
+        case ok
+        /// Certainly nothing was done.
+        case denied
+        /// It may have been done, or be done later.
+        case unknown
+    }
+
+    /// Of one purpose.
+    package struct Calls: Sendable {
+        package private(set) var outcomes: [Outcome: Int] = [:]
+        /// From the call, with the connection where there was none yet, to its answer or failure.
+        package private(set) var seconds = Histogram(bounds: [
+            0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
+        ])
+
+        mutating func count(_ failure: EtcdFailure?, seconds: Double) {
+            outcomes[failure.map { $0.isCertain ? .denied : .unknown } ?? .ok, default: 0] += 1
+            self.seconds.record(seconds: seconds)
+        }
+    }
+
+    package internal(set) var calls: [EtcdPurpose: Calls] = [:]
+    /// Times that calls went on to the next member.
+    package internal(set) var moves = 0
+}

@@ -1,0 +1,291 @@
+package import StalecastCluster
+package import StalecastWire
+import Synchronization
+
+/// The shared log of a cluster in etcd. Under the prefix `P`: `P/charter`; `P/head`, the newest entry's identity, which
+/// each append compares and replaces; `P/log/<20 digits>`; and under `P~`, unwatched, the pieces of long contents.
+///
+/// An append compares the head's and the charter's values, not their revisions alone: after a restore etcd gives the
+/// same revisions again.
+package final class EtcdLog: SharedLog {
+    private let client: EtcdClient
+    let prefix: String
+    private let watches = Mutex(0)
+
+    /// - Parameter cluster: names the keys, `/stalecast/<cluster>/…`.
+    package init(_ client: EtcdClient, cluster: String) {
+        self.client = client
+        prefix = "/stalecast/\(cluster)"
+    }
+
+    var charterKey: String { prefix + "/charter" }
+    var headKey: String { prefix + "/head" }
+    private var logKeys: String { prefix + "/log/" }
+
+    func key(_ sequence: CommitSequence) -> String {
+        let digits = String(sequence)
+        return logKeys + String(repeating: "0", count: 20 - digits.count) + digits
+    }
+
+    /// Everything from a sequence on; `0` follows `/`.
+    private func range(from sequence: CommitSequence, limit: Int = 0) -> EtcdRange {
+        EtcdRange(key(sequence), to: prefix + "/log0", limit: limit)
+    }
+
+    package func page(after sequence: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
+        guard sequence < .max else { throw .unreadable("no sequence follows \(sequence)") }
+        let found = try await transact(
+            EtcdTransaction(then: [
+                .range(EtcdRange(charterKey)), .range(EtcdRange(headKey)),
+                .range(range(from: sequence + 1, limit: limit)),
+            ]), for: .read
+        ).found
+        guard found.count == 3, let charter = try charter(found[0]), let head = try head(found[1]) else {
+            throw .unreadable("there is no log under \(prefix)")
+        }
+        var entries: [LogEntry] = []
+        for keyValue in found[2] { entries.append(try entry(keyValue)) }
+        return LogPage(charter: charter, head: head, entries: entries)
+    }
+
+    package func append(
+        _ entry: LogEntry, under charter: Charter, owner: DutyOwner?
+    ) async throws(LogError) -> Appended {
+        var compares: [EtcdCompare] = [
+            .value(headKey, Array(entry.previous.description.utf8)), .value(charterKey, charter.encoded),
+            .modRevision(charterKey, charter.revision), .createRevision(range(from: entry.sequence), 0),
+        ]
+        if case .beside(let content) = entry.content {
+            // Fails as well when the key is not there.
+            compares.append(.value(manifestKey(content), Array(String(content.chunks).utf8)))
+            compares += (0..<content.chunks).map { .exists(chunkKey(content, $0)) }
+        }
+        var asked: [EtcdOperation] = [
+            .range(EtcdRange(key(entry.sequence))), .range(EtcdRange(charterKey)), .range(EtcdRange(headKey)),
+        ]
+        if let owner {
+            // Of ``EtcdRecords``.
+            let duty = EtcdRange("\(prefix)/record/\(owner.duty)")
+            compares.append(.createRevision(duty, owner.token))
+            asked.append(.range(duty))
+        }
+        let result = try await transact(
+            EtcdTransaction(
+                if: compares,
+                then: [
+                    .put(key(entry.sequence), entry.encoded),
+                    .put(headKey, Array(LogHead(of: entry).description.utf8)),
+                ],
+                otherwise: asked), for: .append)
+        if result.succeeded { return .committed }
+        let outcome = try outcome(result.found, under: charter)
+        guard case .elsewhere(entry.previous) = outcome, let owner else { return outcome }
+        return result.found[3].first?.createRevision == owner.token ? outcome : .deposed
+    }
+
+    private func outcome(_ found: [[EtcdKeyValue]], under charter: Charter) throws(LogError) -> Appended {
+        guard found.count >= 3, let now = try self.charter(found[1]), let head = try head(found[2]) else {
+            throw .unreadable("the log under \(prefix) is gone")
+        }
+        if let taken = found[0].first { return .taken(try entry(taken)) }
+        return now == charter ? .elsewhere(head) : .superseded(now)
+    }
+
+    package func isCurrent(_ head: LogHead, under charter: Charter) async throws(LogError) -> Bool {
+        // Its read makes a transaction that changes nothing wait for the log's end.
+        try await transact(
+            EtcdTransaction(
+                if: [
+                    .value(headKey, Array(head.description.utf8)), .value(charterKey, charter.encoded),
+                    .modRevision(charterKey, charter.revision),
+                ], then: [.range(EtcdRange(headKey, keysOnly: true))],
+                otherwise: [.range(EtcdRange(headKey, keysOnly: true))]), for: .check
+        ).succeeded
+    }
+
+    package func amend(_ old: Charter?, to new: Charter) async throws(LogError) -> Charter {
+        var new = new
+        var random = SystemRandomNumberGenerator()
+        new.stamp = PublishID.random(using: &random).description
+        var compares: [EtcdCompare]
+        var puts: [EtcdOperation] = [.put(charterKey, new.encoded)]
+        if let old {
+            compares = [.value(charterKey, old.encoded), .modRevision(charterKey, old.revision)]
+        } else {
+            compares = [
+                .createRevision(EtcdRange(charterKey), 0), .createRevision(EtcdRange(headKey), 0),
+                .createRevision(range(from: 0), 0),
+            ]
+            puts.append(.put(headKey, Array(LogHead.empty.description.utf8)))
+        }
+        let result = try await transact(
+            EtcdTransaction(if: compares, then: puts, otherwise: [.range(EtcdRange(charterKey))]), for: .charter)
+        if result.succeeded { return try Charter(new.encoded, revision: result.revision) }
+        guard let found = result.found.first, let charter = try charter(found) else {
+            throw .unreadable("under \(prefix) there are keys, but no charter")
+        }
+        return charter
+    }
+
+    package func prune(
+        _ sequences: [CommitSequence], under old: Charter, to new: Charter
+    ) async throws(LogError) -> Bool {
+        guard let first = sequences.first, let last = sequences.last else { return false }
+        let there =
+            try await transact(
+                EtcdTransaction(then: [.range(EtcdRange(key(first), to: key(last) + "0", keysOnly: true))]), for: .prune
+            ).found.first ?? []
+        let keys = Set(there.map { String(decoding: $0.key, as: UTF8.self) })
+        let removed = sequences.map(key).filter(keys.contains)
+        if removed.isEmpty { return true }
+        var (new, random) = (new, SystemRandomNumberGenerator())
+        new.stamp = PublishID.random(using: &random).description
+        return try await transact(
+            EtcdTransaction(
+                if: [.value(charterKey, old.encoded), .modRevision(charterKey, old.revision)],
+                then: [.put(charterKey, new.encoded)] + removed.map { .delete(EtcdRange($0)) }), for: .prune
+        ).succeeded
+    }
+
+    // MARK: Long contents
+
+    private var contentKeys: String { prefix + "~/content/" }
+
+    private func chunkKey(_ content: ContentKey, _ number: Int) -> String {
+        "\(contentKeys)\(content.digest)/\(number)"
+    }
+
+    /// Says that all pieces are there.
+    private func manifestKey(_ content: ContentKey) -> String { "\(contentKeys)\(content.digest)/\(Self.manifest)" }
+
+    private static let manifest = "all"
+
+    package func store(_ chunks: [[UInt8]], of content: ContentKey) async throws(LogError) {
+        for (number, chunk) in chunks.enumerated() {
+            _ = try await transact(EtcdTransaction(then: [.put(chunkKey(content, number), chunk)]), for: .content)
+        }
+        _ = try await transact(
+            EtcdTransaction(then: [.put(manifestKey(content), Array(String(content.chunks).utf8))]), for: .content)
+    }
+
+    package func content(of entry: LogEntry) async throws(LogError) -> [UInt8] {
+        switch entry.content {
+        case .inline(let content): return content
+        case .beside(let content):
+            var chunks: [[UInt8]] = []
+            for number in 0..<content.chunks {
+                let found = try await transact(
+                    EtcdTransaction(then: [.range(EtcdRange(chunkKey(content, number)))]), for: .content
+                ).found.first?.first
+                guard let found else { throw .unreadable("a piece of the content of \(entry.sequence) is missing") }
+                chunks.append(found.value)
+            }
+            return try LogEntry.content(content, from: chunks)
+        }
+    }
+
+    /// Keys in one read.
+    private static let contentPage = 1000
+
+    package func contents() async throws(LogError) -> [StoredContent] {
+        var found: [String: [String: Int64]] = [:]
+        var start: String? = contentKeys
+        while let from = start {
+            let range = EtcdRange(from, to: prefix + "~/content0", limit: Self.contentPage, keysOnly: true)
+            let page = try await transact(EtcdTransaction(then: [.range(range)]), for: .content).found.first ?? []
+            for keyValue in page {
+                let name = String(decoding: keyValue.key.dropFirst(contentKeys.utf8.count), as: UTF8.self)
+                let parts = name.split(separator: "/", omittingEmptySubsequences: false)
+                // What is nobody's piece stays.
+                if parts.count == 2 { found[String(parts[0]), default: [:]][String(parts[1])] = keyValue.modRevision }
+            }
+            // The least key after the last one.
+            start =
+                page.count < Self.contentPage ? nil : page.last.map { String(decoding: $0.key + [0], as: UTF8.self) }
+        }
+        return found.map { StoredContent(digest: $0.key, revisions: $0.value) }
+    }
+
+    /// Compares and operations of one transaction; etcd takes 128.
+    private static let maxOperations = 120
+
+    package func remove(_ content: StoredContent, at head: LogHead) async throws(LogError) -> Bool {
+        let root = "\(contentKeys)\(content.digest)/"
+        guard content.revisions.count <= Self.maxOperations else { return false }
+        var compares: [EtcdCompare] = [.value(headKey, Array(head.description.utf8))]
+        compares += content.revisions.map { .modRevision(root + $0.key, $0.value) }
+        if content.revisions[Self.manifest] == nil {
+            compares.append(.createRevision(EtcdRange(root + Self.manifest), 0))
+        }
+        let deletions = content.revisions.keys.map { EtcdOperation.delete(EtcdRange(root + $0)) }
+        return try await transact(EtcdTransaction(if: compares, then: deletions), for: .content).succeeded
+    }
+
+    // MARK: Bells
+
+    /// Bells that nobody has heard yet; when there are more, the oldest are dropped, and the gap is read.
+    private static let maxBells = 256
+
+    package func watch() async throws(LogError) -> AsyncStream<Bell> {
+        let attempt = watches.withLock { count in
+            count += 1
+            return count
+        }
+        let (bells, continuation) = AsyncStream.makeStream(
+            of: Bell.self, bufferingPolicy: .bufferingNewest(Self.maxBells))
+        do throws(EtcdFailure) {
+            let end = try await client.watch(
+                EtcdRange(prefix + "/", to: prefix + "0"), attempt: attempt,
+                onNotice: { [self] notice in
+                    if notice.isCreated { continuation.yield(.opened) }
+                    for event in notice.events { if let bell = bell(event) { continuation.yield(bell) } }
+                },
+                onEnd: { continuation.finish() })
+            continuation.onTermination = { _ in end() }
+        } catch {
+            throw error.logError
+        }
+        return bells
+    }
+
+    /// nil for what says nothing new: the head moves with its entry, an old entry that goes leaves no gap, and records
+    /// have a watch of their own.
+    private func bell(_ event: (isDeletion: Bool, keyValue: EtcdKeyValue)) -> Bell? {
+        let key = String(decoding: event.keyValue.key, as: UTF8.self)
+        guard key.hasPrefix(logKeys) else {
+            return key == headKey || key.hasPrefix(prefix + "/record/") ? nil : .other
+        }
+        if event.isDeletion { return nil }
+        // What cannot be read here is found, and told, when it is read from the log.
+        return (try? entry(event.keyValue)).map { .entry($0) } ?? .other
+    }
+
+    // MARK: Reading
+
+    func transact(
+        _ transaction: EtcdTransaction, for purpose: EtcdPurpose
+    ) async throws(LogError) -> EtcdTransaction.Result {
+        do throws(EtcdFailure) { return try await client.transact(transaction, for: purpose) } catch {
+            throw error.logError
+        }
+    }
+
+    private func charter(_ found: [EtcdKeyValue]) throws(LogError) -> Charter? {
+        guard let found = found.first else { return nil }
+        return try Charter(found.value, revision: found.modRevision)
+    }
+
+    private func head(_ found: [EtcdKeyValue]) throws(LogError) -> LogHead? {
+        guard let found = found.first else { return nil }
+        guard let head = LogHead(String(decoding: found.value, as: UTF8.self)) else {
+            throw .unreadable("\(headKey) is not a head")
+        }
+        return head
+    }
+
+    private func entry(_ found: EtcdKeyValue) throws(LogError) -> LogEntry {
+        let digits = String(decoding: found.key.dropFirst(logKeys.utf8.count), as: UTF8.self)
+        guard let sequence = CommitSequence(digits) else { throw .unreadable("\(logKeys)\(digits) is no entry's key") }
+        return try LogEntry(found.value, at: sequence)
+    }
+}

@@ -1,0 +1,165 @@
+package import StalecastCluster
+import Synchronization
+
+/// The shared records of a cluster in etcd: `P/record/<kind>/<id>`, and under `P~/kept/`, unwatched, what owners of
+/// duties keep.
+package final class EtcdRecords: SharedRecords {
+    private let client: EtcdClient
+    private let keys: String
+    private let kept: String
+    private let watches = Mutex(0)
+
+    /// Records of one read: of 64 KiB each they are 13 MB.
+    private static let pageSize = 200
+    /// A watch is begun anew after this long, and everything is read: known etcds have lost events.
+    private static let watchLifetime = Duration.seconds(600)
+    /// Notices that wait; when there are more, the watch ends, and everything is read.
+    private static let maxBells = 256
+
+    /// - Parameter cluster: names the keys, `/stalecast/<cluster>/…`.
+    package init(_ client: EtcdClient, cluster: String) {
+        self.client = client
+        keys = "/stalecast/\(cluster)/record/"
+        kept = "/stalecast/\(cluster)~/kept/"
+    }
+
+    private func key(_ name: RecordName) -> String { "\(keys)\(name)" }
+
+    // MARK: Reading
+
+    package func all() async throws(LogError) -> RecordPage {
+        var page: RecordPage?
+        var start: String? = keys
+        while let from = start {
+            let result = try await transact(
+                EtcdTransaction(then: [.range(EtcdRange(from, to: "\(keys.dropLast())0", limit: Self.pageSize))]))
+            let found = result.found.first ?? []
+            var whole = page ?? RecordPage([], revision: result.revision)
+            whole.records += found.compactMap(record)
+            page = whole
+            // The least key after the last one.
+            start = found.count < Self.pageSize ? nil : found.last.map { String(decoding: $0.key + [0], as: UTF8.self) }
+        }
+        return page ?? RecordPage([], revision: 0)
+    }
+
+    package func records(_ names: [RecordName]) async throws(LogError) -> RecordPage {
+        let result = try await transact(EtcdTransaction(then: names.map { .range(EtcdRange(key($0))) }))
+        return RecordPage(result.found.compactMap(\.first).compactMap(record), revision: result.revision)
+    }
+
+    /// nil for a key that is nobody's record.
+    private func record(_ found: EtcdKeyValue) -> SharedRecord? {
+        guard let name = name(found.key) else { return nil }
+        return SharedRecord(name: name, value: found.value, revision: found.modRevision, creation: found.createRevision)
+    }
+
+    private func name(_ key: [UInt8]) -> RecordName? {
+        RecordName(String(decoding: key.dropFirst(keys.utf8.count), as: UTF8.self))
+    }
+
+    // MARK: Changing
+
+    package func put(
+        _ value: [UInt8], to name: RecordName, over revision: Int64?, lease: RecordLease?
+    ) async throws(LogError) -> RecordOutcome {
+        let key = key(name)
+        let result = try await transact(
+            EtcdTransaction(
+                if: [revision.map { .modRevision(key, $0) } ?? .createRevision(EtcdRange(key), 0)],
+                then: [.put(key, value, lease: lease ?? 0), .range(EtcdRange(key))],
+                otherwise: [.range(EtcdRange(key))]))
+        return outcome(result)
+    }
+
+    package func remove(_ name: RecordName, at revision: Int64) async throws(LogError) -> RecordOutcome {
+        let key = key(name)
+        return outcome(
+            try await transact(
+                EtcdTransaction(
+                    if: [.modRevision(key, revision)], then: [.delete(EtcdRange(key))],
+                    otherwise: [.range(EtcdRange(key))])))
+    }
+
+    private func outcome(_ result: EtcdTransaction.Result) -> RecordOutcome {
+        let record = result.found.last?.first.flatMap(record)
+        return result.succeeded
+            ? .done(record, revision: result.revision) : .conflict(record, revision: result.revision)
+    }
+
+    // MARK: Bells
+
+    package func watch() async throws(LogError) -> AsyncStream<RecordBell> {
+        let attempt = watches.withLock { count in
+            count += 1
+            return count
+        }
+        let (bells, continuation) = AsyncStream.makeStream(
+            of: RecordBell.self, bufferingPolicy: .bufferingOldest(Self.maxBells))
+        let end = try await answer { () throws(EtcdFailure) in
+            try await client.watch(
+                EtcdRange(keys, to: "\(keys.dropLast())0"), attempt: attempt,
+                onNotice: { [self] notice in
+                    if notice.isCreated { continuation.yield(.opened) }
+                    let names = notice.events.compactMap { name($0.keyValue.key) }
+                    guard !names.isEmpty else { return }
+                    if case .dropped = continuation.yield(.changed(names)) { continuation.finish() }
+                },
+                onEnd: { continuation.finish() })
+        }
+        // Cancelled by the end of the watch, which it else brings about.
+        let timer = Task {
+            try await Task.sleep(for: Self.watchLifetime)
+            end()
+        }
+        continuation.onTermination = { _ in
+            timer.cancel()
+            end()
+        }
+        return bells
+    }
+
+    // MARK: Leases
+
+    package func grant(_ lifetime: Duration) async throws(LogError) -> RecordLease {
+        try await answer { () throws(EtcdFailure) in try await client.grantLease(lifetime) }
+    }
+
+    package func renew(_ lease: RecordLease) async throws(LogError) -> Bool {
+        try await answer { () throws(EtcdFailure) in try await client.renewLease(lease) } > 0
+    }
+
+    package func revoke(_ lease: RecordLease) async throws(LogError) {
+        try await answer { () throws(EtcdFailure) in try await client.revokeLease(lease) }
+    }
+
+    // MARK: What owners keep
+
+    package func keep(
+        _ state: [UInt8], of duty: RecordName, token: DutyLease.Token
+    ) async throws(LogError) -> Bool {
+        try await transact(
+            EtcdTransaction(
+                if: [.createRevision(EtcdRange(key(duty)), token)], then: [.put("\(kept)\(duty)", state)]), for: .kept
+        ).succeeded
+    }
+
+    package func kept(of duty: RecordName) async throws(LogError) -> [UInt8]? {
+        let reading = EtcdTransaction(then: [.range(EtcdRange("\(kept)\(duty)"))])
+        return try await transact(reading, for: .kept).found.first?.first?.value
+    }
+
+    // MARK: Calls
+
+    private func transact(
+        _ transaction: EtcdTransaction, for purpose: EtcdPurpose = .record
+    ) async throws(LogError) -> EtcdTransaction.Result {
+        try await answer { () throws(EtcdFailure) in try await client.transact(transaction, for: purpose) }
+    }
+
+    private func answer<Answer>(
+        _ call: () async throws(EtcdFailure) -> Answer
+    ) async throws(LogError) -> Answer {
+        do throws(EtcdFailure) { return try await call() } catch { throw error.logError }
+    }
+}

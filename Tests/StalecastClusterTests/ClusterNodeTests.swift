@@ -1,0 +1,342 @@
+import StalecastCluster
+import StalecastStore
+import StalecastTemplate
+import StalecastTestSupport
+import StalecastWire
+import Synchronization
+import Testing
+
+/// Nodes with real stores over one log in memory: what the simulation shows of the machines holds for what drives them.
+@Suite(.timeLimit(.minutes(2))) struct ClusterNodeTests {
+    private let log = SharedMemoryLog()
+
+    /// A node that follows, and its store.
+    private final class Running: Sendable {
+        let node: ClusterNode
+        let store: TemplateStore
+        let reports = Reports()
+        /// The node's clock goes so much ahead.
+        let later = Later()
+        private let directory: TemporaryDirectory
+        private let following: Task<Void, Never>
+
+        /// - Parameter directory: of a node that ended; nil: it is new.
+        init(
+            _ name: String, _ log: SharedMemoryLog, in directory: TemporaryDirectory? = nil, maxVersions: Int = 300
+        ) async throws {
+            let directory = try directory ?? TemporaryDirectory()
+            self.directory = directory
+            var configuration = StoreConfiguration(directory: directory.path)
+            configuration.minFreeBytes = 0
+            configuration.maxVersionsPerScope = maxVersions
+            configuration.replica = .init(epoch: log.state.withLock(\.charter.epoch))
+            let store = try TemplateStore.open(configuration)
+            #expect(try await ClusterNode.fill(store, from: log))
+            let clock = ContinuousClock()
+            let start = clock.now
+            let node = try ClusterNode(
+                log, store, name: name, now: { [later] in clock.now - start + later.time.withLock { $0 } },
+                report: { [reports] in reports.add($0) })
+            store.setAuthority(node)
+            (self.store, self.node) = (store, node)
+            following = Task { await node.run() }
+        }
+
+        deinit { following.cancel() }
+
+        /// The same node, after a restart.
+        func restarted(_ log: SharedMemoryLog) async throws -> Running {
+            following.cancel()
+            await following.value
+            store.close()
+            return try await Running(node.name, log, in: directory)
+        }
+
+        private func published(_ publish: Publish) async -> Result<StoredVersion, StoreError> {
+            do throws(StoreError) { return .success(try await store.publish(publish)) } catch { return .failure(error) }
+        }
+
+        func put(_ value: String, _ precondition: Publish.Precondition = .any, key: String? = nil) async throws
+            -> StoredVersion
+        {
+            var publish = Publish(scope: .shared, template: try .greeting(value), precondition: precondition)
+            publish.idempotencyKey = key
+            // On a machine that is busy elsewhere it may not be begun in time; that says so.
+            var result = await published(publish)
+            while case .failure(.unavailable) = result { result = await published(publish) }
+            return try result.get()
+        }
+    }
+
+    private final class Later: Sendable {
+        let time = Mutex(Duration.zero)
+    }
+
+    private final class Reports: Sendable {
+        private let all = Mutex<[ClusterNode.Report]>([])
+
+        func contains(_ report: ClusterNode.Report) -> Bool { all.withLock { $0.contains(report) } }
+
+        func add(_ report: ClusterNode.Report) { all.withLock { $0.append(report) } }
+    }
+
+    private func eventually(_ isTrue: () async throws -> Bool) async throws {
+        while try await !isTrue() { try await Task.sleep(for: .milliseconds(5)) }
+    }
+
+    @Test func whatOneNodeTakesEveryNodeHasInTheSameOrder() async throws {
+        let nodes = [try await Running("a", log), try await Running("b", log), try await Running("c", log)]
+        try await withThrowingTaskGroup { group in
+            for (number, running) in nodes.enumerated() {
+                group.addTask { for value in 0..<20 { _ = try await running.put("\(number)-\(value)") } }
+            }
+            try await group.waitForAll()
+        }
+        for running in nodes {
+            #expect(await running.node.catchUp(within: .seconds(10)) == true)
+            #expect(running.store.head() == 60)
+        }
+        let late = try await Running("late", log)
+        for number in 1...60 {
+            var contents: Set<[UInt8]> = []
+            for running in nodes + [late] {
+                let version = try await running.store.version(VersionNumber(clamping: number), of: .shared)
+                contents.insert(try #require(version).content)
+            }
+            #expect(contents.count == 1)
+        }
+    }
+
+    @Test func ofOneETagAtAllNodesExactlyOneSucceeds() async throws {
+        let nodes = [try await Running("a", log), try await Running("b", log)]
+        var etag = try await nodes[0].put("first").etag
+        for round in 0..<10 {
+            let precondition = Publish.Precondition.etag(etag)
+            let winners = await withTaskGroup(of: StoredVersion?.self, returning: [StoredVersion].self) { group in
+                for running in nodes + nodes {
+                    group.addTask { try? await running.put("\(round)", precondition) }
+                }
+                return await group.reduce(into: []) { if let version = $1 { $0.append(version) } }
+            }
+            #expect(winners.count == 1)
+            etag = try #require(winners.first?.etag)
+        }
+    }
+
+    @Test func anUnknownOutcomeIsToldAndKnownLater() async throws {
+        let running = try await Running("a", log)
+        // It lands, and nobody hears of it for longer than a publisher waits.
+        log.silence.withLock { $0 = true }
+        let error = await #expect(throws: StoreError.self) { _ = try await running.put("1") }
+        guard case .outcomePending(let publish)? = error else {
+            Issue.record("another outcome")
+            return
+        }
+        let id = try #require(PublishID(publish))
+        if case .pending = try await running.node.outcome(of: id) {} else { Issue.record("it is asked still") }
+        log.silence.withLock { $0 = false }
+        try await eventually {
+            guard case .committed(let version) = try await running.node.outcome(of: id) else { return false }
+            return version.version == 1
+        }
+        try await eventually { running.reports.contains(.resolved(id, isCommitted: true)) }
+    }
+
+    @Test func aKeyMakesARepeatedPublishTheSameOne() async throws {
+        var nodes = [try await Running("a", log), try await Running("b", log)]
+        let first = try await nodes[0].put("1", key: "deploy-7")
+        #expect(try await nodes[1].put("1", key: "deploy-7").isTold(as: first))
+        #expect(try await nodes[1].put("1", key: "deploy-8").version == 2)
+        nodes[0] = try await nodes[0].restarted(log)
+        let again = try await nodes[0].put("1", .etag("etag-123456789012-0"), key: "deploy-7")
+        #expect(again.isTold(as: first), "also after a restart, and although its If-Match is old by now")
+        #expect(nodes[0].store.head() == 2)
+    }
+
+    @Test func aKeyStandsForOneRequest() async throws {
+        let nodes = [try await Running("a", log), try await Running("b", log)]
+        let first = try await nodes[0].put("1", key: "k")
+        for running in nodes {
+            await #expect(throws: StoreError.keyReused(1)) { _ = try await running.put("2", key: "k") }
+        }
+        _ = try await nodes[0].put("2")
+        await #expect(throws: StoreError.keyReused(1)) {
+            _ = try await nodes[1].store.rollback(.shared, to: 1, idempotencyKey: "k")
+        }
+        let rolledBack = try await nodes[0].store.rollback(.shared, to: 1, idempotencyKey: "r")
+        let repeated = try await nodes[1].store.rollback(.shared, to: 1, idempotencyKey: "r")
+        #expect(repeated.isTold(as: rolledBack))
+        await #expect(throws: StoreError.keyReused(3)) {
+            _ = try await nodes[1].store.rollback(.shared, to: 2, idempotencyKey: "r")
+        }
+        #expect(try await nodes[1].put("1", key: "k").isTold(as: first))
+        #expect(nodes[1].store.head() == 3)
+    }
+
+    /// The version that it made is gone: nobody can say any more whether this is the same request.
+    @Test func aKeyWhoseVersionIsGoneIsUsedUp() async throws {
+        let running = try await Running("a", log, maxVersions: 1)
+        _ = try await running.put("1", key: "k")
+        _ = try await running.put("2")
+        await #expect(throws: StoreError.keyReused(1)) { _ = try await running.put("1", key: "k") }
+    }
+
+    /// Both propose before either knows of the other: what they store afterwards is one and the same.
+    @Test(arguments: [true, false]) func ofOneKeyAtTwoNodesAtOnceOneLands(isSameRequest: Bool) async throws {
+        let nodes = [try await Running("a", log), try await Running("b", log)]
+        for round in 1...20 {
+            let outcomes = await withTaskGroup(of: Result<StoredVersion, any Error>.self) { group in
+                for (number, running) in nodes.enumerated() {
+                    let value = isSameRequest ? "\(round)" : "\(round) of \(number)"
+                    group.addTask {
+                        do { return .success(try await running.put(value, key: "k\(round)")) } catch {
+                            return .failure(error)
+                        }
+                    }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            let versions = outcomes.compactMap { try? $0.get() }
+            #expect(Set(versions).count == 1 && versions.count == (isSameRequest ? 2 : 1), "\(outcomes)")
+            let number = VersionNumber(clamping: round)
+            for running in nodes {
+                #expect(await running.node.catchUp(within: .seconds(10)) == true)
+                #expect(try await running.store.version(number, of: .shared) == versions.first)
+            }
+        }
+    }
+
+    @Test func longContentsThatNoEntryNeedsAreSwept() async throws {
+        let running = try await Running("a", log)
+        var random = SeededRandom(seed: 5)
+        let text = String(
+            (0..<200_000).map { _ in "abcdefghijklmnopqrstuvwxyz0123456789".randomElement(using: &random)! })
+        let long = try await running.put(text)
+        let used = try #require(await log.contents().first)
+        for digest in ["left", "begun"] { log.put([[1]], digest) }
+        let left = Set(try await log.contents().map(\.digest))
+        #expect(left == [used.digest, "left", "begun"])
+        #expect(try await running.node.sweepContents() == 0, "seen for the first time")
+        running.later.time.withLock { $0 = .seconds(300) }
+        log.put([[1]], "begun")
+        #expect(try await running.node.sweepContents() == 0)
+        running.later.time.withLock { $0 = .seconds(620) }
+        #expect(try await running.node.sweepContents() == 1)
+        #expect(Set(try await log.contents().map(\.digest)) == [used.digest, "begun"])
+        #expect(await running.node.figures.sweptContents == 1)
+        let late = try await Running("late", log)
+        #expect(try await late.store.version(1, of: .shared) == long)
+        // The scope's next version needs it no more, but the entry is there until it is pruned.
+        _ = try await running.put("short")
+        running.later.time.withLock { $0 = .seconds(1300) }
+        #expect(try await running.node.sweepContents() == 1)
+        #expect(try await log.contents() == [used])
+    }
+
+    @Test func anotherHistoryIsReported() async throws {
+        let nodes = [try await Running("a", log), try await Running("b", log)]
+        for value in 1...3 { _ = try await nodes[0].put("\(value)") }
+        let charter = try await nodes[1].node.renewEpoch()
+        #expect(charter.floors[.shared] == 3)
+        for running in nodes {
+            try await eventually { running.reports.contains(.foreignEpoch(charter.epoch)) }
+        }
+    }
+}
+
+/// The log of the simulation, as nodes ask for it.
+private final class SharedMemoryLog: SharedLog {
+    let state = Mutex(MemoryLog(epoch: .random()))
+    /// Appends are done, and no answer comes.
+    let silence = Mutex(false)
+    private let bells = Mutex<[AsyncStream<Bell>.Continuation]>([])
+
+    func page(after sequence: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
+        state.withLock { $0.page(after: sequence, limit: limit) }
+    }
+
+    func append(
+        _ entry: LogEntry, under charter: Charter, owner: DutyOwner?
+    ) async throws(LogError) -> Appended {
+        let appended = state.withLock {
+            $0.append(entry, under: charter, owner: owner, at: .zero, MemoryLog.Comparisons())
+        }
+        if silence.withLock({ $0 }) { throw .unknown("silence") }
+        if case .committed = appended { ring(.entry(entry)) }
+        return appended
+    }
+
+    /// By digest: pieces, and when they were stored.
+    private let pieces = Mutex<[String: (chunks: [[UInt8]], revision: Int64)]>([:])
+
+    func store(_ chunks: [[UInt8]], of key: ContentKey) async throws(LogError) { put(chunks, key.digest) }
+
+    func put(_ chunks: [[UInt8]], _ digest: String) {
+        pieces.withLock { $0[digest] = (chunks, 1 + ($0.values.map(\.revision).max() ?? 0)) }
+    }
+
+    func contents() async throws(LogError) -> [StoredContent] {
+        pieces.withLock { $0.map { StoredContent(digest: $0.key, revisions: ["all": $0.value.revision]) } }
+    }
+
+    func remove(_ content: StoredContent, at head: LogHead) async throws(LogError) -> Bool {
+        pieces.withLock { pieces in
+            guard pieces[content.digest]?.revision == content.revisions["all"], state.withLock(\.head) == head else {
+                return false
+            }
+            pieces[content.digest] = nil
+            return true
+        }
+    }
+
+    func isCurrent(_ head: LogHead, under charter: Charter) async throws(LogError) -> Bool {
+        state.withLock { $0.isCurrent(head, under: charter) }
+    }
+
+    func content(of entry: LogEntry) async throws(LogError) -> [UInt8] {
+        switch entry.content {
+        case .inline(let content): return content
+        case .beside(let key):
+            let chunks = pieces.withLock { $0[key.digest]?.chunks }
+            return try LogEntry.content(key, from: chunks ?? [])
+        }
+    }
+
+    func amend(_ old: Charter?, to new: Charter) async throws(LogError) -> Charter {
+        let charter = state.withLock { state in old.map { state.amend($0, to: new) } ?? state.charter }
+        ring(.other)
+        return charter
+    }
+
+    func prune(_ sequences: [CommitSequence], under old: Charter, to new: Charter) async throws(LogError) -> Bool {
+        false
+    }
+
+    func watch() async throws(LogError) -> AsyncStream<Bell> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Bell.self)
+        bells.withLock { $0.append(continuation) }
+        continuation.yield(.opened)
+        return stream
+    }
+
+    private func ring(_ bell: Bell) { for continuation in bells.withLock({ $0 }) { continuation.yield(bell) } }
+}
+
+extension Scope {
+    fileprivate static let shared = Scope(project: StoreConfiguration.Project.demo.id, namespace: .firebase)
+}
+
+extension Template {
+    fileprivate static func greeting(_ value: String) throws -> Template {
+        try Template(
+            validating: ["parameters": ["greeting": ["defaultValue": ["value": .string(value)]]]], kind: .client)
+    }
+}
+
+extension StoredVersion {
+    /// Alike but for the window over which fetches are spread, which no store keeps.
+    fileprivate func isTold(as other: StoredVersion) -> Bool {
+        change.metadata == other.change.metadata && change.sequence == other.change.sequence
+            && change.etag == other.change.etag && content == other.content
+    }
+}

@@ -1,0 +1,126 @@
+import StalecastCluster
+import StalecastTestSupport
+import StalecastWire
+import Testing
+
+/// What the simulation would need luck to show: the answers of single machines.
+@Suite struct MachineTests {
+    private var random = SeededRandom(seed: 1)
+    private let charter = Charter(epoch: Epoch(String(repeating: "a", count: 26))!, revision: 1)
+
+    private mutating func entry(after head: LogHead) -> LogEntry {
+        let change = TemplateChange(
+            scope: Scope(project: .demo, namespace: .firebase), sequence: head.sequence + 1,
+            metadata: VersionMetadata(number: 1, updateTime: Timestamp(microseconds: 0)), etag: "", changedKeys: nil)
+        return LogEntry(change: change, publish: .random(using: &random), after: head, node: "", content: .inline([]))
+    }
+
+    /// A proposer whose first call is under way.
+    private mutating func appending() -> (Proposer, Proposer.Draft) {
+        let entry = entry(after: .empty)
+        let draft = Proposer.Draft(entry: entry, charter: charter)
+        var proposer = Proposer(entry.publish, now: .zero)
+        _ = proposer.begin()
+        guard case .append = proposer.prepared(.draft(draft), now: .zero) else { return (proposer, draft) }
+        return (proposer, draft)
+    }
+
+    @Test mutating func anUnknownOutcomeIsAskedForWithTheSameDraft() {
+        var (proposer, draft) = appending()
+        guard case .pause = proposer.appended(.failure(.unknown("")), now: .zero, chance: &random),
+            case .append(let again) = proposer.pauseEnded(now: .zero)
+        else { return #expect(Bool(false)) }
+        #expect(again.entry == draft.entry)
+        guard case .offer = proposer.appended(.success(.taken(draft.entry)), now: .zero, chance: &random) else {
+            return #expect(Bool(false))
+        }
+        guard case .answer(.committed(1)) = proposer.applied(1, of: charter.epoch, now: .zero) else {
+            return #expect(Bool(false))
+        }
+    }
+
+    /// Two nodes propose under one key; the replica must take what is in the log.
+    @Test mutating func anotherNodesEntryOfTheSameIdentityIsTheOneThatIsOffered() {
+        var (proposer, draft) = appending()
+        let other = LogEntry(
+            change: draft.entry.change, publish: draft.entry.publish, after: .empty, node: "other",
+            content: .inline([1]))
+        guard case .offer(let offered) = proposer.appended(.success(.taken(other)), now: .zero, chance: &random) else {
+            return #expect(Bool(false))
+        }
+        #expect(offered == other && offered != draft.entry)
+    }
+
+    @Test mutating func lateIsUnknownOnlyWhenSomethingWasSent() {
+        var (sent, _) = appending()
+        guard case .answer(.unknown) = sent.deadlinePassed(now: .seconds(10)) else { return #expect(Bool(false)) }
+        var (refused, _) = appending()
+        _ = refused.appended(.failure(.notDone("")), now: .zero, chance: &random)
+        guard case .answer(.notCommitted) = refused.deadlinePassed(now: .seconds(10)) else {
+            return #expect(Bool(false))
+        }
+    }
+
+    @Test mutating func nobodyAsksForEver() {
+        var (proposer, _) = appending()
+        _ = proposer.deadlinePassed(now: .seconds(10))
+        _ = proposer.appended(.failure(.unknown("")), now: .seconds(599), chance: &random)
+        guard case .resolve(nil) = proposer.pauseEnded(now: .seconds(600)) else { return #expect(Bool(false)) }
+    }
+
+    @Test mutating func aRefusalNeedsALookAtTheLog() {
+        var proposer = Proposer(.random(using: &random), now: .zero)
+        _ = proposer.begin()
+        guard case .catchUp = proposer.prepared(.refused, now: .zero),
+            case .prepare = proposer.caughtUp(true, now: .zero),
+            case .answer(.refused) = proposer.prepared(.refused, now: .zero)
+        else { return #expect(Bool(false)) }
+    }
+
+    @Test func fetchesShareALookThatBeganAfterThem() {
+        var checks = HeadChecks()
+        #expect(checks.asked(1, now: .zero) == .check)
+        #expect(checks.asked(2, now: .milliseconds(1)) == nil)
+        #expect(checks.asked(3, now: .milliseconds(2)) == nil)
+        let released = checks.answered(.current, now: .milliseconds(2))
+        #expect(released == [.release([1], isVerified: true), .wake(.milliseconds(3))])
+        #expect(checks.asked(4, now: .milliseconds(3)) == nil)
+        #expect(checks.due(now: .milliseconds(5)) == .check)
+        #expect(checks.answered(.behind, now: .milliseconds(6)) == [.catchUp([2, 3, 4])])
+        #expect(checks.asked(5, now: .milliseconds(20)) == .check)
+        #expect(checks.answered(.none, now: .milliseconds(21)) == [.release([5], isVerified: false)])
+    }
+
+    @Test mutating func aReplicaThatTheLogDoesNotHaveRenewsTheEpoch() {
+        let lost = LogHead(of: entry(after: .empty))
+        var follower = Follower(epoch: charter.epoch, head: lost, isWhole: true)
+        _ = follower.begin()
+        guard case .read(let id, 1, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
+        let actions = follower.pageRead(id, .success(LogPage(charter: charter, head: .empty, entries: [])))
+        #expect(actions.contains { if case .renewEpoch = $0 { true } else { false } })
+        #expect(!follower.isReady)
+    }
+
+    @Test mutating func whatRingsOnAnEndedWatchIsNotTaken() {
+        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        _ = follower.begin()
+        guard case .read(let id, 0, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
+        _ = follower.pageRead(id, .success(LogPage(charter: charter, head: .empty, entries: [])))
+        #expect(follower.isReady)
+        _ = follower.watchEnded(1)
+        #expect(follower.offered(entry(after: .empty), in: 1).isEmpty)
+    }
+
+    @Test mutating func whatRingsWhileTheLogCannotBeReadIsNotTaken() {
+        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        _ = follower.begin()
+        guard case .read(let id, 0, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
+        _ = follower.pageRead(id, .success(LogPage(charter: charter, head: .empty, entries: [])))
+        // The charter changed: it asks for a newer program.
+        guard case .read(let id, 0, _)? = follower.rang(.other, in: 1).first else { return #expect(Bool(false)) }
+        _ = follower.pageRead(id, .failure(.unreadable("upgrade it")))
+        #expect(!follower.isReady)
+        _ = follower.rang(.entry(entry(after: .empty)), in: 1)
+        #expect(!follower.due().contains { if case .apply = $0 { true } else { false } })
+    }
+}

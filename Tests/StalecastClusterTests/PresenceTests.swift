@@ -1,0 +1,96 @@
+import StalecastCluster
+import StalecastWire
+import Synchronization
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct PresenceTests {
+    private func wait(_ condition: () async -> Bool) async {
+        while await !condition(), !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
+    }
+
+    @Test func aRecordIsReadAsItWasWritten() throws {
+        var record = NodeRecord()
+        record.addresses = ["edge": "10.0.0.1:8080", "control": "10.0.0.1:8081"]
+        record.version = "1.2.3"
+        record.configurationHash = "abc"
+        record.subscribers = 12
+        record.topics = [.pushRC: 10, .pushRCServer: 2]
+        record.instance = "i"
+        record.settings = ["topics": "1", "store": "2"]
+        #expect(NodeRecord(record.encoded) == record)
+        for (number, count) in (0..<300).enumerated() { record.topics[try TopicName("t\(number)")] = Int64(count) }
+        let read = NodeRecord(record.encoded)
+        #expect(read.topics.count == NodeRecord.maxTopics && read.topics.values.max() == 299)
+        // Whatever is there: a node that cannot be read lives all the same.
+        for text in [
+            "", "7", "{}", "{\"topics\":7,\"head\":\"x\",\"subscribers\":-5,\"addresses\":[],\"settings\":3}", "\u{0}",
+        ] {
+            #expect(NodeRecord(Array(text.utf8)) == NodeRecord())
+        }
+        var nodes = NodeBoard()
+        var large = NodeRecord()
+        large.topics = [.pushRC: .max]
+        nodes.heard(record, of: "a", now: .zero)
+        nodes.heard(large, of: "b", now: .zero)
+        #expect(nodes.subscribers(of: .pushRC) == .max && nodes.subscribers(of: .pushRCServer) == 2)
+    }
+
+    @Test func nodesSayWhereTheyDiffer() {
+        var (ours, theirs) = (NodeRecord(), NodeRecord())
+        ours.settings = ["store": "1", "topics": "2", "webhooks": "3"]
+        theirs.settings = ["store": "1", "topics": "0", "new": "4", "webhooks": "3"]
+        #expect(ours.differences(from: theirs) == ["new", "topics"])
+        #expect(theirs.differences(from: ours) == ["new", "topics"])
+        #expect(ours.differences(from: ours) == [])
+        #expect(ours.differences(from: NodeRecord()) == [], "an older program says nothing of that")
+    }
+
+    @Test func aNodeIsThereWhileItLives() async throws {
+        let records = MemoryRecords()
+        let board = RecordBoard(records, pause: .milliseconds(1))
+        let time = Mutex(Duration.zero)
+        let version = Mutex("1")
+        let presence = Presence(
+            node: "a", instance: "i", board, records, lifetime: .milliseconds(10), spacing: .seconds(5),
+            clock: { time.withLock { $0 } })
+        let following = Task { await board.run() }
+        let task = Task {
+            await presence.run {
+                var record = NodeRecord()
+                record.version = version.withLock { $0 }
+                return record
+            }
+        }
+        let name = RecordName(NodeRecord.kind, "a")
+        func stored() async -> NodeRecord? { await board.record(name).map { NodeRecord($0.value) } }
+        await wait { await stored()?.version == "1" }
+        // Not more often than every five seconds.
+        version.withLock { $0 = "2" }
+        try await Task.sleep(for: .milliseconds(20))
+        #expect(await stored()?.version == "1")
+        time.withLock { $0 = .seconds(6) }
+        await wait { await stored()?.version == "2" }
+        let revision = records.revision
+        time.withLock { $0 = .seconds(60) }
+        try await Task.sleep(for: .milliseconds(20))
+        #expect(records.revision == revision)
+
+        // Its lease ends at the store: it is there again.
+        records.change(secretly: name, to: nil)
+        records.endWatches()
+        await wait { await (board.record(name)?.revision).map { $0 > revision } == true }
+        // Somebody else has the same id.
+        var other = NodeRecord()
+        other.instance = "other"
+        let revisionNow = await board.record(name)?.revision
+        _ = try await records.put(other.encoded, to: name, over: revisionNow, lease: nil)
+        await wait { await stored()?.instance == "i" && presence.problem?.contains("node id a") == true }
+        time.withLock { $0 += .seconds(60) }
+        await wait { presence.problem == nil }
+
+        task.cancel()
+        await task.value
+        #expect(try await records.records([name]).records.isEmpty)
+        following.cancel()
+    }
+}

@@ -1,0 +1,310 @@
+import NIOPosix
+import StalecastCluster
+import StalecastEtcd
+import StalecastTestSupport
+import StalecastWire
+import Testing
+
+/// The log on real members. What it cannot show: disks that take time, networks that lose packets, etcd 3.6.
+@Suite(.serialized, .enabled(if: Members.program != nil, "\(Members.advice)"))
+struct EtcdLogTests {
+    private let scope = Scope(project: .demo, namespace: .firebase)
+
+    private func client(_ members: Members) throws -> EtcdClient {
+        try EtcdClient(
+            EtcdConfiguration(members.endpoints.compactMap { EtcdEndpoint($0) }),
+            on: MultiThreadedEventLoopGroup.singleton)
+    }
+
+    private func entry(after head: LogHead, _ content: [UInt8] = Array("{}".utf8)) -> (LogEntry, [[UInt8]]) {
+        var random = SystemRandomNumberGenerator()
+        var chunks: [[UInt8]] = []
+        let change = TemplateChange(
+            scope: scope, sequence: head.sequence + 1,
+            metadata: VersionMetadata(number: VersionNumber(clamping: head.sequence + 1), updateTime: .now()),
+            etag: "e",
+            changedKeys: nil)
+        let entry = LogEntry(
+            change: change, publish: .random(using: &random), after: head, node: "n", fetchWindowMs: 0,
+            storing: content,
+            chunks: &chunks)
+        return (entry, chunks)
+    }
+
+    /// Calls until it succeeds: members elect a leader first.
+    private func whenReady<Value>(_ work: () async throws -> Value) async throws -> Value {
+        while true {
+            do { return try await work() } catch let error as LogError {
+                if case .unreadable = error { throw error }
+                try await Task.sleep(for: .milliseconds(50))
+            }
+        }
+    }
+
+    /// Appends behind whatever head there is, as a proposer does: the same entry until the outcome is known.
+    private func publish(_ log: EtcdLog, _ charter: Charter) async throws -> LogEntry {
+        while true {
+            let head = try await whenReady { try await log.page(after: 0, limit: 1000) }.head
+            let entry = entry(after: head).0
+            let outcome = try await whenReady { try await log.append(entry, under: charter) }
+            if case .committed = outcome { return entry }
+            if case .taken(let other) = outcome, other.publish == entry.publish { return entry }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(2))) func whatIsPrunedIsGoneAndALateProposalUnderTheOldRulesFails() async throws {
+        let members = try Members(1, network: 1)
+        let client = try client(members)
+        defer { client.close() }
+        let log = EtcdLog(client, cluster: "pruned")
+        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        for _ in 1...6 { _ = try await publish(log, charter) }
+        let page = try await log.page(after: 0, limit: 10)
+        var rules = charter
+        rules.prunedBelow = 4
+        #expect(try await log.prune([1, 3], under: charter, to: rules))
+        let pruned = try await log.page(after: 0, limit: 10)
+        #expect(pruned.entries.map(\.sequence) == [2, 4, 5, 6] && pruned.head == page.head)
+        #expect(pruned.charter.prunedBelow == 4)
+        #expect(try await log.prune([1, 3], under: pruned.charter, to: rules), "they are gone")
+        #expect(try await log.page(after: 0, limit: 1).charter == pruned.charter, "and nothing was written for that")
+        #expect(try await !log.prune([2], under: charter, to: rules), "the charter is another")
+        guard case .superseded = try await log.append(entry(after: page.head).0, under: charter) else {
+            Issue.record("what was proposed under the rules before has landed")
+            return
+        }
+    }
+
+    @Test(.timeLimit(.minutes(2))) func aDeposedOwnerAppendsNothing() async throws {
+        let members = try Members(1, network: 1)
+        let client = try client(members)
+        defer { client.close() }
+        let (log, records) = (EtcdLog(client, cluster: "owned"), EtcdRecords(client, cluster: "owned"))
+        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        let duty = RecordName(Duties.kind, "source/demo/firebase")
+        func taken() async throws -> SharedRecord {
+            guard case .done(let record?, _) = try await records.put([1], to: duty, over: nil, lease: nil) else {
+                throw LogError.unknown("the duty")
+            }
+            return record
+        }
+        let first = try await taken()
+        let own = entry(after: .empty).0
+        guard case .committed = try await log.append(own, under: charter, owner: (duty, first.creation)) else {
+            throw LogError.unknown("own")
+        }
+        let late = entry(after: LogHead(of: own)).0
+        _ = try await records.remove(duty, at: first.revision)
+        guard case .deposed = try await log.append(late, under: charter, owner: (duty, first.creation)) else {
+            throw LogError.unknown("nobody's")
+        }
+        let second = try await taken()
+        guard case .deposed = try await log.append(late, under: charter, owner: (duty, first.creation)),
+            // Of what landed under the former owner it hears all the same.
+            case .taken(own) = try await log.append(own, under: charter, owner: (duty, first.creation)),
+            case .committed = try await log.append(late, under: charter, owner: (duty, second.creation))
+        else { throw LogError.unknown("deposed") }
+        #expect(try await log.page(after: 0, limit: 9).head == LogHead(of: late))
+    }
+
+    @Test(.timeLimit(.minutes(2))) func aLogKeepsItsPromises() async throws {
+        let members = try Members(1, network: 1)
+        let client = try client(members)
+        defer { client.close() }
+        let log = EtcdLog(client, cluster: "one")
+        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        #expect(try await log.amend(nil, to: Charter(epoch: .random())) == charter)
+        #expect(try await log.page(after: 0, limit: 10).head == .empty)
+
+        let first = entry(after: .empty).0
+        guard case .committed = try await log.append(first, under: charter) else { throw LogError.unknown("first") }
+        // The same again tells what became of it; another in its place does not land.
+        guard case .taken(first) = try await log.append(first, under: charter),
+            case .taken(first) = try await log.append(entry(after: .empty).0, under: charter)
+        else { throw LogError.unknown("again") }
+        let head = LogHead(of: first)
+        #expect(try await log.isCurrent(head, under: charter))
+        #expect(try await !log.isCurrent(.empty, under: charter))
+
+        // Behind a head that the log never had: nothing.
+        let lost = LogHead(of: entry(after: .empty).0)
+        guard case .elsewhere(head) = try await log.append(entry(after: lost).0, under: charter) else {
+            throw LogError.unknown("elsewhere")
+        }
+        let renewed = try await log.amend(charter, to: charter.renewed(.random()))
+        #expect(renewed.epoch != charter.epoch && renewed.revision > charter.revision)
+        guard case .superseded(renewed) = try await log.append(entry(after: head).0, under: charter) else {
+            throw LogError.unknown("superseded")
+        }
+        #expect(try await log.amend(charter, to: charter.renewed(.random())) == renewed)
+
+        var random = SeededRandom(seed: 1)
+        let long = (0..<1_500_000).map { _ in UInt8.random(in: 0...255, using: &random) }
+        let (large, chunks) = entry(after: head, long)
+        guard case .beside(let key) = large.content else { throw LogError.unknown("inline") }
+        guard case .elsewhere = try await log.append(large, under: renewed) else { throw LogError.unknown("no pieces") }
+        try await log.store(chunks, of: key)
+        guard case .committed = try await log.append(large, under: renewed) else { throw LogError.unknown("large") }
+        let page = try await log.page(after: 1, limit: 10)
+        #expect(page.entries == [large] && page.head == LogHead(of: large))
+        #expect(try await log.content(of: page.entries[0]) == long)
+    }
+
+    private func long(_ seed: UInt64) -> [UInt8] {
+        var random = SeededRandom(seed: seed)
+        return (0..<1_500_000).map { _ in UInt8.random(in: 0...255, using: &random) }
+    }
+
+    /// What removes contents, and who is about to need one at that moment: an append finds all pieces or does not land.
+    @Test(.timeLimit(.minutes(2))) func aContentGoesOnlyWhenNobodyNeedsIt() async throws {
+        let members = try Members(1, network: 6)
+        let client = try client(members)
+        defer { client.close() }
+        let log = EtcdLog(client, cluster: "swept")
+        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        #expect(try await log.contents().isEmpty)
+        let (large, chunks) = entry(after: .empty, long(1))
+        guard case .beside(let key) = large.content else { throw LogError.unknown("inline") }
+        try await log.store(chunks, of: key)
+        let seen = try #require(await log.contents().first)
+        #expect(seen.digest == key.digest && Set(seen.revisions.keys) == ["0", "1", "all"])
+
+        // Stored anew, or the log has gone on: nothing is removed.
+        try await log.store(chunks, of: key)
+        #expect(try await !log.remove(seen, at: .empty))
+        let now = try #require(await log.contents().first)
+        #expect(now != seen)
+        #expect(try await !log.remove(now, at: LogHead(of: large)))
+        #expect(try await log.contents() == [now])
+
+        // Removed between a proposer's two steps: its entry does not land before it has stored the content again.
+        #expect(try await log.remove(now, at: .empty))
+        #expect(try await log.contents().isEmpty)
+        guard case .elsewhere(.empty) = try await log.append(large, under: charter) else {
+            throw LogError.unknown("it landed without its content")
+        }
+        // Only a part is there, the manifest too: it was put late.
+        let root = "/stalecast/swept~/content/\(key.digest)/"
+        for name in ["1", "all"] {
+            let value = name == "all" ? Array("2".utf8) : chunks[1]
+            _ = try await client.transact(EtcdTransaction(then: [.put(root + name, value)]))
+        }
+        guard case .elsewhere(.empty) = try await log.append(large, under: charter) else {
+            throw LogError.unknown("it landed without a piece")
+        }
+        try await log.store(chunks, of: key)
+        guard case .committed = try await log.append(large, under: charter) else { throw LogError.unknown("refused") }
+        #expect(try await log.content(of: large) == long(1))
+    }
+
+    /// Pieces that were put before the manifest is, by somebody who is slow, or gone.
+    @Test(.timeLimit(.minutes(2))) func aPartOfAContentGoesUnlessItBecameWhole() async throws {
+        let members = try Members(1, network: 7)
+        let client = try client(members)
+        defer { client.close() }
+        let log = EtcdLog(client, cluster: "parts")
+        _ = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        let (large, chunks) = entry(after: .empty, long(2))
+        guard case .beside(let key) = large.content else { throw LogError.unknown("inline") }
+        let root = "/stalecast/parts~/content/\(key.digest)/"
+        _ = try await client.transact(EtcdTransaction(then: [.put(root + "0", chunks[0])]))
+        let part = try #require(await log.contents().first)
+        _ = try await client.transact(EtcdTransaction(then: [.put(root + "all", Array("2".utf8))]))
+        #expect(try await !log.remove(part, at: .empty), "its manifest has come meanwhile")
+        #expect(try await log.remove(try #require(await log.contents().first), at: .empty))
+        #expect(try await log.contents().isEmpty)
+    }
+
+    @Test(.timeLimit(.minutes(2))) func callsAreCountedByWhatTheyAreFor() async throws {
+        let members = try Members(1, network: 8)
+        let client = try client(members)
+        defer { client.close() }
+        let log = EtcdLog(client, cluster: "one")
+        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        let before = client.figures
+        _ = try await publish(log, charter)
+        #expect(try await log.isCurrent(try await log.page(after: 0, limit: 1).head, under: charter))
+        let after = client.figures
+        func more(_ purpose: EtcdPurpose, _ outcome: EtcdFigures.Outcome) -> Int {
+            (after.calls[purpose]?.outcomes[outcome] ?? 0) - (before.calls[purpose]?.outcomes[outcome] ?? 0)
+        }
+        #expect(more(.append, .ok) == 1 && more(.check, .ok) == 1 && more(.read, .ok) == 2)
+        #expect(after.calls[.append]?.seconds.count == 1)
+        members.kill9(0)
+        // The first one may be sent on the old connection; then there is none.
+        for _ in 0..<2 { _ = try? await log.isCurrent(.empty, under: charter) }
+        let failed = try #require(client.figures.calls[.check]).outcomes
+        #expect((failed[.denied] ?? 0) >= 1 && (failed[.denied] ?? 0) + (failed[.unknown] ?? 0) == 2, "\(failed)")
+        #expect(client.figures.moves > after.moves)
+    }
+
+    @Test(.timeLimit(.minutes(2))) func aWatchRings() async throws {
+        let members = try Members(1, network: 2)
+        let client = try client(members)
+        defer { client.close() }
+        let log = EtcdLog(client, cluster: "one")
+        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        var bells = try await log.watch().makeAsyncIterator()
+        guard case .opened = await bells.next() else { throw LogError.unknown("not opened") }
+        let entry = try await publish(log, charter)
+        guard case .entry(entry) = await bells.next() else { throw LogError.unknown("no entry") }
+        _ = try await log.amend(charter, to: charter.renewed(.random()))
+        guard case .other = await bells.next() else { throw LogError.unknown("no charter") }
+        members.kill9(0)
+        #expect(await bells.next() == nil)
+    }
+
+    /// Many publishers with one head: each place is given once.
+    @Test(.timeLimit(.minutes(2))) func ofManyAtOnePlaceOneLands() async throws {
+        let members = try Members(3, network: 3)
+        let client = try client(members)
+        defer { client.close() }
+        let log = EtcdLog(client, cluster: "one")
+        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        let landed = try await withThrowingTaskGroup(of: Bool.self) { group in
+            for _ in 0..<20 {
+                let rival = entry(after: .empty).0
+                group.addTask {
+                    if case .committed = try await log.append(rival, under: charter) { true } else { false }
+                }
+            }
+            return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(landed == 1)
+        let status = try await client.status(of: 1)
+        #expect(status.leader != 0 && status.version.hasPrefix("3."))
+    }
+
+    /// A member dies, then comes back, then the next: what was acknowledged is there, once.
+    @Test(.timeLimit(.minutes(3))) func acknowledgedEntriesOutliveMembers() async throws {
+        let members = try Members(3, network: 4)
+        let client = try client(members)
+        defer { client.close() }
+        let log = EtcdLog(client, cluster: "one")
+        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        var acknowledged: [PublishID] = []
+        for member in 0..<3 {
+            for _ in 0..<20 { acknowledged.append(try await publish(log, charter).publish) }
+            members.kill9(member)
+            for _ in 0..<20 { acknowledged.append(try await publish(log, charter).publish) }
+            try members.start(member)
+        }
+        let entries = try await whenReady { try await log.page(after: 0, limit: 1000) }.entries
+        #expect(entries.map(\.publish) == acknowledged)
+    }
+
+    @Test(.timeLimit(.minutes(2))) func leasesComeAndGo() async throws {
+        let members = try Members(1, network: 5)
+        let client = try client(members)
+        defer { client.close() }
+        let lease = try await whenReady {
+            do throws(EtcdFailure) { return try await client.grantLease(.seconds(30)) } catch { throw error.logError }
+        }
+        #expect(try await client.renewLease(lease) == 30)
+        _ = try await client.transact(EtcdTransaction(then: [.put("/duty", Array("n".utf8), lease: lease)]))
+        #expect(try await client.range(EtcdRange("/duty")).count == 1)
+        try await client.revokeLease(lease)
+        #expect(try await client.range(EtcdRange("/duty")).isEmpty)
+        #expect(try await client.renewLease(lease) == 0)
+    }
+}

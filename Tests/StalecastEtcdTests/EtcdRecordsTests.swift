@@ -1,0 +1,105 @@
+import NIOPosix
+import StalecastCluster
+import StalecastEtcd
+import Synchronization
+import Testing
+
+/// Shared records on real members, and boards that follow them while members die.
+@Suite(.serialized, .enabled(if: Members.program != nil, "\(Members.advice)"))
+struct EtcdRecordsTests {
+    private func client(_ members: Members) throws -> EtcdClient {
+        try EtcdClient(
+            EtcdConfiguration(members.endpoints.compactMap { EtcdEndpoint($0) }),
+            on: MultiThreadedEventLoopGroup.singleton)
+    }
+
+    private func whenReady<Value>(_ work: () async throws -> Value) async throws -> Value {
+        while true {
+            do { return try await work() } catch is LogError { try await Task.sleep(for: .milliseconds(50)) }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(2))) func recordsAreComparedAndSet() async throws {
+        let members = try Members(1, network: 21)
+        let client = try client(members)
+        defer { client.close() }
+        let records = EtcdRecords(client, cluster: "one")
+        let name = RecordName("webhook", "a/b")
+        #expect(try await whenReady { try await records.all() }.records.isEmpty)
+        guard case .done(let made?, _) = try await records.put([1], to: name, over: nil, lease: nil),
+            case .conflict(made?, _) = try await records.put([2], to: name, over: nil, lease: nil),
+            case .conflict(made?, _) = try await records.put([2], to: name, over: made.revision - 1, lease: nil),
+            case .done(let next?, let revision) = try await records.put([2], to: name, over: made.revision, lease: nil),
+            case .conflict(next?, _) = try await records.remove(name, at: made.revision)
+        else { throw LogError.unknown("puts") }
+        #expect(next.creation == made.creation && next.revision == revision && revision > made.revision)
+        let page = try await records.records([name, RecordName("webhook", "a")])
+        #expect(page.records == [next] && page.revision == revision)
+
+        #expect(try await records.keep([7], of: name, token: next.creation))
+        #expect(try await !records.keep([8], of: name, token: next.creation - 1))
+        guard case .done(nil, _) = try await records.remove(name, at: next.revision) else {
+            throw LogError.unknown("remove")
+        }
+        #expect(try await !records.keep([9], of: name, token: next.creation))
+        #expect(try await records.kept(of: name) == [7])
+
+        let lease = try await records.grant(.seconds(60))
+        #expect(try await records.renew(lease))
+        for number in 0..<450 {
+            _ = try await records.put([0], to: RecordName("node", "\(number)"), over: nil, lease: lease)
+        }
+        #expect(try await Set(records.all().records.map(\.name.id)) == Set((0..<450).map(String.init)))
+        try await records.revoke(lease)
+        #expect(try await !records.renew(lease))
+        #expect(try await records.all().records.isEmpty)
+        await #expect { try await records.put([1], to: name, over: nil, lease: lease) } throws: {
+            if case LogError.notDone = $0 { true } else { false }
+        }
+    }
+
+    /// Writers at two boards while each member is killed and comes back: both boards end as what is stored.
+    @Test(.timeLimit(.minutes(3))) func boardsAgreeAfterKills() async throws {
+        let members = try Members(3, network: 22)
+        let clients = [try client(members), try client(members)]
+        defer { for client in clients { client.close() } }
+        let boards = clients.map { RecordBoard(EtcdRecords($0, cluster: "one")) }
+        let told = Mutex<[String: [UInt8]]>([:])
+        await boards[1].observe("k") { change in
+            told.withLock { told in
+                switch change {
+                case .put(let record): told[record.name.id] = record.value
+                case .removed(let name): told[name.id] = nil
+                case .complete: break
+                }
+            }
+        }
+        let tasks = boards.map { board in Task { await board.run() } }
+        defer { for task in tasks { task.cancel() } }
+        for round in 0..<3 {
+            for number in 0..<40 {
+                if number == 10 { members.kill9(round) }
+                if number == 30 { try members.start(round) }
+                let name = RecordName("k", "\(number)")
+                try await write(name, (number + round) % 3 == 2 ? nil : UInt8(round), boards[number % 2])
+            }
+        }
+        let stored = try await whenReady { try await EtcdRecords(clients[0], cluster: "one").all() }
+        let expected = Dictionary(uniqueKeysWithValues: stored.records.map { ($0.name.id, $0.value) })
+        while told.withLock({ $0 }) != expected { try await Task.sleep(for: .milliseconds(20)) }
+        #expect(expected.count == 26)
+    }
+
+    /// Puts a record, or removes the one that is there for nil, until it is done.
+    private func write(_ name: RecordName, _ value: UInt8?, _ board: RecordBoard) async throws {
+        try await whenReady {
+            let known = await board.record(name)
+            guard value != nil || known != nil else { return }
+            let outcome =
+                if let value { try await board.put([value], to: name, over: known?.revision) } else {
+                    try await board.remove(name, at: known?.revision ?? 0)
+                }
+            if case .conflict = outcome { throw LogError.notDone("again") }
+        }
+    }
+}
