@@ -16,7 +16,7 @@ let nio: [Target.Dependency] = [
 
 let package = Package(
     name: "stalecast",
-    // iOS and its siblings are the SDK's; the daemon runs on Linux and macOS.
+    // All but Linux is the SDK's; the daemon's engine is epoll.
     platforms: [.macOS(.v15), .iOS(.v15), .tvOS(.v15), .watchOS(.v8), .visionOS(.v1)],
     products: [
         .executable(name: "stalecast", targets: ["stalecast"]),
@@ -31,6 +31,11 @@ let package = Package(
     // the SDK without traits resolves none of these, so it inherits no pin.
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", .upToNextMinor(from: "2.101.2")),
+        // TLS in the house: a proxy in front costs more per delivery and per stream than the daemon does. StalecastHTTP
+        // also imports the BoringSSL inside it, which is no product: look there before taking a newer minor version.
+        .package(url: "https://github.com/apple/swift-nio-ssl", .upToNextMinor(from: "2.37.6")),
+        // HTTP/2 for browsers: six HTTP/1.1 connections of a host are all that they open.
+        .package(url: "https://github.com/apple/swift-nio-http2", .upToNextMinor(from: "1.46.0")),
         .package(url: "https://github.com/groue/GRDB.swift", .upToNextMinor(from: "7.10.0")),
         .package(url: "https://github.com/apple/swift-argument-parser", .upToNextMinor(from: "1.8.2")),
         .package(url: "https://github.com/apple/swift-log", .upToNextMinor(from: "1.16.2")),
@@ -42,6 +47,13 @@ let package = Package(
     targets: [
         .target(name: "StalecastWire", swiftSettings: strict),
         .target(
+            name: "StalecastAccess",
+            dependencies: [
+                "StalecastWire", "CLinux", .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+            ],
+            swiftSettings: strict),
+        .target(
             name: "StalecastTemplate",
             dependencies: ["StalecastWire", .product(name: "Crypto", package: "swift-crypto")],
             swiftSettings: strict),
@@ -52,10 +64,39 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict),
+        .target(
+            name: "StalecastCluster",
+            dependencies: [
+                "StalecastStore", "StalecastWire", "CZlib", .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            swiftSettings: strict),
+        .target(
+            name: "StalecastEtcd",
+            dependencies: [
+                "StalecastCluster", "StalecastWire",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2"),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+            ],
+            swiftSettings: strict),
         .target(name: "StalecastHub", dependencies: ["StalecastWire"], swiftSettings: strict),
         .target(name: "CLinux"),
         .target(name: "CZlib", linkerSettings: [.linkedLibrary("z")]),
-        .target(name: "StalecastHTTP", dependencies: ["StalecastWire", "CZlib"] + nio, swiftSettings: strict),
+        // The console's pages, as bytes; CConsole.c embeds them.
+        .target(name: "CConsole", exclude: ["web"]),
+        .target(name: "CTLS", dependencies: [.product(name: "NIOSSL", package: "swift-nio-ssl")]),
+        .target(
+            name: "StalecastHTTP",
+            dependencies: [
+                "StalecastAccess", "StalecastWire", "CLinux", "CTLS", "CZlib",
+                .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2"),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+            ] + nio,
+            swiftSettings: strict),
         .target(name: "CCurl", linkerSettings: [.linkedLibrary("curl")]),
         .target(
             name: "StalecastOutbound",
@@ -63,13 +104,15 @@ let package = Package(
                 "StalecastWire", "CCurl", "CLinux",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict),
         .target(
             name: "StalecastWebhooks",
             dependencies: [
-                "StalecastWire", "StalecastOutbound",
+                "StalecastHub", "StalecastOutbound", "StalecastWire",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -92,20 +135,20 @@ let package = Package(
             dependencies: ["StalecastWire", .target(name: "CTransfers", condition: .when(platforms: [.linux]))],
             swiftSettings: strict),
         .target(
-            name: "StalecastLoad", dependencies: ["StalecastWire", "CLinux"], exclude: ["Benchmarks"],
+            name: "StalecastLoad", dependencies: ["StalecastHTTP", "StalecastWire", "CLinux"], exclude: ["Benchmarks"],
             swiftSettings: strict),
         .target(
             name: "StalecastEdge",
             dependencies: [
-                "StalecastHub", "StalecastHTTP", "StalecastTemplate", "StalecastWire", "CLinux",
+                "StalecastAccess", "StalecastHub", "StalecastHTTP", "StalecastTemplate", "StalecastWire", "CLinux",
                 .product(name: "Logging", package: "swift-log"),
             ] + nio,
             swiftSettings: strict),
         .target(
             name: "StalecastControl",
             dependencies: [
-                "StalecastHTTP", "StalecastHub", "StalecastSources", "StalecastStore", "StalecastTemplate",
-                "StalecastWebhooks", "StalecastWire",
+                "StalecastAccess", "StalecastHTTP", "StalecastHub", "StalecastSources", "StalecastStore",
+                "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CConsole", "CLinux", "CZlib",
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -114,11 +157,13 @@ let package = Package(
         .target(
             name: "StalecastDaemon",
             dependencies: [
-                "StalecastWire", "StalecastTemplate", "StalecastStore", "StalecastHub", "StalecastEdge",
-                "StalecastControl", "StalecastHTTP", "StalecastOutbound", "StalecastWebhooks", "StalecastSources",
+                "StalecastAccess", "StalecastWire", "StalecastTemplate", "StalecastStore", "StalecastHub",
+                "StalecastEdge", "StalecastControl", "StalecastHTTP", "StalecastOutbound", "StalecastWebhooks",
+                "StalecastSources", "StalecastCluster", "StalecastEtcd",
                 "CLinux",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -128,8 +173,10 @@ let package = Package(
         .executableTarget(
             name: "stalecast",
             dependencies: [
-                "StalecastClient", "StalecastDaemon", "StalecastLoad", "StalecastOutbound", "StalecastStore",
-                "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CLinux",
+                "StalecastAccess", "StalecastClient", "StalecastControl", "StalecastDaemon", "StalecastHTTP",
+                "StalecastLoad", "StalecastOutbound", "StalecastStore", "StalecastTemplate", "StalecastWebhooks",
+                "StalecastWire", "CLinux",
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -151,6 +198,13 @@ let package = Package(
             name: "StalecastWireTests",
             dependencies: ["StalecastTestSupport", "StalecastTestServers", "StalecastWire"], swiftSettings: strict),
         .testTarget(
+            name: "StalecastAccessTests",
+            dependencies: [
+                "StalecastAccess", "StalecastTestSupport", "StalecastWire",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+            ], swiftSettings: strict),
+        .testTarget(
             name: "StalecastTemplateTests",
             dependencies: ["StalecastTestSupport", "StalecastTemplate", "StalecastWire"],
             swiftSettings: strict),
@@ -163,12 +217,23 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
+            name: "StalecastClusterTests",
+            dependencies: [
+                "StalecastTestSupport", "StalecastCluster", "StalecastStore", "StalecastTemplate", "StalecastWire",
+            ], swiftSettings: strict),
+        .testTarget(
+            name: "StalecastEtcdTests",
+            dependencies: [
+                "StalecastTestSupport", "StalecastTestServers", "StalecastCluster", "StalecastEtcd", "StalecastWire",
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ], swiftSettings: strict),
+        .testTarget(
             name: "StalecastHubTests", dependencies: ["StalecastTestSupport", "StalecastHub", "StalecastWire"],
             swiftSettings: strict),
         .testTarget(
             name: "StalecastHTTPTests",
             dependencies: [
-                "StalecastTestSupport", "StalecastHTTP", "StalecastWire",
+                "StalecastTestSupport", "StalecastAccess", "StalecastHTTP", "StalecastWire",
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strict),
@@ -176,8 +241,8 @@ let package = Package(
             name: "StalecastEdgeTests",
             dependencies: [
                 "StalecastTestSupport",
-                "StalecastEdge", "StalecastHTTP", "StalecastHub", "StalecastTemplate", "StalecastTestServers",
-                "StalecastWire", "CLinux",
+                "StalecastDaemon", "StalecastEdge", "StalecastHTTP", "StalecastHub", "StalecastTemplate",
+                "StalecastTestServers", "StalecastWire", "CLinux",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ] + nio,
@@ -186,7 +251,8 @@ let package = Package(
             name: "StalecastControlTests",
             dependencies: [
                 "StalecastTestSupport",
-                "StalecastControl", "StalecastHTTP", "StalecastHub", "StalecastOutbound", "StalecastSources",
+                "StalecastAccess", "StalecastControl", "StalecastHTTP", "StalecastHub", "StalecastOutbound",
+                "StalecastSources",
                 "StalecastStore", "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CZlib",
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Logging", package: "swift-log"),
@@ -205,7 +271,7 @@ let package = Package(
             name: "StalecastWebhooksTests",
             dependencies: [
                 "StalecastTestSupport",
-                "StalecastWebhooks", "StalecastOutbound", "StalecastTestServers", "StalecastWire",
+                "StalecastHub", "StalecastOutbound", "StalecastTestServers", "StalecastWebhooks", "StalecastWire",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -242,7 +308,9 @@ let package = Package(
             name: "StalecastDaemonTests",
             dependencies: [
                 "StalecastTestSupport",
-                "StalecastControl", "StalecastDaemon", "StalecastEdge", "StalecastOutbound", "StalecastWire",
+                "StalecastAccess", "StalecastControl", "StalecastDaemon", "StalecastEdge", "StalecastEtcd",
+                "StalecastHub",
+                "StalecastOutbound", "StalecastWire",
                 .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: strict),

@@ -9,9 +9,11 @@
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <linux/sockios.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timex.h>
@@ -63,6 +65,33 @@ int stalecast_set_user_timeout(int fd, unsigned milliseconds) {
   return setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
 }
 
+int stalecast_loopback_pair(int *ends) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}, own, peer;
+    socklen_t length = sizeof address, own_length = sizeof own, peer_length = sizeof peer;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), server = -1, one = 1;
+    if (listener >= 0 && client >= 0 && bind(listener, (struct sockaddr *)&address, length) == 0 && listen(listener, 1) == 0 &&
+        getsockname(listener, (struct sockaddr *)&address, &length) == 0 &&
+        connect(client, (struct sockaddr *)&address, length) == 0 &&
+        getsockname(client, (struct sockaddr *)&own, &own_length) == 0) {
+        server = accept4(listener, (struct sockaddr *)&peer, &peer_length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (server >= 0 && (peer.sin_port != own.sin_port || peer.sin_addr.s_addr != own.sin_addr.s_addr)) {
+            close(server);
+            server = -1;
+        }
+    }
+    if (listener >= 0) close(listener);
+    if (server < 0) {
+        if (client >= 0) close(client);
+        return -1;
+    }
+    fcntl(client, F_SETFL, O_NONBLOCK);
+    setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    ends[0] = server;
+    ends[1] = client;
+    return 0;
+}
+
 uint16_t stalecast_local_port(int fd) {
   struct sockaddr_storage storage;
   socklen_t length = sizeof storage;
@@ -80,24 +109,59 @@ int stalecast_accept(int listener, uint64_t *address) {
   return fd;
 }
 
-uint64_t stalecast_address_key(const void *sockaddr) {
-  const struct sockaddr *address = sockaddr;
-  if (address->sa_family == AF_INET) return ((const struct sockaddr_in *)address)->sin_addr.s_addr;
+static size_t address_bytes(const struct sockaddr *address, const uint8_t **bytes) {
+  if (address->sa_family == AF_INET) {
+    *bytes = (const uint8_t *)&((const struct sockaddr_in *)address)->sin_addr;
+    return 4;
+  }
   if (address->sa_family != AF_INET6) return 0;
-  const struct in6_addr *ipv6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+  *bytes = ((const struct sockaddr_in6 *)address)->sin6_addr.s6_addr;
+  return 16;
+}
+
+uint64_t stalecast_address_key(const void *sockaddr) {
+  const uint8_t *bytes = NULL;
+  size_t count = address_bytes(sockaddr, &bytes);
+  return stalecast_address_key_of(bytes, count);
+}
+
+uint64_t stalecast_address_key_of(const uint8_t *bytes, size_t count) {
+  static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
   uint32_t ipv4;
-  memcpy(&ipv4, ipv6->s6_addr + 12, sizeof ipv4);
-  if (IN6_IS_ADDR_V4MAPPED(ipv6)) return ipv4;
+  if (count != 4 && count != 16) return 0;
+  memcpy(&ipv4, bytes + count - 4, sizeof ipv4);
+  if (count == 4 || memcmp(bytes, mapped, sizeof mapped) == 0) return ipv4;
   uint64_t network, host;
-  memcpy(&network, ipv6->s6_addr, sizeof network);
-  memcpy(&host, ipv6->s6_addr + 8, sizeof host);
+  memcpy(&network, bytes, sizeof network);
+  memcpy(&host, bytes + 8, sizeof host);
   // No IPv4 address has a bit above the lower half.
   return (network != 0 ? network : host) | UINT64_C(1) << 63;
+}
+
+size_t stalecast_peer(int fd, uint8_t bytes[16]) {
+  struct sockaddr_storage storage;
+  socklen_t length = sizeof storage;
+  const uint8_t *found = NULL;
+  if (getpeername(fd, (struct sockaddr *)&storage, &length) != 0) return 0;
+  size_t count = address_bytes((const struct sockaddr *)&storage, &found);
+  if (count > 0) memcpy(bytes, found, count);
+  return count;
+}
+
+bool stalecast_is_loopback_key(uint64_t key) {
+  const struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+  bool is_ipv4 = key <= UINT32_MAX;
+  return is_ipv4 ? ntohl((uint32_t)key) >> 24 == 127 : key == stalecast_address_key(&own);
 }
 
 ssize_t stalecast_peek(int fd, void *buffer, size_t count) { return recv(fd, buffer, count, MSG_PEEK | MSG_DONTWAIT); }
 
 ssize_t stalecast_discard(int fd, size_t count) { return recv(fd, NULL, count, MSG_TRUNC | MSG_DONTWAIT); }
+
+int stalecast_unacknowledged(int fd) {
+  int bytes = 0;
+  return ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : -1;
+}
 
 ssize_t stalecast_send(int fd, const void *bytes, size_t count) {
   return send(fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -169,6 +233,9 @@ uint64_t stalecast_raise_descriptor_limit(void) {
 }
 
 void stalecast_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
+
+// On Linux this is the thread's own.
+void stalecast_nice_thread(int nice) { setpriority(PRIO_PROCESS, 0, nice); }
 
 static uint64_t nanoseconds(clockid_t clock) {
   struct timespec time;
@@ -257,4 +324,13 @@ void stalecast_last_words(const char *text) {
   if (poll(&output, 1, 0) != 1 || !(output.revents & POLLOUT)) return;
   ssize_t written = write(STDERR_FILENO, text, strlen(text));
   (void)written;
+}
+
+int stalecast_reserve(int fd, int64_t bytes) {
+    off_t end = lseek(fd, 0, SEEK_END);
+    if (end >= 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, end, bytes) == 0) return 0;
+    switch (errno) {
+    case ENOSPC: case EDQUOT: case EIO: case EROFS: case EFBIG: return errno;
+    default: return 0;
+    }
 }

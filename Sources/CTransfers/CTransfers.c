@@ -12,7 +12,7 @@ enum {
   opt_headerdata = 10029, opt_customrequest = 10036, opt_copypostfields = 10165, opt_postfieldsize = 30120,
   opt_http_version = 84, opt_nosignal = 99, opt_private = 10103, opt_protocols = 181, opt_tcp_keepalive = 213,
   opt_suppress_connect_headers = 265, opt_http09_allowed = 285, opt_writefunction = 20011, opt_headerfunction = 20079,
-  opt_proxy = 10004, info_private = 0x100000 + 21, protocol_http = 1, protocol_https = 2, version_1_1 = 2,
+  opt_proxy = 10004, opt_cainfo = 10065, opt_capath = 10097, info_private = 0x100000 + 21, protocol_http = 1, protocol_https = 2, version_1_1 = 2,
   error_size = 256
 };
 struct message { int kind; void *easy; union { void *whatever; int result; } data; };
@@ -82,8 +82,8 @@ static void dispose(struct transfer *self) {
 }
 
 void *stalecast_transfer_begin(void *transfers, const char *method, const char *url, const char *const *headers,
-                               const uint8_t *body, size_t length, void *context, stalecast_piece on_head,
-                               stalecast_piece on_body) {
+                               const uint8_t *body, size_t length, const char *authority_file, void *context,
+                               stalecast_piece on_head, stalecast_piece on_body) {
   struct transfer *self = calloc(1, sizeof *self);
   if (!self) return NULL;
   self->context = context;
@@ -98,6 +98,10 @@ void *stalecast_transfer_begin(void *transfers, const char *method, const char *
   if (!fails && body) {
     fails = curl.easy_setopt(easy, opt_postfieldsize, (long long)length) ||
             curl.easy_setopt(easy, opt_copypostfields, body);
+  }
+  // The system's are in a folder, which goes on counting beside the file.
+  if (!fails && authority_file) {
+    fails = curl.easy_setopt(easy, opt_cainfo, authority_file) || curl.easy_setopt(easy, opt_capath, NULL);
   }
   // An option that an old libcurl does not know is no reason to fail, but for those that keep it to http.
   if (!fails) {
@@ -160,8 +164,8 @@ void stalecast_transfers_wait(void *transfers, int wake, int milliseconds) {
 #else
 void *stalecast_transfers_new(void) { return NULL; }
 void *stalecast_transfer_begin(void *transfers, const char *method, const char *url, const char *const *headers,
-                               const uint8_t *body, size_t length, void *context, stalecast_piece on_head,
-                               stalecast_piece on_body) { return NULL; }
+                               const uint8_t *body, size_t length, const char *authority_file, void *context,
+                               stalecast_piece on_head, stalecast_piece on_body) { return NULL; }
 void stalecast_transfer_end(void *transfers, void *transfer) {}
 void stalecast_transfer_pause(void *transfer, bool pauses) {}
 void stalecast_transfers_perform(void *transfers) {}

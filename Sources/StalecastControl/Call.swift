@@ -1,4 +1,5 @@
 import NIOHTTP1
+import StalecastAccess
 import StalecastHTTP
 import StalecastStore
 import StalecastWire
@@ -9,18 +10,23 @@ package struct Call: Sendable {
     let head: RequestHead
     /// What the path's names stand for.
     let names: PathValues
-    /// Whether the control token was shown.
-    let isOperator: Bool
+    /// nil is a stranger, where strangers may call.
+    let principal: Principal?
+    /// The address it came from.
+    let peer: String?
+    /// What the audit log is told.
+    let note = AuditNote()
     /// Inflated; empty when there is none.
     let body: [UInt8]
     /// Read after the token: it is a stranger's until then.
     let query: QueryParameters
 
-    init(control: Control, head: RequestHead, names: PathValues, isOperator: Bool, body: [UInt8]) {
+    init(control: Control, head: RequestHead, names: PathValues, principal: Principal?, peer: String?, body: [UInt8]) {
         self.control = control
         self.head = head
         self.names = names
-        self.isOperator = isOperator
+        self.principal = principal
+        self.peer = peer
         self.body = body
         query = QueryParameters(head.query)
     }
@@ -36,9 +42,14 @@ package struct Call: Sendable {
         (self[field: "x-firebase-client"] ?? "").contains("fire-admin-node/") ? .adminSDKNode : .restAPI
     }
 
-    /// The person who calls, for the version's metadata: header `X-Stalecast-User`, an address with `@` or a name, at
-    /// most 256 bytes. Whoever holds the token is believed.
+    /// Who calls, for the version's metadata: a key by its id and name, a token by what its issuer says of its subject.
+    /// Whoever holds the control token is believed what the header `X-Stalecast-User` says: an address with `@` or a
+    /// name, at most 256 bytes.
     var updateUser: UpdateUser {
+        switch principal?.kind {
+        case .key?, .token?, .certificate?: return principal?.updateUser ?? UpdateUser()
+        default: break
+        }
         let text = String(decoding: (self[field: "x-stalecast-user"] ?? "").utf8.prefix(256), as: UTF8.self)
         return text.contains("@") ? UpdateUser(email: text) : UpdateUser(name: text)
     }
@@ -49,16 +60,18 @@ package struct Call: Sendable {
     func project() throws(GoogleError) -> ProjectID {
         let projects = control.store.projects
         if let id = projects.resolve(names["project"]) { return id }
-        let known = projects.projects.map { "\($0.id) (\($0.number))" }.joined(separator: ", ")
+        let visible = projects.projects.filter { principal?.may(.read, project: $0.id.description) ?? false }
+        let known = visible.map { "\($0.id) (\($0.number))" }.joined(separator: ", ")
         throw .notFound("Requested entity was not found: no such project here. Known projects: \(known).")
     }
 
     /// The path's project and namespace.
     func scope(namespace name: String) throws(GoogleError) -> Scope {
         let project = try project()
-        let known = control.namespaces(project)
+        let known = control.namespaces[project] ?? []
         guard let namespace = known.first(where: { $0.description == name }) else {
-            let names = known.map(\.description).joined(separator: ", ")
+            let visible = known.filter { principal?.may(.read, in: Scope(project: project, namespace: $0)) ?? false }
+            let names = visible.map(\.description).joined(separator: ", ")
             throw .notFound(
                 "Requested entity was not found: no such namespace in \(project). Known namespaces: \(names).")
         }
@@ -79,7 +92,26 @@ package struct Call: Sendable {
     /// - Throws: 400 where the versions come from a source.
     func publishableTemplate() throws(GoogleError) -> TemplateResource {
         let resource = try template()
-        guard let feed = control.feed(resource.scope) else { return resource }
+        guard let feed = control.feeds[resource.scope] else { return resource }
         throw .fed(resource.scope, by: feed)
+    }
+}
+
+extension Principal {
+    /// As a key or a token is written down.
+    var updateUser: UpdateUser {
+        if kind == .certificate { return UpdateUser(name: id) }
+        if kind == .key { return UpdateUser(name: name, email: "\(id)@key.stalecast") }
+        return UpdateUser(name: name.isEmpty ? id : name, email: email ?? "\(id)@\(issuer).token.stalecast")
+    }
+
+    /// For the audit log.
+    var actor: String {
+        switch kind {
+        case .key: "key:\(id)"
+        case .token: "token:\(issuer):\(id)"
+        case .certificate: "certificate:\(id)"
+        default: id
+        }
     }
 }

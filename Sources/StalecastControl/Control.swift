@@ -1,4 +1,5 @@
 import NIOHTTP1
+package import StalecastAccess
 import StalecastHTTP
 package import StalecastHub
 package import StalecastSources
@@ -9,44 +10,74 @@ package import StalecastWire
 /// on any thread; those that are not `async` must not block.
 package struct Control: Sendable {
     package let configuration: ControlConfiguration
-    let token: ControlToken
+    let access: Authorizer
+    /// Of the console.
+    let sessions: ConsoleSessions
     let store: TemplateStore
     let hub: Hub
     let webhooks: WebhookDesk
     let triggers: TriggerDesk
     let tally: ControlTally
+    /// Bad credentials.
+    let failures = FailureRates()
+    /// nil keeps none.
+    let audit: AuditLog?
+    /// Hears of a version that was published around the approvals, and by whom.
+    let bypassed: @Sendable (StoredVersion, _ by: String) -> Void
     /// The namespaces a configured project serves, in configured order.
-    let namespaces: @Sendable (ProjectID) -> [Namespace]
-    /// Names the source a scope is fed by, and cannot be published to for; nil where versions come through the API.
-    let feed: @Sendable (Scope) -> String?
+    let namespaces: [ProjectID: [Namespace]]
+    /// The words for the source a scope is fed by, and cannot be published to for; the others get versions through the API.
+    let feeds: [Scope: String]
     /// Subscribers by topic and transport (`sse`, `poll`, …); a topic without any may be missing.
     let presence: @Sendable (ProjectID) async -> [TopicName: [String: Int]]
+    /// Who has a scope's newest message.
+    let reach: @Sendable (Scope) async -> Reach
     /// The body of `/metrics`, Prometheus text format 0.0.4.
     let metrics: @Sendable () async -> String
     /// The body of `/status`, an object.
     let status: @Sendable () async -> JSONValue
     /// Why the daemon is not ready, sentences without secrets; empty when it is.
     let readiness: @Sendable () async -> [String]
+    /// Why it is ready and yet not all that it should be.
+    let degraded: @Sendable () -> [String]
+    /// nil where this daemon is one by itself.
+    let cluster: ClusterDesk?
+    /// Takes a message that somebody sends to the subscribers of every node; false when that is not known to be done.
+    let relay: (@Sendable (Messaging.Relayed) async -> Bool)?
+    /// nil: keys are this daemon's own.
+    let keyShare: KeyShare?
 
     package init(
-        _ configuration: ControlConfiguration, token: ControlToken, store: TemplateStore, hub: Hub,
-        webhooks: WebhookDesk, triggers: TriggerDesk, tally: ControlTally = ControlTally(),
-        namespaces: @escaping @Sendable (ProjectID) -> [Namespace] = { _ in [.firebase, .firebaseServer] },
-        feed: @escaping @Sendable (Scope) -> String? = { _ in nil },
+        _ configuration: ControlConfiguration, access: Authorizer, sessions: ConsoleSessions = ConsoleSessions(),
+        store: TemplateStore, hub: Hub,
+        webhooks: WebhookDesk, triggers: TriggerDesk, tally: ControlTally = ControlTally(), audit: AuditLog? = nil,
+        bypassed: @escaping @Sendable (StoredVersion, _ by: String) -> Void = { _, _ in },
+        namespaces: [ProjectID: [Namespace]], feeds: [Scope: String] = [:],
         presence: @escaping @Sendable (ProjectID) async -> [TopicName: [String: Int]],
+        reach: @escaping @Sendable (Scope) async -> Reach = { _ in Reach() },
         metrics: @escaping @Sendable () async -> String, status: @escaping @Sendable () async -> JSONValue,
-        readiness: @escaping @Sendable () async -> [String]
+        readiness: @escaping @Sendable () async -> [String],
+        degraded: @escaping @Sendable () -> [String] = { [] }, cluster: ClusterDesk? = nil,
+        relay: (@Sendable (Messaging.Relayed) async -> Bool)? = nil, keyShare: KeyShare? = nil
     ) {
+        self.relay = relay
+        self.keyShare = keyShare
+        self.degraded = degraded
+        self.cluster = cluster
         self.configuration = configuration
-        self.token = token
+        self.access = access
+        self.sessions = sessions
         self.store = store
         self.hub = hub
         self.webhooks = webhooks
         self.triggers = triggers
         self.tally = tally
+        self.audit = audit
+        self.bypassed = bypassed
         self.namespaces = namespaces
-        self.feed = feed
+        self.feeds = feeds
         self.presence = presence
+        self.reach = reach
         self.metrics = metrics
         self.status = status
         self.readiness = readiness
@@ -57,8 +88,8 @@ package struct Control: Sendable {
     /// What a request may do here.
     struct Admission: Sendable {
         let match: OperationTable<ControlHandler>.Match
-        /// Whether the control token was shown.
-        let isOperator: Bool
+        /// nil is a stranger, where strangers may call.
+        let principal: Principal?
         /// The largest body, in bytes as sent and again inflated.
         let maxBodyBytes: Int
 
@@ -69,49 +100,95 @@ package struct Control: Sendable {
     /// Other bodies are settings and choices.
     private static let maxBodyBytes = 64 * 1024
 
-    /// Finds the operation and asks for the token, before any of the body is read. A stranger learns nothing from a
-    /// path, not even whether it exists.
-    func admit(_ head: RequestHead) throws(GoogleError) -> Admission {
-        let isOperator = token.admits(authorization: head.headers.first(name: "authorization"))
+    /// Finds the operation and asks who calls and whether they may, before any of the body is read. A stranger learns
+    /// nothing from a path, not even whether it exists; nor does a principal of a scope it has no grant for.
+    ///
+    /// - Parameters:
+    ///   - isGuessing: see ``Caller``.
+    ///   - certificate: what the client showed in the handshake.
+    func admit(
+        _ head: RequestHead, isGuessing: Bool = false, _ certificate: ClientCertificate? = nil
+    ) throws(GoogleError) -> Admission {
+        let caller = try Caller(head, self, isGuessing: isGuessing, certificate)
         let match: OperationTable<ControlHandler>.Match
         do throws(GoogleError) { match = try ControlOperations.table.find(head.method.rawValue, head.path) } catch {
-            throw isOperator ? error : .unauthenticated
+            _ = try caller.known()
+            throw error
         }
-        var limit = Self.maxBodyBytes
-        if case .operation(let operation, let names) = match {
-            guard isOperator || admitsStranger(operation, names, head) else { throw .unauthenticated }
-            if operation.handler.takesTemplate { limit = configuration.maxTemplateBytes }
-        } else if !isOperator {
-            throw .unauthenticated
+        guard case .operation(let operation, let names) = match else {
+            return Admission(match: match, principal: try caller.known(), maxBodyBytes: Self.maxBodyBytes)
         }
-        return Admission(match: match, isOperator: isOperator, maxBodyBytes: limit)
+        if !admitsStranger(operation, names, head) {
+            let principal = try caller.known()
+            guard isPermitted(principal, operation, names) else { throw caller.refused(.notGranted) }
+        }
+        let limit = operation.handler.takesTemplate ? configuration.maxTemplateBytes : Self.maxBodyBytes
+        return Admission(match: match, principal: caller.principal, maxBodyBytes: limit)
     }
 
     private func admitsStranger(
         _ operation: ControlOperation, _ names: PathValues, _ head: RequestHead
     ) -> Bool {
         switch operation.handler.access {
-        case .token: false
+        case .granted: false
         case .anyone: true
         case .metrics: configuration.metricsWithoutToken
         case .trigger: triggers.admits(triggerPost(head, names["project"], isOperator: false))
         }
     }
 
+    /// Whether the grants permit what the operation does to what its path names. A name that means nothing here is
+    /// judged as it stands: who has no grant for it hears the same as if it meant something.
+    private func isPermitted(_ principal: Principal, _ operation: ControlOperation, _ names: PathValues) -> Bool {
+        guard let action = operation.document.action else { return true }
+        let namespace: String
+        switch operation.handler.about {
+        case .document: return principal.maySomewhere(action)
+        case .daemon: return principal.mayEverywhere(action)
+        case .project: return may(principal, action, project: names["project"])
+        case .template(let fixed): namespace = fixed ?? (names["namespace"].isEmpty ? "firebase" : names["namespace"])
+        }
+        let project = store.projects.resolve(names["project"])?.description ?? names["project"]
+        return principal.may(action, project: project, namespace: namespace)
+    }
+
+    /// Whether it may do so to all of a project; `name` is an id or a number.
+    func may(
+        _ principal: Principal, _ action: AccessAction, project name: String, _ topics: Grant.Topics = .irrelevant
+    ) -> Bool {
+        guard let project = store.projects.resolve(name), let own = namespaces[project] else {
+            return principal.may(action, project: name)
+        }
+        return own.allSatisfy {
+            principal.may(action, in: Scope(project: project, namespace: $0), topics)
+        }
+    }
+
     /// Serves an admitted request. Never throws: every failure is an answer.
+    ///
+    /// - Parameter peer: the address it came from.
     @concurrent
-    func answer(to request: Request, _ admission: Admission) async -> Answer {
+    func answer(to request: Request, _ admission: Admission, peer: String?) async -> Answer {
         switch admission.match {
         case .options(let allowed): return .options(allowed)
         case .operation(let operation, let names):
             do throws(GoogleError) {
                 let call = Call(
-                    control: self, head: request.head, names: names, isOperator: admission.isOperator,
+                    control: self, head: request.head, names: names, principal: admission.principal, peer: peer,
                     body: try RequestBody.inflated(request.body, cap: admission.maxBodyBytes))
-                return try await operation.handler.run(call)
+                guard canRecord(operation) else { throw .auditIsFull }
+                var answer = await operation.handler.answer(call)
+                record(operation, names, call, &answer, peer: peer)
+                return answer
             } catch {
                 return error.answer
             }
         }
+    }
+}
+
+extension ControlHandler {
+    fileprivate func answer(_ call: Call) async -> Answer {
+        do throws(GoogleError) { return try await run(call) } catch { return error.answer }
     }
 }

@@ -1,4 +1,5 @@
 package import StalecastHTTP
+package import StalecastWire
 
 /// Everything that can be decided about the private listener. Only the address has no default worth keeping.
 package struct ControlConfiguration: Sendable {
@@ -15,6 +16,14 @@ package struct ControlConfiguration: Sendable {
     /// Connections at once; more are answered with 503. Default 256.
     package var maxConnections = 256
     package var connections = ConnectionLimits()
+    /// Names under which browsers may ask for the console, and pages use its cookie, beside addresses and `localhost`.
+    package var hosts: [String] = []
+    /// Projects whose templates somebody else has to approve.
+    package var approvals: Set<ProjectID> = []
+    /// Who may say for whom it speaks. Default nobody.
+    package var proxies = TrustedProxies()
+    /// nil, the default, listens without TLS.
+    package var tls: TLSServer?
     /// The daemon's, for `/openapi.json`.
     package var version = "0"
 

@@ -1,5 +1,9 @@
 import NIOCore
+import NIOHTTP1
+import StalecastAccess
 import StalecastHTTP
+import StalecastWire
+import Synchronization
 
 /// One connection of the private listener. The order matters: a stranger's body is never read.
 final class ControlConnection: RequestHandler {
@@ -7,36 +11,88 @@ final class ControlConnection: RequestHandler {
     private let loop: any EventLoop
     private unowned let connection: HTTPConnection
     private var admission: Control.Admission?
+    private let feeding = Feeding()
+    /// Who connected, or who a PROXY header says did.
+    private let peer: IPAddress?
+    /// Who asks: the peer, or whoever a trusted one speaks for.
+    private var client: IPAddress?
 
-    init(_ control: Control, _ loop: any EventLoop, _ connection: HTTPConnection) {
+    init(_ control: Control, _ loop: any EventLoop, _ peer: IPAddress?, _ connection: HTTPConnection) {
+        self.peer = peer?.canonical
+        client = self.peer
         self.control = control
         self.loop = loop
         self.connection = connection
     }
 
     func admit(_ head: RequestHead) throws(GoogleError) -> Int {
+        let proxies = control.configuration.proxies
+        if let peer, proxies.trust(peer) {
+            client = proxies.client(behind: peer, saying: head.headers[proxies.field.rawValue])
+        }
         do throws(GoogleError) {
-            let admission = try control.admit(head)
+            let isGuessing = limitedAddress.map { control.failures.isOver($0, at: now) } ?? false
+            let certificate = control.access.takesCertificates ? connection.clientCertificate : nil
+            let admission = try control.admit(head, isGuessing: isGuessing, certificate)
             self.admission = admission
             return admission.maxBodyBytes
         } catch {
+            var error = error
+            if error.code == 401, let address = limitedAddress, !control.failures.admits(address, at: now) {
+                error = .guessing
+            }
             control.tally.count("refused", status: error.code)
             throw error
         }
     }
 
+    private var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
+
+    /// The client's, as a number; nil on loopback, where a proxy may be that says nothing.
+    private var limitedAddress: UInt64? { client.flatMap { $0.isLoopback ? nil : $0.key } }
+
     func serve(_ request: Request) {
         guard let admission else { preconditionFailure("a request is admitted before it is served") }
         // Ends by itself: what is being committed is not cancelled, and the listener waits for its connections.
-        Task { [control, loop, connection] in
-            let answer = await control.answer(to: request, admission)
+        let peer = client?.description
+        Task { [control, loop, connection, feeding] in
+            let answer = await control.answer(to: request, admission, peer: peer)
             control.tally.count(admission.name, status: answer.status)
-            loop.execute { connection.answer(answer) }
+            guard let events = answer.events, request.head.method != .HEAD else {
+                return loop.execute { connection.answer(answer) }
+            }
+            loop.execute {
+                connection.beginEvents()
+                feeding.begin(events, connection, loop)
+            }
+        }
+    }
+
+    /// The task that writes events; it is cancelled when the client goes or the daemon stops.
+    private final class Feeding: Sendable {
+        private let task = Mutex<Task<Void, Never>?>(nil)
+        private let isOver = Atomic(false)
+
+        func begin(_ events: EventFeed, _ connection: HTTPConnection, _ loop: any EventLoop) {
+            let task = Task {
+                await events.run { bytes in
+                    // A loop that was shut down writes nothing more.
+                    (try? await loop.submit { connection.writeEvent(bytes) }.get()) ?? false
+                }
+                loop.execute { connection.endEvents() }
+            }
+            self.task.withLock { $0 = task }
+            if isOver.load(ordering: .sequentiallyConsistent) { cancel() }
+        }
+
+        func cancel() {
+            isOver.store(true, ordering: .sequentiallyConsistent)
+            task.withLock { $0 }?.cancel()
         }
     }
 
     func faulted(_ fault: ConnectionFault) { control.tally.count("refused", status: 400) }
     func becameWritable() {}
-    func drain() {}
-    func closed() {}
+    func drain() { feeding.cancel() }
+    func closed() { feeding.cancel() }
 }

@@ -1,6 +1,7 @@
 package import NIOCore
 import ServiceLifecycle
 import StalecastHTTP
+import StalecastWire
 import Synchronization
 
 /// The private listener as a service. It runs until graceful shutdown; then it stops accepting, lets requests that have
@@ -36,16 +37,37 @@ package struct ControlServer: Service {
         ) { channel in
             guard let loop = loops[ObjectIdentifier(channel.eventLoop)] else { return }
             let isOverCap = open.add(channel) > cap
-            try HTTPConnection.open(
-                on: channel, limits: configuration.connections, loop: loop,
-                refusal: isOverCap ? .tooManyConnections : nil
-            ) { ControlConnection(control, loop.loop, $0) }
+            try Self.meet(channel, loop, configuration) { peer in
+                let make = { ControlConnection(control, loop.loop, peer, $0) }
+                return Reception(
+                    refusal: isOverCap ? .tooManyConnections : nil, connection: make,
+                    stream: { stream in
+                        Reception(
+                            refusal: open.add(stream) > cap ? .tooManyConnections : nil, connection: make)
+                    })
+            }
         }
         onBound(listener.port)
         // Cancellation means another service failed: the end is the same.
         try? await gracefulShutdown()
         await listener.close()
         for loop in loops.values { try await loop.loop.flatSubmit { loop.drain() }.get() }
+    }
+
+    /// Finds out who connects, before anything else is read. Where proxies say it, nobody else gets in.
+    private static func meet(
+        _ channel: any Channel, _ loop: ConnectionLoop, _ configuration: ControlConfiguration,
+        _ reception: @escaping (IPAddress?) -> Reception
+    ) throws {
+        let (peer, proxies) = (IPAddress(channel.remoteAddress), configuration.proxies)
+        func receive(_ client: IPAddress?) throws {
+            try loop.receive(channel, limits: configuration.connections, tls: configuration.tls, reception(client))
+        }
+        guard proxies.speakPROXY else { return try receive(peer) }
+        guard let peer, proxies.trust(peer) else { throw ChannelError.eof }
+        try loop.awaitProxyHeader(on: channel, limits: configuration.connections) { arrival in
+            if case .client(let source) = arrival { try receive(source ?? peer) }
+        }
     }
 }
 

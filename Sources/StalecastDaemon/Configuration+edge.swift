@@ -1,5 +1,6 @@
 import CLinux
 import Foundation
+import StalecastAccess
 import StalecastEdge
 import StalecastHTTP
 import StalecastHub
@@ -10,8 +11,9 @@ extension Configuration {
     private static let reservedDescriptors: UInt64 = 512
 
     /// What of Edge can change while it runs.
-    var edgeSettings: EdgeSettings {
+    func edgeSettings(_ authorizer: Authorizer) -> EdgeSettings {
         var settings = edge.settings
+        settings.access = EdgeAccess(auth.mode, authorizer)
         settings.maxConnections = maxEdgeConnections
         settings.apiKeys = edge.apiKeys.map(\.text)
         settings.hosts = edgeHosts
@@ -32,19 +34,21 @@ extension Configuration {
         return edge.settings.maxConnections == 0 ? room : min(edge.settings.maxConnections, room)
     }
 
-    func edgeOptions() throws(StartError) -> EdgeServer.Options {
+    func edgeOptions(tls: TLSServer?, freshness: (any FreshnessGate)?) throws(StartError) -> EdgeServer.Options {
         var options = EdgeServer.Options()
+        options.tls = tls
+        options.freshness = freshness
         options.host = try edge.listen.resolvedHost()
         options.port = UInt16(edge.listen.port)
         options.usesStreamEngine = edge.streamEngine
+        options.hasCanaries = edge.canary
         options.threads = edge.threads == 0 ? ProcessInfo.processInfo.activeProcessorCount : edge.threads
         return options
     }
 
     /// The topics clients name, and each scope's hidden one for Firebase's streams.
     var topicBindings: [TopicBinding] {
-        effectiveTopics.map { TopicBinding(name: $0.name, scopes: $0.scopes, keys: $0.keys) }
-            + scopes.map { TopicBinding(invalidationsOf: $0) }
+        effectiveTopics + scopes.map { TopicBinding(invalidationsOf: $0) }
     }
 
     var storeConfiguration: StoreConfiguration {

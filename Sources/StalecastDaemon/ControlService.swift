@@ -4,10 +4,13 @@ import Logging
 import NIOCore
 import NIOPosix
 import ServiceLifecycle
+import StalecastAccess
 import StalecastControl
 import StalecastEdge
+import StalecastHTTP
 import StalecastHub
 import StalecastStore
+import StalecastWebhooks
 import StalecastWire
 
 /// Control as a service, over the other parts.
@@ -28,7 +31,7 @@ struct ControlService: Service {
     }
 
     init(
-        _ parts: Daemon.Parts, _ configuration: Configuration, _ token: ControlToken, _ tally: ControlTally,
+        _ parts: Daemon.Parts, _ configuration: Configuration, tls: TLSServer?, _ tally: ControlTally,
         _ started: Startup, _ logger: Logger
     ) throws(StartError) {
         address = configuration.control.listen
@@ -37,25 +40,36 @@ struct ControlService: Service {
         settings.staleETagStatus = configuration.control.staleETagStatus
         settings.maxTemplateBytes = configuration.control.maxTemplateBytes
         settings.metricsWithoutToken = configuration.control.metricsWithoutToken
+        settings.hosts = configuration.control.hosts
+        let isOpen = configuration.control.hosts.isEmpty && !configuration.control.listen.isLoopback
+        settings.connections.hosts = isOpen ? .any : .only(configuration.control.hosts)
+        settings.approvals = Set(configuration.projects.filter { $0.approvals == .required }.map(\.id))
         settings.version = DaemonVersion.text
+        settings.tls = tls
+        settings.proxies = configuration.control.proxies
         // Idle strangers must leave descriptors for the rest of the daemon.
         let room = Int(stalecast_raise_descriptor_limit() / 4)
         settings.maxConnections = min(configuration.control.maxConnections, room)
         let namespaces = Dictionary(uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })
         let control = Control(
-            settings, token: token, store: parts.store, hub: parts.hub,
-            webhooks: WebhookDesk(
-                registry: parts.webhooks.registry, verifier: parts.webhooks.verifier,
-                delivery: parts.webhooks.delivery, logger: logger),
-            triggers: parts.sources.desk, tally: tally, namespaces: { namespaces[$0] ?? [] },
-            feed: { parts.sources.feed(of: $0) },
+            settings, access: parts.access, store: parts.store, hub: parts.hub,
+            webhooks: parts.webhookDesk(logger),
+            triggers: parts.sources.desk, tally: tally, audit: parts.audit,
+            bypassed: { version, actor in
+                logger.warning(
+                    "published around the approvals",
+                    metadata: ["scope": "\(version.scope)", "version": "\(version.version)", "actor": "\(actor)"])
+            }, namespaces: namespaces,
+            feeds: parts.sources.words,
             presence: { project in
-                (await parts.edge.presence().counts[project] ?? [:]).mapValues { counts in
-                    Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, $0.value) })
-                }
+                await parts.subscribers(of: project)
             },
-            metrics: { await Self.metrics(parts, tally) }, status: { await StatusReport(daemon: parts).json() },
-            readiness: { await parts.readiness.reasons() })
+            reach: { await parts.edge.reach(of: $0) }, metrics: { await Self.metrics(parts, tally) },
+            status: { await StatusReport(daemon: parts).json() },
+            readiness: { await parts.readiness.reasons() }, degraded: { parts.readiness.degraded },
+            cluster: parts.cluster?.desk,
+            relay: parts.cluster?.relay,
+            keyShare: parts.cluster.map { ClusterKeys.share($0.nodes, parts.access) })
         server = ControlServer(control, eventLoopGroup: MultiThreadedEventLoopGroup.singleton) { port in
             started.controlListens(on: port)
         }
@@ -67,14 +81,73 @@ struct ControlService: Service {
         text.fetches(parts.edge.tally.fetches, renderings: parts.served.renderings)
         await text.webhooks(parts.webhooks)
         text.sources(parts.sources)
+        text.propagation(parts.hub.propagation, parts.scopes)
+        text.herds(parts.hub, parts.scopes)
+        text.canaries(parts.edge.sightings)
         text.store(parts.store, canCommit: await parts.store.health.canCommit)
+        text.tls(parts.tls)
         text.control(requests)
+        text.access(parts.access)
+        text.tokens(parts.access.tokens)
+        text.single(
+            "stalecast_audit_failures_total", .counter, "Lines of the audit log that could not be written.",
+            Double(parts.audit.failures))
+        text.single(
+            "stalecast_audit_rotation_failing", .gauge,
+            "1 while the audit log goes on in a full file, because no other one can be begun.",
+            parts.audit.rotationProblem == nil ? 0 : 1)
+        if let cluster = parts.cluster { await text.cluster(cluster) }
         text.process(startedAt: parts.startedAt, version: DaemonVersion.text)
         return text.text
     }
 }
 
+extension Daemon.Parts {
+    /// Webhooks as Control has them: of all nodes, where there are several.
+    fileprivate func webhookDesk(_ logger: Logger) -> WebhookDesk {
+        guard let propagation else {
+            return WebhookDesk(
+                registry: webhooks.registry, verifier: webhooks.verifier, delivery: webhooks.delivery, logger: logger)
+        }
+        return WebhookDesk(
+            registry: webhooks.registry, verifier: webhooks.verifier, delivery: webhooks.delivery,
+            office: webhooks.shared?.office, reach: { await propagation.webhooks(of: $0, $1) }, logger: logger)
+    }
+}
+
 extension MetricsText {
+    fileprivate mutating func tokens(_ tokens: TokenVerifier) {
+        let (reports, counts) = (tokens.reports, tokens.counts)
+        if reports.isEmpty { return }
+        family(
+            "stalecast_issuer_keys", .gauge, "Keys of an issuer that can be used; 0 refuses its tokens with 503.",
+            reports.map { ([("issuer", $0.name)], Double($0.keys)) })
+        family(
+            "stalecast_issuer_keys_failing", .gauge, "1 while an issuer's key set cannot be fetched; old keys go on.",
+            reports.map { ([("issuer", $0.name)], $0.problem == nil ? 0 : 1) })
+        single(
+            "stalecast_tokens_cached", .gauge, "Tokens that are known without looking at their signature again.",
+            Double(counts.cached))
+        single(
+            "stalecast_tokens_verified_total", .counter, "Signatures of tokens that were looked at, and good.",
+            Double(counts.verified))
+    }
+
+    fileprivate mutating func access(_ access: Authorizer) {
+        let refusals = access.refusals.sorted { $0.key.labels < $1.key.labels }
+        family(
+            "stalecast_auth_refusals_total", .counter,
+            "Requests refused for their credentials or grants; with enforced false, that would have been.",
+            refusals.map { kind, refused in
+                (
+                    [
+                        ("listener", kind.listener.rawValue), ("reason", kind.reason.rawValue),
+                        ("enforced", String(kind.isEnforced)),
+                    ], Double(refused.count)
+                )
+            })
+    }
+
     fileprivate mutating func control(_ tally: ControlTally) {
         family(
             "stalecast_control_requests_total", .counter, "Requests to the private listener by operation and status.",
@@ -82,4 +155,8 @@ extension MetricsText {
                 ([("operation", $0.kind.operation), ("status", String($0.kind.status))], Double($0.count))
             })
     }
+}
+
+extension Authorizer.RefusedKind {
+    fileprivate var labels: (String, String, String) { (listener.rawValue, reason.rawValue, String(isEnforced)) }
 }

@@ -2,6 +2,7 @@ import CLinux
 import Foundation
 package import Logging
 import ServiceLifecycle
+import StalecastAccess
 import StalecastControl
 import StalecastEdge
 import StalecastHub
@@ -21,13 +22,21 @@ package struct Daemon: Sendable {
     struct Parts: Sendable {
         let startedAt: Timestamp
         let scopes: [Scope]
+        let access: Authorizer
+        let audit: AuditLog
         let store: TemplateStore
         let hub: Hub
         let served: ServedTemplates
         let edge: EdgeServer
         let webhooks: WebhookParts
         let sources: SourceParts
+        /// nil: this daemon is one by itself.
+        let cluster: ClusterParts?
+        /// nil as well.
+        let propagation: ClusterPropagation?
         let readiness: Readiness
+        /// Of the listeners that have any.
+        let tls: [ListenerTLS]
     }
 
     private let configuration: Configuration
@@ -61,12 +70,19 @@ package struct Daemon: Sendable {
                 "SWIFT_BACKTRACE is on: a crash keeps ports, lock and streams until its trace is written, for seconds")
         }
         sayWhatTheMachineAllows()
-        let store = try openStore()
+        let connection = try configuration.isClustered ? ClusterConnection(configuration, logger) : nil
+        let opened: TemplateStore?
+        if let connection { opened = try await connection.openStore(signals) } else { opened = try openStore() }
+        // nil: told to end before there was anything to open.
+        guard let store = opened else { return }
         defer { store.close() }
+        let cluster = try connection.map { try ClusterParts($0, store, configuration, logger) }
         let hub = try Self.makeHub(store, configuration)
+        try Self.resumePropagation(hub, store, configuration)
+        cluster?.attach(hub)
         let served = Self.makeServed(store, configuration)
-        let webhooks = try WebhookParts(configuration, store, logger)
-        webhooks.follow(hub)
+        let webhooks = try WebhookParts(configuration, store, cluster?.nodes, logger)
+        webhooks.delivery.attach(to: hub)
         let sources = try SourceParts(configuration, store: store, logger)
         let versions = VersionLog(logger: logger)
         store.setCommitHandler { stored in
@@ -76,31 +92,59 @@ package struct Daemon: Sendable {
             versions.announced(stored.change, on: topics)
         }
         try webhooks.begin(Self.storedChanges(store, configuration))
-        let edge = try EdgeServer(
-            options: configuration.edgeOptions(), settings: configuration.edgeSettings, hub: hub, served: served,
-            logger: logger)
-        let parts = Parts(
-            startedAt: .now(), scopes: configuration.scopes, store: store, hub: hub, served: served, edge: edge,
-            webhooks: webhooks,
-            sources: sources,
-            readiness: Readiness(store: store, edge: edge, sources: sources))
-        let started = Startup(configuration: configuration, logger: logger)
+        let edgeTLS = try ListenerTLS("edge", configuration.edge.tls, isTLS13Only: false, logger)
+        let controlTLS = try ListenerTLS("control", configuration.controlTLS, isTLS13Only: true, logger)
         let token = try TokenFile.load(directory: configuration.data, file: configuration.control.tokenFile)
         for warning in token.warnings { logger.warning("\(warning)") }
-        let admitted = ControlToken(sha256: token.digest)
+        if cluster != nil { ClusterPropagation.shareKeys(token.digest, store.epoch) }
+        try cluster?.describe(configuration, token)
+        let audit = try Self.openAudit(configuration, logger)
+        let access = try Self.makeAccess(store, configuration, token)
+        let edge = try EdgeServer(
+            options: configuration.edgeOptions(tls: edgeTLS?.server, freshness: cluster),
+            settings: configuration.edgeSettings(access),
+            hub: hub,
+            served: served,
+            logger: logger)
+        access.observe { edge.accessChanged() }
+        let parts = Parts(
+            startedAt: .now(), scopes: configuration.scopes, access: access, audit: audit, store: store, hub: hub,
+            served: served,
+            edge: edge,
+            webhooks: webhooks,
+            sources: sources,
+            cluster: cluster,
+            propagation: cluster.map {
+                ClusterPropagation($0.nodes, hub.propagation, webhooks.delivery, configuration.scopes)
+            },
+            readiness: Readiness(store: store, edge: edge, sources: sources, cluster: cluster),
+            tls: [edgeTLS, controlTLS].compactMap(\.self))
+        let started = Startup(configuration: configuration, logger: logger)
         let requests = ControlTally()
-        let refusals = RefusalLog(edge: edge, control: requests, logger: logger)
-        let control = try ControlService(parts, configuration, admitted, requests, started, logger)
+        let keySets = KeySetKeeper(configuration, access, logger)
+        keySets.readFiles()
+        let hook = try HookAsker(configuration, access, logger)
+        let refusals = RefusalLog(edge: edge, access: access, audit: audit, logger: logger)
+        let control = try ControlService(parts, configuration, tls: controlTLS?.server, requests, started, logger)
         // Ended in reverse: Control finishes its publishes before Edge ends the streams that hear of them.
         let (endings, drain, signals) = (signals.endings, configuration.shutdown.drain, signals)
         let (webhookEnding, endWebhooks) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let services: [any Service] = [
             Work { try await parts.watchStore(logger) },
+            Work {
+                if let cluster { try await cluster.run(parts) } else { try? await gracefulShutdown() }
+            },
             Work { await parts.sweepStore() },
+            Work { await parts.keepPropagation() },
+            Work { await parts.keepCertificates() },
+            Work { await keySets.run() },
+            Work {
+                if let hook { await hook.run() } else { try? await gracefulShutdown() }
+            },
             // Ends when the daemon is told to end, and with it everything else.
             Work { for await _ in endings.cancelOnGracefulShutdown() { return } },
             ReloadService(
-                parts: parts, token: admitted, signals: signals.reloads, running: configuration, reload: reload,
+                parts: parts, signals: signals.reloads, running: configuration, reload: reload,
                 logger: logger),
             Work { await parts.deliverWebhooks(until: webhookEnding) },
             Work { try await parts.serveEdge(drain: drain, started) },
@@ -114,7 +158,7 @@ package struct Daemon: Sendable {
             },
             Work { await parts.watchSources() },
             control,
-            Work { await parts.beginEnding(drain: drain, started, signals, logger) },
+            Work { await parts.untilEnding(drain: drain, started, signals, logger) },
         ]
         // At debug it prints whole services, with the secrets in their configuration.
         var discreet = logger
@@ -151,13 +195,48 @@ package struct Daemon: Sendable {
         }
     }
 
+    private static func openAudit(_ configuration: Configuration, _ logger: Logger) throws(StartError) -> AuditLog {
+        let audit: AuditLog
+        do throws(AuditLog.Problem) {
+            audit = try AuditLog(directory: configuration.data, limits: configuration.audit)
+        } catch {
+            throw StartError("\(error)")
+        }
+        audit.write("daemon.start", ["version": .string(DaemonVersion.text)])
+        let end = audit.end
+        logger.info("audit log", metadata: ["lines": "\(end.count)", "hash": "\(end.hash)"])
+        return audit
+    }
+
+    private static func makeAccess(
+        _ store: TemplateStore, _ configuration: Configuration, _ token: TokenFile
+    ) throws -> Authorizer {
+        let access = Authorizer(bootstrap: configuration.control.tokenEnabled ? token.digest : nil)
+        for record in try store.keyRecords() { access.put(try AccessKey(record: record)) }
+        access.configure(configuration)
+        return access
+    }
+
     private static func makeHub(_ store: TemplateStore, _ configuration: Configuration) throws -> Hub {
         let changes = try storedChanges(store, configuration)
         let names = configuration.projects.flatMap { [($0.id.description, $0.id), (String($0.number), $0.id)] }
         let board = TopicBoard(
             epoch: store.epoch, head: store.head(), projects: Dictionary(names) { id, _ in id },
             bindings: configuration.topicBindings, changes: changes)
-        return Hub(board: board, herds: configuration.herdWindows)
+        return Hub(
+            board: board, herds: configuration.herdWindows, propagation: PropagationBook(configuration.clients))
+    }
+
+    /// Versions whose way did not end before the process before this one did are counted from reconnects.
+    private static func resumePropagation(
+        _ hub: Hub, _ store: TemplateStore, _ configuration: Configuration
+    ) throws {
+        for scope in configuration.scopes {
+            guard let change = store.currentTemplates[scope]?.change,
+                try !store.hasPropagation(of: scope, change.version)
+            else { continue }
+            hub.propagation.resume(change, on: Set(hub.board.concerned(by: scope)))
+        }
     }
 
     private static func storedChanges(

@@ -33,11 +33,10 @@ extension MetricsText {
         histogram(
             "stalecast_webhook_publish_to_delivered_seconds",
             "From a version's commit to the 2xx, of webhooks that had answered the time before.",
-            bounds: DeliveryHistogram.bounds, counts: tally.latencyOfHealthy.counts, sum: tally.latencyOfHealthy.sum)
+            tally.latencyOfHealthy)
         histogram(
             "stalecast_webhook_publish_to_delivered_all_seconds",
-            "From a version's commit to the 2xx, of all webhooks.",
-            bounds: DeliveryHistogram.bounds, counts: tally.latency.counts, sum: tally.latency.sum)
+            "From a version's commit to the 2xx, of all webhooks.", tally.latency)
         let phases = tally.phases
         let parts = [
             ("queue", phases.queue), ("dns", phases.dns), ("connect", phases.connect), ("tls", phases.tls),

@@ -21,20 +21,25 @@ struct MetricsText {
         family(name, kind, help, [([], value)])
     }
 
-    /// A histogram from counts per bucket (not cumulative), one more than `bounds`.
+    /// As Prometheus has it: buckets add up.
     mutating func histogram(_ name: String, _ help: String, _ histogram: Histogram) {
-        self.histogram(name, help, bounds: histogram.bounds, counts: histogram.counts, sum: histogram.sum)
+        histograms(name, help, [([], histogram)])
     }
 
-    mutating func histogram(_ name: String, _ help: String, bounds: [Double], counts: [Int], sum: Double) {
+    mutating func histograms(
+        _ name: String, _ help: String, _ samples: [(labels: [(String, String)], value: Histogram)]
+    ) {
         header(name, "histogram", help)
-        var total = 0
-        for (index, count) in counts.enumerated() {
-            total += count
-            line("\(name)_bucket", [("le", index < bounds.count ? "\(bounds[index])" : "+Inf")], Double(total))
+        for (labels, histogram) in samples {
+            var total = 0
+            for (index, count) in histogram.counts.enumerated() {
+                total += count
+                let bound = index < histogram.bounds.count ? "\(histogram.bounds[index])" : "+Inf"
+                line("\(name)_bucket", labels + [("le", bound)], Double(total))
+            }
+            line("\(name)_sum", labels, histogram.sum)
+            line("\(name)_count", labels, Double(total))
         }
-        line("\(name)_sum", [], sum)
-        line("\(name)_count", [], Double(total))
     }
 
     private mutating func header(_ name: String, _ kind: String, _ help: String) {
@@ -66,7 +71,8 @@ extension MetricsText {
         single("stalecast_stalled_streams", .gauge, "Streams with unsent data.", Double(tally.stalled))
         single("stalecast_connections", .gauge, "Connections of any kind on Edge.", Double(connections))
         single("stalecast_connections_accepted_total", .counter, "Connections accepted.", Double(tally.accepted))
-        byReason("stalecast_connections_refused_total", "Connections refused by a cap.", tally.refused)
+        byReason(
+            "stalecast_connections_refused_total", "Connections refused by a cap, or for their proxy.", tally.refused)
         byReason("stalecast_drops_total", "Connections let go, by reason.", tally.drops)
         family(
             "stalecast_deliveries_total", .counter, "Messages handed to a subscriber's socket.",

@@ -15,6 +15,10 @@ package final class ProcessSignals: Sendable {
     /// which keeps ports, lock and open streams meanwhile; so it is off unless asked for.
     let tracesCrashes: Bool
 
+    /// Whether the daemon was told to end, for those that cannot wait for it.
+    var areEnding: Bool { hasEnded.load(ordering: .relaxed) }
+
+    private let hasEnded = Atomic(false)
     private let reload: AsyncStream<Void>.Continuation
     private let end: AsyncStream<Void>.Continuation
 
@@ -53,7 +57,9 @@ package final class ProcessSignals: Sendable {
             switch action {
             case nil: break
             case .reload: reload.yield()
-            case .end: end.yield()
+            case .end:
+                hasEnded.store(true, ordering: .relaxed)
+                end.yield()
             case .exit(let code, let words):
                 stalecast_last_words("stalecast: \(words)\n")
                 _exit(code)

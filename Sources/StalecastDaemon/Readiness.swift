@@ -7,9 +7,11 @@ final class Readiness: Sendable {
     private let store: TemplateStore
     private let edge: EdgeServer
     private let sources: SourceParts
+    private let cluster: ClusterParts?
     private let isStopping = Mutex(false)
 
-    init(store: TemplateStore, edge: EdgeServer, sources: SourceParts) {
+    init(store: TemplateStore, edge: EdgeServer, sources: SourceParts, cluster: ClusterParts?) {
+        self.cluster = cluster
         self.sources = sources
         self.store = store
         self.edge = edge
@@ -18,6 +20,9 @@ final class Readiness: Sendable {
     /// The daemon was told to end.
     func stop() { isStopping.withLock { $0 = true } }
 
+    /// Why it is less than it should be, although it gets traffic: sentences.
+    var degraded: [String] { cluster?.degraded.map { ["the cluster's log cannot be reached: \($0)"] } ?? [] }
+
     /// Sentences; empty when ready.
     func reasons() async -> [String] {
         var reasons: [String] = []
@@ -25,6 +30,6 @@ final class Readiness: Sendable {
         let health = await store.health
         if !health.canCommit { reasons.append("the store cannot commit: \(health)") }
         for loop in edge.stuckLoops() { reasons.append("the loop \(loop) has stopped turning") }
-        return reasons + sources.unready()
+        return reasons + sources.unready() + (cluster?.unready() ?? [])
     }
 }

@@ -1,8 +1,10 @@
 import Logging
 import ServiceLifecycle
+import StalecastAccess
 import StalecastControl
 import StalecastEdge
 import StalecastHub
+import StalecastWire
 
 /// Says in the log who was turned away, from what is counted anyway: at most one line per reason and period, however
 /// many knock.
@@ -11,32 +13,58 @@ final class RefusalLog: Service {
 
     private let edge: EdgeServer
     private let logger: Logger
-    private let control: ControlTally
+    private let access: Authorizer
+    private let audit: AuditLog
 
-    init(edge: EdgeServer, control: ControlTally, logger: Logger) {
+    init(edge: EdgeServer, access: Authorizer, audit: AuditLog, logger: Logger) {
+        self.audit = audit
         self.edge = edge
-        self.control = control
+        self.access = access
         self.logger = logger
     }
 
     func run() async throws {
         var counts = RefusalCounts(totals())
         let periods = AsyncTimer(period: Self.period).cancelOnGracefulShutdown()
-        for await _ in periods { write(counts.rises(to: totals())) }
+        var problem: String?
+        for await _ in periods {
+            write(counts.rises(to: totals()))
+            tell(audit.rotationProblem, after: &problem)
+        }
         write(counts.rises(to: totals()))
     }
 
+    /// The last of each reason, by the words of ``totals()``.
+    private var examples: [String: String] {
+        Dictionary(access.refusals.map { ($0.key.sentence, $0.value.example) }) { _, last in last }
+    }
+
+    /// Each once: that no other file of the audit log can be begun, and that one was.
+    private func tell(_ problem: String?, after last: inout String?) {
+        defer { last = problem }
+        guard problem != last else { return }
+        guard let problem else { return logger.notice("audit log goes on in another file again") }
+        logger.error("audit log goes on in a full file", metadata: ["error": "\(problem)"])
+    }
+
     private func write(_ rises: [(reason: String, count: Int)]) {
+        let examples = examples
         for rise in rises {
-            logger.warning("requests refused", metadata: ["reason": "\(rise.reason)", "count": "\(rise.count)"])
+            var metadata: Logger.Metadata = ["reason": "\(rise.reason)", "count": "\(rise.count)"]
+            if let example = examples[rise.reason] {
+                metadata["example"] = "\(example)"
+                audit.write(
+                    "refused",
+                    ["reason": .string(rise.reason), "count": .int(rise.count), "example": .string(example)])
+            }
+            logger.warning("requests refused", metadata: metadata)
         }
     }
 
     /// How often each reason has counted since the start.
     private func totals() -> [String: Int] {
         let tally = edge.tally
-        let strangers = control.requests.filter { $0.kind.status == 401 }.reduce(0) { $0 + $1.count }
-        var totals = ["control: no token, or a wrong one": strangers]
+        var totals = access.refusals.reduce(into: [String: Int]()) { $0[$1.key.sentence, default: 0] += $1.value.count }
         if let keys = tally.fetches.refused[403] { totals["edge: no API key, or an unknown one"] = keys }
         for (reason, count) in tally.refused { totals["edge: \(reason.sentence)"] = count }
         return totals
@@ -62,7 +90,37 @@ extension DropReason {
         switch self {
         case .capacity: "as many connections as edge.maxConnections allows"
         case .addressCapacity: "as many connections of one address as edge.maxConnectionsPerAddress allows"
+        case .untrustedPeer: "a connection of none of edge.trustedProxies, where edge.proxyProtocol is on"
+        case .proxyHeader: "a connection of a proxy without a PROXY header"
         default: rawValue
         }
+    }
+}
+
+extension Authorizer.RefusedKind {
+    fileprivate var sentence: String {
+        let words =
+            switch reason {
+            case .missing: "no credential"
+            case .malformed: "a credential of no known form"
+            case .ambiguous: "two credentials"
+            case .typo: "a key with a typing error"
+            case .unknown: "an unknown credential"
+            case .notYet: "a key or token before its time"
+            case .expired: "an expired key or token"
+            case .revoked: "a revoked key"
+            case .leaked: "a secret key in a URL, which should be replaced"
+            case .notGranted: "no grant"
+            case .unknownIssuer: "a token of an unknown issuer"
+            case .wrongAlgorithm: "a token with an algorithm that its issuer does not use"
+            case .unknownKey: "a token with an unknown key"
+            case .badSignature: "a token with a wrong signature"
+            case .wrongAudience: "a token for others"
+            case .badClaims: "a token with claims that cannot be read"
+            case .tooLong: "a token that is good for too long"
+            case .notReady, .unverified: "a token that cannot be verified yet"
+            case .overRate: "too many bad credentials from one address"
+            }
+        return "\(listener.rawValue): \(words)" + (isEnforced ? "" : ", observed only")
     }
 }

@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import ServiceLifecycle
+import StalecastAccess
 import StalecastControl
 import StalecastEdge
 import StalecastHub
@@ -8,6 +9,7 @@ import StalecastOutbound
 import StalecastSources
 import StalecastStore
 import StalecastWebhooks
+import StalecastWire
 
 /// A service that is one function.
 struct Work: Service {
@@ -28,13 +30,15 @@ extension Daemon.Parts {
         try await edge.stop()
     }
 
-    /// Goes first at the end: readiness off before anything else stops.
-    func beginEnding(drain: Duration, _ started: Startup, _ signals: ProcessSignals, _ logger: Logger) async {
+    /// While all runs: what start could not write (`endpoints.json` on a full disk) is tried again each second. Goes first
+    /// at the end: readiness off before anything else stops.
+    func untilEnding(drain: Duration, _ started: Startup, _ signals: ProcessSignals, _ logger: Logger) async {
         let seconds = AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown()
         for await _ in seconds { started.retry() }
         // Also when a service failed: from here on the time is limited.
         signals.ending()
-        SystemdNotice.stopping.send()
+        // Of a process that begins anew systemd must not think that it ends.
+        if cluster?.beginsAnew != true { SystemdNotice.stopping.send() }
         readiness.stop()
         started.withdraw()
         let held = edge.tally
@@ -60,6 +64,28 @@ extension Daemon.Parts {
         for await _ in AsyncTimer(period: .seconds(3600)).cancelOnGracefulShutdown() { store.beginSweep() }
     }
 
+    /// Writes down how versions came to their clients, when that is over; what is not over at the end is counted anew by
+    /// the next process.
+    func keepPropagation() async {
+        for await _ in AsyncTimer(period: .seconds(5)).cancelOnGracefulShutdown() { keepSettled() }
+        keepSettled()
+    }
+
+    private func keepSettled() {
+        store.keep(
+            hub.propagation.takeSettled().map { PropagationRow(scope: $0, version: $1.version, record: $1.record) })
+    }
+
+    /// Looks each second for certificates that were replaced, and says each day which ones should be.
+    func keepCertificates() async {
+        var seconds = 0
+        for await _ in AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown() {
+            tls.forEach { $0.look() }
+            seconds += 1
+            if seconds % 86_400 == 0 { tls.forEach { $0.remind() } }
+        }
+    }
+
     /// Webhooks: asks receivers for their consent while it runs, and ends deliveries well.
     ///
     /// - Parameter ending: finishes when it is time to end. Services end one after the other, and webhooks need not wait
@@ -67,7 +93,11 @@ extension Daemon.Parts {
     func deliverWebhooks(until ending: AsyncStream<Void>) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await webhooks.verifier.run() }
+            if let shared = webhooks.shared { group.addTask { await shared.run() } }
+            // It asks delivery, so it ends first.
+            if let propagation { group.addTask { await propagation.run() } }
             for await _ in ending {}
+            await webhooks.shared?.handOver()
             group.cancelAll()
         }
         webhooks.delivery.stop()
@@ -82,7 +112,8 @@ extension Daemon.Parts {
     /// Watches all sources until told to end.
     func watchSources() async {
         await withTaskGroup(of: Void.self) { group in
-            for watcher in sources.watchers { group.addTask { await watcher.run() } }
+            // In a cluster they are duties.
+            if cluster == nil { for watcher in sources.watchers { group.addTask { await watcher.run() } } }
             // Cancellation means another service failed, and is an end as well.
             try? await gracefulShutdown()
             group.cancelAll()
@@ -116,7 +147,6 @@ struct AsyncTimer: AsyncSequence, AsyncIteratorProtocol {
 /// Reloads the configuration at SIGHUP: checked first, the old one kept on error, no stream dropped.
 struct ReloadService: Service {
     let parts: Daemon.Parts
-    let token: ControlToken
     let signals: AsyncStream<Void>
     let running: Configuration
     let reload: @Sendable () throws(ConfigurationProblems) -> Configuration
@@ -126,8 +156,18 @@ struct ReloadService: Service {
         var running = running
         for await _ in signals.cancelOnGracefulShutdown() {
             SystemdNotice.reloading.send()
+            reopenAudit()
             running = next(after: running)
             SystemdNotice.ready.send()
+        }
+    }
+
+    /// A file that was moved away is not written any more.
+    private func reopenAudit() {
+        do throws(AuditLog.Problem) {
+            if try parts.audit.reopen() { logger.notice("audit log goes on in a new file") }
+        } catch {
+            logger.error("audit log was not reopened", metadata: ["error": "\(error)"])
         }
     }
 
@@ -142,8 +182,15 @@ struct ReloadService: Service {
             let changed = wanted.liveChanges(from: running)
             let tokenFile = try TokenFile.load(directory: next.data, file: next.control.tokenFile)
             try apply(next, over: running)
+            try parts.cluster?.describe(next, tokenFile)
             for warning in tokenFile.warnings { logger.warning("\(warning)") }
-            if token.replace(sha256: tokenFile.digest) { logger.notice("control token replaced") }
+            if parts.access.setBootstrap(next.control.tokenEnabled ? tokenFile.digest : nil) {
+                parts.audit.write("token.rotate", ["actor": "operator of this machine"])
+                logger.notice("control token replaced, enabled or disabled")
+            }
+            parts.audit.write(
+                "configuration.reload",
+                ["actor": "operator of this machine", "changed": .array(changed.map(JSONValue.string))])
             logger.info("configuration reloaded", metadata: ["changed": "\(changed.joined(separator: ", "))"])
             return next
         } catch {
@@ -156,7 +203,9 @@ struct ReloadService: Service {
         // First what can be refused.
         try parts.webhooks.apply(next)
         if next.topicBindings != running.topicBindings { parts.hub.rebind(next.topicBindings) }
-        parts.edge.apply(next.edgeSettings)
+        parts.access.configure(next)
+        parts.edge.apply(next.edgeSettings(parts.access))
+        parts.tls.forEach { $0.reload() }
         parts.store.setRetention(maxVersions: next.store.maxVersions, maxAge: next.store.maxVersionAge)
         DaemonLog.setLevel(next.log.level)
     }

@@ -41,10 +41,9 @@ struct SourceParts: Sendable, CustomStringConvertible {
         places = Dictionary(uniqueKeysWithValues: watchers.map { ($0.scope, $0.status.place) })
     }
 
-    /// Why the scope cannot be published to here: the words for its source; nil where it can.
-    func feed(of scope: Scope) -> String? {
-        guard let feed = feeds[scope], feed.isFed else { return nil }
-        return "its \(feed.kind.rawValue) source \(places[scope] ?? "")"
+    /// The words for the source of each scope that cannot be published to here.
+    var words: [Scope: String] {
+        feeds.filter { $0.value.isFed }.mapValues { "its \($0.kind.rawValue) source \(places[$0.scope] ?? "")" }
     }
 
     /// `full` or `notify`.
@@ -81,8 +80,14 @@ extension Configuration {
     /// How the clients of scopes with a slow origin are asked to spread their fetches.
     var herdWindows: [Scope: HerdWindow] {
         Dictionary(
-            uniqueKeysWithValues: sources.scopes.map {
-                ($0.scope, HerdWindow(budget: $0.herdBudget, longest: $0.herdLongest))
+            uniqueKeysWithValues: sources.scopes.map { feed in
+                let (least, most) = (feed.herdBudgetLeast, feed.herdBudgetMost)
+                return (
+                    feed.scope,
+                    HerdWindow(
+                        budget: feed.herdBudget, least: least > 0 ? least : nil, most: most > 0 ? most : nil,
+                        longest: feed.herdLongest)
+                )
             })
     }
 }

@@ -84,8 +84,9 @@ final class Startup: Sendable {
     private func endpoints(_ ports: Ports) -> Endpoints? {
         guard let edge = ports.edge, let control = ports.control else { return nil }
         return Endpoints(
-            directory: configuration.data, edge: Endpoints.url(configuration.edge.listen.host, edge),
-            control: Endpoints.url(configuration.control.listen.host, control))
+            directory: configuration.data,
+            edge: Endpoints.url(configuration.edge.tls, configuration.edge.listen.host, edge),
+            control: Endpoints.url(configuration.controlTLS, configuration.control.listen.host, control))
     }
 
     /// `<data>/endpoints.json`: where this daemon really listens, for the CLI and for scripts. Written once both
@@ -111,8 +112,9 @@ final class Startup: Sendable {
             RuntimeDirectory.current?.withdraw(path)
         }
 
-        static func url(_ host: String, _ port: Int) -> String {
-            host.contains(":") ? "http://[\(host)]:\(port)" : "http://\(host):\(port)"
+        static func url(_ tls: Configuration.TLS, _ host: String, _ port: Int) -> String {
+            let scheme = tls.pairs.isEmpty ? "http" : "https"
+            return host.contains(":") ? "\(scheme)://[\(host)]:\(port)" : "\(scheme)://\(host):\(port)"
         }
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import StalecastControl
 import StalecastEdge
 import StalecastHub
 import StalecastSources
@@ -20,15 +21,22 @@ struct StatusReport {
             "startedAt": .string(daemon.startedAt.description),
             "ready": .bool(reasons.isEmpty),
             "notReady": .array(reasons.map(JSONValue.string)),
+            "degraded": .array(daemon.readiness.degraded.map(JSONValue.string)),
             "epoch": .string(daemon.store.epoch.description), "cursor": .string(daemon.hub.head.description),
             "scopes": .array(scopes()), "topics": .array(topics(presence)),
             "edge": [
                 "connections": .int(daemon.edge.connections), "streams": .int(tally.streams),
                 "polls": .int(tally.polls), "stalled": .int(tally.stalled),
                 "deliveries": .int(tally.deliveries.values.reduce(0, +)), "coalesced": .int(tally.coalesced),
+                "written": [
+                    "count": .int(tally.publishToWritten.count), "seconds": .double(tally.publishToWritten.sum),
+                ],
                 "drops": drops(tally.drops), "refused": drops(tally.refused),
             ],
+            "certificates": .array(daemon.tls.flatMap { $0.json() }),
             "fetch": fetches(tally.fetches),
+            "clients": clients(),
+            "herds": .array(herds()), "canaries": .array(canaries()),
             "webhooks": await webhooks(),
             "sources": .array(sources()),
             "store": [
@@ -96,6 +104,41 @@ struct StatusReport {
 }
 
 extension StatusReport {
+    /// `{"known","live","names","samplingRate","reports":{"fetched","active","failed"},"reportsRefused"}`.
+    func clients() -> JSONValue {
+        let (figures, claims) = (daemon.hub.propagation.figures, daemon.hub.propagation.claims)
+        var reports = JSONObject()
+        for state in ClientClaim.State.allCases { reports[state.rawValue] = .int(claims.counted[state] ?? 0) }
+        return [
+            "known": .int(figures.known), "live": .int(figures.present), "names": .bool(figures.keepsNames),
+            "samplingRate": .double(1 / Double(figures.weight)), "bytes": .int(figures.byteCount),
+            "reports": .object(reports), "reportsRefused": .int(claims.refused.values.reduce(0, +)),
+        ]
+    }
+
+    /// Scopes with a budget: `{"project","namespace","windowMs","subscribers","configuredBudget","budget",…}`.
+    func herds() -> [JSONValue] {
+        daemon.scopes.compactMap { scope in
+            guard let herd = daemon.hub.herd(of: scope) else { return nil }
+            var object = herd.json.object ?? [:]
+            object["project"] = .string(scope.project.description)
+            object["namespace"] = .string(scope.namespace.description)
+            return .object(object)
+        }
+    }
+
+    /// What our own subscribers saw last: `{"project","namespace","versionNumber","received","fetched"}`, in seconds.
+    func canaries() -> [JSONValue] {
+        daemon.edge.sightings.sorted { $0.key < $1.key }.map { scope, seen in
+            [
+                "project": .string(scope.project.description), "namespace": .string(scope.namespace.description),
+                "versionNumber": .string(String(seen.version)),
+                "received": seen.received.map(JSONValue.double) ?? .null,
+                "fetched": seen.fetched.map(JSONValue.double) ?? .null,
+            ]
+        }
+    }
+
     /// `{"health","states","inFlight","waiting","delivered","failed",…}`.
     func webhooks() async -> JSONValue {
         let delivery = daemon.webhooks.delivery

@@ -1,12 +1,12 @@
-import Crypto
 import Foundation
+package import StalecastAccess
 import StalecastWire
 
 /// The bearer token of Control: 32 random bytes, kept as a hash. Its plain text is written once, at first start, to
 /// `control.token`, where the CLI finds it; an operator may move it away.
 package struct TokenFile {
     /// SHA-256 of the token's UTF-8 text.
-    package let digest: [UInt8]
+    package let digest: SecretDigest
     /// What the operator should know, sentences without secrets.
     package private(set) var warnings: [String] = []
 
@@ -30,7 +30,7 @@ package struct TokenFile {
         guard FileManager.default.fileExists(atPath: digestPath) else {
             guard FileManager.default.fileExists(atPath: plainPath) else { return try make(in: directory) }
             let token = try given(plainPath)
-            try (token.hexadecimal + "\n").writePrivately(to: digestPath)
+            try (token.digest.hexadecimal + "\n").writePrivately(to: digestPath)
             return token
         }
         var token = try TokenFile(hexadecimal: read(digestPath), path: digestPath)
@@ -54,7 +54,7 @@ package struct TokenFile {
         let token = TokenFile(of: plain)
         // The digest last: until then the former token holds.
         try (plain + "\n").writePrivately(to: "\(directory)/\(plainName)")
-        try (token.hexadecimal + "\n").writePrivately(to: "\(directory)/\(digestName)")
+        try (token.digest.hexadecimal + "\n").writePrivately(to: "\(directory)/\(digestName)")
         return token
     }
 
@@ -75,18 +75,13 @@ package struct TokenFile {
         return token
     }
 
-    private init(of plain: String) { digest = Array(SHA256.hash(data: Data(plain.utf8))) }
+    private init(of plain: String) { digest = SecretDigest(of: plain) }
 
     private init(hexadecimal text: String, path: String) throws(StartError) {
-        let digits = text.compactMap(\.hexDigitValue)
-        guard digits.count == 64 else {
+        guard let digest = SecretDigest(hexadecimal: text) else {
             throw StartError("\(path) does not hold a SHA-256 in hexadecimal; remove it to have a new token made")
         }
-        digest = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
-    }
-
-    private var hexadecimal: String {
-        digest.map { byte in String(byte >> 4, radix: 16) + String(byte & 15, radix: 16) }.joined()
+        self.digest = digest
     }
 
     private static func newToken() -> String {

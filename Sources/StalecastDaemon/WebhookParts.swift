@@ -1,4 +1,5 @@
 import Logging
+import StalecastControl
 import StalecastHub
 import StalecastOutbound
 import StalecastStore
@@ -11,16 +12,20 @@ struct WebhookParts: Sendable {
     let engine: OutboundEngine
     let delivery: WebhookDelivery
     let verifier: WebhookVerifier
+    /// nil: this daemon is one by itself.
+    let shared: ClusterWebhooks?
 
     /// Opens both databases and starts the engine's thread; blocks on files.
     ///
     /// - Throws: ``StartError`` with what to do about it.
-    init(_ configuration: Configuration, _ store: TemplateStore, _ logger: Logger) throws {
+    init(
+        _ configuration: Configuration, _ store: TemplateStore, _ nodes: ClusterNodes?, _ logger: Logger
+    ) throws {
         do {
             registry = try WebhookRegistry(
                 directory: configuration.data, keyFile: configuration.webhooks.keyFile,
                 rules: configuration.webhookRules, maxPerProject: configuration.webhooks.maxPerProject)
-        } catch let problem as VaultProblem {
+        } catch let problem as VaultKey.Problem {
             throw StartError("webhooks: \(problem)")
         } catch {
             let file = "\(configuration.data)/\(WebhookRegistry.fileName)"
@@ -33,11 +38,16 @@ struct WebhookParts: Sendable {
         do {
             delivery = try WebhookDelivery(
                 configuration.deliveryConfiguration, epoch: store.epoch, engine: engine, formatter: formatter,
-                routes: configuration.topicRoutes, history: { store.changes(of: $0, after: $1, limit: $2, logger) },
+                routes: configuration.effectiveTopics, history: { store.changes(of: $0, after: $1, limit: $2, logger) },
                 logger: logger)
         } catch {
             let file = "\(configuration.data)/\(WebhookDelivery.fileName)"
             throw StartError("\(file) cannot be opened: \(error.databaseWords)")
+        }
+        shared = nodes.map { [registry, delivery, verifier] in
+            ClusterWebhooks(
+                $0, store, registry, delivery, verifier,
+                WebhookDesk(registry: registry, verifier: verifier, delivery: delivery, logger: logger))
         }
         try apply(configuration)
     }
@@ -48,6 +58,7 @@ struct WebhookParts: Sendable {
     /// - Throws: when the delivery database cannot be read.
     func begin(_ changes: [TemplateChange]) throws {
         let (delivery, verifier) = (delivery, verifier)
+        if let shared { return try begin(changes, shared) }
         registry.observe { change in
             switch change {
             case .installed(let webhook):
@@ -61,16 +72,12 @@ struct WebhookParts: Sendable {
         for webhook in webhooks { verifier.consider(webhook) }
     }
 
-    /// Delivery is a subscriber of the hub: it hears of versions and of other topics in the order all others do.
-    func follow(_ hub: Hub) {
-        let delivery = delivery
-        _ = hub.attach { event in
-            switch event {
-            case .announcement(let announcement): delivery.announce(announcement.change, at: announcement.announcedAt)
-            case .rebound(let board): delivery.rebind(board.routes)
-            case .data: break
-            }
-        }
+    /// The same on one node of several.
+    private func begin(_ changes: [TemplateChange], _ shared: ClusterWebhooks) throws {
+        registry.observe { shared.take($0) }
+        let webhooks = registry.webhooks
+        try delivery.start(webhooks: [], changes: changes, others: Set(webhooks.map(\.id)))
+        shared.delivery.begin(with: webhooks)
     }
 
     /// Takes over what a reload can change: rules, allowed addresses, the webhooks of the file with their secrets.
@@ -103,26 +110,6 @@ extension Configuration {
             path: "\(data)/\(WebhookDelivery.fileName)", maxInFlight: webhooks.maxInFlight,
             disableAfter: webhooks.disableAfter, attemptRetention: webhooks.attemptRetention,
             deadLetterRetention: webhooks.deadLetterRetention)
-    }
-
-    /// The topics as deliveries see them.
-    var topicRoutes: [TopicRoute] {
-        effectiveTopics.map { TopicRoute(name: $0.name, scopes: $0.scopes, keys: $0.keys) }
-    }
-}
-
-extension TopicRoute {
-    fileprivate init(name: TopicName, scopes: [Scope], keys: [KeyPattern]) {
-        self.init(name: name, scopes: scopes, hears: TopicBinding(name: name, scopes: scopes, keys: keys).hears)
-    }
-}
-
-extension TopicBoard {
-    fileprivate var routes: [TopicRoute] {
-        let named = topics.filter { !$0.isRetired && !$0.isInvalidation }
-        return Dictionary(grouping: named, by: \.name).map { name, places in
-            TopicRoute(name: name, scopes: places.map(\.scope), keys: places[0].keys)
-        }
     }
 }
 

@@ -1,3 +1,4 @@
+import StalecastHTTP
 import Synchronization
 
 /// Counts the connections Edge holds, in all and per address, over all shards and the Front.
@@ -7,32 +8,54 @@ package final class AddressLedger: Sendable {
     private struct State {
         var total = 0
         var byAddress: [UInt64: Int] = [:]
+
+        /// Counts one more of an address; `cap` 0 is none.
+        mutating func isOver(entering address: UInt64, cap: Int) -> Bool {
+            guard cap > 0, address != unknown else { return false }
+            byAddress[address, default: 0] += 1
+            return byAddress[address, default: 0] > cap
+        }
+
+        mutating func left(_ address: UInt64) {
+            guard let held = byAddress[address] else { return }
+            byAddress[address] = held > 1 ? held - 1 : nil
+        }
     }
 
     private let state = Mutex(State())
+    /// Bad credentials.
+    let failures = FailureRates()
 
     package init() {}
+
+    /// Of a proxy's connection until it is known for whom it speaks: counts in the total only. Nobody's address has it.
+    package static let unknown: UInt64 = 0
 
     /// Counts a connection in, whatever the answer: a refused one is held until it was told so.
     package func enter(_ address: UInt64, settings: EdgeSettings) -> Admission {
         state.withLock { state in
             state.total += 1
-            var held = 0
-            if settings.maxConnectionsPerAddress > 0 {
-                held = state.byAddress[address, default: 0] + 1
-                state.byAddress[address] = held
-            }
+            let isOver = state.isOver(entering: address, cap: settings.maxConnectionsPerAddress)
             if state.total > settings.maxConnections { return .overTotal }
-            return settings.maxConnectionsPerAddress > 0 && held > settings.maxConnectionsPerAddress
-                ? .overAddress : .admitted
+            return isOver ? .overAddress : .admitted
+        }
+    }
+
+    /// A connection that is counted in turns out to be of another address.
+    ///
+    /// - Returns: false when that address has too many with it.
+    func move(from former: UInt64, to address: UInt64, settings: EdgeSettings) -> Bool {
+        if former == address { return true }
+        return state.withLock { state in
+            state.left(former)
+            return !state.isOver(entering: address, cap: settings.maxConnectionsPerAddress)
         }
     }
 
     package func leave(_ address: UInt64) {
         state.withLock { state in
             state.total -= 1
-            guard let held = state.byAddress[address] else { return }
-            state.byAddress[address] = held > 1 ? held - 1 : nil
+            state.left(address)
         }
     }
 

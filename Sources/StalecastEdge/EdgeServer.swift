@@ -1,8 +1,8 @@
 import CLinux
 package import Logging
-import StalecastHTTP
+package import StalecastHTTP
 package import StalecastHub
-import StalecastWire
+package import StalecastWire
 import Synchronization
 
 /// The public listener: engine and Front over one hub.
@@ -17,6 +17,12 @@ package final class EdgeServer: Sendable {
         package var usesStreamEngine = true
         /// Threads of each half; default one per core.
         package var threads = 1
+        /// Whether each scope has a subscriber of our own: see ``Canaries``. Default false.
+        package var hasCanaries = false
+        /// nil, the default, listens without TLS.
+        package var tls: TLSServer?
+        /// Of a node of a cluster; nil, the default: what is here is what there is.
+        package var freshness: (any FreshnessGate)?
 
         package init() {}
     }
@@ -29,6 +35,11 @@ package final class EdgeServer: Sendable {
     private let engine: StreamEngine?
     private let settings: Mutex<EdgeSettings>
     private let listener = Mutex<HTTPListener?>(nil)
+    private let canaries: Canaries?
+
+    /// Of the Front's threads beside the engine's. Whoever floods the Front takes a core's time; with this the engine gets
+    /// it first, and is done in milliseconds. 5 is a third of the engine's share.
+    private static let frontNice: Int32 = 5
 
     /// Opens the listening sockets of the engine; `start()` begins to serve.
     ///
@@ -42,22 +53,34 @@ package final class EdgeServer: Sendable {
         self.logger = logger
         self.settings = Mutex(settings)
         let front = Front(
-            threads: options.threads, hub: hub, served: served, ledger: ledger, settings: settings, logger: logger)
+            threads: options.threads, nice: options.usesStreamEngine ? Self.frontNice : 0, hub: hub, served: served,
+            ledger: ledger, settings: settings, tls: options.tls, freshness: options.freshness, logger: logger)
         self.front = front
-        guard options.usesStreamEngine else {
-            engine = nil
-            return
+        let engine =
+            try options.usesStreamEngine
+            ? StreamEngine(
+                host: options.host, port: options.port, threads: options.threads, hub: hub, ledger: ledger,
+                settings: settings, isTLS: options.tls != nil, awaitsCursors: options.freshness != nil, logger: logger,
+                handOver: { front.adopt($0) }) : nil
+        self.engine = engine
+        let seat: @Sendable (Scope, Int32) -> Void = { scope, socket in
+            if let engine { engine.seatCanary(socket, of: scope) } else { front.seatCanary(socket, of: scope) }
         }
-        engine = try StreamEngine(
-            host: options.host, port: options.port, threads: options.threads, hub: hub, ledger: ledger,
-            settings: settings, logger: logger,
-            handOver: { front.adopt($0, $1, isRefused: $2) })
+        canaries =
+            options.hasCanaries
+            ? Canaries(
+                loop: front.shards[0].loop, epoch: hub.head.epoch, seat: seat, fetch: { front.adoptCanary($0) }) : nil
     }
 
     /// Begins to serve.
     ///
     /// - Returns: the port really bound.
     package func start() async throws -> Int {
+        if let canaries {
+            // Before the loops, so that it knows what they are told.
+            let board = hub.attach { if case .announcement(let announcement) = $0 { canaries.announced(announcement) } }
+            for topic in board.topics where topic.latest != nil { canaries.begin(topic.scope) }
+        }
         try await front.start(engine: engine)
         if let engine {
             engine.start()
@@ -73,6 +96,12 @@ package final class EdgeServer: Sendable {
         self.settings.withLock { $0 = settings }
         engine?.post(.settings(settings))
         front.apply(settings)
+    }
+
+    /// Principals may have lost something: ends the streams that are not permitted any more.
+    package func accessChanged() {
+        engine?.post(.accessChanged)
+        front.accessChanged()
     }
 
     /// Stops accepting and ends every stream cleanly, spread over `duration`, or over less where fewer have to be ended;
@@ -121,6 +150,14 @@ package final class EdgeServer: Sendable {
         return tally
     }
 
+    /// Streams and held polls that the engine has, as of its last turn; the others are the Front's.
+    package var engineSubscribers: Int {
+        (engine?.shards ?? []).map(\.lastTally).reduce(0) { $0 + $1.streams + $1.polls }
+    }
+
+    /// What our own subscribers saw of the newest versions; empty without them.
+    package var sightings: [Scope: Canaries.Sighting] { canaries?.sightings ?? [:] }
+
     /// Connections held now, of any kind.
     package var connections: Int { ledger.total }
 
@@ -132,6 +169,16 @@ package final class EdgeServer: Sendable {
                 await withCheckedContinuation { reply in shard.post(.presence { reply.resume(returning: $0) }) })
         }
         return presence
+    }
+
+    /// Who has a scope's newest message, as of now.
+    package func reach(of scope: Scope) async -> Reach {
+        var reach = await front.reach(of: scope)
+        for shard in engine?.shards ?? [] {
+            reach.merge(
+                await withCheckedContinuation { reply in shard.post(.reach(scope) { reply.resume(returning: $0) }) })
+        }
+        return reach
     }
 
     /// What in the books of Edge contradicts itself, as sentences; empty when all agree. For tests: connections change
@@ -156,7 +203,7 @@ package final class EdgeServer: Sendable {
     /// Names of the loops that have not turned for longer than `limit`; empty when all is well.
     package func stuckLoops(limit: Duration = .seconds(2)) -> [String] {
         let now = stalecast_monotonic_ns()
-        let nanoseconds = UInt64(limit.milliseconds) * 1_000_000
+        let nanoseconds = limit.nanoseconds
         let engineLoops = (engine?.shards ?? []).map { ("edge-\($0.number)", $0.lastTurn) }
         let frontLoops = front.shards.enumerated().map { ("front-\($0.offset)", $0.element.lastTurn) }
         return (engineLoops + frontLoops).filter { $0.1 != 0 && now > $0.1 + nanoseconds }.map(\.0)

@@ -26,6 +26,9 @@ package struct EdgeSettings: Sendable, Equatable {
     package var maxConnections = 10_000
     /// Connections held at once from one address; 0 (the default) is no limit of its own.
     package var maxConnectionsPerAddress = 0
+    /// Connections a second that one address may begin on a TLS listener; 0 is no limit. Default 50. Loopback has none:
+    /// there a proxy speaks for all.
+    package var maxHandshakesPerAddress = 50
     /// Topics one stream or poll may name. Default 64.
     package var maxTopicsPerStream = 64
     /// How long a poll is held when it does not say. Default 55 s: below common proxies' 60 s.
@@ -37,7 +40,14 @@ package struct EdgeSettings: Sendable, Equatable {
     /// Origins that browsers may read from, for example `https://app.example`; `*` alone means any. Default none.
     package var allowedOrigins: [String] = []
     /// The API keys of which Firebase's clients must show one to fetch; empty (the default) asks for none.
-    package var apiKeys: [String] = []
+    package var apiKeys: [String] = [] { didSet { keys = APIKeys(apiKeys) } }
+    /// The same by their hashes.
+    private(set) var keys = APIKeys([])
+    /// Who may hear and fetch what. Default nobody is asked.
+    package var access = EdgeAccess()
+
+    /// Who may say for whom it speaks. Default nobody.
+    package var proxies = TrustedProxies()
 
     /// The names under which Edge may be asked for, beside addresses and `localhost`. Default any.
     package var hosts = HostRule.any
@@ -55,9 +65,4 @@ package struct EdgeSettings: Sendable, Equatable {
         limits.hosts = hosts
         return limits
     }
-}
-
-extension Duration {
-    /// Whole milliseconds, rounded down.
-    var milliseconds: Int { Int(components.seconds) * 1000 + Int(components.attoseconds / 1_000_000_000_000_000) }
 }

@@ -13,6 +13,8 @@ package struct EdgeTally: Sendable {
     package var refused: [DropReason: Int] = [:]
     /// Connections the engine left to the Front.
     package var handedOver = 0
+    /// Streams over TLS that the engine took out of BoringSSL's hands.
+    package var takenOver = 0
     package var heartbeats = 0
     /// Messages of Firebase's streams said a second time after a burst.
     package var echoes = 0
@@ -32,6 +34,7 @@ package struct EdgeTally: Sendable {
         accepted += other.accepted
         refused.merge(other.refused, uniquingKeysWith: +)
         handedOver += other.handedOver
+        takenOver += other.takenOver
         heartbeats += other.heartbeats
         echoes += other.echoes
         streams += other.streams

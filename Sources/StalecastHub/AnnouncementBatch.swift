@@ -31,7 +31,8 @@ extension TopicBoard {
             guard !notices.isEmpty else { continue }
             kept.append(
                 TopicBoard.Announcement(
-                    change: announcement.change, notices: notices, announcedAt: announcement.announcedAt))
+                    change: announcement.change, notices: notices, pacedOverMs: announcement.pacedOverMs,
+                    announcedAt: announcement.announcedAt))
         }
         return AnnouncementBatch(before: before, announcements: kept, skipped: skipped)
     }

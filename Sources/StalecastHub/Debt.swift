@@ -55,9 +55,10 @@ extension TopicBoard {
         guard let change = topic.latest else { preconditionFailure("a debt outlived its board") }
         let keys = debt.since.flatMap { histories[change.scope]?.changedKeys(since: $0, through: change.version) }
         // The herd window was set for everybody who has to fetch this version.
-        let window = topic.notice?.message.fetchWindowMs ?? 0
+        let asked = topic.notice?.message
         return StaleMessage(
-            topic: topic.name, change: change, since: debt.since, changedKeys: topic.own(keys), fetchWindowMs: window)
+            topic: topic.name, change: change, since: debt.since, changedKeys: topic.own(keys),
+            fetchWindowMs: asked?.fetchWindowMs ?? 0, reportRatio: asked?.reportRatio ?? 1)
     }
 }
 

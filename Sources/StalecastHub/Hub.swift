@@ -2,16 +2,18 @@ package import StalecastWire
 import Synchronization
 
 /// The one place where changes become messages: holds what every topic announced last, encodes each message once
-/// and hands it to every shard in commit order.
+/// and hands it to every listener in commit order.
 package final class Hub: Sendable {
-    /// Takes an event without blocking; called with the hub's lock held, so that all shards see one order.
-    package typealias Shard = @Sendable (Event) -> Void
+    /// Takes an event without blocking; called with the hub's lock held, so that all listeners see one order.
+    package typealias Listener = @Sendable (Event) -> Void
 
     private struct State {
         var board: TopicBoard
-        var shards: [Shard] = []
-        /// By scope, as each shard counted last.
-        var subscribers: [ObjectIdentifier: [Scope: Int]] = [:]
+        var listeners: [Listener] = []
+        /// By scope, as each listener counted last: all, and Firebase's streams.
+        var subscribers: [ObjectIdentifier: (all: [Scope: Int], firebase: [Scope: Int])] = [:]
+        /// What the versions before taught, where there is a budget.
+        var experience: [Scope: HerdExperience] = [:]
         /// What is announced while a reload is prepared; nil when none is.
         var sinceRebinding: [TopicBoard.Announcement]?
     }
@@ -19,18 +21,23 @@ package final class Hub: Sendable {
     private let state: Mutex<State>
     private let newest: Atomic<CommitSequence>
     private let herds: [Scope: HerdWindow]
+    /// Who has what was announced.
+    package let propagation: PropagationBook
 
     /// - Parameter herds: the scopes whose messages ask clients to spread their fetches.
-    package init(board: TopicBoard, herds: [Scope: HerdWindow] = [:]) {
+    package init(
+        board: TopicBoard, herds: [Scope: HerdWindow] = [:], propagation: PropagationBook = PropagationBook()
+    ) {
+        self.propagation = propagation
         state = Mutex(State(board: board))
         newest = Atomic(board.headSequence)
         self.herds = herds.filter { $0.value.budget > 0 }
     }
 
-    /// Adds a shard and gives it the board as of now: every later event reaches it, none is missed or doubled.
-    package func attach(_ shard: @escaping Shard) -> TopicBoard {
+    /// Adds a listener (a shard, or deliveries) and gives it the board as of now: every later event reaches it, none is missed or doubled.
+    package func attach(_ listener: @escaping Listener) -> TopicBoard {
         state.withLock { state in
-            state.shards.append(shard)
+            state.listeners.append(listener)
             return state.board.unshared
         }
     }
@@ -44,14 +51,17 @@ package final class Hub: Sendable {
 
     /// The topics clients can name, each once for every scope.
     package var topics: [Topic] {
-        state.withLock { state in state.board.topics.filter { !$0.isRetired && !$0.isInvalidation } }
+        state.withLock { state in state.board.namedTopics }
     }
 
-    /// The last sequence of which anybody may have been told: known before the first shard hears of it, without a lock.
+    /// The same by name, with what each is bound to; in the order of names.
+    package var bindings: [TopicBinding] { state.withLock { $0.board.bindings } }
+
+    /// The last sequence of which anybody may have been told: known before the first listener hears of it, without a lock.
     /// A shard whose board is older waits for ``headSequence`` before it answers anything that says what is current.
     package var newestSequence: CommitSequence { newest.load(ordering: .acquiring) }
 
-    /// The last sequence announced. Reading it also waits until a running announcement reached every shard.
+    /// The last sequence announced. Reading it also waits until a running announcement reached every listener.
     package var headSequence: CommitSequence { state.withLock { $0.board.headSequence } }
 
     // MARK: Announcing
@@ -64,12 +74,20 @@ package final class Hub: Sendable {
     package func announce(_ change: TemplateChange, at time: UInt64) -> [TopicName] {
         state.withLock { state in
             precondition(change.sequence > state.board.headSequence, "changes are announced in commit order")
-            let window = window(for: change, state)
-            let announcement = state.board.announcement(of: change, fetchWindowMs: window, at: time)
+            teach(change.scope, isOver: true, &state)
+            let herd = herd(of: change.scope, isUrgent: change.notes.isUrgent, state)
+            let window = change.notes.fetchWindowMs ?? herd?.windowMs ?? 0
+            // A rollback is a cure: whoever can be told is told now.
+            let isCure = change.metadata.updateType == .rollback
+            let isPaced = !isCure && herd?.pacedOverMs ?? 0 > 0
+            let ratio = propagation.reportRatio(change.scope, fetchWindowMs: window)
+            let announcement = state.board.announcement(
+                of: change, fetchWindowMs: window, reportRatio: ratio, pacedOverMs: isPaced ? window : 0, at: time)
             state.board.apply(announcement)
             state.sinceRebinding?.append(announcement)
             newest.store(change.sequence, ordering: .releasing)
-            for shard in state.shards { shard(.announcement(announcement)) }
+            propagation.announced(announcement)
+            for listener in state.listeners { listener(.announcement(announcement)) }
             return announcement.notices.map { state.board[$0.topic].name }
         }
     }
@@ -77,7 +95,7 @@ package final class Hub: Sendable {
     /// Sends data to the connected subscribers of a target.
     package func send(_ message: DataMessage) {
         state.withLock { state in
-            for shard in state.shards { shard(.data(message)) }
+            for listener in state.listeners { listener(.data(message)) }
         }
     }
 
@@ -92,12 +110,15 @@ package final class Hub: Sendable {
         board.rebind(bindings)
         state.withLock { state in
             for missed in state.sinceRebinding ?? [] {
-                let window = missed.notices.first?.notice.message.fetchWindowMs ?? 0
-                board.apply(board.announcement(of: missed.change, fetchWindowMs: window, at: missed.announcedAt))
+                let asked = missed.notices.first?.notice.message
+                board.apply(
+                    board.announcement(
+                        of: missed.change, fetchWindowMs: asked?.fetchWindowMs ?? 0,
+                        reportRatio: asked?.reportRatio ?? 1, at: missed.announcedAt))
             }
             state.sinceRebinding = nil
             state.board = board
-            for shard in state.shards { shard(.rebound(board)) }
+            for listener in state.listeners { listener(.rebound(board)) }
         }
     }
 
@@ -106,23 +127,66 @@ package final class Hub: Sendable {
     /// Whether anybody wants to know how many subscribers a scope has; then shards say it each second.
     package var countsSubscribers: Bool { !herds.isEmpty }
 
-    /// A shard's subscribers by scope, in place of what it said before.
-    package func count(_ subscribers: [Scope: Int], of shard: AnyObject) {
+    /// A shard's subscribers by scope, and those of them that are Firebase's streams, in place of what it said before.
+    package func count(_ subscribers: [Scope: Int], firebase: [Scope: Int] = [:], of shard: AnyObject) {
         let shard = ObjectIdentifier(shard)
-        state.withLock { $0.subscribers[shard] = subscribers }
+        state.withLock { $0.subscribers[shard] = (subscribers, firebase) }
     }
 
-    private func window(for change: TemplateChange, _ state: State) -> Int {
-        guard let herd = herds[change.scope] else { return 0 }
-        let subscribers = state.subscribers.values.reduce(0) { $0 + ($1[change.scope] ?? 0) }
-        return herd.milliseconds(subscribers: subscribers, isUrgent: change.notes.isUrgent)
+    private func teach(_ scope: Scope, isOver: Bool, _ state: inout State) {
+        guard let herd = herds[scope] else { return }
+        propagation.teach(&state.experience[scope, default: HerdExperience()], of: herd, in: scope, isOver: isOver)
     }
 
-    /// What the hub tells a shard; a shard takes events strictly in order.
+    private func herd(of scope: Scope, isUrgent: Bool, _ state: State) -> Herd? {
+        guard let herd = herds[scope] else { return nil }
+        let subscribers = state.subscribers.values.reduce(0) { $0 + ($1.all[scope] ?? 0) }
+        let streams = state.subscribers.values.reduce(0) { $0 + ($1.firebase[scope] ?? 0) }
+        let experience = state.experience[scope] ?? HerdExperience()
+        let window = herd.milliseconds(subscribers: subscribers, isUrgent: isUrgent, experience: experience)
+        let own = herd.milliseconds(subscribers: streams, isUrgent: isUrgent, experience: experience)
+        return Herd(
+            windowMs: window, pacedOverMs: own > 0 ? window : 0, subscribers: subscribers,
+            configuredBudget: herd.budget, budget: experience.budget(of: herd),
+            fetchesPerStream: experience.fetchesPerStream)
+    }
+
+    /// What a change that is announced now would ask clients to spread their fetches over, in milliseconds.
+    package func window(of scope: Scope, isUrgent: Bool) -> Int {
+        state.withLock { state in
+            teach(scope, isOver: false, &state)
+            return herd(of: scope, isUrgent: isUrgent, state)?.windowMs ?? 0
+        }
+    }
+
+    /// What a message would ask the clients of a scope now; nil where there is no budget.
+    package func herd(of scope: Scope) -> Herd? {
+        state.withLock { state in
+            teach(scope, isOver: false, &state)
+            return herd(of: scope, isUrgent: false, state)
+        }
+    }
+
+    /// The herd of a scope as of now, and what was learned of it.
+    package struct Herd: Sendable, Hashable {
+        /// What a message would ask clients to spread their fetches over, in milliseconds.
+        package let windowMs: Int
+        /// What Firebase's streams are told over, because their SDKs fetch at once; 0 where all are told at once.
+        package let pacedOverMs: Int
+        /// As the loops counted last.
+        package let subscribers: Int
+        /// Fetches per second: as configured, and what experience made of it.
+        package let configuredBudget: Int
+        package let budget: Int
+        /// nil while nothing was measured.
+        package let fetchesPerStream: Double?
+    }
+
+    /// What the hub tells a listener, which takes events strictly in order.
     package enum Event: Sendable {
         case announcement(TopicBoard.Announcement)
         case data(DataMessage)
-        /// Topics were rebound; the board's replace the shard's own.
+        /// Topics were rebound; the board's replace the listener's own.
         case rebound(TopicBoard)
     }
 }

@@ -20,14 +20,24 @@ package enum DropReason: String, Sendable, CaseIterable {
     case drain
     /// No complete request head arrived in time.
     case headerTimeout = "header_timeout"
+    /// No complete request body arrived in time.
+    case bodyTimeout = "body_timeout"
     /// A kept-alive connection stayed silent.
     case idle
     /// A reload took the topic away.
     case topicRetired = "topic_retired"
+    /// Its credential came to its end.
+    case expired
+    /// Its credential was revoked, or lost a grant.
+    case revoked
     /// The total connection cap is reached.
     case capacity
     /// The cap for one address is reached.
     case addressCapacity = "address_capacity"
+    /// Not one of the proxies from which alone connections come.
+    case untrustedPeer = "untrusted_peer"
+    /// A proxy's connection without a PROXY header.
+    case proxyHeader = "proxy_header"
     /// Not HTTP we accept.
     case badRequest = "bad_request"
 }

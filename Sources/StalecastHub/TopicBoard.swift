@@ -20,6 +20,15 @@ package struct TopicBoard: Sendable {
         let project: ProjectID
     }
 
+    /// The topics clients can name, each once for every scope.
+    var namedTopics: [Topic] { topics.filter { !$0.isRetired && !$0.isInvalidation } }
+
+    /// What clients can name and what it is bound to; in the order of names.
+    package var bindings: [TopicBinding] {
+        Dictionary(grouping: namedTopics, by: \.name).sorted { $0.key < $1.key }
+            .map { name, topics in TopicBinding(name: name, scopes: topics.map(\.scope), keys: topics[0].keys) }
+    }
+
     /// - Parameters:
     ///   - head: the store's sequence at start.
     ///   - projects: by every name clients may use; those of the bindings by their ids when it is left out.
@@ -74,6 +83,9 @@ package struct TopicBoard: Sendable {
         if known.isEmpty { throw .unknownTopics }
         return (known, unknown)
     }
+
+    /// What a name of a project means, or its absence; nil when it means nothing.
+    package func projectID(_ name: String?) -> ProjectID? { try? project(name) }
 
     private func project(_ name: String?) throws(Unheard) -> ProjectID {
         if let name {
@@ -131,7 +143,10 @@ package struct TopicBoard: Sendable {
     // MARK: Announcing
 
     /// Makes and encodes the messages of a change, without applying them.
-    package func announcement(of change: TemplateChange, fetchWindowMs: Int, at time: UInt64) -> Announcement {
+    package func announcement(
+        of change: TemplateChange, fetchWindowMs: Int, reportRatio: Double = 1, pacedOverMs: Int = 0,
+        at time: UInt64
+    ) -> Announcement {
         var notices: [(Topic.Index, Notice)] = []
         for (index, topic) in topics.enumerated()
         where topic.scope == change.scope && !topic.isRetired && topic.keys.hear(change) {
@@ -140,10 +155,10 @@ package struct TopicBoard: Sendable {
             if since != change.version - 1 { keys = unionKeys(since: since, with: change) }
             let message = StaleMessage(
                 topic: topic.name, change: change, since: since, changedKeys: topic.own(keys),
-                fetchWindowMs: fetchWindowMs)
+                fetchWindowMs: fetchWindowMs, reportRatio: reportRatio)
             notices.append((Topic.Index(index), Notice(message, epoch: epoch, isInvalidation: topic.isInvalidation)))
         }
-        return Announcement(change: change, notices: notices, announcedAt: time)
+        return Announcement(change: change, notices: notices, pacedOverMs: pacedOverMs, announcedAt: time)
     }
 
     private func unionKeys(since: VersionNumber, with change: TemplateChange) -> [String]? {
@@ -219,6 +234,8 @@ package struct TopicBoard: Sendable {
     package struct Announcement: Sendable {
         package let change: TemplateChange
         package let notices: [(topic: Topic.Index, notice: Notice)]
+        /// How long to take over telling Firebase's streams, in milliseconds; 0 tells all at once.
+        package let pacedOverMs: Int
         /// When the change was announced, in nanoseconds of the monotonic clock; for the publish-to-written histogram.
         package let announcedAt: UInt64
     }

@@ -24,7 +24,7 @@ struct FetchLoop {
     private let inFlightLimit: Int
     private let requests: [[UInt8]]
     private let greeting: [UInt8]
-    private let sockets = LoopSockets(inboxBytes: 256 << 10)
+    private var sockets = LoopSockets(inboxBytes: 256 << 10)
     private var clients: [Client] = []
     private var opening = 0
     private var turn = FetchTally.Turn()
@@ -54,7 +54,7 @@ struct FetchLoop {
 
     private mutating func run() {
         while !tally.loops.isStopped { takeTurn() }
-        for client in clients where client.phase != .closed { close(client.descriptor) }
+        for client in clients where client.phase != .closed { sockets.disconnect(client.descriptor) }
         sockets.free()
     }
 
@@ -192,7 +192,7 @@ struct FetchLoop {
     }
 
     private mutating func end(_ index: Int, _ reason: LoadTally.Failure) {
-        if clients[index].descriptor >= 0 { close(clients[index].descriptor) }
+        if clients[index].descriptor >= 0 { sockets.disconnect(clients[index].descriptor) }
         switch clients[index].phase {
         case .connecting, .greeting:
             opening -= 1

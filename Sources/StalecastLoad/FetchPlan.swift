@@ -12,7 +12,7 @@ package struct FetchPlan: Sendable {
     /// Fetches of each client on its connection, one after the other.
     package let fetchesPerClient: Int
     package let template: FetchTemplate
-    /// One of the daemon's API keys; nil when it asks for none.
+    /// An API key or token that Edge asks for; nil shows none.
     package let apiKey: String?
     package let threads: Int
     /// Connections being made at once, over all loops.

@@ -10,6 +10,8 @@ package struct LoadPlan: Sendable {
     /// Whose messages are listened for.
     package let scope: Scope
     package let topic: TopicName
+    /// An API key or token that Edge asks for; nil shows none.
+    package let apiKey: String?
     /// Loops, each on a thread of its own, that share the subscribers.
     package let threads: Int
     /// Connections being made at once, over all loops.
@@ -18,14 +20,15 @@ package struct LoadPlan: Sendable {
     package let timeout: Duration
 
     package init(
-        target: LoadTarget, subscribers: Int, transport: LoadTransport, scope: Scope, topic: TopicName, threads: Int,
-        inFlight: Int, timeout: Duration
+        target: LoadTarget, subscribers: Int, transport: LoadTransport, scope: Scope, topic: TopicName,
+        apiKey: String? = nil, threads: Int, inFlight: Int, timeout: Duration
     ) {
         self.target = target
         self.subscribers = subscribers
         self.transport = transport
         self.scope = scope
         self.topic = topic
+        self.apiKey = apiKey
         self.threads = threads
         self.inFlight = inFlight
         self.timeout = timeout
@@ -77,8 +80,9 @@ package struct LoadPlan: Sendable {
             case .sse: ("/v1/events?\(query)", "text/event-stream")
             case .poll: ("/v1/poll?\(query)&wait=" + (cursor.map { "55s&cursor=\($0)" } ?? "0s"), "*/*")
             }
-        return Array(
-            "GET \(target.basePath)\(path) HTTP/1.1\r\nHost: \(target.authority)\r\nAccept: \(accept)\r\n\r\n".utf8)
+        let key = apiKey.map { "X-API-Key: \($0)\r\n" } ?? ""
+        let host = "Host: \(target.authority)\r\n"
+        return Array("GET \(target.basePath)\(path) HTTP/1.1\r\n\(host)\(key)Accept: \(accept)\r\n\r\n".utf8)
     }
 }
 

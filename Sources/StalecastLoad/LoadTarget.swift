@@ -1,5 +1,6 @@
 import CLinux
 import Foundation
+import StalecastHTTP
 
 /// Where connections go to: a listener's address, resolved once and known to answer.
 package struct LoadTarget: Sendable {
@@ -12,6 +13,8 @@ package struct LoadTarget: Sendable {
     /// The socket address as the kernel takes it.
     let socketAddress: [UInt8]
     let family: Int32
+    /// nil speaks plain HTTP.
+    let tls: TLSClient?
     /// IPv4 loopback: every address of 127/8 is ours to send from.
     var hasManySources: Bool { family == AF_INET && socketAddress[4] == 127 }
     /// On this machine.
@@ -23,18 +26,18 @@ package struct LoadTarget: Sendable {
     /// How long the first connection, which finds out whether anybody answers, may take.
     private static let probeMilliseconds: Int32 = 5000
 
-    /// Resolves the address and connects once.
-    /// - Throws: ``LoadProblem`` `usage` for https, `unreachable` when nobody answers.
-    package init(url: String, origin: String) throws(LoadProblem) {
-        guard let parts = URLComponents(string: url), parts.scheme == "http", let name = parts.host else {
-            throw LoadProblem(
-                .usage, "\(url): the load speaks plain HTTP only",
-                advice: "Name Edge itself, http://HOST:PORT; what terminates TLS before it is not measured.")
-        }
+    /// Resolves the address and connects once, with TLS for https.
+    ///
+    /// - Parameter caFile: PEM file of the authorities trusted for https; nil: the system's.
+    /// - Throws: ``LoadProblem`` `usage` for other schemes, `unreachable` when nobody answers or its certificate is
+    ///   refused.
+    package init(url: String, origin: String, caFile: String?) throws(LoadProblem) {
+        guard let parts = URLComponents(string: url), let name = parts.host,
+            let port = parts.port ?? ["http": 80, "https": 443][parts.scheme ?? ""]
+        else { throw LoadProblem(.usage, "\(url) is no address of HTTP", advice: "Name Edge, http://HOST:PORT.") }
         let host = name.trimmingCharacters(in: ["[", "]"])
-        let port = parts.port ?? 80
         let found = Self.resolve(host, port)
-        guard let answering = found.first(where: { Self.answers($0.bytes, $0.family) }) else {
+        guard let answering = found.first(where: { Self.connected($0.bytes, $0.family) { _ in nil } == nil }) else {
             throw LoadProblem(
                 .unreachable, "nobody answers at \(url) (from \(origin))",
                 advice: "Is the daemon running? Start it with `stalecast serve`.")
@@ -44,6 +47,17 @@ package struct LoadTarget: Sendable {
         basePath = parts.percentEncodedPath
         socketAddress = answering.bytes
         family = answering.family
+        tls = parts.scheme == "https" ? try Self.client(host, caFile) : nil
+        guard let tls, let problem = Self.connected(socketAddress, family, { Self.greet(tls, $0) }) else { return }
+        throw LoadProblem(
+            .unreachable, "no TLS with \(url) (from \(origin)): \(problem)",
+            advice: "--ca-file names the authority of its certificate; `stalecast tls check` tells more.")
+    }
+
+    private static func client(_ host: String, _ caFile: String?) throws(LoadProblem) -> TLSClient {
+        do { return try TLSClient(host: host, caFile: caFile) } catch {
+            throw LoadProblem(.usage, error.description, advice: "--ca-file names a PEM file.")
+        }
     }
 
     private static func resolve(_ host: String, _ port: Int) -> [(bytes: [UInt8], family: Int32)] {
@@ -58,14 +72,34 @@ package struct LoadTarget: Sendable {
         }
     }
 
-    private static func answers(_ address: [UInt8], _ family: Int32) -> Bool {
+    /// Connects, and closes after `body`; what went wrong, or nil.
+    private static func connected(_ address: [UInt8], _ family: Int32, _ body: (Int32) -> String?) -> String? {
         let descriptor = makeSocket(family)
-        guard descriptor >= 0 else { return false }
+        guard descriptor >= 0 else { return String(cString: strerror(errno)) }
         defer { close(descriptor) }
-        if startConnecting(descriptor, to: address) == 0 { return true }
-        guard errno == EINPROGRESS else { return false }
-        var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-        return poll(&waiting, 1, probeMilliseconds) == 1 && pendingError(descriptor) == 0
+        if startConnecting(descriptor, to: address) != 0 {
+            guard errno == EINPROGRESS, wait(descriptor, POLLOUT), pendingError(descriptor) == 0 else {
+                return "nobody answers"
+            }
+        }
+        return body(descriptor)
+    }
+
+    private static func greet(_ tls: TLSClient, _ descriptor: Int32) -> String? {
+        let session = tls.session(over: descriptor)
+        defer { session.free() }
+        while true {
+            switch session.shakeHands() {
+            case .done: return nil
+            case .failed: return session.problem
+            case .underWay: if !wait(descriptor, POLLIN) { return "no handshake within 5 s" }
+            }
+        }
+    }
+
+    private static func wait(_ descriptor: Int32, _ event: Int32) -> Bool {
+        var waiting = pollfd(fd: descriptor, events: Int16(event), revents: 0)
+        return poll(&waiting, 1, probeMilliseconds) == 1
     }
 }
 

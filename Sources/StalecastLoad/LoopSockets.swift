@@ -1,5 +1,6 @@
 import CLinux
 import Foundation
+import StalecastHTTP
 
 /// The sockets of one loop: makes connections, writes requests, reads into one buffer, waits. What a connection is for is
 /// the loop's business.
@@ -9,6 +10,8 @@ struct LoopSockets {
     let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
     private let inbox: UnsafeMutableRawBufferPointer
     private let events: UnsafeMutableBufferPointer<epoll_event>
+    /// What is over TLS, by descriptor, with what its handshake still keeps from being sent.
+    private var sealed: [Int32: (session: TLSSession, unsent: [UInt8])] = [:]
 
     /// What a read brought.
     enum Input {
@@ -24,6 +27,7 @@ struct LoopSockets {
     }
 
     func free() {
+        for (session, _) in sealed.values { session.free() }
         close(epoll)
         inbox.deallocate()
         events.deallocate()
@@ -40,7 +44,7 @@ struct LoopSockets {
     /// A socket that is connecting, in the epoll set under `index`; nil with `errno` set.
     ///
     /// - Parameter number: of the connection among all of the load, which chooses its source address.
-    func connect(_ target: LoadTarget, _ index: Int, number: Int) -> Int32? {
+    mutating func connect(_ target: LoadTarget, _ index: Int, number: Int) -> Int32? {
         let descriptor = LoadTarget.makeSocket(target.family)
         guard descriptor >= 0 else { return nil }
         let source = UInt32(2 + number / LoadPlan.connectionsPerSource)
@@ -48,6 +52,7 @@ struct LoopSockets {
         if isBound, LoadTarget.startConnecting(descriptor, to: target.socketAddress) == 0 || errno == EINPROGRESS,
             stalecast_epoll_add(epoll, descriptor, UInt64(index)) == 0
         {
+            if let tls = target.tls { sealed[descriptor] = (tls.session(over: descriptor), []) }
             return descriptor
         }
         let error = errno
@@ -56,14 +61,31 @@ struct LoopSockets {
         return nil
     }
 
-    /// Nil when all of it went out: an empty socket buffer takes a request whole, anything else is an error.
-    func send(_ request: [UInt8], _ descriptor: Int32) -> LoadTally.Failure? {
+    mutating func disconnect(_ descriptor: Int32) {
+        sealed.removeValue(forKey: descriptor)?.session.free()
+        close(descriptor)
+    }
+
+    /// Nil when all of it went out: an empty socket buffer takes a request whole, anything else is an error. Over TLS it
+    /// may have to wait for the handshake, which ``read(_:)`` goes on with.
+    mutating func send(_ request: [UInt8], _ descriptor: Int32) -> LoadTally.Failure? {
+        if let session = sealed[descriptor]?.session {
+            let sent = request.withUnsafeBytes { session.send($0.baseAddress!, $0.count) }
+            sealed[descriptor]?.unsent = sent == 0 ? request : []
+            return sent == 0 || sent == request.count ? nil : .broken
+        }
         let sent = request.withUnsafeBytes { stalecast_send(descriptor, $0.baseAddress, $0.count) }
         return sent == request.count ? nil : .system(sent < 0 ? errno : EAGAIN)
     }
 
     /// Reads once. A short read has emptied the socket, and later input is a new edge.
-    func read(_ descriptor: Int32) -> Input {
+    mutating func read(_ descriptor: Int32) -> Input {
+        if let (session, unsent) = sealed[descriptor] {
+            if !unsent.isEmpty, let failure = send(unsent, descriptor) { return .end(failure) }
+            let count = session.read(inbox.baseAddress, inbox.count)
+            guard count > 0 else { return count == 0 ? .nothing : .end(.ended) }
+            return .bytes(Bytes(rebasing: UnsafeRawBufferPointer(inbox)[..<count]), mayBeMore: true)
+        }
         let count = recv(descriptor, inbox.baseAddress, inbox.count, 0)
         if count > 0 {
             return .bytes(Bytes(rebasing: UnsafeRawBufferPointer(inbox)[..<count]), mayBeMore: count == inbox.count)

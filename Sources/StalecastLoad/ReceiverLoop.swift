@@ -14,7 +14,7 @@ package struct ReceiverLoop {
     private let listeners: ArraySlice<WebhookPlan.Listener>
     private let tally: LoadTally
     private let counts: Tally
-    private let sockets = LoopSockets(inboxBytes: 64 << 10)
+    private var sockets = LoopSockets(inboxBytes: 64 << 10)
     private var newest: [Int64]
     private var connections: [Connection] = []
     private var free: [Int] = []

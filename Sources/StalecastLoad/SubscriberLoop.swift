@@ -12,7 +12,7 @@ struct SubscriberLoop {
     private let share: Range<Int>
     private let inFlightLimit: Int
     private let firstRequest: [UInt8]
-    private let sockets = LoopSockets(inboxBytes: 64 << 10)
+    private var sockets = LoopSockets(inboxBytes: 64 << 10)
     private var subscribers: [Subscriber] = []
     private var inFlight = 0
     private var turn = LoadTally.Turn(at: 0, awaited: .max)
@@ -36,7 +36,7 @@ struct SubscriberLoop {
 
     private mutating func run() {
         while !tally.loops.isStopped { takeTurn() }
-        for subscriber in subscribers where subscriber.phase != .closed { close(subscriber.descriptor) }
+        for subscriber in subscribers where subscriber.phase != .closed { sockets.disconnect(subscriber.descriptor) }
         sockets.free()
     }
 
@@ -118,7 +118,7 @@ struct SubscriberLoop {
     }
 
     private mutating func end(_ index: Int, _ reason: LoadTally.Failure) {
-        if subscribers[index].descriptor >= 0 { close(subscribers[index].descriptor) }
+        if subscribers[index].descriptor >= 0 { sockets.disconnect(subscribers[index].descriptor) }
         subscribers[index].phase = .closed
         if subscribers[index].isReady {
             turn.counts.dead += 1

@@ -10,6 +10,8 @@ package struct Adoption: Sendable {
     /// Who published it there, when and why; its number says nothing. nil where the origin says nothing.
     package var metadata: VersionMetadata?
     package var notes: ChangeNotes
+    /// What entitles this node of a cluster to publish it; nil: nothing is asked for.
+    package var ownership: Ownership?
 
     package init(
         scope: Scope, template: Template, number: VersionNumber? = nil, metadata: VersionMetadata? = nil,
@@ -60,5 +62,17 @@ package struct Adoption: Sendable {
                 updateOrigin: .unspecified, updateType: .unspecified)
         metadata.number = number
         return metadata
+    }
+}
+
+/// Work that one node of a cluster does at a time, and the number under which this one took it: whoever has another number
+/// does not do it any more.
+package struct Ownership: Sendable, Hashable {
+    package let duty: String
+    package let token: Int64
+
+    package init(duty: String, token: Int64) {
+        self.duty = duty
+        self.token = token
     }
 }

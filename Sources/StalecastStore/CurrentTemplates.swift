@@ -19,6 +19,11 @@ package final class CurrentTemplates: Sendable {
     /// The scope's newest version; nil while it has none. Does not block on the database.
     package subscript(scope: Scope) -> StoredVersion? { contents.withLock { $0.versions[scope] } }
 
+    /// The scope's newest version, and the sequence of the newest in any scope at the same moment.
+    func end(of scope: Scope) -> (current: StoredVersion?, head: CommitSequence) {
+        contents.withLock { ($0.versions[scope], $0.head) }
+    }
+
     /// The sequence of the newest visible commit in any scope; 0 is an empty store.
     package var head: CommitSequence { contents.withLock { $0.head } }
 

@@ -1,10 +1,4 @@
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Darwin
-#endif
+import Glibc
 
 /// The right to write in a data directory: an exclusive `flock` on `lock`, which names the holder's process id. The
 /// kernel gives it up when the process ends, however it ends, so there is no stale lock.

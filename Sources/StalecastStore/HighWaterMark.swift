@@ -1,13 +1,6 @@
+import Glibc
 import StalecastWire
 import Synchronization
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Darwin
-#endif
 
 /// How far a store had come, kept outside its database: a database that is behind its mark was rolled back by somebody
 /// (a restored file, a snapshot of the disk), and its cursors must not be believed.

@@ -13,13 +13,13 @@ package struct NumberFloors: Sendable, Hashable {
 
     package subscript(scope: Scope) -> VersionNumber { max(ofScopes[scope] ?? 0, ofAll) }
 
-    mutating func raise(_ scope: Scope, to number: VersionNumber) {
+    package mutating func raise(_ scope: Scope, to number: VersionNumber) {
         ofScopes[scope] = max(ofScopes[scope] ?? 0, number)
     }
 
-    mutating func raiseAll(to number: VersionNumber) { ofAll = max(ofAll, number) }
+    package mutating func raiseAll(to number: VersionNumber) { ofAll = max(ofAll, number) }
 
-    mutating func raise(to other: NumberFloors) {
+    package mutating func raise(to other: NumberFloors) {
         for (scope, number) in other.ofScopes { raise(scope, to: number) }
         raiseAll(to: other.ofAll)
     }

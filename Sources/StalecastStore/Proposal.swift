@@ -1,119 +1,140 @@
-import GRDB
-import StalecastTemplate
-import StalecastWire
+package import StalecastWire
 
-/// A version to be made, before it has a number.
-enum Proposal: Sendable {
-    /// `content` is the template's JSON, encoded before the writer is asked for.
-    case publish(Publish, content: [UInt8])
-    case adopt(Adoption, content: [UInt8])
-    case rollback(Rollback)
-
-    /// A request for an old version's content to become the next version.
-    struct Rollback: Sendable {
-        let scope: Scope
-        let target: VersionNumber
-        let user: UpdateUser
-        let origin: UpdateOrigin
-        /// Empty takes `Rollback to version <target>`.
-        let description: String
+/// A template that waits to become its scope's next version. It becomes that only over the version it was made over, and
+/// its content never changes.
+package struct Proposal: Sendable, Hashable {
+    /// Raw values are on the wire and in the database.
+    package enum State: String, Sendable, CaseIterable {
+        case open = "OPEN"
+        case approved = "APPROVED"
+        case rejected = "REJECTED"
+        /// It was open for ``Proposal/life``.
+        case expired = "EXPIRED"
     }
 
-    var scope: Scope {
-        switch self {
-        case .publish(let publish, _): publish.scope
-        case .adopt(let adoption, _): adoption.scope
-        case .rollback(let rollback): rollback.scope
+    /// Who proposed, decided, or sent a message.
+    package struct Person: Sendable, Hashable {
+        /// As in the audit log: `bootstrap`, `key:<id>`, `token:<issuer>:<subject>`. The same person, as far as anybody
+        /// here can tell.
+        package let principal: String
+        package let user: UpdateUser
+
+        package init(principal: String, user: UpdateUser) {
+            self.principal = principal
+            self.user = user
         }
     }
 
-    var isRollback: Bool { if case .rollback = self { true } else { false } }
-}
-
-/// What the writer knows when it turns a ``Proposal`` into the next version, inside the write transaction.
-struct NextVersion {
-    let scope: Scope
-    let projectNumber: UInt64
-    /// nil while the scope has none. The writer is the only one to change it, so it is what the database holds.
-    let current: StoredVersion?
-    let head: CommitSequence
-    /// Up to which numbers were given away in histories that are lost.
-    let floor: VersionNumber
-    let now: Timestamp
-
-    private var currentNumber: VersionNumber { current?.version ?? 0 }
-
-    private func nextNumber() throws(StoreError) -> VersionNumber {
-        guard let next = max(currentNumber, floor).next else { throw .numbersExhausted(scope) }
-        return next
+    package struct Decision: Sendable, Hashable {
+        package let by: Person
+        package let time: Timestamp
+        /// Of a rejection; may be empty.
+        package var reason = ""
+        /// What an approval published.
+        package var version: VersionNumber?
     }
 
-    /// - Throws: ``StoreError`` when the precondition or the target does not hold, or what the database throws.
-    func make(_ proposal: Proposal, _ db: Database) throws -> StoredVersion {
-        switch proposal {
-        case .publish(let publish, let content):
-            try Self.check(publish.precondition, against: current, projectNumber: projectNumber)
-            let metadata = VersionMetadata(
-                number: try nextNumber(), updateTime: now, updateUser: publish.user,
-                description: publish.description, updateOrigin: publish.origin,
-                updateType: publish.updateType ?? publish.precondition.updateType)
-            return version(metadata, publish.template, content, ChangeNotes(isUrgent: publish.isUrgent))
-        case .adopt(let adoption, let content):
-            let metadata = try adoption.metadata(after: currentNumber, floor: floor, now: now)
-            return version(metadata, adoption.template, content, adoption.notes)
-        case .rollback(let rollback):
-            let target = try self.target(of: rollback, db)
-            let metadata = VersionMetadata(
-                number: try nextNumber(), updateTime: now, updateUser: rollback.user,
-                description: rollback.description.isEmpty
-                    ? "Rollback to version \(rollback.target)" : rollback.description,
-                updateOrigin: rollback.origin, updateType: .rollback, rollbackSource: rollback.target)
-            return version(metadata, target.template, target.content)
-        }
+    package let scope: Scope
+    /// Counted in its scope, from 1.
+    package let number: Int64
+    package internal(set) var state: State
+    /// It was made over this version; 0 is an empty scope.
+    package let base: VersionNumber
+    package let baseETag: String
+    package let createTime: Timestamp
+    package let author: Person
+    package let description: String
+    package let isUrgent: Bool
+    package let origin: UpdateOrigin
+    /// Names of the parameters that it changes in `base`, sorted; in a cluster the first, up to 32 KiB.
+    package private(set) var changedKeys: [String]
+    /// nil while it is open, and when it expired.
+    package internal(set) var decision: Decision?
+    /// Somebody's approval is under way since then, at a node of a cluster; nil: nobody's.
+    package internal(set) var approvingSince: Timestamp?
+
+    /// After this nobody can approve it any more.
+    package static let life: Duration = .seconds(30 * 86_400)
+    /// Open ones of a scope.
+    package static let mostOpen = 100
+    /// Others of a scope that are kept, without their content.
+    package static let mostSettled = 300
+
+    /// With as many of its changed keys as `bytes` have room for, the first ones.
+    package func keepingKeys(within bytes: Int) -> Proposal {
+        var (kept, room) = (self, bytes)
+        kept.changedKeys = Array(
+            changedKeys.prefix { key in
+                // A control character takes 6.
+                room -= key.utf8.reduce(3) { $0 + ($1 < 0x20 ? 6 : $1 == 0x22 || $1 == 0x5C ? 2 : 1) }
+                return room >= 0
+            })
+        return kept
     }
 
-    /// The meaning of `If-Match`.
-    static func check(
-        _ precondition: Publish.Precondition, against current: StoredVersion?, projectNumber: UInt64
-    ) throws(StoreError) {
-        guard case .etag(let etag) = precondition else { return }
-        let found = current?.etag ?? TemplateETag.of(project: projectNumber, version: 0)
-        guard etag == found else {
-            throw .versionMismatch(expected: TemplateETag.version(in: etag), found: current?.version ?? 0)
-        }
-    }
+    package var expireTime: Timestamp { createTime.advanced(by: Self.life) }
 
-    private func target(of rollback: Proposal.Rollback, _ db: Database) throws -> StoredVersion {
-        guard rollback.target != currentNumber, rollback.target > 0 else {
-            throw StoreError.invalidRollback(target: rollback.target, current: currentNumber)
-        }
-        guard let target = try VersionTable.version(rollback.target, of: rollback.scope, db) else {
-            throw StoreError.unknownVersion(rollback.target)
-        }
-        return target
-    }
-
-    private func version(
-        _ metadata: VersionMetadata, _ template: Template, _ content: [UInt8], _ notes: ChangeNotes = ChangeNotes()
-    ) -> StoredVersion {
-        var metadata = metadata
-        metadata.dropNULs()
-        let keys = TemplateDifference.changedKeys(from: current?.template ?? .empty, to: template)
-        let change = TemplateChange(
-            scope: scope, sequence: head + 1, metadata: metadata,
-            etag: TemplateETag.of(project: projectNumber, version: metadata.number), changedKeys: keys, notes: notes)
-        return StoredVersion(change: change, template: template, content: content)
+    /// Without the template. The same in the database, but for `number`, `state`, `createTime`.
+    package var json: JSONObject {
+        var object: JSONObject = [
+            "number": .string(String(number)), "state": .string(state.rawValue),
+            "baseVersion": .string(String(base)), "baseEtag": .string(baseETag),
+            "createTime": .string(createTime.description), "expireTime": .string(expireTime.description),
+            "author": .object(author.json), "description": .string(description), "urgent": .bool(isUrgent),
+            "origin": .string(origin.rawValue), "changedKeys": .array(changedKeys.map(JSONValue.string)),
+        ]
+        object["approvingSince"] = approvingSince.map { .string($0.description) }
+        guard let decision else { return object }
+        var decided = decision.by.json
+        decided["time"] = .string(decision.time.description)
+        if !decision.reason.isEmpty { decided["reason"] = .string(decision.reason) }
+        decided["versionNumber"] = decision.version.map { .string(String($0)) }
+        object["decision"] = .object(decided)
+        return object
     }
 }
 
-extension VersionMetadata {
-    /// An origin may say anything; bound to a statement, a text ends at its first NUL, and what is served before a restart
-    /// must be what is served after it.
-    fileprivate mutating func dropNULs() {
-        let clean = { (text: String) in text.utf8.contains(0) ? text.filter { !$0.unicodeScalars.contains("\0") } : text
+extension Proposal {
+    /// Reads what ``json`` wrote, as nodes share it; nil for anything else.
+    package init?(shared record: JSONValue, of scope: Scope) {
+        guard let number = record["number"]?.int64, number > 0,
+            let state = record["state"]?.string.flatMap(State.init),
+            let time = record["createTime"]?.string.flatMap(Timestamp.init)
+        else { return nil }
+        self.init(record, scope: scope, number: number, state: state, createTime: time)
+    }
+
+    /// Reads what ``json`` wrote.
+    init(_ record: JSONValue, scope: Scope, number: Int64, state: State, createTime: Timestamp) {
+        self.scope = scope
+        self.number = number
+        self.state = state
+        self.createTime = createTime
+        base = VersionNumber(clamping: record["baseVersion"]?.int64 ?? 0)
+        baseETag = record["baseEtag"]?.string ?? ""
+        author = Person(record["author"])
+        description = record["description"]?.string ?? ""
+        isUrgent = record["urgent"]?.bool ?? false
+        origin = UpdateOrigin(rawValue: record["origin"]?.string ?? "") ?? .unspecified
+        approvingSince = record["approvingSince"]?.string.flatMap(Timestamp.init)
+        changedKeys = (record["changedKeys"]?.array ?? []).compactMap(\.string)
+        decision = record["decision"].map { decision in
+            Decision(
+                by: Person(decision), time: Timestamp(decision["time"]?.string ?? "") ?? createTime,
+                reason: decision["reason"]?.string ?? "",
+                version: decision["versionNumber"]?.int64.map { VersionNumber(clamping: $0) })
         }
-        description = clean(description)
-        updateUser = UpdateUser(
-            name: clean(updateUser.name), email: clean(updateUser.email), imageURL: clean(updateUser.imageURL))
+    }
+}
+
+extension Proposal.Person {
+    init(_ json: JSONValue?) {
+        self.init(principal: json?["principal"]?.string ?? "", user: UpdateUser(json: json))
+    }
+
+    var json: JSONObject {
+        var object: JSONObject = ["principal": .string(principal)]
+        for (name, value) in user.json?.object?.members ?? [] { object[name] = value }
+        return object
     }
 }

@@ -14,6 +14,8 @@ package struct Publish: Sendable {
     package var updateType: UpdateType?
     /// Clients are to fetch at once. Default false.
     package var isUrgent: Bool
+    /// What makes a repeated publish the same one, where several stores share an order; nil, the default: nothing.
+    package var idempotencyKey: String?
 
     package init(
         scope: Scope, template: Template, precondition: Precondition, description: String = "",

@@ -133,6 +133,8 @@ extension TemplateStore {
         try Schema.migrator.migrate(copy)
         let head = try copy.write { db in
             try BackupFile.strip(db)
+            // Of a node's backup: what it followed is another history than the one that begins here.
+            if try ReplicaTable.exists(db) { try ReplicaTable.drop(db) }
             try floors.write(db)
             try db.execute(sql: "UPDATE store SET epoch = ?", arguments: [epoch.description])
             return try Int64.fetchOne(db, sql: "SELECT head FROM store") ?? 0

@@ -16,8 +16,9 @@ struct Retention: Sendable {
 
     /// Removes at most `limit` versions, of `scope` or of all scopes, inside the caller's transaction.
     ///
-    /// Versions are counted, not numbers: an origin's skip some. Age counts from when a version stopped being active, which is when a later one came. The newest of a scope stays,
-    /// and so does, whatever its age, the one before it: it is what one rolls back to.
+    /// Versions are counted, not numbers: an origin's skip some. Age counts from when a version stopped being active,
+    /// which is when a later one came. The newest of a scope stays, and so does, whatever its age, the one before it: it
+    /// is what one rolls back to.
     ///
     /// - Parameter now: nil removes by number only.
     /// - Returns: how many were removed; `limit` means there may be more.
@@ -50,8 +51,8 @@ struct Retention: Sendable {
 /// Whether the wall clock may be believed when it says that versions are old. A clock that is ahead (wrong time source,
 /// a machine that was resumed) would otherwise take versions away that do not come back when it does.
 ///
-/// Time counts as passed while the clock was read in steps shorter than the age; across a longer step, in either direction,
-/// nobody knows, and versions age anew from there: what is kept too long costs only space.
+/// Time counts as passed while the clock was read in steps shorter than the age; across a longer step, in either
+/// direction, nobody knows, and versions age anew from there: what is kept too long costs only space.
 struct ClockWitness: Sendable {
     private var last: Timestamp?
     private var steadySince: Timestamp?

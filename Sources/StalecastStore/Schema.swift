@@ -6,7 +6,7 @@ enum Schema {
     /// In the header of every store, `STLC`: SQLite's `application_id`.
     static let applicationID: UInt32 = 0x5354_4C43
     /// SQLite's `user_version`; the highest migration.
-    static let version = 2
+    static let version = 6
 
     /// `content` is the last column of `version`, so that listing metadata does not read its overflow pages.
     static var migrator: DatabaseMigrator {
@@ -56,6 +56,48 @@ enum Schema {
                         PRIMARY KEY (project, namespace)
                     ) STRICT;
                     PRAGMA user_version = 2;
+                    """)
+        }
+        migrator.registerMigration("3") { db in
+            // See ``TemplateStore/storeKey(_:record:committed:)``.
+            try db.execute(
+                sql: """
+                    CREATE TABLE accessKey (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT, WITHOUT ROWID;
+                    PRAGMA user_version = 3;
+                    """)
+        }
+        migrator.registerMigration("4") { db in
+            // See ``TemplateStore/keep(_:)``.
+            try db.execute(
+                sql: """
+                    CREATE TABLE propagation (
+                        project TEXT NOT NULL, namespace TEXT NOT NULL, number INTEGER NOT NULL, record TEXT NOT NULL,
+                        PRIMARY KEY (project, namespace, number)
+                    ) STRICT, WITHOUT ROWID;
+                    PRAGMA user_version = 4;
+                    """)
+        }
+        migrator.registerMigration("5") { db in
+            // See ``ProposalTable``.
+            try db.execute(
+                sql: """
+                    CREATE TABLE proposal (
+                        project TEXT NOT NULL, namespace TEXT NOT NULL, number INTEGER NOT NULL,
+                        state TEXT NOT NULL, createTime INTEGER NOT NULL, record TEXT NOT NULL, content TEXT,
+                        PRIMARY KEY (project, namespace, number)
+                    ) STRICT;
+                    PRAGMA user_version = 5;
+                    """)
+        }
+        migrator.registerMigration("6") { db in
+            // See ``TemplateStore/keep(_:)-(SentMessage)``.
+            try db.execute(
+                sql: """
+                    CREATE TABLE message (
+                        id INTEGER PRIMARY KEY, project TEXT NOT NULL, time INTEGER NOT NULL, record TEXT NOT NULL
+                    ) STRICT;
+                    CREATE INDEX messageOfProject ON message (project, id);
+                    PRAGMA user_version = 6;
                     """)
         }
         return migrator

@@ -6,6 +6,8 @@ package struct StoreConfiguration: Sendable {
     package var directory: String
     /// The projects that can be published to. Default: `demo`, number 123456789012.
     package var projects: [Project]
+    /// Makes it a replica of a shared log. nil, the default: a store of its own.
+    package var replica: Replica?
     /// Begin an empty store where the high-water mark says that there was one. Default false: a disk that is not mounted
     /// must not look like a store without versions.
     package var beginEmpty = false
@@ -26,6 +28,16 @@ package struct StoreConfiguration: Sendable {
     package init(directory: String, projects: [Project] = [.demo]) {
         self.directory = directory
         self.projects = projects
+    }
+
+    /// Which log the store is a replica of.
+    package struct Replica: Sendable, Hashable {
+        /// nil, while the log cannot be asked, takes the replica that is there.
+        package var epoch: Epoch?
+        /// Numbers that the log's history gave away before it was this one.
+        package var floors = NumberFloors()
+
+        package init(epoch: Epoch?) { self.epoch = epoch }
     }
 
     /// A project the daemon serves: Firebase clients use the id and the number interchangeably.

@@ -11,12 +11,27 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case invalidRollback(target: VersionNumber, current: VersionNumber)
     /// The scope's current version has the highest number there is; only an origin that counts wildly gets there.
     case numbersExhausted(Scope)
+    /// The scope has no such proposal, or no longer.
+    case unknownProposal(Int64)
+    /// The proposal was approved, rejected, or waited too long.
+    case notOpen(Int64, Proposal.State)
+    /// Who proposed it may not approve it.
+    case ownProposal(Int64)
+    /// So many proposals of the scope are open already.
+    case tooManyProposals(Int)
     /// The project is not configured.
     case unknownProject(ProjectID)
+    /// What nodes share of a proposal has more bytes than a record can have.
+    case proposalTooLarge(Int)
     /// No space; nothing was committed; works again when there is space.
     case diskFull(String)
     /// The commit itself failed with an I/O error: the version may be there after the next start. The store has failed.
     case outcomeUnknown(String)
+    /// The shared log gave no answer in time: the version may be there, or come to be. The store goes on, and the
+    /// publish can be asked for by its identity.
+    case outcomePending(publish: String)
+    /// The idempotency key stands for another publish, which made this version.
+    case keyReused(VersionNumber)
     /// The publish was refused, or rolled back, and is certainly not committed.
     case unavailable(String)
     /// A read failed; says nothing about publishes.
@@ -32,8 +47,13 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// A backup's destination is already there; it was not changed.
     case alreadyExists(String)
 
-    /// True only for ``outcomeUnknown(_:)``: never answer that with 503.
-    package var isOutcomeUnknown: Bool { if case .outcomeUnknown = self { true } else { false } }
+    /// True only for ``outcomeUnknown(_:)`` and ``outcomePending(publish:)``: never answer that with 503.
+    package var isOutcomeUnknown: Bool {
+        switch self {
+        case .outcomeUnknown, .outcomePending: true
+        default: false
+        }
+    }
 
     /// A sentence that says what happened and, where there is something to do, what.
     package var description: String {
@@ -46,7 +66,19 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         case .numbersExhausted(let scope):
             "\(scope) has version \(VersionNumber.max), the highest number there is: no version can follow it; nothing was "
                 + "committed; restore a backup made before, or begin the scope anew in another data directory"
+        case .unknownProposal(let number): "there is no proposal \(number), or no longer"
+        case .notOpen(let number, let state):
+            "proposal \(number) was \(state.rawValue.lowercased()) already; nothing was changed"
+        case .ownProposal(let number): "who made proposal \(number) cannot approve it"
+        case .tooManyProposals(let count): "\(count) proposals are open already; approve or reject some"
+        case .proposalTooLarge(let bytes):
+            "a proposal of \(bytes) bytes besides its template is too large for a cluster; shorten its texts"
         case .unknownProject(let project): "project \(project) is not configured"
+        case .outcomePending(let publish):
+            "the log did not say in time what became of publish \(publish); ask for it, or read the template before "
+                + "publishing again"
+        case .keyReused(let number):
+            "the idempotency key was used for version \(number), and this is another request; nothing was committed"
         case .diskFull(let sentence), .outcomeUnknown(let sentence), .unavailable(let sentence),
             .readFailed(let sentence), .notAStore(let sentence), .locked(let sentence), .inaccessible(let sentence),
             .misconfigured(let sentence), .alreadyExists(let sentence):

@@ -18,10 +18,15 @@ extension TemplateStore {
         }
         let lock = try DirectoryLock(directory)
         do {
+            let replica = try configuration.replica.map { try makeWay(for: $0, directory, log) }
             let mark = try HighWaterMark(directory.highWaterMark)
-            let isNew = try provideDatabase(directory, mark.found, beginEmpty: configuration.beginEmpty)
+            let isNew = try provideDatabase(
+                directory, mark.found, beginEmpty: configuration.beginEmpty || replica != nil,
+                epoch: replica?.epoch)
             let database = try openPool(directory)
-            let (epoch, head) = try settleEpoch(database, mark, isNew: isNew, log)
+            let (epoch, head) =
+                try replica.map { try settleReplica(database, mark, $0, directory, log) }
+                ?? settleEpoch(database, mark, isNew: isNew, log)
             let current = try database.read { try VersionTable.allCurrent($0) }
             let parts = TemplateStore.Parts(
                 directory: directory, projects: projects, lock: lock, database: database, mark: mark, epoch: epoch,
@@ -36,7 +41,7 @@ extension TemplateStore {
 
     /// Makes the database when there is none and never was, else makes sure that it is ours and sound.
     private static func provideDatabase(
-        _ directory: DataDirectory, _ mark: HighWaterMark.Finding, beginEmpty: Bool
+        _ directory: DataDirectory, _ mark: HighWaterMark.Finding, beginEmpty: Bool, epoch: Epoch?
     ) throws(StoreError) -> Bool {
         if FileOperation.exists(directory.database) {
             try DatabaseInspection.recognise(directory.database)
@@ -53,7 +58,7 @@ extension TemplateStore {
             if !beginEmpty { try refuseLoss(directory, mark) }
             try removeUnfinished(directory)
             try FileOperation.createEmpty(directory.unfinished)
-            try Schema.create(at: directory.unfinished, epoch: .random())
+            try Schema.create(at: directory.unfinished, epoch: epoch ?? .random())
             try FileOperation.synchronize(directory.unfinished)
             try FileOperation.move(directory.unfinished, to: directory.database)
             try FileOperation.synchronize(directory.path)
@@ -120,6 +125,11 @@ extension TemplateStore {
         _ database: DatabasePool, _ mark: HighWaterMark, isNew: Bool, _ log: (TemplateStore.Notice) -> Void
     ) throws -> (Epoch, CommitSequence) {
         var (epoch, head) = try database.read { try identity($0) }
+        if try database.read(ReplicaTable.exists) {
+            epoch = try leaveLog(database, log)
+            try mark.establish(.init(epoch: epoch, head: head))
+            return (epoch, head)
+        }
         if isNew, case .mark(let lost) = mark.found {
             try database.write { try numbersGivenAway(.mark(lost), epoch, head, $0).write($0) }
         }

@@ -28,16 +28,19 @@ extension TemplateStore {
 
     /// Makes the content of `target` the scope's next version.
     ///
-    /// - Parameter description: empty, the default, becomes `Rollback to version <target>`.
+    /// - Parameters:
+    ///   - description: empty, the default, becomes `Rollback to version <target>`.
+    ///   - idempotencyKey: see ``Publish/idempotencyKey``.
     /// - Throws: ``StoreError/unknownVersion(_:)`` for a target that is not stored,
     ///   ``StoreError/invalidRollback(target:current:)`` for the current one or a number below 1, and as
     ///   ``publish(_:)``.
     package func rollback(
         _ scope: Scope, to target: VersionNumber, user: UpdateUser = UpdateUser(), origin: UpdateOrigin = .restAPI,
-        description: String = ""
+        description: String = "", idempotencyKey: String? = nil
     ) async throws(StoreError) -> StoredVersion {
-        let rollback = Proposal.Rollback(
-            scope: scope, target: target, user: user, origin: origin, description: description)
+        let rollback = Candidate.Rollback(
+            scope: scope, target: target, user: user, origin: origin, description: description,
+            idempotencyKey: idempotencyKey)
         return try await commit(.rollback(rollback))
     }
 
@@ -55,15 +58,26 @@ extension TemplateStore {
         return TemplateDifference.changedKeys(from: current?.template ?? .empty, to: publish.template)
     }
 
-    private func commit(_ proposal: Proposal) async throws(StoreError) -> StoredVersion {
+    func commit(_ candidate: Candidate) async throws(StoreError) -> StoredVersion {
         if let refusal = state.withLock({ $0.admit(atMost: configuration.maxWaitingPublishes) }) {
             state.withLock { $0.figures.count(refusal) }
             throw refusal
         }
+        if let authority = authority.withLock({ $0 }) {
+            defer { state.withLock { $0.leave() } }
+            do throws(StoreError) {
+                let version = try await authority.commit(PendingVersion(candidate))
+                await decide(candidate, version)
+                return version
+            } catch {
+                state.withLock { $0.figures.count(error) }
+                throw error
+            }
+        }
         // The callback form on purpose: GRDB's async writes give up when the task is cancelled, in the middle too.
         let result = await withCheckedContinuation { continuation in
             database.asyncWriteWithoutTransaction { db in
-                let result = self.commitOnWriter(proposal, db)
+                let result = self.commitOnWriter(candidate, db)
                 self.state.withLock { $0.leave() }
                 continuation.resume(returning: result)
                 self.checkpointIfDue(db, because: result)
@@ -73,18 +87,18 @@ extension TemplateStore {
     }
 
     /// Durable, visible, announced: in this order, before the next publish begins.
-    private func commitOnWriter(_ proposal: Proposal, _ db: Database) -> Result<StoredVersion, StoreError> {
+    private func commitOnWriter(_ candidate: Candidate, _ db: Database) -> Result<StoredVersion, StoreError> {
         do throws(StoreError) {
             if let refusal = state.withLock(\.refusal) { throw refusal }
             try refuseWithoutSpace()
             let began = ContinuousClock.now
-            let (version, removed) = try runTransaction(proposal, db)
+            let (version, removed) = try runTransaction(candidate, db)
             let took = ContinuousClock.now - began
             note(.enough)
             recordMark(version.change.sequence)
             currentTemplates.show(version)
             let handler = state.withLock { state in
-                state.committed(isRollback: proposal.isRollback, removed: removed, took: took)
+                state.committed(isRollback: candidate.isRollback, removed: removed, took: took)
                 return state.commitHandler
             }
             handler?(version)
@@ -95,7 +109,7 @@ extension TemplateStore {
         }
     }
 
-    private func refuseWithoutSpace() throws(StoreError) {
+    func refuseWithoutSpace() throws(StoreError) {
         guard let free = measureSpace() else { return }
         throw .diskFull(
             "\(StoreHealth.size(free)) are free in \(directory.path), and store.minFreeSpace asks for "
@@ -103,13 +117,13 @@ extension TemplateStore {
         )
     }
 
-    private func runTransaction(_ proposal: Proposal, _ db: Database) throws(StoreError) -> (
+    private func runTransaction(_ candidate: Candidate, _ db: Database) throws(StoreError) -> (
         StoredVersion, removed: Int
     ) {
         var stage = CommitFault.Stage.beforeCommit
         do {
             try db.beginTransaction(.immediate)
-            let appended = try append(proposal, db)
+            let appended = try append(candidate, db)
             stage = .committing
             try db.commit()
             return appended
@@ -120,8 +134,8 @@ extension TemplateStore {
     }
 
     /// - Returns: the new version, and how many old ones had to go.
-    private func append(_ proposal: Proposal, _ db: Database) throws -> (StoredVersion, removed: Int) {
-        let scope = proposal.scope
+    private func append(_ candidate: Candidate, _ db: Database) throws -> (StoredVersion, removed: Int) {
+        let scope = candidate.scope
         guard let projectNumber = projects.number(of: scope.project) else {
             throw StoreError.unknownProject(scope.project)
         }
@@ -131,14 +145,18 @@ extension TemplateStore {
         let next = NextVersion(
             scope: scope, projectNumber: projectNumber, current: current, head: currentTemplates.head,
             floor: try NumberFloors.number(of: scope, db), now: now)
-        let version = try next.make(proposal, db)
+        let version = try next.make(candidate, db)
         try VersionTable.append(version, db)
+        if case .approve(let approval) = candidate {
+            let decision = Proposal.Decision(by: approval.by, time: now, version: version.version)
+            try ProposalTable.decide(approval.number, of: scope, .approved, decision, db)
+        }
         try db.execute(sql: "UPDATE store SET head = ?", arguments: [Int64(version.change.sequence)])
         return (version, try retention.apply(to: scope, now: trustedTime(now), limit: Self.removalsPerPublish, db))
     }
 
     /// Bounds what retention adds to a publish: 1 in the long run, more after the limits were lowered.
-    private static let removalsPerPublish = 16
+    static let removalsPerPublish = 16
 
     /// Memory and database agree as long as nobody else writes into the file; a second writer would break the promise
     /// that a version's content never changes.
@@ -153,7 +171,7 @@ extension TemplateStore {
     }
 
     /// A mark that cannot be written does not undo a commit: the version is durable, and must be acknowledged.
-    private func recordMark(_ head: CommitSequence) {
+    func recordMark(_ head: CommitSequence) {
         do { try mark.write(.init(epoch: epoch, head: head)) } catch  where error.isNoSpace {
             log(TemplateStore.Notice(.warning, "high-water mark could not be written", ["error": "\(error)"]))
         } catch {

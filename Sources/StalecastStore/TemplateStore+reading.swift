@@ -1,9 +1,14 @@
 import GRDB
 package import StalecastWire
+import Synchronization
 
 extension TemplateStore {
     /// The scope's newest version; nil while it has none. Answered from memory, without the database.
-    package func current(_ scope: Scope) async throws(StoreError) -> StoredVersion? { currentTemplates[scope] }
+    /// Of a shared log it is what the log had when this was called, if the log can be asked.
+    package func current(_ scope: Scope) async throws(StoreError) -> StoredVersion? {
+        await authority.withLock { $0 }?.refresh()
+        return currentTemplates[scope]
+    }
 
     /// A version with its content; nil when it is not stored, or no longer.
     ///
@@ -43,7 +48,7 @@ extension TemplateStore {
         }
     }
 
-    private func read<Value: Sendable>(
+    func read<Value: Sendable>(
         _ query: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreError) -> Value {
         do { return try await database.read(query) } catch {

@@ -21,6 +21,8 @@ package final class TemplateStore: Sendable {
     let database: DatabasePool
     let mark: HighWaterMark
     let state: Mutex<StoreState>
+    let authority = Mutex<(any VersionAuthority)?>(nil)
+    let sharedProposals = Mutex<SharedProposals?>(nil)
     let log: @Sendable (Notice) -> Void
     private let lock: DirectoryLock
     private let spaceQueue = DispatchQueue(label: "stalecast.store.space")
@@ -51,25 +53,6 @@ package final class TemplateStore: Sendable {
 
     /// The sequence of the newest visible commit; 0 while nothing was published.
     package func head() -> CommitSequence { currentTemplates.head }
-
-    /// The project with this id or this number; nil when none is configured.
-    package func resolve(_ idOrNumber: String) -> ProjectID? { projects.resolve(idOrNumber) }
-
-    /// The ETag of `scope` now; of version 0 while it has none.
-    ///
-    /// - Throws: ``StoreError/unknownProject(_:)``.
-    package func etag(of scope: Scope) throws(StoreError) -> String {
-        if let current = currentTemplates[scope] { return current.etag }
-        return try etag(of: scope, version: 0)
-    }
-
-    /// The ETag a version gets, or with 0 the one an empty scope and a successful validation have.
-    ///
-    /// - Throws: ``StoreError/unknownProject(_:)``.
-    package func etag(of scope: Scope, version: VersionNumber) throws(StoreError) -> String {
-        guard let number = projects.number(of: scope.project) else { throw .unknownProject(scope.project) }
-        return TemplateETag.of(project: number, version: version)
-    }
 
     /// Who hears of every commit: called on the writer's queue when the version is durable and visible, in sequence
     /// order, before the next publish begins. Set it once, before the first publish. It must be quick and must not call
@@ -182,6 +165,8 @@ package final class TemplateStore: Sendable {
             case .versionMismatch: mismatched += 1
             case .diskFull: refusedForSpace += 1
             case .outcomeUnknown: unknownOutcomes += 1
+            // The cluster's, which learns later what became of it.
+            case .outcomePending: break
             default: refused += 1
             }
         }

@@ -115,6 +115,19 @@ enum VersionTable {
             ])
     }
 
+    /// Versions with their contents in the order of their commits.
+    static func versions(after sequence: CommitSequence, limit: Int, _ db: Database) throws -> [StoredVersion] {
+        try Row.fetchAll(
+            db,
+            sql: "SELECT \(metadataColumns), version.content, scope.project, scope.namespace FROM version "
+                + "JOIN scope ON scope.id = version.scope WHERE version.sequence > ? ORDER BY version.sequence LIMIT ?",
+            arguments: [Int64(clamping: sequence), limit]
+        ).map { row in
+            try storedVersion(
+                row, of: Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"])))
+        }
+    }
+
     /// Reads every version whole; throws at the first that cannot be.
     static func readAll(_ db: Database) throws {
         let rows = try Row.fetchCursor(

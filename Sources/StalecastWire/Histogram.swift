@@ -15,6 +15,17 @@ package struct Histogram: Sendable, Hashable {
 
     package var count: Int { counts.reduce(0, +) }
 
+    /// The upper bound of the bucket that holds this share of all, infinite in the last one; nil when it holds none.
+    package func percentile(_ share: Double) -> Double? {
+        var left = (Double(count) * share).rounded(.up)
+        guard left > 0 else { return nil }
+        for (bucket, count) in counts.enumerated() {
+            left -= Double(count)
+            if left <= 0 { return bucket < bounds.count ? bounds[bucket] : .infinity }
+        }
+        return .infinity
+    }
+
     package mutating func record(seconds: Double, count: Int = 1) {
         counts[bounds.firstIndex { seconds <= $0 } ?? bounds.count] += count
         sum += seconds * Double(count)

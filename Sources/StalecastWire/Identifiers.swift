@@ -1,6 +1,8 @@
 /// Why a name from outside was refused; `description` is a sentence for the person who sent it.
 package struct InvalidName: Error, CustomStringConvertible {
     package let description: String
+
+    package init(description: String) { self.description = description }
 }
 
 /// A project's id as Firebase spells it, for example `demo`. 1–63 characters of `[A-Za-z0-9_.:-]`.

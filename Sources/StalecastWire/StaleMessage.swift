@@ -8,6 +8,8 @@ package struct StaleMessage: Sendable, Hashable {
     package let changedKeys: [String]?
     /// How long clients are asked to spread their fetches over, in milliseconds; 0 means fetch now.
     package let fetchWindowMs: Int
+    /// Which share of the clients should report how far they are; 1 is all, and is not said.
+    package let reportRatio: Double
 
     /// More names than this are left out (`changedKeys` absent): the message must stay small.
     package static let maxChangedKeys = 64
@@ -17,13 +19,15 @@ package struct StaleMessage: Sendable, Hashable {
     private static let maxChangedKeyBytes = 2500
 
     package init(
-        topic: TopicName, change: TemplateChange, since: VersionNumber?, changedKeys: [String]?, fetchWindowMs: Int = 0
+        topic: TopicName, change: TemplateChange, since: VersionNumber?, changedKeys: [String]?, fetchWindowMs: Int = 0,
+        reportRatio: Double = 1
     ) {
         self.topic = topic
         self.change = change
         self.since = since
         self.changedKeys = changedKeys.flatMap(Self.ifSmall)
         self.fetchWindowMs = fetchWindowMs
+        self.reportRatio = reportRatio
     }
 
     private static func ifSmall(_ keys: [String]) -> [String]? {
@@ -46,6 +50,7 @@ package struct StaleMessage: Sendable, Hashable {
         if let source = change.metadata.rollbackSource { object["rollbackSource"] = .string(String(source)) }
         if let changedKeys { object["changedKeys"] = .array(changedKeys.map(JSONValue.string)) }
         object["fetchWindowMs"] = .int(fetchWindowMs)
+        if reportRatio < 1 { object["reportRatio"] = .double((reportRatio * 1e4).rounded(.up) / 1e4) }
         if change.notes.hasFenceTimedOut { object["fence"] = "timeout" }
         return .object(object)
     }

@@ -92,7 +92,7 @@ package struct TemplateChange: Sendable, Hashable {
     /// Names of the parameters whose outcome may differ from the version before, sorted; nil when unknown.
     package let changedKeys: [String]?
     /// How it is announced. Not stored: after a restart it has none.
-    package let notes: ChangeNotes
+    package var notes: ChangeNotes
 
     package init(
         scope: Scope, sequence: CommitSequence, metadata: VersionMetadata, etag: String, changedKeys: [String]?,
@@ -115,6 +115,9 @@ package struct ChangeNotes: Sendable, Hashable {
     package var isUrgent: Bool
     /// The origin's public answer did not show the version in time: a fetch from it may bring an older one.
     package var hasFenceTimedOut: Bool
+    /// Over which the clients of all nodes of a cluster spread their fetches, in milliseconds; nil: whoever announces it
+    /// says so.
+    package var fetchWindowMs: Int?
 
     package init(isUrgent: Bool = false, hasFenceTimedOut: Bool = false) {
         self.isUrgent = isUrgent

@@ -15,6 +15,7 @@ struct Serve: AsyncParsableCommand {
             EXAMPLES
               stalecast serve
               stalecast serve --config stalecast.yaml
+              stalecast serve --edge 0.0.0.0:8443 --tls-cert tls.pem --tls-key tls.key
               stalecast serve --data /var/lib/stalecast \\
                 --edge 127.0.0.1:0 --control 127.0.0.1:0
               STALECAST_LOG_LEVEL=debug stalecast serve --log-format json
@@ -46,6 +47,14 @@ struct Serve: AsyncParsableCommand {
     var control: String?
 
     @Option(
+        name: .long, help: "PEM file of the certificate to serve with (Control too where it is not on loopback).",
+        completion: .file())
+    var tlsCert: String?
+
+    @Option(name: .long, help: "PEM file of that certificate's key.", completion: .file())
+    var tlsKey: String?
+
+    @Option(
         name: .long, help: "trace, debug, info, notice, warning, error or critical (default: info).",
         completion: .list(["trace", "debug", "info", "notice", "warning", "error", "critical"]))
     var logLevel: String?
@@ -55,19 +64,17 @@ struct Serve: AsyncParsableCommand {
         completion: .list(["text", "json"]))
     var logFormat: String?
 
-    @Flag(name: .long, help: "Permit Edge outside loopback although it has no subscriber credentials.")
-    var allowPublicBind = false
-
-    @Flag(name: .long, help: "Permit Control outside loopback although it speaks no TLS.")
-    var allowPlaintextBind = false
+    @Flag(name: .long, help: "Permit listeners outside loopback without TLS: a proxy in front speaks it.")
+    var proxied = false
 
     @Flag(name: .long, help: "Begin without versions where the data directory held a store that is gone.")
     var beginEmpty = false
 
     private var overrides: ConfigurationOverrides {
         ConfigurationOverrides(
-            dataDirectory: data, edge: edge, control: control, logLevel: logLevel, logFormat: logFormat,
-            allowPublicBind: allowPublicBind, allowPlaintextBind: allowPlaintextBind)
+            dataDirectory: data, edge: edge, control: control, tlsCertificate: tlsCert, tlsKey: tlsKey,
+            logLevel: logLevel, logFormat: logFormat,
+            proxied: proxied)
     }
 
     func run() async throws {
@@ -91,9 +98,22 @@ struct Serve: AsyncParsableCommand {
         let logger = Logger(label: "stalecast")
         do {
             try await Daemon(configuration: configuration, logger: logger, signals: signals, reload: load).run()
+        } catch is EpochChanged {
+            logger.notice("beginning anew")
+            Self.beginAnew()
+            throw ExitCode(1)
         } catch {
             logger.critical("ended", metadata: ["error": "\(error)"])
             throw ExitCode(1)
         }
+    }
+
+    /// The same program with the same arguments in this process's place, so that supervisors see no end.
+    private static func beginAnew() {
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
+            if let descriptor = Int32(name), descriptor > 2 { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+        }
+        var arguments = CommandLine.arguments.map { strdup($0) } + [nil]
+        execv("/proc/self/exe", &arguments)
     }
 }

@@ -17,17 +17,36 @@ package struct Stalecast: AsyncParsableCommand {
               stalecast rollback 1
 
             The client commands find address and token of the daemon in its data directory (--data, default \
-            $STALECAST_DATA, else ./stalecast-data, else the installed service's), or take them from --control URL \
-            --token-file FILE and --edge URL.
+            ./stalecast-data, else the installed service's), or take them from --control URL --token-file FILE and \
+            --edge URL, from STALECAST_CONTROL, _EDGE, _TOKEN, _TOKEN_FILE, _CA_FILE, _DATA, _PROJECT, _NAMESPACE, \
+            _USER, or from a context (`stalecast context`): flags before variables before the context in use.
 
             Exit codes:
             \(ExitStatus.helpTable)
             """,
         version: DaemonVersion.text,
-        subcommands: [
-            Serve.self, Publish.self, Rollback.self, Versions.self, Get.self, Diff.self, Evaluate.self, Watch.self,
-            Send.self, Topics.self, Webhooks.self, Sources.self, Status.self, Load.self, Backup.self, Restore.self,
-            Token.self, CheckConfig.self, Doctor.self, Completion.self, Version.self,
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Publish",
+                subcommands: [
+                    Publish.self, Rollback.self, SetValues.self, UnsetValues.self, Edit.self, Get.self, Diff.self,
+                    Versions.self, Proposals.self, Evaluate.self,
+                ]),
+            CommandGroup(
+                name: "Watch",
+                subcommands: [Watch.self, PropagationCommand.self, Topics.self, Send.self, Messages.self]),
+            CommandGroup(name: "Webhooks", subcommands: [Webhooks.self]),
+            CommandGroup(name: "Sources", subcommands: [Sources.self]),
+            CommandGroup(
+                name: "Operate",
+                subcommands: [
+                    Serve.self, Status.self, Top.self, Console.self, Backup.self, Restore.self, Migrate.self,
+                    Token.self, Keys.self,
+                    Audit.self,
+                    ClusterCommand.self, TLS.self, CheckConfig.self, Doctor.self,
+                ]),
+            CommandGroup(name: "Measure", subcommands: [Load.self]),
+            CommandGroup(name: "Shell", subcommands: [Contexts.self, Completion.self, Version.self]),
         ])
 
     package init() {}
@@ -50,18 +69,36 @@ package struct Stalecast: AsyncParsableCommand {
         }
     }
 
-    /// What the commands are called.
-    private static var names: [String] { configuration.subcommands.map { $0._commandName } }
+    /// The first word of the command line that is no command where one must stand, and the commands there.
+    package static func wrongCommand(_ words: [String]) -> (word: String, path: [String], known: [String])? {
+        var (command, path) = (Stalecast.self as any ParsableCommand.Type, ["stalecast"])
+        for word in words {
+            let known = command.configuration.subcommands
+            guard !known.isEmpty, !word.hasPrefix("-") else { return nil }
+            guard let next = known.first(where: { $0._commandName == word }) else {
+                let names = known.map { $0._commandName }
+                // A word may be an argument of the default.
+                let mayBeArgument =
+                    command.configuration.defaultSubcommand != nil && nearestName(to: word, of: names) == nil
+                return word == "help" || mayBeArgument ? nil : (word, path, names)
+            }
+            path.append(word)
+            command = next
+        }
+        return nil
+    }
 
     /// Help and version texts leave with 0, wrong use with 2 (the parser's own code would be 64), the rest with 1.
     private static func exitForParserError(_ error: any Error) -> Never {
         guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
-        if let wrong = CommandLine.arguments.dropFirst().first, !wrong.hasPrefix("-"), !names.contains(wrong),
-            let near = nearestName(to: wrong, of: names)
-        {
+        if let wrong = wrongCommand(Array(CommandLine.arguments.dropFirst())) {
+            let place = wrong.path.joined(separator: " ")
+            let near = nearestName(to: wrong.word, of: wrong.known)
+            let advice = near.map { "Did you mean `\(place) \($0)`?" } ?? "`\(place) --help` lists what there is."
             ErrorReport(
                 CommandFailure(
-                    .usage, "there is no command \"\(wrong)\"", advice: "Did you mean `stalecast \(near)`?")
+                    .usage, "there is no command \"\(wrong.path.count > 1 ? "\(wrong.path[1]) " : "")\(wrong.word)\"",
+                    advice: advice)
             ).write()
         } else if ErrorReport.isJSONAsked {
             ErrorReport(CommandFailure(.usage, message(for: error))).write()

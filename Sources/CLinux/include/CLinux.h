@@ -18,6 +18,10 @@ uint16_t stalecast_local_port(int fd);
 // Unacknowledged data for so many milliseconds means a dead peer: TCP_USER_TIMEOUT. Accepted sockets inherit it.
 int stalecast_set_user_timeout(int fd, unsigned milliseconds);
 
+// Two ends of a TCP connection over loopback, non-blocking and close-on-exec, that nobody else can have got hold of: the
+// listener is closed before this returns, and who came is looked at. 0, or -1 without one.
+int stalecast_loopback_pair(int *ends);
+
 // accept4 with SOCK_NONBLOCK | SOCK_CLOEXEC. address: the key of the peer's address.
 int stalecast_accept(int listener, uint64_t *address);
 
@@ -26,11 +30,26 @@ int stalecast_accept(int listener, uint64_t *address);
 // one host has a whole one; within 0::/64 (::1) the host.
 uint64_t stalecast_address_key(const void *sockaddr);
 
+// The same of an address of 4 or 16 bytes in network order; 0 for any other count.
+uint64_t stalecast_address_key_of(const uint8_t *bytes, size_t count);
+
+// The address of a socket's peer, in network order: 4 or 16 bytes, or 0 where there is none.
+size_t stalecast_peer(int fd, uint8_t bytes[16]);
+
+// Whether that is the key of 127.0.0.0/8 or ::1.
+bool stalecast_is_loopback_key(uint64_t key);
+
 // Reads without taking from the socket (MSG_PEEK), never blocks.
 ssize_t stalecast_peek(int fd, void *buffer, size_t count);
 
 // Takes exactly the bytes a peek has seen, without copying them.
 ssize_t stalecast_discard(int fd, size_t count);
+
+// Bytes that the peer's kernel has not acknowledged, sent or not (SIOCOUTQ); -1 when it cannot be told.
+int stalecast_unacknowledged(int fd);
+
+// Bytes that the peer has acknowledged since the connection began; 0 where that cannot be told.
+uint64_t stalecast_acknowledged(int fd);
 
 // send with MSG_DONTWAIT | MSG_NOSIGNAL.
 ssize_t stalecast_send(int fd, const void *bytes, size_t count);
@@ -77,6 +96,9 @@ uint64_t stalecast_raise_descriptor_limit(void);
 // Names the calling thread, at most 15 characters.
 void stalecast_name_thread(const char *name);
 
+// Lets other threads run before the calling one: 1 to 19, see nice(2). Where that is forbidden nothing changes.
+void stalecast_nice_thread(int nice);
+
 // CPU time of the calling thread and of the process, and the monotonic clock, in nanoseconds.
 uint64_t stalecast_thread_cpu_ns(void);
 uint64_t stalecast_process_cpu_ns(void);
@@ -98,3 +120,7 @@ int stalecast_clock_is_synchronised(void);
 
 // Writes to standard error unless that would block.
 void stalecast_last_words(const char *text);
+
+// Sets blocks aside behind the end of a file, which stays where it is. 0, also where the file system cannot do so; or the
+// errno when there is no room.
+int stalecast_reserve(int fd, int64_t bytes);

@@ -11,10 +11,11 @@ typedef bool (*stalecast_piece)(void *context, const uint8_t *bytes, size_t coun
 // What transfers run in; NULL when there is no libcurl, or none that is new enough (7.66).
 void *stalecast_transfers_new(void);
 
-// Begins a request. Strings are copied, `body` too; NULL sends none. NULL when it cannot begin.
+// Begins a request. Strings are copied, `body` too; NULL sends none. authority_file: PEM of those who may vouch for the
+// server; NULL, the system's. NULL when it cannot begin.
 void *stalecast_transfer_begin(void *transfers, const char *method, const char *url, const char *const *headers,
-                               const uint8_t *body, size_t length, void *context, stalecast_piece on_head,
-                               stalecast_piece on_body);
+                               const uint8_t *body, size_t length, const char *authority_file, void *context,
+                               stalecast_piece on_head, stalecast_piece on_body);
 // Ends it, whether it is over or not; its connection is kept for others only if it is.
 void stalecast_transfer_end(void *transfers, void *transfer);
 // Bytes may arrive before this returns.

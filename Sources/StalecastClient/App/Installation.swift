@@ -2,7 +2,7 @@ import Foundation
 
 /// One app on one device, from its first start to the loss of its cache directory.
 struct Installation: Sendable, Equatable, Codable {
-    /// A Firebase installation id: 22 characters, `^[cdef][A-Za-z0-9_-]{21}$` (`reference/firebase-wire.md` §3.10).
+    /// A Firebase installation id: 22 characters, `^[cdef][A-Za-z0-9_-]{21}$`.
     var id: String
     /// The first start, to the second.
     var firstOpenTime: Date

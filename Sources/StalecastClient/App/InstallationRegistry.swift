@@ -1,7 +1,7 @@
 import Foundation
 import StalecastWire
 
-/// Registers an installation with Firebase and keeps its token fresh (`reference/firebase-wire.md` §3.10).
+/// Registers an installation with Firebase and keeps its token fresh.
 struct InstallationRegistry: Sendable {
     let options: StalecastOptions
     /// Firebase's host of installations.
@@ -67,8 +67,9 @@ struct InstallationRegistry: Sendable {
             headers["X-Ios-Bundle-Identifier"] = Bundle.main.bundleIdentifier
         #endif
         let url = host.appendingPathComponent("v1/projects/\(options.project)/\(path)")
-        let request = TransportRequest(
+        var request = TransportRequest(
             url: url, headers: headers, body: Data(JSONValue.object(body).encoded()), timeout: timeout)
+        request.authorityFile = options.authorityFile
         let response = try await options.transport.send(request)
         // A body that is no JSON has nothing to say beyond its status.
         return (response.status, (try? JSONValue.parse(response.body)) ?? .null)

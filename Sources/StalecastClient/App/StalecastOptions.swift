@@ -31,6 +31,10 @@ public struct StalecastOptions: Sendable {
     public var topics: [String]
     /// Further headers of every request, for example `["Authorization": "Bearer …"]`. Default none.
     public var headers: [String: String]
+    /// Path of a PEM file with the authorities that may vouch for an https server, instead of the system's: for a
+    /// certificate of one's own, such as `stalecast tls dev` makes. nil (default) trusts the system's. Only where libcurl
+    /// does the work, on Linux; on Apple's systems authorities are the keychain's.
+    public var authorityFile: String?
     /// Directory of the cache; nil (default) is the user's, see ``CacheDirectory``. Apps of one process need different
     /// names there. Processes may share it, as two workers of one service do: each file is always whole, the one
     /// that wrote last counts at the next start, and nobody sees another's values before.
@@ -105,7 +109,7 @@ public struct StalecastOptions: Sendable {
     }()
 }
 
-/// The three hosts of Firebase that Remote Config needs (`reference/firebase-wire.md` §0.3).
+/// The three hosts of Firebase that Remote Config needs.
 public struct FirebaseHosts: Sendable, Hashable {
     /// `:fetch`.
     public var config: URL

@@ -111,15 +111,25 @@ final class Subscriptions: Sendable {
         var connection = options.connection
         connection.dialect = .stalecast
         connection.headers.merge(options.headers) { own, _ in own }
+        connection.authorityFile = connection.authorityFile ?? options.authorityFile
         var endpoint = options.endpoint
         if case .firebase(let hosts) = options.server {
             endpoint = hosts.realtime
             connection.dialect = .firebase(streamRequest(namespace: key))
         }
-        return StaleConnection(
+        // Who listens is counted by these; nothing depends on it.
+        if case .stalecast = connection.dialect, connection.headers["X-Stalecast-Client"] == nil {
+            connection.headers["X-Stalecast-Client"] = installation.current.id
+        }
+        var target = StaleLink.Target(
             endpoint: endpoint, topics: demand.topics.sorted(), project: options.project,
-            namespace: demand.namespaces.count == 1 ? demand.namespaces.first : nil, have: Self.have(concerned),
-            cursor: Self.cursor(concerned, demand.topics), options: connection, onEvent: report)
+            namespace: demand.namespaces.count == 1 ? demand.namespaces.first : nil, options: connection)
+        if concerned.count == 1, let keeper = concerned.first {
+            target.active = { [weak keeper] in keeper?.state.withLock { $0.stored.active?.version } }
+        }
+        return StaleConnection(
+            target: target, have: Self.have(concerned), cursor: Self.cursor(concerned, demand.topics),
+            random: { Double.random(in: 0..<1) }, onEvent: report)
     }
 
     private func streamRequest(namespace: String) -> FirebaseStreamRequest {

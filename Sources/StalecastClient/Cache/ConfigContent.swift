@@ -24,7 +24,7 @@ struct ConfigContent: Sendable, Equatable, Codable {
         personalization = try values.decode(.personalization, or: [:])
     }
 
-    /// Values of an A/B test; the members official SDKs compare (`reference/firebase-wire.md` §4.4).
+    /// Values of an A/B test; the members official SDKs compare.
     struct Experiment: Sendable, Equatable, Codable {
         var id: String
         var variant: String

@@ -7,6 +7,10 @@ public struct ConnectionOptions: Sendable {
     public var dialect: Dialect = .stalecast
     /// Further request headers, for example `Authorization`. Default none.
     public var headers: [String: String] = [:]
+    /// Asked for the token that streams, long-polls and fetches from Stalecast show as `Authorization: Bearer`: before the
+    /// first of them, once for each 401, and when the server says that the token comes to its end. While it throws, the last one is shown. nil,
+    /// the default, shows what ``headers`` say.
+    public var tokenProvider: (@Sendable () async throws -> String)?
     /// Without an answer, and without its first byte, for so many seconds an attempt is given up. Default 15. Two streams
     /// in a row that this ends make way for long-poll.
     public var openingLimit: TimeInterval = 15
@@ -28,6 +32,8 @@ public struct ConnectionOptions: Sendable {
     /// Whether requests go over Foundation's `URLSession` on Linux too, for most of a core per process, instead of
     /// libcurl. Default false; without effect on Apple's systems, where all does.
     public var prefersURLSession = false
+    /// See ``StalecastOptions/authorityFile``, which counts where this is nil. Default nil.
+    public var authorityFile: String?
 
     /// A protocol over HTTP.
     public enum Dialect: Sendable {

@@ -9,9 +9,11 @@ extension StaleLink.Target {
         var items = topics.map { URLQueryItem(name: "topic", value: $0) }
         if let project { items.append(URLQueryItem(name: "project", value: project)) }
         if let namespace { items.append(URLQueryItem(name: "namespace", value: namespace)) }
+        if let active = active() { items.append(URLQueryItem(name: "active", value: String(max(0, active)))) }
         if let have { items.append(URLQueryItem(name: "have", value: String(max(0, have)))) }
         var request = StreamRequest(url: endpoint.appendingPathComponent(path).adding(items), headers: options.headers)
         request.prefersURLSession = options.prefersURLSession
+        request.authorityFile = options.authorityFile
         return request
     }
 
@@ -43,9 +45,10 @@ extension StaleLink.Target {
             var single = self
             single.topics = [topic]
             let request = single.request("v1/state", have: nil)
-            let answer = try? await NetworkTransport.shared.send(
-                TransportRequest(
-                    method: "GET", url: request.url, headers: request.headers, timeout: options.openingLimit))
+            var question = TransportRequest(
+                method: "GET", url: request.url, headers: request.headers, timeout: options.openingLimit)
+            question.authorityFile = options.authorityFile
+            let answer = try? await NetworkTransport.shared.send(question)
             guard let answer else { return [] }
             // A 404 that does not speak of topics is that of another kind of server.
             let isAboutTopics = String(decoding: answer.body.prefix(4096), as: UTF8.self).contains("topic")

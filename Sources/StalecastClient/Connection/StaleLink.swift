@@ -23,6 +23,10 @@ final class StaleLink: @unchecked Sendable {
     /// Where each of them is to be resumed.
     private var cursors: [Role: String] = [:]
     private var have: Int64?
+    /// The owner is being asked for a token.
+    private var isAskingForToken = false
+    /// Started once there was a token to show.
+    private var isWanted = false
     /// What the last long-poll learnt; nil after a failure.
     private var poll: PollDialect?
 
@@ -41,9 +45,37 @@ final class StaleLink: @unchecked Sendable {
 
     // MARK: Orders
 
-    func start() { perform(machine.started(random: random())) }
+    func start() {
+        isWanted = true
+        let hasToken = target.options.tokenProvider == nil || target.options.headers["Authorization"] != nil
+        hasToken ? perform(machine.started(random: random())) : askForToken()
+    }
 
-    func stop() { perform(machine.stopped()) }
+    func stop() {
+        isWanted = false
+        perform(machine.stopped())
+    }
+
+    /// One question at a time. Meanwhile the schedule goes on, with the token there is.
+    private func askForToken() {
+        guard let provider = target.options.tokenProvider, !isAskingForToken else { return }
+        isAskingForToken = true
+        // Ends with the owner's answer.
+        Task { [weak self, loop] in
+            // Why there is none is the owner's to know; the server will say 401 again.
+            let token = try? await provider()
+            loop.perform { [weak self] in self?.take(token) }
+        }
+    }
+
+    private func take(_ token: String?) {
+        isAskingForToken = false
+        if let token {
+            target.options.headers["Authorization"] = "Bearer \(token)"
+            poll?.base = target.request("v1/poll", have: have)
+        }
+        if isWanted { perform(machine.started(random: random())) }
+    }
 
     func networkChanged() { perform(machine.networkChanged(random: random())) }
 
@@ -93,22 +125,21 @@ final class StaleLink: @unchecked Sendable {
 
     private func begin(_ transport: ConnectionMachine.Transport, _ role: Role) {
         let options = target.options
+        let understood: @Sendable (EventStreamDialect.Output) -> (ConnectionEvent?, String?) = {
+            [weak self, target] output in
+            guard case .event(let event) = output else { return (nil, nil) }
+            if event.type == "auth", event.data.contains("expiring") { self?.askForToken() }
+            return (target.connectionEvent(event), event.lastEventID)
+        }
         switch transport {
         case .events:
             let dialect = EventStreamDialect(target.request("v1/events", have: have), lastEventID: cursors[.main])
-            run(dialect, role, silence: options.heartbeatLimit) { [target] event in
-                guard case .event(let event) = event else { return (nil, nil) }
-                return (target.connectionEvent(event), event.lastEventID)
-            }
+            run(dialect, role, silence: options.heartbeatLimit, understood)
         case .poll:
             let dialect =
                 poll
-                ?? PollDialect(
-                    target.request("v1/poll", have: have), cursor: cursors[.main], topic: target.topics.first ?? "",
-                    wait: options.pollWait)
-            run(dialect, role, silence: options.openingLimit) { event in
-                if case .synced(let cursor) = event { (event, cursor) } else { (event, nil) }
-            }
+                ?? PollDialect(target.request("v1/poll", have: have), cursor: cursors[.main], wait: options.pollWait)
+            run(dialect, role, silence: options.openingLimit, understood)
         case .firebase:
             guard case .firebase(let stream) = options.dialect else { return }
             let dialect = FirebaseDialect(
@@ -152,6 +183,7 @@ final class StaleLink: @unchecked Sendable {
             perform(machine.answered(isNews: isNews, after: seconds, random: random()))
         case .lost(let loss, let upFor):
             attempts[role] = nil
+            if loss.kind == .refused(status: 401) { askForToken() }
             if role == .main { poll = nil }
             perform(machine.lost(loss, role, upFor: upFor, random: random()))
         case .dismissed:
@@ -196,5 +228,7 @@ final class StaleLink: @unchecked Sendable {
         var project: String?
         var namespace: String?
         var options: ConnectionOptions
+        /// The version that the app runs, for who counts that; nil when it runs none, or says nothing.
+        var active: @Sendable () -> Int64? = { nil }
     }
 }

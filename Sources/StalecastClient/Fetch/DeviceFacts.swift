@@ -1,6 +1,6 @@
 import Foundation
 
-/// What conditions may ask about this device and app (`reference/firebase-wire.md` §3.3).
+/// What conditions may ask about this device and app.
 struct DeviceFacts: Sendable, Equatable {
     /// Upper case, for example `FR`; nil when the system does not say.
     var country: String?

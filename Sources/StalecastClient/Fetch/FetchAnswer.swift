@@ -1,7 +1,7 @@
 import Foundation
 import StalecastWire
 
-/// What the server's answer to a fetch means (`reference/firebase-wire.md` §3.4–3.6).
+/// What the server's answer to a fetch means.
 enum FetchAnswer: Sendable, Equatable {
     /// `UPDATE`, or `EMPTY_CONFIG` and `NO_TEMPLATE` as a content without entries.
     case content(ConfigContent)

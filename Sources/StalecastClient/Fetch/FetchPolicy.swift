@@ -1,6 +1,6 @@
 package import Foundation
 
-/// Whether a fetch goes to the server (`reference/firebase-wire.md` §3.7, §3.8).
+/// Whether a fetch goes to the server.
 package struct FetchPolicy: Sendable {
     package enum Demand: Sendable, Equatable {
         /// The app asked. Interval in seconds; nil takes the settings'.

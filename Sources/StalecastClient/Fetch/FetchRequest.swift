@@ -1,7 +1,7 @@
 import Foundation
 import StalecastWire
 
-/// One `:fetch`, with the Android SDK's field names (`reference/firebase-wire.md` §3.1–3.3).
+/// One `:fetch`, with the Android SDK's field names.
 struct FetchRequest: Sendable {
     var options: StalecastOptions
     var namespace: String
@@ -9,18 +9,24 @@ struct FetchRequest: Sendable {
     var installation: Installation
     /// The installation's auth token; Stalecast takes any.
     var token: String
+    /// Shown as `Authorization: Bearer`; nil shows what the options' headers say.
+    var bearer: String?
     /// ETag of the content held; nil when none is.
     var etag: String?
     var customSignals: [String: String]
+    /// The version that the app runs; nil when it runs none.
+    var activeVersion: Int64?
     /// `BASE/1`, or `REALTIME/n` for the n-th attempt after a message.
     var fetchType: String
     /// Seconds.
     var timeout: TimeInterval
 
     var transportRequest: TransportRequest {
-        TransportRequest(
+        var request = TransportRequest(
             method: "POST", url: url, headers: headers, body: Data(JSONValue.object(body).encoded()),
             timeout: timeout)
+        request.authorityFile = options.authorityFile
+        return request
     }
 
     private var url: URL {
@@ -38,7 +44,9 @@ struct FetchRequest: Sendable {
         #if canImport(Darwin)
             headers["X-Ios-Bundle-Identifier"] = facts.packageName
         #endif
-        return headers.merging(options.headers) { _, own in own }
+        headers.merge(options.headers) { _, own in own }
+        if let bearer { headers["Authorization"] = "Bearer \(bearer)" }
+        return headers
     }
 
     private var body: JSONObject {
@@ -47,13 +55,13 @@ struct FetchRequest: Sendable {
             "appId": .string(options.appID), "sdkVersion": .string(SDKVersion.text),
             "languageCode": .string(facts.language), "platformVersion": .string(facts.platformVersion),
             "timeZone": .string(facts.timeZone),
-            "firstOpenTime": .string(
-                Timestamp(microseconds: Int64(installation.firstOpenTime.timeIntervalSince1970 * 1e6)).description),
+            "firstOpenTime": .string(Timestamp(installation.firstOpenTime).description),
         ]
         body["countryCode"] = facts.country.map(JSONValue.string)
         body["appVersion"] = facts.appVersion.map(JSONValue.string)
         body["appBuild"] = facts.appBuild.map(JSONValue.string)
         body["packageName"] = facts.packageName.map(JSONValue.string)
+        body["activeTemplateVersion"] = activeVersion.map { .string(String($0)) }
         if !customSignals.isEmpty { body["customSignals"] = Self.object(customSignals) }
         if !installation.userProperties.isEmpty {
             body["analyticsUserProperties"] = Self.object(installation.userProperties)
@@ -65,6 +73,15 @@ struct FetchRequest: Sendable {
         var object = JSONObject()
         for (name, text) in texts.sorted(by: { $0.key < $1.key }) { object[name] = .string(text) }
         return .object(object)
+    }
+}
+
+extension Timestamp {
+    /// The nearest there is: an app's date, or a cache file's, may be any. What is no number is 1970.
+    init(_ date: Date) {
+        let microseconds = (date.timeIntervalSince1970 * 1e6).rounded(.towardZero)
+        let nearest: Int64 = microseconds.isNaN ? 0 : microseconds < 0 ? .min : .max
+        self.init(microseconds: Int64(exactly: microseconds) ?? nearest)
     }
 }
 

@@ -1,8 +1,8 @@
 package import Foundation
 
-/// The pause after failures that say "not now": 120 s, doubled with each further failure while below 4 h (iOS SDK,
-/// `reference/firebase-wire.md` §3.8), spread uniformly over half to one and a half times that, so that clients that
-/// failed together do not return together. A `Retry-After` of the server takes the table's place.
+/// The pause after failures that say "not now": 120 s, doubled with each further failure while below 4 h (the iOS SDK's
+/// rule), spread uniformly over half to one and a half times that, so that clients that failed together do not return
+/// together. A `Retry-After` of the server takes the table's place.
 package struct FetchThrottle: Sendable, Equatable, Codable {
     /// Failures in a row; 0 after a success.
     private(set) var failures = 0

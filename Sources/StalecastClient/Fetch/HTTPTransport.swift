@@ -12,6 +12,8 @@ public struct TransportRequest: Sendable {
     public var body: Data?
     /// The longest the whole exchange may take, in seconds.
     public var timeout: TimeInterval
+    /// See ``StalecastOptions/authorityFile``. Default nil.
+    public var authorityFile: String?
 
     /// All parts as given.
     public init(

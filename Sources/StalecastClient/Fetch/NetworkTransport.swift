@@ -1,6 +1,7 @@
 import Foundation
 
-/// HTTP over the network, as the SDK's streams go: `URLSession` on Apple's systems, libcurl on Linux. It keeps no cookies and no cache, and follows redirects without taking secrets to another origin.
+/// HTTP over the network, as the SDK's streams go: `URLSession` on Apple's systems, libcurl on Linux. It keeps no cookies
+/// and no cache, and follows redirects without taking secrets to another origin.
 public struct NetworkTransport: HTTPTransport {
     /// The process's transport.
     public static let shared = NetworkTransport()
@@ -44,6 +45,7 @@ public struct NetworkTransport: HTTPTransport {
             self.request = StreamRequest(
                 method: request.method, url: request.url, headers: request.headers, body: request.body.map { Array($0) }
             )
+            self.request.authorityFile = request.authorityFile
         }
 
         func start(_ continuation: CheckedContinuation<TransportResponse, any Error>) {
@@ -67,7 +69,7 @@ public struct NetworkTransport: HTTPTransport {
         private func open() {
             let hop = hops
             body = []
-            exchange = StreamExchanges.start(request, on: loop) { [self] event in
+            exchange = loop.start(request) { [self] event in
                 if hop == hops { received(event) }
             }
         }

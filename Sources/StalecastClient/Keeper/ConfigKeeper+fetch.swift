@@ -82,6 +82,9 @@ extension ConfigKeeper {
 
     private func ask(_ demand: FetchPolicy.Demand, _ facts: DeviceFacts) async -> FetchAnswer {
         let held = state.withLock { (etag: $0.stored.fetched?.etag, $0.stored.customSignals, $0.fetchTimeout) }
+        // Google's servers refuse members they do not know.
+        let isOurs = if case .stalecast = options.server { true } else { false }
+        let active = isOurs ? state.withLock { $0.stored.active?.version } : nil
         let type =
             switch demand {
             case .app, .actual: "BASE/1"
@@ -95,12 +98,38 @@ extension ConfigKeeper {
             let request = FetchRequest(
                 options: options, namespace: namespace, facts: facts, installation: installation,
                 token: installation.token?.text ?? "stalecast", etag: held.etag, customSignals: held.1,
-                fetchType: type, timeout: max(1, (left * 1000).rounded() / 1000))
-            return FetchAnswer(try await options.transport.send(request.transportRequest))
+                activeVersion: active, fetchType: type, timeout: max(1, (left * 1000).rounded() / 1000))
+            return FetchAnswer(try await isOurs ? send(request) : options.transport.send(request.transportRequest))
         } catch let failure as FetchAnswer.Failure {
             return .failed(failure)
         } catch {
             return .failed(.unreachable(error, endpoint: options.endpoint))
         }
+    }
+
+    /// With the token of the options' provider, which is asked once more when the server refuses it.
+    private func send(_ request: FetchRequest) async throws -> TransportResponse {
+        guard let provider = options.connection.tokenProvider else {
+            return try await options.transport.send(request.transportRequest)
+        }
+        var request = request
+        let begun = environment.now()
+        if options.headers["Authorization"] == nil {
+            request.bearer = await bearer.value(from: provider, within: request.timeout)
+        }
+        request.timeout = left(of: request.timeout, since: begun)
+        let answer = try await options.transport.send(request.transportRequest)
+        guard answer.status == 401 else { return answer }
+        let refused = request.bearer
+        request.timeout = left(of: request.timeout, since: begun)
+        request.bearer = await bearer.value(from: provider, insteadOf: refused, within: request.timeout)
+        // Nothing new to show: it would be refused again.
+        guard request.bearer != nil, request.bearer != refused else { return answer }
+        return try await options.transport.send(request.transportRequest)
+    }
+
+    /// Seconds, at least one.
+    private func left(of limit: TimeInterval, since begun: Date) -> TimeInterval {
+        max(1, limit - max(0, environment.now().timeIntervalSince(begun)))
     }
 }

@@ -10,6 +10,8 @@ final class ConfigKeeper: Sendable {
     let callbacks: CallbackQueue
     let file: RecordFile<StoredConfig>
     let state: Locked<KeeperState>
+    /// What fetches show.
+    let bearer = BearerToken()
 
     /// Reads the cache, so that values are there when it returns; takes a file read, never the network.
     ///

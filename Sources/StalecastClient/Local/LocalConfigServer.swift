@@ -100,17 +100,13 @@ public final class LocalConfigServer: HTTPTransport {
     /// - Returns: the new version's number; nil when there is no version `version`.
     @discardableResult
     public func rollback(to version: Int64) -> Int64? {
-        let values = state.withLock { state in
-            (1...Int64(max(1, state.versions.count))).contains(version) ? state.versions[Int(version - 1)] : nil
-        }
-        return values.map { commit($0, type: "ROLLBACK", 0, false) }
+        values(ofVersion: version).map { commit($0, type: "ROLLBACK", 0, false) }
     }
 
     /// The values of a version; nil when there is none.
     public func values(ofVersion version: Int64) -> [String: String]? {
-        state.withLock { state in
-            state.versions.indices.contains(Int(version) - 1) ? state.versions[Int(version) - 1] : nil
-        }
+        guard version > 0 else { return nil }
+        return state.withLock { $0.versions.dropFirst(Int(clamping: version - 1)).first }
     }
 
     /// Sends any other data message to all listeners.

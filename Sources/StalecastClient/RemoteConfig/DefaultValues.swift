@@ -4,8 +4,8 @@ import StalecastWire
 /// Default values as the text a parameter would have.
 enum DefaultValues {
     /// From a dictionary of Foundation's or Swift's plain types: texts as they are, numbers as JSON spells them, booleans
-    /// as `1` and `0`, which Firebase's SDK makes of them, `Data` as UTF-8, dates as RFC 3339, arrays and dictionaries as JSON. `NSNull` and whatever has no such
-    /// text are left out.
+    /// as `1` and `0`, which Firebase's SDK makes of them, `Data` as UTF-8, dates as RFC 3339, arrays and dictionaries as
+    /// JSON. `NSNull` and whatever has no such text are left out.
     static func texts(of values: [String: Any]) -> [String: String] { values.compactMapValues(text) }
 
     /// From a value that encodes as an object: each member is a parameter.
@@ -30,7 +30,7 @@ enum DefaultValues {
         case let text as NSString: "\(text)"
         case let data as Data: String(decoding: data, as: UTF8.self)
         case let data as NSData: String(decoding: data as Data, as: UTF8.self)
-        case let date as Date: Timestamp(microseconds: Int64(date.timeIntervalSince1970 * 1e6)).description
+        case let date as Date: Timestamp(date).description
         case let url as URL: url.absoluteString
         case let isOn as Bool: isOn ? "1" : "0"
         case let number as NSNumber: number.stringValue

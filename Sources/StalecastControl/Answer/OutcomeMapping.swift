@@ -3,7 +3,7 @@ package import StalecastStore
 import StalecastWire
 
 /// Every translation of a store's error into an answer (guarantee G12). An error answer to a publish is either
-/// *certainly not committed* (4xx, 503) or *unknown* (500 with `"outcome":"unknown"`); 503 is never used for unknown,
+/// *certainly not committed* (4xx, 503) or *unknown* (500 and 504, with `"outcome":"unknown"`); 503 is never used for unknown,
 /// because Firebase's Node Admin SDK sends a PUT again when it sees 503.
 package struct OutcomeMapping: Sendable {
     /// The answer to an out-of-date `If-Match`: Firebase documents 400 in one place and 409 in another.
@@ -27,11 +27,22 @@ package struct OutcomeMapping: Sendable {
         case .unknownVersion(let number):
             .notFound("Requested entity was not found: version \(number) is not stored, or no longer.")
         case .invalidRollback: .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
-        case .numbersExhausted: .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
+        case .numbersExhausted, .proposalTooLarge: .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
+        case .unknownProposal: .notFound("Requested entity was not found: \(error.description).")
+        case .notOpen(let number, let state):
+            GoogleError(
+                400, "FAILED_PRECONDITION",
+                "Proposal \(number) was \(state.rawValue.lowercased()) already; nothing was done.")
+        case .ownProposal(let number): Self.ownProposal(number)
+        case .tooManyProposals(let count):
+            GoogleError(
+                429, "RESOURCE_EXHAUSTED", "There are \(count) open proposals already; approve or reject some of them.")
         case .unknownProject(let project): .notFound("Requested entity was not found: project \(project).")
+        case .keyReused(let number): Self.keyReused(number)
         case .diskFull(let sentence): Self.diskFull(sentence)
         case .unavailable: Self.unavailable(error)
         case .outcomeUnknown: Self.outcomeUnknown
+        case .outcomePending(let publish): Self.outcomePending(publish)
         case .readFailed, .notAStore, .locked, .inaccessible, .misconfigured, .alreadyExists:
             Self.failed(commits: commits)
         }
@@ -45,6 +56,22 @@ package struct OutcomeMapping: Sendable {
         case .badRequest: return GoogleError(400, "FAILED_PRECONDITION", message)
         case .conflict: return GoogleError(409, "ABORTED", message)
         }
+    }
+
+    private static func ownProposal(_ number: Int64) -> GoogleError {
+        GoogleError(
+            400, "FAILED_PRECONDITION",
+            "Proposal \(number) is your own: another principal has to approve it. Everybody who uses the control token is "
+                + "one and the same; give people keys (`stalecast keys create --role publisher`) or tokens of an issuer."
+        )
+    }
+
+    private static func keyReused(_ number: VersionNumber) -> GoogleError {
+        GoogleError(
+            422, "FAILED_PRECONDITION",
+            "The Idempotency-Key was used before, for version \(number), and this is another request, or that version is not "
+                + "stored any more. Nothing was done. Use a new key for each new request."
+        ).with(detail: outcome("IDEMPOTENCY_KEY_REUSED", "not_committed"))
     }
 
     private static func diskFull(_ sentence: String) -> GoogleError {
@@ -66,12 +93,25 @@ package struct OutcomeMapping: Sendable {
             + "Read the template before publishing again."
     ).with(detail: outcome("COMMIT_FAILED", "unknown"))
 
+    /// 504 is sent again by nobody.
+    private static func outcomePending(_ publish: String) -> GoogleError {
+        let asking = "GET /v1/projects/{project}/publishes/\(publish)"
+        return GoogleError(
+            504, "DEADLINE_EXCEEDED",
+            "The log of the cluster did not say in time whether this version was committed. Ask what became of it: \(asking)"
+        ).with(
+            detail: [
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "COMMIT_PENDING", "domain": "stalecast",
+                "outcome": "unknown", "publishId": .string(publish),
+            ])
+    }
+
     private static func failed(commits: Bool) -> GoogleError {
         let error = GoogleError(500, "INTERNAL", "[INTERNAL]: The store could not answer; the daemon's log says why.")
         return commits ? error.with(detail: outcome("STORE_FAILED", "not_committed")) : error
     }
 
-    private static func outcome(_ reason: String, _ outcome: String) -> JSONValue {
+    static func outcome(_ reason: String, _ outcome: String) -> JSONValue {
         [
             "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": .string(reason), "domain": "stalecast",
             "outcome": .string(outcome),

@@ -24,8 +24,9 @@ package enum ControlDocument {
 
     private static let description = """
         The private listener: templates as Firebase Remote Config's REST API has them, topics, figures. Send \
-        `Authorization: Bearer <control token>`; the daemon wrote the token to control.token in its data directory. \
+        `Authorization: Bearer <control token>`; the daemon wrote the token to control.token in its data directory. A key \
+        of `/v1/keys` in its place may do what it is granted; `x-stalecast-action` says what an operation asks for. \
         Errors have Google's envelope: a word for programs and a sentence that says what to do. 503 means that nothing \
-        was done, 500 that the outcome is unknown. Bodies may be gzip. GET answers HEAD as well.
+        was done, 500 and 504 that the outcome is unknown. Bodies may be gzip. GET answers HEAD as well.
         """
 }

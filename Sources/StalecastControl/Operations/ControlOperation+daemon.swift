@@ -29,7 +29,8 @@ extension ControlOperations {
         operation(
             APIOperation(
                 "openapi", "GET", "/openapi.json", tag: "Daemon", summary: "This document",
-                answers: [.json("OpenAPI 3.1", ["type": "object", "required": ["openapi", "paths"]])], errors: [])
+                answers: [.json("OpenAPI 3.1", ["type": "object", "required": ["openapi", "paths"]])], errors: []),
+            about: .document
         ) { call async throws(GoogleError) in Answer(ControlDocument.json(version: call.control.configuration.version))
         },
     ]
@@ -39,12 +40,17 @@ extension ControlOperations {
             [
                 "version": ["type": "string"], "pid": ["type": "integer"],
                 "startedAt": ["type": "string", "format": "date-time"], "ready": ["type": "boolean"],
-                "notReady": .listSchema(["type": "string"]), "epoch": ["type": "string"],
+                "notReady": .listSchema(["type": "string"]), "degraded": .listSchema(["type": "string"]),
+                "epoch": ["type": "string"],
                 "cursor": ["type": "string"], "scopes": .listSchema(["type": "object"]),
                 "topics": .listSchema(["type": "object"]), "edge": ["type": "object"], "fetch": ["type": "object"],
+                "clients": ["type": "object"],
                 "store": ["type": "object"], "process": ["type": "object"],
             ], required: ["version", "pid", "ready", "cursor", "scopes", "topics", "edge", "store"]),
         "Readiness": .objectSchema(
-            ["ready": ["type": "boolean"], "reasons": .listSchema(["type": "string"])], required: ["ready"]),
+            [
+                "ready": ["type": "boolean"], "reasons": .listSchema(["type": "string"]),
+                "degraded": .listSchema(["type": "string"]),
+            ], required: ["ready"]),
     ]
 }

@@ -1,3 +1,4 @@
+import StalecastAccess
 import StalecastHTTP
 import StalecastWire
 
@@ -12,12 +13,23 @@ extension ControlOperations {
         ) { call async throws(GoogleError) in try await call.listTopics() },
         operation(
             APIOperation(
+                "listMessages", "GET", "/v1/projects/{project}/messages", tag: "Topics",
+                summary: "Who sent messages to whom, newest first; the last 300, without their values",
+                parameters: [
+                    APIParameter(
+                        .query, "pageSize", "At most 300, which is all there are.",
+                        schema: ["type": "integer", "minimum": 1])
+                ], answers: [.json("The messages", .schema("Messages"))])
+        ) { call async throws(GoogleError) in try await call.listMessages() },
+        operation(
+            APIOperation(
                 "sendMessage", "POST", "/v1/projects/{project}/messages:send", tag: "Topics",
                 summary: "Sends data to whoever is subscribed to a topic now, in the shape of FCM's HTTP v1 API",
                 parameters: [
                     APIParameter(.query, "validateOnly", "Check, do not send.", schema: ["type": "boolean"])
                 ],
-                body: APIBody(.schema("SendRequest")), answers: [.json("Sent", .schema("SentMessage"))])
+                body: APIBody(.schema("SendRequest")), answers: [.json("Sent", .schema("SentMessage"))],
+                errors: [400, 404, 504], action: .publish)
         ) { call async throws(GoogleError) in try await call.sendMessage() },
     ]
 
@@ -45,6 +57,20 @@ extension ControlOperations {
                         ],
                     ], required: ["data"]),
             ], required: ["message"]),
+        "Messages": .objectSchema(
+            [
+                "messages": .listSchema(
+                    .objectSchema(
+                        [
+                            "name": ["type": "string"], "time": ["type": "string", "format": "date-time"],
+                            "target": ["type": "string"], "keys": .listSchema(["type": "string"]),
+                            "sender": .objectSchema(
+                                [
+                                    "principal": ["type": "string"], "name": ["type": "string"],
+                                    "email": ["type": "string"],
+                                ], required: ["principal"]),
+                        ], required: ["name", "time", "target", "keys", "sender"]))
+            ], required: ["messages"]),
         "SentMessage": .objectSchema(["name": ["type": "string"]], required: ["name"]),
     ]
 }

@@ -1,4 +1,5 @@
 import StalecastTemplate
+import StalecastAccess
 import StalecastHTTP
 import StalecastWire
 
@@ -14,34 +15,41 @@ extension ControlOperations {
                     "getServerTemplate", "GET",
                     "/v1/projects/{project}/namespaces/firebase-server/serverRemoteConfig", tag: "Templates",
                     summary: "The server template with its conditions as trees, as Admin SDKs load it",
-                    parameters: [pretty], answers: [.json("The template", ["type": "object"], headers: ["ETag"])])
+                    parameters: [pretty], answers: [.json("The template", ["type": "object"], headers: ["ETag"])]),
+                about: .template(namespace: "firebase-server")
             ) { call async throws(GoogleError) in
                 try await call.template(namespace: "firebase-server").serverTemplate(call)
             }
         ]
 
     private static func templates(under base: String, suffix: String) -> [ControlOperation] {
-        [
-            operation(get(base)) { call async throws(GoogleError) in try await call.template().get(call) },
-            operation(publish(base), takesTemplate: true) { call async throws(GoogleError) in
+        ([
+            operation(get(base), about: template) { call async throws(GoogleError) in
+                try await call.template().get(call)
+            },
+            operation(publish(base), about: template, takesTemplate: true) { call async throws(GoogleError) in
                 try await call.publishableTemplate().publish(call)
             },
-            operation(listVersions(base)) { call async throws(GoogleError) in
+            operation(listVersions(base), about: template) { call async throws(GoogleError) in
                 try await call.template().listVersions(call)
             },
-            operation(rollback(base)) { call async throws(GoogleError) in
+            operation(rollback(base), about: template) { call async throws(GoogleError) in
                 try await call.publishableTemplate().rollback(call)
             },
-            operation(downloadDefaults(base)) { call async throws(GoogleError) in
+            operation(downloadDefaults(base), about: template) { call async throws(GoogleError) in
                 try await call.template().downloadDefaults(call)
             },
-            operation(evaluate(base)) { call async throws(GoogleError) in try await call.template().evaluate(call) },
-        ].map { operation in
+            operation(evaluate(base), about: template) { call async throws(GoogleError) in
+                try await call.template().evaluate(call)
+            },
+        ] + proposals(under: base) + propagation(under: base)).map { operation in
             var document = operation.document
             document.id += suffix
             return ControlOperation(document, handler: operation.handler)
         }
     }
+
+    static let template = ControlHandler.About.template(namespace: nil)
 
     // MARK: Operations
 
@@ -61,9 +69,19 @@ extension ControlOperations {
                     .header, "If-Match", "The ETag the template was read with, or `*` for any.", isRequired: true),
                 APIParameter(
                     .header, "X-Stalecast-Urgent", "Clients are asked to fetch at once, whatever the herd window.",
-                    schema: ["type": "boolean"]), user,
-                APIParameter(.query, "validateOnly", "Check, do not publish.", schema: ["type": "boolean"]), pretty,
-            ], body: APIBody(.schema("Template")), answers: [templateAnswer], errors: [400, 404, 409, 413, 500])
+                    schema: ["type": "boolean"]),
+                idempotencyKey, user,
+                APIParameter(.query, "validateOnly", "Check, do not publish.", schema: ["type": "boolean"]),
+                APIParameter(
+                    .query, "propose", "Keep it for somebody else to approve; the answer is the proposal.",
+                    schema: ["type": "boolean"]), pretty,
+            ], body: APIBody(.schema("Template")),
+            answers: [
+                .json(
+                    "The template, or the proposal", ["anyOf": [.schema("Template"), .schema("Proposal")]],
+                    headers: ["ETag"])
+            ],
+            errors: [400, 404, 409, 413, 422, 429, 500, 504], action: .publish)
     }
 
     private static func listVersions(_ base: String) -> APIOperation {
@@ -84,8 +102,9 @@ extension ControlOperations {
         APIOperation(
             "rollbackTemplate", "POST", PathTemplate(stringLiteral: base + "/remoteConfig:rollback"),
             tag: "Templates", summary: "Publishes an older version's content as the next version",
-            parameters: [version, user, pretty], body: APIBody(.schema("VersionChoice"), isRequired: false),
-            answers: [templateAnswer], errors: [400, 404, 500])
+            parameters: [idempotencyKey, version, user, pretty],
+            body: APIBody(.schema("VersionChoice"), isRequired: false),
+            answers: [templateAnswer], errors: [400, 404, 422, 500, 504], action: .publish)
     }
 
     private static func downloadDefaults(_ base: String) -> APIOperation {
@@ -110,7 +129,7 @@ extension ControlOperations {
             "evaluateTemplate", "POST", PathTemplate(stringLiteral: base + "/remoteConfig:evaluate"),
             tag: "Templates", summary: "Which conditions are true for a context, why, and what it gets",
             parameters: [pretty], body: APIBody(.schema("EvaluateRequest")),
-            answers: [.json("The explanation", .schema("Explanation"), headers: ["ETag"])])
+            answers: [.json("The explanation", .schema("Explanation"), headers: ["ETag"])], action: .read)
     }
 
     // MARK: Parts
@@ -118,9 +137,14 @@ extension ControlOperations {
     private static let templateAnswer = APIAnswer.json("The template", .schema("Template"), headers: ["ETag"])
     private static let user = APIParameter(
         .header, "X-Stalecast-User", "Who does this, a name or an address: kept as the version's `updateUser`.")
-    private static let pretty = APIParameter(
+    private static let idempotencyKey = APIParameter(
+        .header, "Idempotency-Key",
+        "In a cluster the same request with the same key lands once, whichever nodes it is sent to, and has the answer of "
+            + "the first time; another request with it is 422. 1 to 255 visible characters, in quotation marks or not; of "
+            + "this template only, as long as its version is stored. One daemon by itself does not look at it.")
+    static let pretty = APIParameter(
         .query, "prettyPrint", "Two spaces a level; one line when absent.", schema: ["type": "boolean"])
-    private static let version = APIParameter(
+    static let version = APIParameter(
         .query, "versionNumber", "A stored version; the newest when absent.", schema: versionNumber)
     private static let versionNumber: JSONValue = [
         "type": "integer", "format": "int64", "minimum": 1, "maximum": .int(Int64.max),

@@ -1,3 +1,4 @@
+import StalecastAccess
 import StalecastHTTP
 import StalecastWire
 
@@ -20,7 +21,7 @@ extension ControlOperations {
                 answers: [
                     .json("At least one source looks", .schema("TriggerAnswer"), status: 202),
                     .json("Nothing to look for: told before, known already, or not about us", .schema("TriggerAnswer")),
-                ], errors: [400, 404, 415]), access: .trigger
+                ], errors: [400, 404, 415], action: .publish), access: .trigger
         ) { call async throws(GoogleError) in try await call.trigger() }
     ]
 

@@ -70,6 +70,9 @@ extension ControlOperations {
                 "reason": text,
             ], required: ["name"])
         object["delivery"] = ["type": "object"]
+        // Of a cluster: which other node delivers, or why nobody says how it goes; there is no `delivery` then.
+        object["deliveryNode"] = text
+        object["deliveryProblem"] = text
         return object
     }()
 }

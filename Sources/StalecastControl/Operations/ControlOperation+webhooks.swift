@@ -57,13 +57,13 @@ extension ControlOperations {
                 "listAttempts", "GET", one("/attempts"), tag: "Webhooks",
                 summary: "What was tried, newest first", parameters: paging,
                 answers: [.json("The attempts", .schema("WebhookAttempts"))])
-        ) { call async throws(GoogleError) in try await call.listAttempts() },
+        ) { call async throws(GoogleError) in try await call.listDeliveries(.attempts) },
         operation(
             APIOperation(
                 "listDeadLetters", "GET", one("/deadLetters"), tag: "Webhooks",
                 summary: "What was given up, oldest first", parameters: paging,
                 answers: [.json("The dead letters", .schema("WebhookDeadLetters"))])
-        ) { call async throws(GoogleError) in try await call.listDeadLetters() },
+        ) { call async throws(GoogleError) in try await call.listDeliveries(.deadLetters) },
     ]
 
     private static func action(_ action: WebhookAction) -> ControlOperation {

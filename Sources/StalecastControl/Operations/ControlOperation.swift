@@ -1,3 +1,4 @@
+import StalecastAccess
 package import StalecastHTTP
 import StalecastWire
 
@@ -8,16 +9,29 @@ package typealias ControlOperation = Operation<ControlHandler>
 package struct ControlHandler: Sendable {
     package typealias Run = @Sendable (Call) async throws(GoogleError) -> Answer
 
-    /// Who may call it beside the bearer of the control token.
+    /// Who may call it beside principals with a grant.
     package enum Access: Sendable {
-        case token, anyone
+        case granted, anyone
         /// Anyone, if the configuration says so.
         case metrics
         /// Whoever a source's own credentials admit.
         case trigger
     }
 
+    /// What it does something to; the grants must permit it there.
+    enum About: Sendable {
+        /// Nothing of anybody's.
+        case document
+        /// All projects.
+        case daemon
+        /// All namespaces of the path's project.
+        case project
+        /// The path's namespace, or this one; `firebase` when neither is there.
+        case template(namespace: String?)
+    }
+
     package let access: Access
+    let about: About
     /// The body is a template, which may be larger than others.
     let takesTemplate: Bool
     let run: Run
@@ -25,19 +39,32 @@ package struct ControlHandler: Sendable {
 
 /// Everything this listener serves. A resource adds its lines here and describes them in a file of its own.
 package enum ControlOperations {
-    package static let table = OperationTable(templates + serving + webhooks + triggers + daemon)
+    package static let table = OperationTable(
+        templates + serving + webhooks + triggers + keys + daemon + cluster + console)
 
     /// The schemas that `$ref`s name.
     static let schemas: [JSONObject] = [
-        templateSchemas, servingSchemas, webhookSchemas, triggerSchemas, daemonSchemas,
+        templateSchemas, proposalSchemas, propagationSchemas, servingSchemas, webhookSchemas, triggerSchemas,
+        keySchemas, daemonSchemas, clusterSchemas, consoleSchemas,
     ]
 
+    /// A line. Without an action of its own it is `read` for what is asked with GET, else `manage`.
     static func operation(
-        _ document: APIOperation, access: ControlHandler.Access = .token, takesTemplate: Bool = false,
-        _ run: @escaping ControlHandler.Run
+        _ document: APIOperation, access: ControlHandler.Access = .granted, about: ControlHandler.About? = nil,
+        takesTemplate: Bool = false, _ run: @escaping ControlHandler.Run
     ) -> ControlOperation {
         var document = document
         document.needsToken = access != .anyone
-        return Operation(document, handler: ControlHandler(access: access, takesTemplate: takesTemplate, run: run))
+        if access == .anyone {
+            document.action = nil
+        } else if document.action == nil {
+            document.action = document.method == "GET" ? .read : .manage
+        }
+        let isOfProject = document.path.names.contains("project")
+        return Operation(
+            document,
+            handler: ControlHandler(
+                access: access, about: about ?? (isOfProject ? .project : .daemon), takesTemplate: takesTemplate,
+                run: run))
     }
 }

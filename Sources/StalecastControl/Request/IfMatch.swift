@@ -1,5 +1,6 @@
 package import StalecastHTTP
 package import StalecastStore
+import StalecastWire
 
 extension Publish.Precondition {
     /// Reads `If-Match`: `*`, or an ETag as ``ETagSpelling`` reads it.

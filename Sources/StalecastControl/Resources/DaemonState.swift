@@ -12,6 +12,8 @@ extension Call {
         let reasons = await control.readiness()
         var body: JSONObject = ["ready": .bool(reasons.isEmpty)]
         if !reasons.isEmpty { body["reasons"] = .array(reasons.map(JSONValue.string)) }
+        let degraded = control.degraded()
+        if !degraded.isEmpty { body["degraded"] = .array(degraded.map(JSONValue.string)) }
         return Answer(status: reasons.isEmpty ? 200 : 503, .object(body))
     }
 }

@@ -1,5 +1,7 @@
+import StalecastAccess
 import StalecastHTTP
-import StalecastHub
+package import StalecastHub
+import StalecastStore
 import StalecastWire
 
 extension Call {
@@ -7,13 +9,50 @@ extension Call {
     func sendMessage() async throws(GoogleError) -> Answer {
         let project = try project()
         let request = try MessageRequest(body)
+        var topics = Grant.Topics.all
+        if case .topic(let name) = request.target { topics = .named(name) }
+        guard let principal, control.may(principal, .publish, project: names["project"], topics) else {
+            throw .forbidden
+        }
         // As in FCM, which makes topics of whatever is well formed: one that nobody declared has no subscribers. "Not
         // found" would make senders forget their tokens.
         let validatesOnly = try query.flag("validateOnly")
-        if request.validateOnly || validatesOnly { return Self.sent(project, "fake_message_id") }
-        control.hub.send(DataMessage(target: request.target, in: project, data: request.data))
-        return Self.sent(project, Self.messageID())
+        if request.validateOnly || validatesOnly {
+            note.onlyChecked()
+            return Self.sent(project, "fake_message_id")
+        }
+        note.set("target", .string(request.target.words))
+        let id = Self.messageID()
+        await control.store.keep(
+            SentMessage(
+                project: project, name: "projects/\(project)/messages/\(id)", time: .now(),
+                target: request.target.words, keys: request.data.keys.sorted(), sender: person))
+        if let relay = control.relay {
+            guard await relay(Messaging.Relayed(request, in: project)) else { throw Self.notRelayed }
+        } else {
+            control.hub.send(DataMessage(target: request.target, in: project, data: request.data))
+        }
+        return Self.sent(project, id)
     }
+
+    /// `GET messages`: who sent what to whom, newest first; all that is kept of the project.
+    func listMessages() async throws(GoogleError) -> Answer {
+        let project = try project()
+        let size = try query.integer("pageSize") ?? Int64(TemplateStore.mostMessages)
+        guard size > 0 else { throw .invalidField("pageSize", "pageSize must be greater than 0") }
+        do {
+            let found = try await control.store.messages(
+                of: project, limit: Int(min(size, Int64(TemplateStore.mostMessages))))
+            return Answer(["messages": .array(found.map { .object($0.json) })])
+        } catch {
+            throw OutcomeMapping().answer(to: error, commits: false, projectNumber: 0)
+        }
+    }
+
+    private static let notRelayed = GoogleError(
+        504, "DEADLINE_EXCEEDED",
+        "The cluster's etcd did not take the message, or did not say so; some nodes may have sent it."
+    ).with(detail: OutcomeMapping.outcome("MESSAGE_PENDING", "unknown"))
 
     private static func sent(_ project: ProjectID, _ id: String) -> Answer {
         Answer(["name": .string("projects/\(project)/messages/\(id)")])
@@ -30,11 +69,13 @@ extension Call {
     func listTopics() async throws(GoogleError) -> Answer {
         let project = try project()
         let presence = await control.presence(project)
-        let bound = Dictionary(grouping: control.hub.topics, by: \.name).sorted { $0.key < $1.key }
-            .map { name, topics in TopicBinding(name: name, scopes: topics.map(\.scope), keys: topics[0].keys) }
-            .filter { binding in binding.scopes.contains { $0.project == project } }
+        let bound = control.hub.bindings
+            .map { TopicBinding(name: $0.name, scopes: $0.scopes.filter(isVisible), keys: $0.keys) }
+            .filter { $0.scopes.contains { $0.project == project } }
         return Answer(["topics": .array(bound.map { Self.json($0, presence[$0.name] ?? [:]) })])
     }
+
+    private func isVisible(_ scope: Scope) -> Bool { principal?.may(.read, in: scope) ?? false }
 
     private static func json(_ topic: TopicBinding, _ subscribers: [String: Int]) -> JSONValue {
         var counts: JSONObject = ["sse": 0, "poll": 0]
@@ -45,5 +86,46 @@ extension Call {
         if !topic.keys.isEmpty { object["keys"] = .array(topic.keys.map { .string($0.description) }) }
         object["subscribers"] = .object(counts)
         return .object(object)
+    }
+}
+
+/// What nodes of a cluster need of messages that are sent by hand.
+package enum Messaging {
+    /// A message on its way to all nodes.
+    package struct Relayed: Sendable {
+        private let project: ProjectID
+        private let target: DataMessage.Target
+        private let data: JSONObject
+
+        init(_ request: MessageRequest, in project: ProjectID) {
+            (self.project, target, data) = (project, request.target, request.data)
+        }
+
+        package var encoded: [UInt8] {
+            var message: JSONObject = ["data": .object(data)]
+            switch target {
+            case .topic(let name): message["topic"] = .string(name.description)
+            case .condition(let condition): message["condition"] = .string("\(condition)")
+            }
+            return JSONValue.object(["project": .string(project.description), "message": .object(message)]).encoded()
+        }
+
+        /// nil for what ``encoded`` did not write.
+        package static func read(_ bytes: [UInt8]) -> DataMessage? {
+            guard let document = try? JSONValue.parse(bytes), let name = document["project"]?.string,
+                let project = try? ProjectID(name), let request = try? MessageRequest(bytes)
+            else { return nil }
+            return DataMessage(target: request.target, in: project, data: request.data)
+        }
+    }
+}
+
+extension DataMessage.Target {
+    /// As it was asked for.
+    fileprivate var words: String {
+        switch self {
+        case .topic(let name): name.description
+        case .condition(let condition): "\(condition)"
+        }
     }
 }

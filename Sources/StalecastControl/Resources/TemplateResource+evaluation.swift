@@ -23,21 +23,13 @@ extension TemplateResource {
         guard let context = request["context"] else {
             throw .invalidField("context", "context is missing: say who fetches, for example {\"countryCode\":\"FR\"}")
         }
-        guard let version = try await version(try Self.wantedVersion(request)) else {
+        guard let version = try await version(try request.wantedVersion) else {
             throw .notFound("Requested entity was not found: \(scope) has no template yet.")
         }
         let json = try await Self.explanation(version.template, TemplateKind(namespace: scope.namespace), context)
         var answer = Answer(contentType: Answer.jsonType, body: json.encoded(call.wantsPretty ? .pretty : .utf8Line))
         answer.add("ETag", version.etag)
         return answer
-    }
-
-    private static func wantedVersion(_ request: JSONValue) throws(GoogleError) -> VersionNumber? {
-        guard let value = request["versionNumber"] ?? request["version_number"], !value.isNull else { return nil }
-        guard let number = value.int64, number > 0 else {
-            throw .invalidField("versionNumber", "versionNumber must be an integer greater than 0")
-        }
-        return VersionNumber(clamping: number)
     }
 
     /// Explaining a large template takes long enough to keep it off every event loop.

@@ -5,17 +5,24 @@ import StalecastWire
 
 extension TemplateResource {
     /// `PUT remoteConfig`: validates, compares and sets, answers when the new version is visible. With `validateOnly`
-    /// everything is checked and nothing is done; the ETag then ends in `-0`.
+    /// everything is checked and nothing is done; the ETag then ends in `-0`. With `propose` it waits for approval.
     func publish(_ call: Call) async throws(GoogleError) -> Answer {
-        let validateOnly = try call.query.flag("validateOnly")
+        let (validateOnly, proposes) = (try call.query.flag("validateOnly"), try call.query.flag("propose"))
         let precondition = try Publish.Precondition(ifMatch: call[field: "if-match"])
         let template = try await Self.template(call.body, TemplateKind(namespace: scope.namespace))
-        let publish = Publish(
+        var publish = Publish(
             scope: scope, template: template, precondition: precondition,
             description: template.requestedDescription, user: call.updateUser, origin: call.updateOrigin,
             isUrgent: try call.isUrgent(template.requestedDescription))
-        if validateOnly { return try await validated(publish, pretty: call.wantsPretty) }
+        publish.idempotencyKey = try call.idempotencyKey(for: scope)
+        if validateOnly {
+            call.note.onlyChecked()
+            return try await validated(publish, pretty: call.wantsPretty)
+        }
+        if proposes { return try await propose(publish, call) }
+        if call.needsApproval(scope.project) { throw .needsApproval(scope) }
         let version = try await store(commits: true) { () async throws(StoreError) in try await store.publish(publish) }
+        call.note.published(version)
         return answer(version, pretty: call.wantsPretty)
     }
 
@@ -41,15 +48,21 @@ extension TemplateResource {
         }
     }
 
-    /// `POST remoteConfig:rollback`: the target stands in the body or, as firebase-tools sends it, in the query.
+    /// `POST remoteConfig:rollback`: the target stands in the body or, as firebase-tools sends it, in the query. In an
+    /// emergency nobody waits for an approval, but everybody hears of it.
     func rollback(_ call: Call) async throws(GoogleError) -> Answer {
         let queried = try call.query.versionNumber("versionNumber")
         guard let target = try Self.target(call.body) ?? queried else {
             throw .invalidField("versionNumber", "versionNumber is missing: say which version to roll back to")
         }
-        let (user, origin) = (call.updateUser, call.updateOrigin)
+        let (user, origin, key) = (call.updateUser, call.updateOrigin, try call.idempotencyKey(for: scope))
         let version = try await store(commits: true) { () async throws(StoreError) in
-            try await store.rollback(scope, to: target, user: user, origin: origin)
+            try await store.rollback(scope, to: target, user: user, origin: origin, idempotencyKey: key)
+        }
+        call.note.published(version)
+        if call.needsApproval(scope.project) {
+            call.note.set("bypass", "approvals")
+            call.control.bypassed(version, call.principal?.actor ?? "stranger")
         }
         return answer(version, pretty: call.wantsPretty)
     }
@@ -57,18 +70,37 @@ extension TemplateResource {
     private static func target(_ body: [UInt8]) throws(GoogleError) -> VersionNumber? {
         let isBlank = body.allSatisfy { [0x20, 0x09, 0x0A, 0x0D].contains($0) }
         guard !isBlank else { return nil }
-        guard let object = try JSONBody.parse(body).object else {
-            throw .invalidArgument("The request body must be a JSON object.")
+        let request = try JSONBody.parse(body)
+        guard request.object != nil else { throw .invalidArgument("The request body must be a JSON object.") }
+        return try request.wantedVersion
+    }
+}
+
+extension JSONValue {
+    /// A request's `versionNumber`, as number or text; nil where none is given.
+    var wantedVersion: VersionNumber? {
+        get throws(GoogleError) {
+            guard let value = self["versionNumber"] ?? self["version_number"], !value.isNull else { return nil }
+            guard let number = value.int64, number > 0 else {
+                throw .invalidField("versionNumber", "versionNumber must be an integer greater than 0")
+            }
+            return VersionNumber(clamping: number)
         }
-        guard let value = object["versionNumber"] ?? object["version_number"], !value.isNull else { return nil }
-        guard let number = value.int64, number > 0 else {
-            throw .invalidField("versionNumber", "versionNumber must be an integer greater than 0")
-        }
-        return VersionNumber(clamping: number)
     }
 }
 
 extension Call {
+    /// Header `Idempotency-Key`, in a scope of its own for each template: 1 to 255 visible characters, in quotation marks
+    /// as the IETF's draft has them, or without; nil where there is none.
+    fileprivate func idempotencyKey(for scope: Scope) throws(GoogleError) -> String? {
+        guard var key = self[field: "idempotency-key"] else { return nil }
+        if key.utf8.count > 1, key.hasPrefix("\""), key.hasSuffix("\"") { key = String(key.dropFirst().dropLast()) }
+        guard (1...255).contains(key.utf8.count), key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            throw .invalidArgument("Idempotency-Key must have 1 to 255 visible ASCII characters.")
+        }
+        return "\(scope) \(key)"
+    }
+
     /// Whether a publish asks clients to fetch at once: header `X-Stalecast-Urgent: true`, or `[urgent]` in the
     /// description.
     fileprivate func isUrgent(_ description: String) throws(GoogleError) -> Bool {

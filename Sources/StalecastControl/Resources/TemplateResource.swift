@@ -3,7 +3,7 @@ import StalecastStore
 import StalecastTemplate
 import StalecastWire
 
-/// One scope's template; an extension per request of reference `firebase-wire.md` §1.
+/// One scope's template; an extension per group of requests.
 struct TemplateResource: Sendable {
     let scope: Scope
     let store: TemplateStore

@@ -1,4 +1,5 @@
 import NIOHTTP1
+import StalecastAccess
 import StalecastHTTP
 import StalecastSources
 import StalecastStore
@@ -19,9 +20,10 @@ extension Call {
     /// `POST triggers`: an event that says that an origin has something new. 202 when a source looks because of it,
     /// 200 when there was no need to; a sender retries on anything else.
     func trigger() async throws(GoogleError) -> Answer {
-        // The holder of the control token may know which projects there are.
-        if isOperator { _ = try project() }
-        let post = control.triggerPost(head, names["project"], isOperator: isOperator)
+        let isGranted = principal.map { control.may($0, .publish, project: names["project"]) } ?? false
+        // Who may publish there may know that it is not there.
+        if isGranted { _ = try project() }
+        let post = control.triggerPost(head, names["project"], isOperator: isGranted)
         switch await control.triggers.take(post, body: body) {
         case .taken(let verdicts):
             let isLooking = verdicts.contains { $0.result == .looking }

@@ -21,6 +21,14 @@ package enum WebhookAction: String, Hashable, Sendable, CaseIterable {
     /// Takes dead letters up again.
     case redrive
 
+    /// Whether only the daemon can do it that delivers to the webhook.
+    var isOfDelivery: Bool {
+        switch self {
+        case .enable, .test, .redeliver, .recover, .redrive: true
+        case .pause, .resume, .verify, .rotateSecret: false
+        }
+    }
+
     /// - Parameter request: the body, an object.
     /// - Returns: the webhook, or what came of it.
     func perform(

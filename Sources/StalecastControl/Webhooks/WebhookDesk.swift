@@ -2,18 +2,27 @@ import Dispatch
 package import Logging
 import StalecastHTTP
 package import StalecastWebhooks
-import StalecastWire
+package import StalecastWire
 
 /// What the `webhooks` of the API speak for: the registry, and how delivery goes.
 package struct WebhookDesk: Sendable {
     let registry: WebhookRegistry
     let verifier: WebhookVerifier
     let delivery: WebhookDelivery
+    /// nil: this daemon delivers to all webhooks.
+    let office: WebhookOffice?
+    /// Of all nodes of a cluster.
+    private let reachOfNodes: (@Sendable (Scope, VersionNumber) async -> WebhookReach)?
     private let logger: Logger
     /// For what asks the delivery database, which blocks.
     private let questions = BlockingQueue(label: "stalecast.deliveries.questions")
 
-    package init(registry: WebhookRegistry, verifier: WebhookVerifier, delivery: WebhookDelivery, logger: Logger) {
+    package init(
+        registry: WebhookRegistry, verifier: WebhookVerifier, delivery: WebhookDelivery, office: WebhookOffice? = nil,
+        reach: (@Sendable (Scope, VersionNumber) async -> WebhookReach)? = nil, logger: Logger
+    ) {
+        self.office = office
+        reachOfNodes = reach
         self.registry = registry
         self.verifier = verifier
         self.delivery = delivery
@@ -30,8 +39,10 @@ package struct WebhookDesk: Sendable {
             if let etag = json["etag"]?.string { answer.add("ETag", "\"\(etag)\"") }
             return answer
         } catch {
-            if case .storage(let cause) = error {
-                logger.error("webhook database failed", metadata: ["error": "\(cause)"])
+            switch error {
+            case .storage(let cause): logger.error("webhook database failed", metadata: ["error": "\(cause)"])
+            case .away(let cause): logger.error("webhooks cannot be changed", metadata: ["error": "\(cause)"])
+            default: break
             }
             throw GoogleError(error)
         }
@@ -48,12 +59,43 @@ package struct WebhookDesk: Sendable {
         }
     }
 
+    /// Which webhooks that hear a scope have a version of it, or a newer one.
+    func reach(of scope: Scope, _ version: VersionNumber) async -> WebhookReach {
+        if let reachOfNodes { return await reachOfNodes(scope, version) }
+        return await delivery.reach(of: scope, version)
+    }
+
+    /// How long a webhook's receiver may take; nothing for one that is not there.
+    package func timeout(of id: WebhookID) -> Duration {
+        registry.webhooks.first { $0.id == id }?.limits.timeout ?? .zero
+    }
+
     /// A webhook's document: what is registered, its state, and what is owed to it.
     func document(_ entry: RegistryEntry, withSecret: Bool = false) async -> JSONValue {
+        let status = await statuses(of: [entry])[entry.webhook.id]
+        return document(entry, status, withSecret: withSecret)
+    }
+
+    func documents(_ entries: some Sequence<RegistryEntry>) async -> [JSONValue] {
+        let entries = Array(entries)
+        let statuses = await statuses(of: entries)
+        return entries.map { document($0, statuses[$0.webhook.id], withSecret: false) }
+    }
+
+    private func statuses(of entries: [RegistryEntry]) async -> [WebhookID: JSONValue] {
+        let ids = entries.map(\.webhook.id)
+        if let office { return await office.statuses(ids) }
+        var found: [WebhookID: JSONValue] = [:]
+        for id in ids { found[id] = await status(of: id) }
+        return found
+    }
+
+    private func document(_ entry: RegistryEntry, _ status: JSONValue?, withSecret: Bool) -> JSONValue {
         var object = withSecret ? entry.documentWithSecret(at: .now()) : entry.document(at: .now())
-        let status = await delivery.status(of: entry.webhook.id)
-        object["state"] = (status?.state ?? entry.webhook.stateBeforeDelivery).json
-        object["delivery"] = status?.json
+        object["state"] = status?["state"] ?? entry.webhook.stateBeforeDelivery.json
+        object["delivery"] = status?["delivery"]
+        object["deliveryNode"] = status?["node"]
+        object["deliveryProblem"] = status?["problem"]
         return .object(object)
     }
 }
@@ -81,7 +123,7 @@ extension GoogleError {
         case .changedMeanwhile: self.init(409, "ABORTED", sentence)
         case .configured, .notNow: self.init(400, "FAILED_PRECONDITION", sentence)
         case .tooMany: self.init(429, "RESOURCE_EXHAUSTED", sentence)
-        case .storage: self = GoogleError(503, sentence).with("Retry-After", "5")
+        case .storage, .away, .elsewhere: self = GoogleError(503, sentence).with("Retry-After", "5")
         }
     }
 }

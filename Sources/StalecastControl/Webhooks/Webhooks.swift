@@ -16,9 +16,7 @@ extension Call {
                 entries = Array(entries.drop { PageToken($0.webhook) <= last })
             }
             let shown = entries.prefix(size)
-            var documents: [JSONValue] = []
-            for entry in shown { documents.append(await desk.document(entry)) }
-            var object: JSONObject = ["webhooks": .array(documents)]
+            var object: JSONObject = ["webhooks": .array(await desk.documents(shown))]
             if shown.count < entries.count, let last = shown.last {
                 object["nextPageToken"] = .string(PageToken(last.webhook).text)
             }
@@ -30,7 +28,9 @@ extension Call {
         let project = try project()
         let document = try object()
         return try await desk.answering { () async throws(RegistryProblem) in
-            await desk.document(try await desk.registry.create(document, in: project), withSecret: true)
+            let entry = try await desk.registry.create(document, in: project)
+            note.set("webhook", .string(entry.webhook.id.description))
+            return await desk.document(entry, withSecret: true)
         }
     }
 
@@ -64,24 +64,7 @@ extension Call {
 
     // MARK: Lists from the delivery database
 
-    func listAttempts() async throws(GoogleError) -> Answer {
-        try await listDeliveries("attempts") { delivery, id, size, place in
-            let page = try delivery.attempts(of: id, limit: size, before: place)
-            return (page.attempts.map(\.json), page.next)
-        }
-    }
-
-    func listDeadLetters() async throws(GoogleError) -> Answer {
-        try await listDeliveries("deadLetters") { delivery, id, size, place in
-            let page = try delivery.deadLetters(of: id, limit: size, after: place)
-            return (page.letters.map(\.json), page.next)
-        }
-    }
-
-    private func listDeliveries(
-        _ name: String,
-        _ read: @escaping @Sendable (WebhookDelivery, WebhookID, Int, Int64?) throws -> ([JSONValue], Int64?)
-    ) async throws(GoogleError) -> Answer {
+    func listDeliveries(_ list: WebhookQuestion.List) async throws(GoogleError) -> Answer {
         let project = try project()
         let (size, token) = try page()
         return try await desk.answering { () async throws(RegistryProblem) in
@@ -91,10 +74,7 @@ extension Call {
                 guard let number = Int64(token), number > 0 else { throw .unknownPage }
                 place = number
             }
-            let (items, next) = try await desk.ask { [place] in try read($0, id, size, place) }
-            var object: JSONObject = [name: .array(items)]
-            if let next { object["nextPageToken"] = .string(String(next)) }
-            return .object(object)
+            return try await desk.answer(WebhookQuestion(id, in: project, .list(list, size: size, place: place)))
         }
     }
 
@@ -104,7 +84,9 @@ extension Call {
         let project = try project()
         let request = body.isEmpty ? [:] : try object()
         return try await desk.answering { () async throws(RegistryProblem) in
-            try await action.perform(on: try entry(in: project), request, desk)
+            let entry = try entry(in: project)
+            guard action.isOfDelivery else { return try await action.perform(on: entry, request, desk) }
+            return try await desk.answer(WebhookQuestion(entry.webhook.id, in: project, .action(action, request)))
         }
     }
 

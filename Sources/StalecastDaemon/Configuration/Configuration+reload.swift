@@ -1,3 +1,5 @@
+import StalecastHub
+
 extension Configuration {
     /// Key paths whose value differs from `old` and cannot be applied without a restart, in the order of the table.
     package func changesNeedingRestart(from old: Configuration) -> [String] {

@@ -16,6 +16,10 @@ extension Configuration {
     }
 
     /// One scope's source.
+    ///
+    /// Flat, although each kind has keys of its own: a row of ``SourceField`` is a key path into it and names the kinds
+    /// that have the key, and only ``SourceFactory`` asks for the kind. Payloads of an enum would need a computed
+    /// property for each of these thirty keys, so that a row can reach them, and would say the kinds a second time.
     package struct Feed: Sendable, Equatable, CustomStringConvertible {
         package var scope: Scope
         package var kind: SourceKind
@@ -27,6 +31,9 @@ extension Configuration {
         package var maxAge: Duration = .zero
         /// Requests per second the origin can take; 0 sets no herd window.
         package var herdBudget = 0
+        /// What experience may make of the budget; 0 is a tenth of it, and no more than it.
+        package var herdBudgetLeast = 0
+        package var herdBudgetMost = 0
         /// The longest herd window.
         package var herdLongest: Duration = .seconds(300)
 
@@ -101,7 +108,4 @@ extension Configuration {
     package enum Proof: String, Sendable, CaseIterable {
         case pointer, etag, fetch, content
     }
-
-    /// The source of a scope; nil where there is no entry.
-    package func feed(of scope: Scope) -> Feed? { sources.scopes.first { $0.scope == scope } }
 }

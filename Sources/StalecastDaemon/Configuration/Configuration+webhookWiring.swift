@@ -47,9 +47,9 @@ extension Configuration {
     }
 
     /// How receivers see us. The host's own name may be anything; what is no DNS name is left out of it.
-    var senderIdentity: SenderIdentity {
+    var senderIdentity: WebhookFormatter.Sender {
         let given = webhooks.requestOrigin.isEmpty ? ProcessInfo.processInfo.hostName : webhooks.requestOrigin
         let name = given.filter { $0.utf8.count == 1 && ($0.isLetter || $0.isNumber || $0 == "-" || $0 == ".") }
-        return SenderIdentity(version: DaemonVersion.text, origin: name.isEmpty ? "localhost" : name)
+        return WebhookFormatter.Sender(version: DaemonVersion.text, origin: name.isEmpty ? "localhost" : name)
     }
 }

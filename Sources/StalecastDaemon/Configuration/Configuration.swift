@@ -1,5 +1,8 @@
+package import StalecastAccess
 package import StalecastControl
 package import StalecastEdge
+package import StalecastHTTP
+package import StalecastHub
 package import StalecastWire
 
 /// Everything an operator can decide about one daemon. `Configuration()` is what `stalecast serve` runs with when nothing
@@ -9,11 +12,18 @@ package struct Configuration: Sendable, Equatable {
     package var data = "./stalecast-data"
     package var edge = Edge()
     package var control = Control()
+    package var auth = Auth()
+    /// What is kept of clients that say who they are.
+    package var clients = PropagationBook.Limits()
     package var store = Store()
+    /// Counts only with `store.etcd.endpoints`.
+    package var cluster = Cluster()
+    /// How much of the audit log is kept.
+    package var audit = AuditLog.Limits()
     /// The projects served; at least one, ids and numbers unique.
     package var projects = [Project.demo]
     /// The topics as configured; see `effectiveTopics` for those that exist.
-    package var topics: [Topic] = []
+    package var topics: [TopicBinding] = []
     package var sources = Sources()
     package var webhooks = Webhooks()
     package var log = Log()
@@ -28,13 +38,18 @@ package struct Configuration: Sendable, Equatable {
         projects.flatMap { project in project.namespaces.map { Scope(project: project.id, namespace: $0) } }
     }
 
+    /// Control's TLS: its own, else Edge's where Control can be reached from outside.
+    package var controlTLS: TLS {
+        control.tls.certificate == nil && !control.listen.isLoopback ? edge.tls : control.tls
+    }
+
     /// The topics that exist: those configured, preceded by `PUSH_RC` for the client templates and `PUSH_RC_SERVER` for
     /// the server templates, unless an entry redefines them.
-    package var effectiveTopics: [Topic] {
+    package var effectiveTopics: [TopicBinding] {
         let servers = scopes.filter { $0.namespace == .firebaseServer }
         let clients = scopes.filter { $0.namespace != .firebaseServer }
         let standing = [
-            Topic(name: .pushRC, scopes: clients, keys: []), Topic(name: .pushRCServer, scopes: servers, keys: []),
+            TopicBinding(name: .pushRC, scopes: clients), TopicBinding(name: .pushRCServer, scopes: servers),
         ]
         let configured = Set(topics.map(\.name))
         return standing.filter { !$0.scopes.isEmpty && !configured.contains($0.name) } + topics
@@ -47,6 +62,8 @@ extension Configuration {
         package var listen = ListenAddress(host: "127.0.0.1", port: 8080)
         /// True: the epoll stream engine serves what it recognises. False: the NIO front serves all streams.
         package var streamEngine = true
+        /// Whether each scope has a subscriber of our own, which says how long messages and fetches take. Default true.
+        package var canary = true
         /// Threads of the stream engine; 0 is one per core.
         package var threads = 0
         /// What can change while Edge runs, with Edge's own defaults. `maxConnections` 0 derives it from the descriptor
@@ -57,8 +74,9 @@ extension Configuration {
         /// Names under which Edge may be asked for; empty is any, but on loopback without `apiKeys` only addresses and
         /// `localhost`.
         package var hosts: [String] = []
-        /// True permits `listen` outside loopback although Edge has no subscriber credentials.
-        package var allowPublicBind = false
+        /// True: a proxy in front does TLS, so `listen` may be outside loopback without any.
+        package var proxied = false
+        package var tls = TLS()
 
         package init() {
             settings = EdgeSettings()
@@ -71,6 +89,8 @@ extension Configuration {
         package var listen = ListenAddress(host: "127.0.0.1", port: 8081)
         /// File holding the bearer token to use; nil: the token generated at first start.
         package var tokenFile: String?
+        /// False: the control token opens nothing; operators have keys or tokens.
+        package var tokenEnabled = true
         /// The answer to a publish whose `If-Match` is out of date.
         package var staleETagStatus = OutcomeMapping.StaleETagStatus.badRequest
         /// The largest body of a template PUT, in bytes, before and after inflation.
@@ -79,8 +99,71 @@ extension Configuration {
         package var metricsWithoutToken = false
         /// Connections in total.
         package var maxConnections = 256
-        /// True permits `listen` outside loopback although Control speaks no TLS.
-        package var allowPlaintextBind = false
+        /// Names under which Control may be asked for: as Edge's; the console answers for no others, wherever it listens.
+        package var hosts: [String] = []
+        /// True: as Edge's.
+        package var proxied = false
+        /// Who may say for whom it speaks.
+        package var proxies = TrustedProxies()
+        package var tls = TLS()
+
+        package init() {}
+    }
+
+    /// The TLS of one listener.
+    package struct TLS: Sendable, Equatable {
+        /// PEM file of the certificate and its issuers; nil: no TLS.
+        package var certificate: String?
+        /// PEM file of its key.
+        package var key: String?
+        /// Further certificates, for the clients that ask for one of their names.
+        package var others: [Pair] = []
+        /// PEM file of the authorities of clients' certificates; nil asks for none.
+        package var clientAuthorities: String?
+        /// False lets clients without a certificate in.
+        package var requireClientCertificate = true
+
+        /// A certificate and its key, as files.
+        package struct Pair: Sendable, Equatable {
+            package var certificate: String
+            package var key: String
+        }
+
+        /// The first is for whoever names none of the others; empty: no TLS.
+        package var pairs: [Pair] {
+            guard let certificate, let key else { return [] }
+            return [Pair(certificate: certificate, key: key)] + others
+        }
+    }
+
+    /// Who may do what.
+    package struct Auth: Sendable, Equatable {
+        /// Whether Edge asks for credentials and grants.
+        package var mode = EdgeAccess.Mode.off
+        /// What callers of Edge may do who present no credential.
+        package var anonymous: [Grant] = []
+        /// API keys known by their hash, beside those the store has.
+        package var keys: [AccessKey] = []
+        /// Whose tokens are taken.
+        package var issuers: [TokenIssuer] = []
+        /// What clients' certificates are good for.
+        package var certificates: [ClientCertificate.Rule] = []
+        /// The user's backend that says who asks at Edge.
+        package var hook = Hook()
+        /// Addresses that are not public where key sets may be fetched, and the hook may be.
+        package var allowedAddresses: [CIDR] = []
+
+        package init() {}
+    }
+
+    /// See ``CallerHook``.
+    package struct Hook: Sendable, Equatable {
+        /// nil: nobody is asked.
+        package var url: String?
+        /// Names of the headers that are passed on, in lower case.
+        package var headers: [String] = []
+        /// PEM file of the authorities of the URL's host; nil for the system's.
+        package var caFile: String?
 
         package init() {}
     }
@@ -93,6 +176,7 @@ extension Configuration {
         package var maxVersionAge: Duration = .seconds(90 * 86_400)
         /// Bytes that must be free on the disk for a publish to begin; 0 does not check.
         package var minFreeSpace = 16 * 1024 * 1024
+        package var etcd = Etcd()
 
         package init() {}
     }
@@ -106,6 +190,11 @@ extension Configuration {
         package var namespaces: [Namespace]
         /// True: Edge serves the server template too, to whoever reaches it.
         package var serverTemplateOnEdge = false
+        /// Whether somebody else has to approve what is published.
+        package var approvals = Approvals.optional
+
+        /// Who publishes.
+        package enum Approvals: String, Sendable, CaseIterable { case optional, required }
 
         package init(id: ProjectID, number: Int64, namespaces: [Namespace] = [.firebase, .firebaseServer]) {
             self.id = id
@@ -115,21 +204,6 @@ extension Configuration {
 
         /// What is served when no project is configured: `demo`, 123456789012.
         package static let demo = Project(id: .demo, number: 123_456_789_012)
-    }
-
-    /// One topic: what its subscribers hear of.
-    package struct Topic: Sendable, Equatable {
-        package var name: TopicName
-        /// The scopes whose changes reach the topic; at least one.
-        package var scopes: [Scope]
-        /// Only changes of parameters that match one of these; empty: every change.
-        package var keys: [KeyPattern]
-
-        package init(name: TopicName, scopes: [Scope], keys: [KeyPattern]) {
-            self.name = name
-            self.scopes = scopes
-            self.keys = keys
-        }
     }
 
     /// What is logged, and how.

@@ -17,12 +17,17 @@ extension ConfigurationOption {
                 name: "serverTemplateOnEdge", form: "true or false; may be left out: false",
                 meaning: "True lets everybody who reaches Edge fetch and stream the server template, as web apps with "
                     + "server-side rendering do; what is secret in it is not any more."),
+            EntryField(
+                name: "approvals", form: "optional or required; may be left out: optional",
+                meaning: "With required nobody publishes alone: one principal proposes, another approves. A rollback "
+                    + "needs no approval, and is logged as a bypass."),
         ],
         .restart, "The projects served, at least one; ids and numbers are unique.",
         spell: { project in
             let namespaces = project.namespaces.map(\.description).joined(separator: ", ")
             let onEdge = project.serverTemplateOnEdge ? ", serverTemplateOnEdge: true" : ""
-            return "{id: \(project.id), number: \(project.number), namespaces: [\(namespaces)]\(onEdge)}"
+            let approvals = project.approvals == .optional ? "" : ", approvals: \(project.approvals.rawValue)"
+            return "{id: \(project.id), number: \(project.number), namespaces: [\(namespaces)]\(onEdge)\(approvals)}"
         },
         read: { $1.readProjects($0) })
 }
@@ -42,7 +47,7 @@ extension ConfigurationReading {
     private mutating func project(
         _ entry: Node, at path: String, _ taken: inout [String: String]
     ) -> Configuration.Project? {
-        let optional = ["namespaces", "serverTemplateOnEdge"]
+        let optional = ["namespaces", "serverTemplateOnEdge", "approvals"]
         guard let fields = fields(of: entry, at: path, required: ["id", "number"], optional: optional) else {
             return nil
         }
@@ -61,9 +66,15 @@ extension ConfigurationReading {
         if let node = fields["serverTemplateOnEdge"] {
             onEdge = value(node, at: "\(path).serverTemplateOnEdge", parse: flag)
         }
-        guard let id, let number, let namespaces, let onEdge else { return nil }
+        var approvals: Configuration.Project.Approvals? = .optional
+        if let node = fields["approvals"] {
+            approvals = value(
+                node, at: "\(path).approvals", parse: OptionKind<Configuration.Project.Approvals>.choice.parse)
+        }
+        guard let id, let number, let namespaces, let onEdge, let approvals else { return nil }
         var project = Configuration.Project(id: id, number: number, namespaces: namespaces)
         project.serverTemplateOnEdge = onEdge
+        project.approvals = approvals
         return project
     }
 

@@ -1,9 +1,13 @@
+import StalecastControl
 import StalecastEdge
+import StalecastHTTP
+import StalecastHub
 
 extension ConfigurationOption {
     /// Every option, in the order of the reference text.
     package static let all: [ConfigurationOption] =
-        [data] + edge + poll + control + store + [projects, topics] + sources + webhooks + log + shutdown
+        [data] + edge + poll + edgeTLS + control + controlTLS + auth + clients + store + etcd + cluster + audit
+        + [projects, topics] + sources + webhooks + log + shutdown
 
     private static let data = ConfigurationOption(
         "data", \.data, .directory, .restart, flag: "--data",
@@ -12,10 +16,14 @@ extension ConfigurationOption {
     private static let edge = [
         ConfigurationOption(
             "edge.listen", \.edge.listen, .address, .restart, flag: "--edge",
-            "Where the public listener binds; outside loopback only together with allowPublicBind."),
+            "Where the public listener binds; outside loopback only with tls, or proxied."),
         ConfigurationOption(
             "edge.streamEngine", \.edge.streamEngine, .flag, .restart,
             "Serve ordinary streams and polls with the epoll stream engine; false serves all with the NIO front."),
+        ConfigurationOption(
+            "edge.canary", \.edge.canary, .flag, .restart,
+            "A subscriber of our own in each scope, counted nowhere: how long messages and fetches take inside the process."
+        ),
         ConfigurationOption(
             "edge.threads", \.edge.threads, .count(0...256, of: "threads", zero: "one per core"), .restart,
             "Threads of the stream engine."),
@@ -46,6 +54,10 @@ extension ConfigurationOption {
             .count(0...10_000_000, of: "connections", zero: "no limit"), .live,
             "Connections from one address; behind a proxy all clients share the address of the proxy."),
         ConfigurationOption(
+            "edge.maxHandshakesPerAddress", \.edge.settings.maxHandshakesPerAddress,
+            .count(0...1_000_000, of: "connections a second", zero: "no limit"), .live,
+            "With TLS, connections a second from one address that are let in; loopback has no limit."),
+        ConfigurationOption(
             "edge.maxTopicsPerStream", \.edge.settings.maxTopicsPerStream, .count(1...1024, of: "topics"), .live,
             "Topics that one stream or poll may name."),
         ConfigurationOption(
@@ -62,8 +74,19 @@ extension ConfigurationOption {
             "Names under which Edge is asked for, against DNS rebinding; addresses and localhost always are. Others get "
                 + "421. None: any, but on loopback without apiKeys no name at all."),
         ConfigurationOption(
-            "edge.allowPublicBind", \.edge.allowPublicBind, .flag, .restart, flag: "--allow-public-bind",
-            "Permit listen outside loopback, although whoever reaches Edge may then subscribe and fetch."),
+            "edge.proxied", \.edge.proxied, .flag, .restart, flag: "--proxied",
+            "Permit listen outside loopback without tls: a proxy in front does it, or nobody else can reach Edge."),
+        ConfigurationOption(
+            list: "edge.trustedProxies", \.edge.settings.proxies.networks, .addressRange, .live,
+            "Addresses of proxies that are believed who their clients are; from others forwardedField is ignored."),
+        ConfigurationOption(
+            "edge.forwardedField", \.edge.settings.proxies.field, .choice, .live,
+            "Where trustedProxies name their clients in a request; the last in it that is no proxy counts. The proxies must "
+                + "set or extend this field."),
+        ConfigurationOption(
+            "edge.proxyProtocol", \.edge.settings.proxies.speakPROXY, .flag, .live,
+            "Every connection comes from trustedProxies and begins with a PROXY header, version 1 or 2; others are closed."
+        ),
     ]
 
     private static let poll = [
@@ -78,10 +101,13 @@ extension ConfigurationOption {
     private static let control = [
         ConfigurationOption(
             "control.listen", \.control.listen, .address, .restart, flag: "--control",
-            "Where the private listener binds; outside loopback only together with allowPlaintextBind."),
+            "Where the private listener binds; outside loopback only with tls, Edge's or its own, or proxied."),
         ConfigurationOption(
             "control.tokenFile", \.control.tokenFile, .optionalFile, .restart,
             "File with the bearer token to use, instead of the one generated at first start."),
+        ConfigurationOption(
+            "control.tokenEnabled", \.control.tokenEnabled, .flag, .live,
+            "False: the control token opens nothing any more. Make an operator's key first: `stalecast keys create`."),
         ConfigurationOption(
             "control.staleETagStatus", \.control.staleETagStatus, .choice, .restart,
             "Status of the answer to a publish whose If-Match is out of date; Firebase documents both."),
@@ -95,9 +121,32 @@ extension ConfigurationOption {
             "control.maxConnections", \.control.maxConnections, .count(1...65_536, of: "connections"), .restart,
             "Connections in total."),
         ConfigurationOption(
-            "control.allowPlaintextBind", \.control.allowPlaintextBind, .flag, .restart,
-            flag: "--allow-plaintext-bind",
-            "Permit listen outside loopback, although token and templates then cross the network unencrypted."),
+            list: "control.hosts", \.control.hosts, .hostName, .restart,
+            "Names under which Control is asked for, against DNS rebinding; addresses and localhost always are. Others get "
+                + "421. None: on loopback no name at all, elsewhere any name but not for the console."),
+        ConfigurationOption(
+            "control.proxied", \.control.proxied, .flag, .restart, flag: "--proxied",
+            "Permit listen outside loopback without tls: a proxy in front does it, or nobody else can reach Control."),
+        ConfigurationOption(
+            list: "control.trustedProxies", \.control.proxies.networks, .addressRange, .restart,
+            "Addresses of proxies that are believed who their clients are; from others forwardedField is ignored."),
+        ConfigurationOption(
+            "control.forwardedField", \.control.proxies.field, .choice, .restart,
+            "Where trustedProxies name their clients in a request; the last in it that is no proxy counts. The proxies must "
+                + "set or extend this field."),
+        ConfigurationOption(
+            "control.proxyProtocol", \.control.proxies.speakPROXY, .flag, .restart,
+            "Every connection comes from trustedProxies and begins with a PROXY header, version 1 or 2; others are closed."
+        ),
+    ]
+
+    private static let clients = [
+        ConfigurationOption(
+            "clients.names", \.clients.keepsNames, .flag, .restart,
+            "Keep ids, addresses, apps and SDKs of clients in memory, to name who is behind; false only counts."),
+        ConfigurationOption(
+            "clients.max", \.clients.clients, .count(1024...1_048_576, of: "clients"), .restart,
+            "Clients that are counted one by one, about 80 bytes each; above it a sample stands for all."),
     ]
 
     private static let store = [
@@ -110,6 +159,15 @@ extension ConfigurationOption {
         ConfigurationOption(
             "store.minFreeSpace", \.store.minFreeSpace, .size(0...(1 << 40)), .restart,
             "Disk space that must be free for a publish to begin; 0B does not check."),
+    ]
+
+    private static let audit = [
+        ConfigurationOption(
+            "audit.maxBytes", \.audit.maxBytes, .size(16_384...(1 << 40)), .restart,
+            "The size from which on the log goes on in another file; the full one is named after its last line."),
+        ConfigurationOption(
+            "audit.keep", \.audit.keep, .count(0...1_000_000, of: "files"), .restart,
+            "Full files that stay; older ones are removed, and the log says so."),
     ]
 
     private static let log = [

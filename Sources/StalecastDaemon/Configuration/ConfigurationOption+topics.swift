@@ -1,3 +1,4 @@
+import StalecastHub
 import StalecastWire
 import Yams
 
@@ -30,7 +31,7 @@ extension ConfigurationReading {
     /// Reads the list under `topics`; every problem is noted, entries with problems are left out. Whether the scopes
     /// exist is checked when the projects are known.
     mutating func readTopics(_ node: Node) {
-        var topics: [Configuration.Topic] = []
+        var topics: [TopicBinding] = []
         var taken: [TopicName: String] = [:]
         for (path, entry) in entries(of: node, at: "topics") {
             if let topic = topic(entry, at: path, &taken) { topics.append(topic) }
@@ -41,7 +42,7 @@ extension ConfigurationReading {
     /// - Parameter taken: the entries by name.
     private mutating func topic(
         _ entry: Node, at path: String, _ taken: inout [TopicName: String]
-    ) -> Configuration.Topic? {
+    ) -> TopicBinding? {
         guard let fields = fields(of: entry, at: path, required: ["name", "scopes"], optional: ["keys"]) else {
             return nil
         }
@@ -54,7 +55,7 @@ extension ConfigurationReading {
         if let node = fields["keys"] { keys = uniqueValues(node, at: "\(path).keys", parse: KeyPattern.init) }
         mentionedScopes += (scopes ?? []).enumerated().map { ("\(path).scopes[\($0)]", $1) }
         guard let name, let scopes, let keys else { return nil }
-        return Configuration.Topic(name: name, scopes: scopes, keys: keys)
+        return TopicBinding(name: name, scopes: scopes, keys: keys)
     }
 }
 

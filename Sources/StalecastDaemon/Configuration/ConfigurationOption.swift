@@ -145,8 +145,25 @@ package struct ConfigurationSection: Sendable {
     package static let all = [
         ConfigurationSection(path: "edge", meaning: "The public listener: streams, long-polls, fetches."),
         ConfigurationSection(path: "edge.poll", meaning: "How long a long-poll is held."),
+        ConfigurationSection(
+            path: "edge.tls",
+            meaning: "TLS 1.2 and 1.3 on Edge. Certificate files are read anew when they change and at SIGHUP."),
         ConfigurationSection(path: "control", meaning: "The private listener: template API, status, metrics."),
+        ConfigurationSection(
+            path: "control.tls",
+            meaning: "TLS 1.3 on Control; without a certificate Edge's counts if Control listens outside loopback."),
+        ConfigurationSection(path: "auth", meaning: "Who may do what."),
+        ConfigurationSection(
+            path: "auth.hook",
+            meaning: "Your backend says who asks at Edge: a GET with some headers of the request, for a second at most."
+        ),
+        ConfigurationSection(path: "clients", meaning: "Clients that say who they are, counted by what they have."),
         ConfigurationSection(path: "store", meaning: "What the store keeps."),
+        ConfigurationSection(
+            path: "store.etcd",
+            meaning: "An etcd that several daemons share: it has the order of versions, each has a copy."),
+        ConfigurationSection(path: "cluster", meaning: "This daemon among those that share store.etcd."),
+        ConfigurationSection(path: "audit", meaning: "Who changed what, in <data>/audit.jsonl."),
         ConfigurationSection(path: "sources", meaning: "Where scopes get their versions from, and what that may cost."),
         ConfigurationSection(path: "webhooks", meaning: "Registered URLs and how they are sent to."),
         ConfigurationSection(path: "log", meaning: "What is logged, and how."),

@@ -6,26 +6,30 @@ package struct ConfigurationOverrides: Sendable, Equatable {
     package var edge: String?
     /// `--control`, as `HOST:PORT`.
     package var control: String?
+    /// `--tls-cert`.
+    package var tlsCertificate: String?
+    /// `--tls-key`.
+    package var tlsKey: String?
     /// `--log-level`.
     package var logLevel: String?
     /// `--log-format`.
     package var logFormat: String?
-    /// `--allow-public-bind`.
-    package var allowPublicBind: Bool
-    /// `--allow-plaintext-bind`.
-    package var allowPlaintextBind: Bool
+    /// `--proxied`, of both listeners.
+    package var proxied: Bool
 
     package init(
-        dataDirectory: String? = nil, edge: String? = nil, control: String? = nil, logLevel: String? = nil,
-        logFormat: String? = nil, allowPublicBind: Bool = false, allowPlaintextBind: Bool = false
+        dataDirectory: String? = nil, edge: String? = nil, control: String? = nil,
+        tlsCertificate: String? = nil, tlsKey: String? = nil, logLevel: String? = nil,
+        logFormat: String? = nil, proxied: Bool = false
     ) {
         self.dataDirectory = dataDirectory
         self.edge = edge
         self.control = control
+        self.tlsCertificate = tlsCertificate
+        self.tlsKey = tlsKey
         self.logLevel = logLevel
         self.logFormat = logFormat
-        self.allowPublicBind = allowPublicBind
-        self.allowPlaintextBind = allowPlaintextBind
+        self.proxied = proxied
     }
 
     /// The text for the option with this flag; nil if it was not given.
@@ -34,10 +38,11 @@ package struct ConfigurationOverrides: Sendable, Equatable {
         case "--data": dataDirectory
         case "--edge": edge
         case "--control": control
+        case "--tls-cert": tlsCertificate
+        case "--tls-key": tlsKey
         case "--log-level": logLevel
         case "--log-format": logFormat
-        case "--allow-public-bind": allowPublicBind ? "true" : nil
-        case "--allow-plaintext-bind": allowPlaintextBind ? "true" : nil
+        case "--proxied": proxied ? "true" : nil
         default: nil
         }
     }

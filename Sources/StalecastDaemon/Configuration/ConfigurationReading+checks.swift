@@ -1,4 +1,5 @@
 import StalecastEdge
+import StalecastHTTP
 import StalecastWire
 
 extension ConfigurationReading {
@@ -6,10 +7,17 @@ extension ConfigurationReading {
     mutating func checkAcrossOptions() {
         checkPorts()
         checkBinds()
+        checkTLS("edge", configuration.edge.tls)
+        checkTLS("control", configuration.control.tls)
+        checkProxies("edge", configuration.edge.settings.proxies)
+        checkProxies("control", configuration.control.proxies)
+        checkCertificates()
+        checkHook()
         checkOrigins()
         checkPollWaits()
         checkTopicScopes()
         checkReceivers()
+        checkCluster()
     }
 
     private mutating func checkPorts() {
@@ -21,21 +29,66 @@ extension ConfigurationReading {
     }
 
     private mutating func checkBinds() {
-        let edge = configuration.edge
-        if sound("edge.listen", "edge.allowPublicBind"), !edge.listen.isLoopback, !edge.allowPublicBind {
-            let sentence =
-                "whoever reaches it could subscribe and fetch; set edge.allowPublicBind (serve --allow-public-bind) to "
-                + "permit it"
-            note("edge.listen: \(edge.listen) is not a loopback address: \(sentence)", at: "edge.listen")
+        let (edge, control) = (configuration.edge, configuration.control)
+        checkBind(
+            "edge", edge.listen, edge.tls, isProxied: edge.proxied, "what clients are told would cross the network")
+        checkBind(
+            "control", control.listen, configuration.controlTLS, isProxied: control.proxied,
+            "the token would cross the network")
+    }
+
+    /// Outside loopback a listener speaks TLS, or says who does.
+    private mutating func checkBind(
+        _ listener: String, _ address: ListenAddress, _ tls: Configuration.TLS, isProxied: Bool, _ danger: String
+    ) {
+        let path = "\(listener).listen"
+        guard sound(path, "\(listener).proxied", "\(listener).tls.certificate", "edge.tls.certificate") else { return }
+        guard !address.isLoopback, !isProxied, tls.certificate == nil else { return }
+        note(
+            "\(path): \(address) is not a loopback address, and \(danger) unencrypted. Write "
+                + "\(listener): {tls: {certificate: FILE, key: FILE}} (serve --tls-cert FILE --tls-key FILE), or, where "
+                + "a proxy in front speaks TLS, \(listener): {proxied: true} (serve --proxied)", at: path)
+    }
+
+    /// A certificate is of no use without its key, nor the rest without a certificate.
+    private mutating func checkTLS(_ listener: String, _ tls: Configuration.TLS) {
+        let path = "\(listener).tls"
+        guard sound("\(path).certificate", "\(path).key") else { return }
+        switch (tls.certificate, tls.key) {
+        case (_?, nil): note("\(path).certificate has no key; name its file in \(path).key", at: "\(path).certificate")
+        case (nil, _?): note("\(path).key has no certificate; name it in \(path).certificate", at: "\(path).key")
+        case (nil, nil) where tls.clientAuthorities != nil || !tls.others.isEmpty:
+            let given = tls.others.isEmpty ? "clientAuthorities" : "others"
+            note("\(path).\(given) means nothing without \(path).certificate", at: "\(path).\(given)")
+        default: break
         }
-        let control = configuration.control
-        let isSound = sound("control.listen", "control.allowPlaintextBind")
-        if isSound, !control.listen.isLoopback, !control.allowPlaintextBind {
-            let sentence =
-                "the token would cross the network unencrypted; set control.allowPlaintextBind "
-                + "(serve --allow-plaintext-bind) to permit it"
-            note("control.listen: \(control.listen) is not a loopback address: \(sentence)", at: "control.listen")
-        }
+    }
+
+    /// Without anybody who may begin so, nobody could connect.
+    private mutating func checkProxies(_ listener: String, _ proxies: TrustedProxies) {
+        let path = "\(listener).proxyProtocol"
+        guard sound(path, "\(listener).trustedProxies"), proxies.speakPROXY, proxies.networks.isEmpty else { return }
+        note(
+            "\(path) lets nobody in without \(listener).trustedProxies; name the addresses of the proxies there",
+            at: path)
+    }
+
+    /// Rules about certificates that nobody is asked for.
+    private mutating func checkCertificates() {
+        let paths = ["edge.tls.clientAuthorities", "control.tls.clientAuthorities"]
+        guard sound("auth.certificates", paths[0], paths[1]), !configuration.auth.certificates.isEmpty,
+            configuration.edge.tls.clientAuthorities == nil, configuration.control.tls.clientAuthorities == nil
+        else { return }
+        note(
+            "auth.certificates means nothing without edge.tls.clientAuthorities or control.tls.clientAuthorities",
+            at: "auth.certificates")
+    }
+
+    private mutating func checkHook() {
+        let hook = configuration.auth.hook
+        guard sound("auth.hook.url", "auth.hook.headers"), (hook.url == nil) != hook.headers.isEmpty else { return }
+        let (given, missing) = hook.url == nil ? ("headers", "url") : ("url", "headers")
+        note("auth.hook.\(given) means nothing without auth.hook.\(missing)", at: "auth.hook.\(given)")
     }
 
     private mutating func checkOrigins() {

@@ -1,4 +1,5 @@
 import Foundation
+import StalecastHTTP
 import StalecastOutbound
 import StalecastSources
 import StalecastWebhooks
@@ -7,6 +8,8 @@ extension ConfigurationReading {
     /// Opens what a start would open and refuse: files of tokens, secrets and accounts. Each sentence is the start's.
     mutating func checkFiles() {
         check("control.tokenFile", configuration.control.tokenFile) { _ = try TokenFile.load(directory: "", file: $0) }
+        check("edge.tls", configuration.edge.tls)
+        check("control.tls", configuration.control.tls)
         var credentials = TriggerCredentials()
         for (path, feed) in zip(entryPaths.feeds, configuration.sources.scopes) {
             check("\(path).serviceAccountFile", feed.serviceAccountFile) { _ = try ServiceAccount(contentsOf: $0) }
@@ -22,6 +25,11 @@ extension ConfigurationReading {
                 check("\(path).secretFiles", file) { _ = try Configuration.signingKey($0) }
             }
         }
+    }
+
+    private mutating func check(_ path: String, _ tls: Configuration.TLS) {
+        guard !tls.pairs.isEmpty else { return }
+        do throws(TLSProblem) { _ = try TLSFiles(tls) } catch { note("\(path): \(error)", at: "\(path).certificate") }
     }
 
     private mutating func check(_ path: String, _ file: String?, _ open: (String) throws -> Void) {

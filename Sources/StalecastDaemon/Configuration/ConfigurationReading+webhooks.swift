@@ -1,3 +1,4 @@
+import StalecastHub
 import StalecastWebhooks
 import StalecastWire
 import Yams

@@ -20,6 +20,14 @@ extension SourceField {
             for: Set(SourceKind.allCases), form: "requests per second; may be left out: 0, no window",
             "What fetches may cost the origin: messages ask clients to spread them over subscribers / budget."),
         SourceField(
+            "herdBudgetLeast", \.herdBudgetLeast, .count(0...10_000_000, of: "requests per second"),
+            for: Set(SourceKind.allCases), form: "requests per second; may be left out: a tenth of herdBudget",
+            "Where the budget goes when fetches fail or become slow, by 0.7 with each such version."),
+        SourceField(
+            "herdBudgetMost", \.herdBudgetMost, .count(0...10_000_000, of: "requests per second"),
+            for: Set(SourceKind.allCases), form: "requests per second; may be left out: herdBudget",
+            "Where it goes while all is well, by a twentieth of herdBudget with each window."),
+        SourceField(
             "herdLongest", \.herdLongest, .duration(.seconds(1)...(.seconds(3600))), for: Set(SourceKind.allCases),
             form: "duration, 1s to 1h; may be left out: 5m", "The longest herd window."),
     ]

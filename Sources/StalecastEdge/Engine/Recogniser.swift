@@ -1,3 +1,4 @@
+import StalecastAccess
 package import StalecastHTTP
 import StalecastWire
 
@@ -9,6 +10,7 @@ import StalecastWire
 package struct Recogniser {
     private let bytes: UnsafeBufferPointer<UInt8>
     private let hosts: HostRule
+    private let proxyField: TrustedProxies.Field?
     private var index = 0
 
     /// Fields that may come once.
@@ -17,16 +19,20 @@ package struct Recogniser {
         var connection = false
     }
 
-    private init(_ bytes: UnsafeBufferPointer<UInt8>, _ hosts: HostRule) {
+    private init(_ bytes: UnsafeBufferPointer<UInt8>, _ hosts: HostRule, _ field: TrustedProxies.Field?) {
         self.bytes = bytes
         self.hosts = hosts
+        proxyField = field
     }
 
     /// The request, or nil when in doubt.
+    ///
+    /// - Parameter field: where a proxy says who its client is; nil when it is not asked.
     package static func recognise(
-        _ bytes: UnsafeBufferPointer<UInt8>, maxTopics: Int, hosts: HostRule = .any
+        _ bytes: UnsafeBufferPointer<UInt8>, maxTopics: Int, hosts: HostRule = .any,
+        field: TrustedProxies.Field? = nil
     ) -> StreamRequest? {
-        var recogniser = Recogniser(bytes, hosts)
+        var recogniser = Recogniser(bytes, hosts, field)
         return recogniser.request(maxTopics: maxTopics)
     }
 
@@ -82,6 +88,11 @@ package struct Recogniser {
         _ name: Slice<UnsafeBufferPointer<UInt8>>, _ value: Slice<UnsafeBufferPointer<UInt8>>,
         _ headers: inout StreamHeaders, _ seen: inout Seen
     ) -> Bool {
+        if let proxyField, name.count == proxyField.rawValue.utf8.count,
+            proxyField == .forwarded ? Self.equal(name, "forwarded") : Self.equal(name, "x-forwarded-for")
+        {
+            headers.forwarded.append(String(decoding: value, as: UTF8.self))
+        }
         // Anything else about content, and NIO's parser takes some misspellings for `Connection: close`.
         if Self.equal(name.prefix(3), "con"), !Self.equal(name, "connection") { return false }
         switch name.count {
@@ -95,11 +106,20 @@ package struct Recogniser {
             }
         case 6:
             if Self.equal(name, "expect") { return false }
+            // Whether it counts is more than is decided here.
+            if Self.equal(name, "cookie"), String(decoding: value, as: UTF8.self).contains("__Host-stalecast=") {
+                return false
+            }
             if Self.equal(name, "origin") {
                 guard headers.origin == nil else { return false }
                 headers.origin = String(decoding: value, as: UTF8.self)
             }
         case 7: return !Self.equal(name, "upgrade") && !Self.equal(name, "trailer")
+        case 9:
+            if Self.equal(name, "x-api-key") {
+                guard headers.presented.apiKey == nil else { return false }
+                headers.presented.apiKey = String(decoding: value, as: UTF8.self)
+            }
         case 10:
             if Self.equal(name, "connection") {
                 guard Self.equal(value, "keep-alive") || Self.equal(value, "close") else { return false }
@@ -109,18 +129,27 @@ package struct Recogniser {
             }
         case 13:
             if Self.equal(name, "if-none-match") { return false }
+            if Self.equal(name, "authorization") {
+                guard headers.presented.authorization == nil else { return false }
+                headers.presented.authorization = String(decoding: value, as: UTF8.self)
+            }
             if Self.equal(name, "last-event-id") {
                 guard headers.lastEventID == nil else { return false }
                 headers.lastEventID = String(decoding: value, as: UTF8.self)
             }
         case 14:
             if Self.equal(name, "x-goog-api-key") {
-                guard headers.apiKey == nil else { return false }
-                headers.apiKey = String(decoding: value, as: UTF8.self)
+                guard headers.presented.googleKey == nil else { return false }
+                headers.presented.googleKey = String(decoding: value, as: UTF8.self)
             }
             return !Self.equal(name, "http2-settings")
         case 16: return !Self.equal(name, "proxy-connection")
         case 17: return !Self.equal(name, "transfer-encoding")
+        case 18:
+            if Self.equal(name, "x-stalecast-client") {
+                guard headers.client == nil else { return false }
+                headers.client = String(decoding: value, as: UTF8.self)
+            }
         default: break
         }
         return true

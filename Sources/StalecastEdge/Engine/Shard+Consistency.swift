@@ -1,10 +1,5 @@
+import Glibc
 import StalecastHub
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 extension Shard {
     /// What in the shard's books contradicts itself, as sentences; empty when all agree. For tests, between events:
@@ -15,12 +10,15 @@ extension Shard {
         for index in 0..<slots.end {
             let slot = slots[index].pointee
             guard slot.phase != .free else {
-                let isClean = slot.due == 0 && slot.topic == StreamSlot.none && slot.fd < 0
+                let isClean = slot.due == 0 && slot.topic == StreamSlot.none && slot.fd < 0 && slot.isPlain
                 if !isClean { problems.append("slot \(index) is free and in use") }
                 continue
             }
             used += 1
             if slot.phase == .doomed { problems.append("slot \(index) is doomed between events") }
+            if slot.phase != .head, isTLS == slot.isPlain { problems.append("slot \(index) and its TLS disagree") }
+            if slot.phase == .direct, !slot.isOrdinary { problems.append("slot \(index) is written past its TLS") }
+            if case .records = slot.cover, slot.phase != .stream { problems.append("slot \(index) is no stream") }
             if fcntl(slot.fd, F_GETFD) < 0 { problems.append("slot \(index) has no descriptor") }
             if !wheel.holds(index, in: slots) { problems.append("slot \(index) in phase \(slot.phase) has no timer") }
             switch slot.phase {
@@ -33,6 +31,13 @@ extension Shard {
             }
             if slot.hasBacklog != (backlogs[index] != nil), slot.phase != .answering {
                 problems.append("slot \(index) and the backlogs disagree")
+            }
+            if let waiting = unreached[index] {
+                let topic = Topic.Index(rawValue: slot.topic)
+                let isDue = slot.topic >= 0 && walks[topic]?.rest.contains(index) ?? false
+                if !slot.isInvalidation || !isDue {
+                    problems.append("slot \(index) waits for \(waiting) without a turn")
+                }
             }
             if slot.hasBacklog || slot.phase == .answering { behind += 1 }
             joined += memberships(of: index, slot, &problems)

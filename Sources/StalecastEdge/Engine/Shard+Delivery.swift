@@ -1,35 +1,47 @@
 import CLinux
+import StalecastHTTP
 import StalecastHub
 import StalecastWire
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 extension Shard {
     // MARK: Announcements
 
     /// Writes the messages of consecutive changes to every subscriber of their topics.
     func broadcast(_ run: [TopicBoard.Announcement]) {
+        releaseDoomed()
+        for announcement in run {
+            spreads.begin(announcement, audience: streams(on: announcement.notices.map(\.topic)))
+        }
         let batch = board.apply(run, cache: &cache)
         for topic in batch.skipped { tally.coalesced += members[Int(topic.rawValue)].count }
         var polls: [Int32] = []
         for announcement in batch.announcements {
-            for (topic, notice) in announcement.notices where !holdBack(topic, announcement) {
+            let before = polls.count
+            for (topic, notice) in announcement.notices
+            where !holdBack(topic, announcement) && !pace(topic, announcement) {
                 walk(topic, notice, announcement, &polls)
             }
+            let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
+            spreads.walked(announcement.change, nanoseconds: elapsed, polls: polls.count - before)
         }
         for index in Set(polls) { answerPoll(index, after: batch.before) }
+        for announcement in run { noteUnsent(announcement) }
+        forgetReached()
+        if !canaries.isEmpty { canaries.tell(run) }
         releaseDoomed()
+        tellReach()
     }
 
     /// Writes one topic's message of a change that was held back.
     func deliver(_ announcement: TopicBoard.Announcement, on topic: Topic.Index) {
         var polls: [Int32] = []
-        for entry in announcement.notices where entry.topic == topic { walk(topic, entry.notice, announcement, &polls) }
+        for entry in announcement.notices where entry.topic == topic && !pace(topic, announcement) {
+            walk(topic, entry.notice, announcement, &polls)
+        }
+        noteUnsent([topic], (heldSince.removeValue(forKey: topic) ?? 0)...announcement.change.sequence)
+        forgetReached()
         releaseDoomed()
+        tellReach()
     }
 
     /// The hot loop: one `send` for each stream that has nothing pending.
@@ -47,6 +59,9 @@ extension Shard {
                 let slot = slots[index]
                 if slot.pointee.phase == .direct, isAlone || slot.pointee.topic >= 0 {
                     let sent = stalecast_send(slot.pointee.fd, base, count)
+                    if sent == count { written += 1 } else { fellShort(index, notice, sent < 0 ? blocked() : sent) }
+                } else if slot.pointee.phase == .stream, slot.pointee.isSealed, isAlone || slot.pointee.topic >= 0 {
+                    let sent = put(base, count, on: slot)
                     if sent == count { written += 1 } else { fellShort(index, notice, sent) }
                 } else {
                     deliverSlowly(index, notice, announcement, &polls)
@@ -66,11 +81,11 @@ extension Shard {
         count = 0
     }
 
-    /// A `send` took less than all: the rest becomes the backlog, or the stream is dead.
+    /// A message was not taken whole, see ``put(_:on:)``: the rest becomes the backlog, or the stream is dead.
     private func fellShort(_ index: Int32, _ notice: Notice, _ sent: Int) {
-        guard sent >= 0 || errno == EAGAIN else { return doom(index, .peerClosed) }
+        guard sent >= 0 else { return doom(index, .peerClosed) }
         tally.deliveries[slots[index].pointee.dialect.transport, default: 0] += 1
-        hold(Array(notice.chunk.buffer.dropFirst(max(0, sent))), for: index, through: notice.sequence)
+        hold(Array(notice.chunk.buffer.dropFirst(sent)), for: index, through: notice.sequence)
     }
 
     private func deliverSlowly(
@@ -162,15 +177,16 @@ extension Shard {
 
     /// Sends bytes to a stream without a backlog; what does not fit becomes its backlog.
     func write(_ bytes: [UInt8], to index: Int32, through sequence: CommitSequence) {
-        let sent = bytes.withUnsafeBytes { stalecast_send(slots[index].pointee.fd, $0.baseAddress, $0.count) }
-        if sent == bytes.count { return }
-        guard sent >= 0 || errno == EAGAIN else { return doom(index, .peerClosed) }
-        hold(Array(bytes.dropFirst(max(0, sent))), for: index, through: sequence)
+        let sent = put(bytes[...], on: slots[index])
+        if sent == bytes.count { return takeOver(slots[index]) }
+        guard sent >= 0 else { return doom(index, .peerClosed) }
+        hold(Array(bytes.dropFirst(sent)), for: index, through: sequence)
     }
 
     private func hold(_ rest: [UInt8], for index: Int32, through sequence: CommitSequence) {
         let slot = slots[index]
-        backlogs[index] = Backlog(bytes: rest, through: sequence, progress: wheel.now)
+        backlogs[index] = Backlog(
+            bytes: rest, through: sequence, progress: wheel.now, acknowledged: stalecast_acknowledged(slot.pointee.fd))
         slot.pointee.hasBacklog = true
         slot.pointee.phase = .stream
         reschedule(index)
@@ -180,13 +196,9 @@ extension Shard {
     func drainBacklog(_ index: Int32) {
         guard var backlog = backlogs[index] else { return }
         repeat {
-            let sent = backlog.bytes.withUnsafeBytes {
-                stalecast_send(slots[index].pointee.fd, $0.baseAddress! + backlog.offset, backlog.count)
-            }
-            if sent < 0 {
-                guard errno == EAGAIN else { return doom(index, .peerClosed) }
-                break
-            }
+            let sent = put(backlog.rest, on: slots[index])
+            if sent < 0 { return doom(index, .peerClosed) }
+            if sent == 0 { break }
             backlog.offset += sent
             backlog.progress = wheel.now
             if backlog.count > 0 { break }
@@ -205,15 +217,21 @@ extension Shard {
         if let data = backlog.data { dialect.append(chunk: data.chunk, to: &out) }
         tally.deliveries[dialect.transport, default: 0] += debts.count + (backlog.data == nil ? 0 : 1)
         tally.coalesced += max(0, backlog.deferred - debts.count)
-        backlog = Backlog(bytes: out, through: board.headSequence, progress: backlog.progress)
+        let since = min(backlog.unsentSince ?? .max, reachedByBacklog(index) ?? .max)
+        backlog = Backlog(
+            bytes: out, through: board.headSequence, progress: backlog.progress, acknowledged: backlog.acknowledged,
+            unsentSince: since == .max ? nil : since)
         return true
     }
 
     private func endBacklog(_ index: Int32) {
         let slot = slots[index]
-        tally.coalesced += backlogs.removeValue(forKey: index)?.deferred ?? 0
+        let backlog = backlogs.removeValue(forKey: index)
+        tally.coalesced += backlog?.deferred ?? 0
+        if backlog?.unsentSince != nil { spreads.hasNews = true }
         slot.pointee.hasBacklog = false
-        slot.pointee.phase = slot.pointee.isHTTP11 ? .direct : .stream
+        takeOver(slot)
+        slot.pointee.phase = slot.pointee.isOrdinary ? .direct : .stream
         reschedule(index)
     }
 }

@@ -1,11 +1,6 @@
+import Glibc
 import StalecastHub
 import StalecastWire
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 extension Shard {
     /// Enters a slot into its topics' member lists.
@@ -59,8 +54,15 @@ extension Shard {
     func endSubscription(_ index: Int32) {
         let slot = slots[index]
         switch slot.pointee.phase {
-        case .direct, .stream: tally.streams -= 1
-        case .poll: tally.polls -= 1
+        case .direct, .stream:
+            tally.streams -= 1
+            countUntold(index)
+            if !unreached.isEmpty { unreached[index] = nil }
+            forget(index, isPoll: false)
+        case .poll:
+            tally.polls -= 1
+            for topic in topics(of: index) { heldPolls[Int(topic.rawValue)] -= 1 }
+            forget(index, isPoll: true)
         default: return
         }
         leaveTopics(index)
@@ -74,11 +76,13 @@ extension Shard {
     func release(_ index: Int32, _ reason: DropReason?) {
         let slot = slots[index]
         guard slot.pointee.phase != .free else { return }
+        letGo(of: slot, reason)
         endSubscription(index)
         if slot.pointee.phase == .answering { backlogs[index] = nil }
         wheel.remove(index, in: slots)
         close(slot.pointee.fd)
         ledger.leave(slot.pointee.address)
+        if !proxies.isEmpty { proxies[index] = nil }
         if let reason { tally.drops[reason, default: 0] += 1 }
         slots.release(index)
     }
@@ -94,6 +98,9 @@ extension Shard {
 
     func releaseDoomed() {
         while let (index, reason) = doomed.popLast() {
+            countUntold(index)
+            if !unreached.isEmpty { unreached[index] = nil }
+            forget(index, isPoll: false)
             leaveTopics(index)
             backlogs[index] = nil
             release(index, reason)
@@ -122,17 +129,19 @@ extension Shard {
         return joined.topics.first { board[$0].name == name } == topic
     }
 
-    /// Subscribers whose messages a scope's changes are, each once.
-    func subscribersByScope() -> [Scope: Int] {
-        var counts: [Scope: Int] = [:]
-        for (topic, indexes) in members.enumerated() where !indexes.isEmpty {
-            counts[board[Topic.Index(topic)].scope, default: 0] += indexes.count
+    /// Subscribers whose messages a scope's changes are, each once; and those of them that are Firebase's streams.
+    func subscribersByScope() -> (all: [Scope: Int], firebase: [Scope: Int]) {
+        var (counts, firebase): ([Scope: Int], [Scope: Int]) = ([:], [:])
+        for (number, indexes) in members.enumerated() where !indexes.isEmpty {
+            let topic = board[Topic.Index(number)]
+            counts[topic.scope, default: 0] += indexes.count
+            if topic.isInvalidation { firebase[topic.scope, default: 0] += indexes.count }
         }
         for joined in several.values {
             let scopes = joined.topics.map { board[$0].scope }
             for scope in Set(scopes) { counts[scope, default: 0] -= scopes.count { $0 == scope } - 1 }
         }
-        return counts
+        return (counts, firebase)
     }
 
     /// Takes new bindings; subscribers of topics that are gone are ended.

@@ -25,7 +25,13 @@ extension Shard {
         echoes[topic, default: BurstEcho()].said(at: nowMs, delayMs: UInt64(settings.burstEcho.milliseconds))
     }
 
-    private var nowMs: UInt64 { UInt64(wheel.now) * (TimerWheel.tickNanoseconds / 1_000_000) }
+    /// The same message went to some more: the next one keeps its distance from these, and the burst is not over.
+    func saidMore(_ topic: Topic.Index) {
+        pacedUntil[topic] = wheel.now + Self.distance
+        echoes[topic]?.saidMore(at: nowMs, delayMs: UInt64(settings.burstEcho.milliseconds))
+    }
+
+    var nowMs: UInt64 { UInt64(wheel.now) * (TimerWheel.tickNanoseconds / 1_000_000) }
 
     /// Sends what waits for a topic now.
     func flushPaced(_ topic: Topic.Index) {
@@ -43,7 +49,8 @@ extension Shard {
 
     /// Says the newest message of each burst that is over once more; see ``BurstEcho``.
     func echoBursts() {
-        for topic in echoes.keys where echoes[topic]?.takeDue(at: nowMs) == true {
+        // While turns are waited for the burst is not over.
+        for topic in echoes.keys where walks[topic] == nil && echoes[topic]?.takeDue(at: nowMs) == true {
             echo(topic)
         }
         releaseDoomed()

@@ -1,13 +1,9 @@
 import CLinux
+import Glibc
+import StalecastAccess
 import StalecastHTTP
 import StalecastHub
 import StalecastWire
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 extension Shard {
     /// A descriptor became readable, writable, or lost its peer.
@@ -16,10 +12,13 @@ extension Shard {
         let isGone = events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0
         switch slot.pointee.phase {
         case .free, .doomed: return
-        case .head: if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 || isGone { readHead(index) }
+        case .head:
+            // The end that came with a request is looked at after the answer: it has no edge of its own.
+            if events & EPOLLRDHUP.rawValue != 0 { slot.pointee.hasInput = true }
+            if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 || isGone { readHead(index) }
         case .direct, .stream:
             if isGone || events & EPOLLRDHUP.rawValue != 0 { return release(index, .peerClosed) }
-            if events & EPOLLIN.rawValue != 0, !discardInput(index) { return release(index, .peerClosed) }
+            if events & EPOLLIN.rawValue != 0, !discardInput(slot) { return release(index, .peerClosed) }
             if events & EPOLLOUT.rawValue != 0, slot.pointee.hasBacklog { drainBacklog(index) }
         case .answering:
             if isGone { return release(index, .peerClosed) }
@@ -31,51 +30,47 @@ extension Shard {
         }
     }
 
-    /// Nothing a client says on a stream matters, but it must not pile up: the edge comes once for all of it. False
-    /// when the peer ended, or never stops to speak.
-    private func discardInput(_ index: Int32) -> Bool {
-        for _ in 0..<Self.discardsPerEvent {
-            let received = stalecast_discard(slots[index].pointee.fd, 1 << 16)
-            if received < 0 { return errno == EAGAIN }
-            if received < 1 << 16 { return received > 0 }
-        }
-        return false
-    }
-
-    /// Times 64 KiB: more than a socket holds by default in the time one event takes.
-    private static let discardsPerEvent = 256
-
     /// Looks at the request without taking it: an ordinary one is served here, anything else goes to the Front.
     ///
     /// - Parameter isCurrent: the board shows what was announced when the request came.
     func readHead(_ index: Int32, isCurrent: Bool = false) {
         let slot = slots[index]
-        let fd = slot.pointee.fd
-        let count = stalecast_peek(fd, peekBuffer.baseAddress, peekBuffer.count)
-        if count <= 0 {
-            if count < 0 && errno == EAGAIN { return }
-            return release(index, .peerClosed)
-        }
+        if slot.pointee.awaitsProxyHeader, !takeProxyHeader(index) { return }
+        let count = peek(slot)
+        if count == 0 { return }
+        if count < 0 { return release(index, .peerClosed) }
         let bytes = UnsafeBufferPointer(rebasing: peekBuffer[0..<count])
-        guard count < peekBuffer.count,
-            let request = Recogniser.recognise(
-                bytes, maxTopics: settings.maxTopicsPerStream, hosts: settings.hosts)
+        guard isTLS == !slot.pointee.isPlain, count < peekBuffer.count,
+            var request = Recogniser.recognise(
+                bytes, maxTopics: settings.maxTopicsPerStream, hosts: settings.hosts,
+                field: isProxied(index) ? settings.proxies.field : nil)
         else { return giveToFront(index) }
+        believe(index, request.forwarded)
+        // What it is asked with was not read.
+        if settings.access.isForHook(request.presented) { return giveToFront(index) }
+        // See ``FrontRequest/presented``.
+        if settings.access.takesCertificates, request.origin == nil, case .session(let tls) = slot.pointee.cover {
+            request.presented.certificate = tls.clientCertificate
+        }
         if !isCurrent, postpones(.head(index, generation: slot.pointee.generation)) { return }
-        guard APIKeys(keys: settings.apiKeys).admits(request.apiKey), let topics = try? request.topics(on: board)
-        else { return giveToFront(index) }
-        stalecast_discard(fd, count)
+        if awaitsCursors, board.ahead(request.resume.cursor) != nil { return giveToFront(index) }
+        // The Front refuses, and counts it.
+        let counts = settings.access.mode == .observe
+        guard let topics = try? settings.admit(request, on: board, counts: counts) else { return giveToFront(index) }
+        take(count, of: slot)
         begin(index, request, topics)
     }
 
     private func giveToFront(_ index: Int32) {
         let slot = slots[index]
-        let (fd, address, isRefused) = (slot.pointee.fd, slot.pointee.address, slot.pointee.isRefused)
+        let given = slot.pointee
         tally.handedOver += 1
-        unwatch(fd)
+        unwatch(given.fd)
         wheel.remove(index, in: slots)
         slots.release(index)
-        handOver(fd, address, isRefused)
+        let tls: TLSSession? = if case .session(let tls) = given.cover { tls } else { nil }
+        let proxy = proxies.removeValue(forKey: index)
+        handOver(Handover(fd: given.fd, address: given.address, isRefused: given.isRefused, tls: tls, proxy: proxy))
     }
 
     func adopt(_ adoption: Shard.Adoption) {
@@ -85,16 +80,18 @@ extension Shard {
     /// What the Front found good a moment ago may have become impossible since; it is answered all the same.
     func serve(_ adoption: Shard.Adoption) {
         let request = adoption.request
-        guard let index = claim(adoption.fd, adoption.address) else { return }
+        adoption.tls?.use(adoption.fd)
+        guard let index = claim(adoption.fd, adoption.address, adoption.tls, proxy: adoption.proxy) else { return }
         if draining != nil { return refuse(index, request, .drain) }
-        guard let topics = try? request.topics(on: board) else { return refuse(index, request, .topicRetired) }
+        guard let topics = try? settings.admit(request, on: board, counts: false) else {
+            return refuse(index, request, .topicRetired)
+        }
         begin(index, request, topics)
     }
 
-    private typealias Topics = (known: [Topic.Index], unknown: [TopicName])
-
-    private func begin(_ index: Int32, _ request: StreamRequest, _ topics: Topics) {
+    private func begin(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
+        slot.pointee.principal = topics.principal
         wheel.remove(index, in: slots)
         slot.pointee.isHTTP11 = request.isHTTP11
         slot.pointee.keepAlive = request.keepAlive
@@ -109,13 +106,16 @@ extension Shard {
     // MARK: Streams
 
     /// Registers first, then reads the state, then writes what is owed: nothing can fall between.
-    private func beginStream(_ index: Int32, _ request: StreamRequest, _ topics: Topics) {
+    private func beginStream(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
         let dialect = slot.pointee.dialect
         // What is held back for others must not reach this one twice.
         if dialect.isInvalidation { flushPaced(topics.known[0]) }
         subscribe(index, to: topics.known)
-        slot.pointee.phase = request.isHTTP11 ? .direct : .stream
+        slot.pointee.joined = UInt32(truncatingIfNeeded: board.headSequence)
+        spreads.joined { hears(index, $0) }
+        identify(index, request, topics.known)
+        slot.pointee.phase = slot.pointee.isOrdinary ? .direct : .stream
         tally.streams += 1
         let opening = board.opening(for: topics.known, from: request.resume)
         out.removeAll(keepingCapacity: true)
@@ -127,8 +127,10 @@ extension Shard {
         dialect.append(notices, to: &out)
         if !dialect.isInvalidation { appendSynced(request.isHTTP11) }
         tally.deliveries[dialect.transport, default: 0] += notices.count
-        scheduleStream(index)
+        scheduleStream(index, until: topics.expiresInMs)
         write(out, to: index, through: board.headSequence)
+        // What came with the request, in a record of its own, brings no edge any more.
+        if !slot.pointee.isPlain, slot.pointee.phase == .stream, !discardInput(slot) { release(index, .peerClosed) }
     }
 
     /// The head of a stream; that of the ordinary ones is built once a second.
@@ -151,31 +153,38 @@ extension Shard {
         out.append(contentsOf: syncedCache.chunk)
     }
 
-    private func scheduleStream(_ index: Int32) {
+    /// - Parameter expiry: milliseconds for which the credential is good.
+    private func scheduleStream(_ index: Int32, until expiry: Int?) {
         let slot = slots[index]
-        let life = policy.lifetimeMs(isInvalidation: slot.pointee.isInvalidation)
+        let life = min(policy.lifetimeMs(isInvalidation: slot.pointee.isInvalidation), Self.life(expiry))
         slot.pointee.heartbeat = wheel.now + TimerWheel.ticks(policy.heartbeatMs())
         slot.pointee.deadline = wheel.now + TimerWheel.ticks(life)
-        wheel.insert(index, due: min(slot.pointee.heartbeat, slot.pointee.deadline), in: slots)
+        scheduleWarning(index, until: expiry)
+        wheel.insert(index, due: due(index), in: slots)
     }
+
+    /// To the end of a credential: a tick more, for the wheel may stand at the beginning of one.
+    static func life(_ expiry: Int?) -> Int { expiry.map { $0 + 150 } ?? .max }
 
     // MARK: Polls
 
-    private func beginPoll(_ index: Int32, _ request: StreamRequest, _ topics: Topics) {
+    private func beginPoll(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
         slot.pointee.wantsNotModified = request.wantsNotModified
         slot.pointee.origin = remember(request.origin)
         if !topics.unknown.isEmpty { unknownTopics[index] = topics.unknown }
+        identify(index, request, topics.known)
         let opening = board.opening(for: topics.known, from: request.resume)
         if opening.reset != nil || !opening.messages.isEmpty {
             let messages = opening.messages.map { cache.notice(for: $0, on: board).json }
             tally.deliveries[.poll, default: 0] += messages.count
             return answer(index, messages, reset: opening.reset)
         }
-        let hold = policy.holdMs(wanted: request.waitMs)
+        let hold = min(policy.holdMs(wanted: request.waitMs), Self.life(topics.expiresInMs))
         if hold == 0 { return answerEmpty(index) }
         subscribe(index, to: topics.known)
         slot.pointee.phase = .poll
+        for topic in topics.known { heldPolls[Int(topic.rawValue)] += 1 }
         tally.polls += 1
         slot.pointee.deadline = wheel.now + TimerWheel.ticks(hold)
         wheel.insert(index, due: slot.pointee.deadline, in: slots)
@@ -211,6 +220,7 @@ extension Shard {
         let unknown = unknownTopics.removeValue(forKey: index) ?? []
         let body = PollDialect.body(cursor: board.head, messages: messages, reset: reset, unknown: unknown)
         endSubscription(index)
+        forget(index, isPoll: true)
         wheel.remove(index, in: slots)
         let keepAlive = slot.pointee.keepAlive && draining == nil
         let origin = slot.pointee.origin == 0 ? nil : origins[Int(slot.pointee.origin)]
@@ -221,11 +231,12 @@ extension Shard {
             cors: ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins), date: date.string(),
             keepAlive: keepAlive, body: body)
         slot.pointee.keepAlive = keepAlive
-        let sent = response.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
+        let sent = put(response[...], on: slot)
         if sent == response.count { return answered(index) }
-        guard sent >= 0 || errno == EAGAIN else { return release(index, .peerClosed) }
+        guard sent >= 0 else { return release(index, .peerClosed) }
         backlogs[index] = Backlog(
-            bytes: Array(response.dropFirst(max(0, sent))), through: board.headSequence, progress: wheel.now)
+            bytes: Array(response.dropFirst(sent)), through: board.headSequence, progress: wheel.now,
+            acknowledged: stalecast_acknowledged(slot.pointee.fd))
         slot.pointee.phase = .answering
         awaitProgress(index)
     }
@@ -234,7 +245,7 @@ extension Shard {
         slots[index].pointee.keepAlive ? awaitNextRequest(index) : release(index, nil)
     }
 
-    private func awaitProgress(_ index: Int32) {
+    func awaitProgress(_ index: Int32) {
         wheel.remove(index, in: slots)
         let limit = TimerWheel.ticks(settings.writeStallLimit.milliseconds)
         wheel.insert(index, due: wheel.now + limit, in: slots)
@@ -243,11 +254,9 @@ extension Shard {
     /// The socket takes more of an answer that did not fit at once.
     private func continueAnswer(_ index: Int32) {
         guard var backlog = backlogs[index] else { return }
-        let sent = backlog.bytes.withUnsafeBytes {
-            stalecast_send(slots[index].pointee.fd, $0.baseAddress! + backlog.offset, backlog.count)
-        }
-        guard sent >= 0 || errno == EAGAIN else { return release(index, .peerClosed) }
-        backlog.offset += max(0, sent)
+        let sent = put(backlog.rest, on: slots[index])
+        guard sent >= 0 else { return release(index, .peerClosed) }
+        backlog.offset += sent
         backlogs[index] = backlog
         guard backlog.count == 0 else { return awaitProgress(index) }
         backlogs[index] = nil
@@ -260,7 +269,11 @@ extension Shard {
         slot.pointee.phase = .head
         slot.pointee.origin = 0
         wheel.insert(index, due: wheel.now + TimerWheel.ticks(settings.idleTimeout.milliseconds), in: slots)
-        guard slot.pointee.hasInput else { return }
+        guard slot.pointee.hasInput else {
+            // The edge that brought a record came for those behind it too.
+            if !slot.pointee.isPlain, hasUnread(slot) { readHeadLater(index) }
+            return
+        }
         slot.pointee.hasInput = false
         readHead(index)
     }
@@ -269,8 +282,7 @@ extension Shard {
 
     /// Answers a request that cannot be served, and closes: over a cap, during a drain, or after its topic went.
     private func refuse(_ index: Int32, _ request: StreamRequest, _ reason: DropReason) {
-        let response = refusal(of: request, reason)
-        _ = response.withUnsafeBytes { stalecast_send(slots[index].pointee.fd, $0.baseAddress, $0.count) }
+        _ = put(refusal(of: request, reason)[...], on: slots[index])
         // Who is over a cap was counted when it came.
         release(index, reason == .capacity ? nil : reason)
     }
@@ -283,7 +295,7 @@ extension Shard {
         guard request.kind != .poll else {
             return Refusals.overloaded(cors: cors, retryMs: retry, date: date.string())
         }
-        let topic = (try? request.topics(on: board))?.known.first
+        let topic = (try? settings.admit(request, on: board, counts: false))?.known.first
         let version = topic.flatMap { board[$0].latest?.version } ?? 0
         let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: request.kind == .invalidations)
         return Refusals.stream(dialect, version: version, cors: cors, retryMs: retry, date: date.string())

@@ -1,5 +1,6 @@
 import CLinux
 import Logging
+import StalecastAccess
 import StalecastHub
 import StalecastWire
 
@@ -8,13 +9,29 @@ extension Shard {
     func reschedule(_ index: Int32) {
         let slot = slots[index]
         wheel.remove(index, in: slots)
-        var due = min(slot.pointee.heartbeat, slot.pointee.deadline)
+        var due = due(index)
         if slot.pointee.hasBacklog, let backlog = backlogs[index] { due = min(due, stallDeadline(backlog)) }
         wheel.insert(index, due: due, in: slots)
     }
 
+    /// Of a stream without a backlog.
+    func due(_ index: Int32) -> Tick {
+        let slot = slots[index].pointee
+        return min(slot.heartbeat, slot.deadline, slot.warning == 0 ? .max : slot.warning)
+    }
+
     private func stallDeadline(_ backlog: Backlog) -> Tick {
         backlog.progress + TimerWheel.ticks(settings.writeStallLimit.milliseconds)
+    }
+
+    /// Whether a client that reads slowly has taken a byte of its backlog since somebody looked. The socket says nothing
+    /// before a third of its buffer is free, nor TLS before a whole record is gone.
+    private func hasTakenMore(_ index: Int32) -> Bool {
+        let acknowledged = stalecast_acknowledged(slots[index].pointee.fd)
+        guard let before = backlogs[index]?.acknowledged, acknowledged > before else { return false }
+        backlogs[index]?.acknowledged = acknowledged
+        backlogs[index]?.progress = wheel.now
+        return true
     }
 
     /// A slot's tick has come; it is no longer in the wheel.
@@ -24,7 +41,7 @@ extension Shard {
         case .free, .doomed: return
         case .head: release(index, draining == nil ? headReason(index) : .drain)
         case .poll: answerEmpty(index)
-        case .answering: release(index, .writeStall)
+        case .answering: hasTakenMore(index) ? awaitProgress(index) : release(index, .writeStall)
         case .direct, .stream: streamTimerFired(index)
         }
     }
@@ -36,11 +53,18 @@ extension Shard {
 
     private func streamTimerFired(_ index: Int32) {
         let slot = slots[index]
-        if let backlog = backlogs[index], slot.pointee.hasBacklog, stallDeadline(backlog) <= wheel.now {
+        if let backlog = backlogs[index], slot.pointee.hasBacklog, stallDeadline(backlog) <= wheel.now,
+            !hasTakenMore(index)
+        {
             logger.debug("stream closed", metadata: ["reason": "write_stall", "shard": "\(number)"])
             return release(index, .writeStall)
         }
-        if slot.pointee.deadline <= wheel.now { return end(index, draining == nil ? .lifetime : .drain) }
+        if slot.pointee.deadline <= wheel.now { return end(index, endReason(index)) }
+        if slot.pointee.warning != 0, slot.pointee.warning <= wheel.now {
+            slot.pointee.warning = 0
+            warn(index)
+            if slot.pointee.phase == .doomed { return }
+        }
         if slot.pointee.heartbeat <= wheel.now {
             slot.pointee.heartbeat = wheel.now + TimerWheel.ticks(policy.heartbeatMs())
             if !slot.pointee.hasBacklog { beat(index) }
@@ -49,11 +73,65 @@ extension Shard {
         reschedule(index)
     }
 
+    private func endReason(_ index: Int32) -> DropReason {
+        if draining != nil { return .drain }
+        let number = slots[index].pointee.principal
+        guard number != 0, settings.access.mode == .enforce else { return .lifetime }
+        return settings.access.standing(of: number) == nil ? .expired : .lifetime
+    }
+
     private func beat(_ index: Int32) {
         // Whoever has a heartbeat as its backlog counts as told of everything, also of what is being held back.
         if slots[index].pointee.isInvalidation, !heldBack.isEmpty { return }
         tally.heartbeats += 1
-        write(slots[index].pointee.dialect.heartbeat, to: index, through: board.headSequence)
+        let told = unreached.isEmpty ? board.headSequence : unreached[index].map { $0 - 1 } ?? board.headSequence
+        write(slots[index].pointee.dialect.heartbeat, to: index, through: told)
+    }
+
+    // MARK: Access
+
+    /// - Parameter expiry: milliseconds for which the credential is good; nil for ever.
+    func scheduleWarning(_ index: Int32, until expiry: Int?) {
+        guard let expiry, !slots[index].pointee.isInvalidation else { return }
+        slots[index].pointee.warning = wheel.now + TimerWheel.ticks(expiry - SubscriberPolicy.warningMs(before: expiry))
+    }
+
+    /// Whoever reads too slowly is not told; it hears the end.
+    private func warn(_ index: Int32) {
+        let slot = slots[index]
+        guard !slot.pointee.hasBacklog, let standing = settings.access.standing(of: slot.pointee.principal),
+            let event = slot.pointee.dialect.expiring(standing)
+        else { return }
+        write(event, to: index, through: board.headSequence)
+    }
+
+    /// Looks at every subscriber again, because principals may have lost something: what its credential may not hear
+    /// any more ends it.
+    func recheckAccess() {
+        guard settings.access.mode == .enforce else { return }
+        var standings: [Int32: Principal?] = [:]
+        for index in 0..<slots.end {
+            let slot = slots[index]
+            guard [.direct, .stream, .poll].contains(slot.pointee.phase) else { continue }
+            let number = slot.pointee.principal
+            let principal = standings[number] ?? settings.access.standing(of: number)
+            standings[number] = principal
+            guard let principal, topics(of: index).allSatisfy({ principal.may(.watch, topic: board[$0]) }) else {
+                end(index, .revoked)
+                continue
+            }
+            if let left = principal.expiresInMs { shorten(index, to: left) }
+        }
+    }
+
+    private func shorten(_ index: Int32, to milliseconds: Int) {
+        let deadline = wheel.now + TimerWheel.ticks(Self.life(milliseconds))
+        guard deadline < slots[index].pointee.deadline else { return }
+        slots[index].pointee.deadline = deadline
+        if slots[index].pointee.phase != .poll { scheduleWarning(index, until: milliseconds) }
+        // A poll has no heartbeat that could come before.
+        if slots[index].pointee.phase == .poll { slots[index].pointee.heartbeat = .max }
+        reschedule(index)
     }
 
     // MARK: Ends
@@ -66,19 +144,20 @@ extension Shard {
         case .free, .doomed: return
         case .poll: answerEmpty(index)
         case .direct, .stream:
-            if !slot.pointee.hasBacklog { sendEnd(index) }
+            if !slot.pointee.hasBacklog { sendEnd(index, reason) }
             release(index, reason)
         default: release(index, reason)
         }
     }
 
-    private func sendEnd(_ index: Int32) {
+    private func sendEnd(_ index: Int32, _ reason: DropReason) {
         let slot = slots[index]
         out.removeAll(keepingCapacity: true)
+        slot.pointee.dialect.appendAuth(reason, to: &out)
         let retry = draining == nil ? policy.retryMs() : drainRetryMs()
         let newest = draining == nil ? nil : topics(of: index).first.map { board[$0].latest?.version ?? 0 }
         slot.pointee.dialect.appendEnd(retryMs: retry, newest: newest, to: &out)
-        _ = out.withUnsafeBytes { stalecast_send(slot.pointee.fd, $0.baseAddress, $0.count) }
+        _ = put(out[...], on: slot)
     }
 
     /// What whoever is ended by the drain is told.

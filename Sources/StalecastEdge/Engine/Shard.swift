@@ -1,15 +1,10 @@
 import CLinux
+import Glibc
 package import Logging
-import StalecastHTTP
+package import StalecastHTTP
 package import StalecastHub
-import StalecastWire
+package import StalecastWire
 import Synchronization
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// One event loop of the stream engine: accepts, recognises, holds streams and polls, writes messages to them.
 ///
@@ -28,9 +23,13 @@ package final class Shard: @unchecked Sendable {
     let number: Int
     let hub: Hub
     let ledger: AddressLedger
+    /// The listener speaks TLS: a new connection is the Front's until its handshake is over.
+    let isTLS: Bool
+    /// Whether a cursor that is ahead of the board may be one of another node.
+    let awaitsCursors: Bool
     let logger: Logger
     /// Takes a descriptor the engine does not want, with unread input.
-    let handOver: @Sendable (Int32, UInt64, Bool) -> Void
+    let handOver: @Sendable (Handover) -> Void
 
     /// nil once the shard has stopped.
     private let inbox = Mutex<[Event]?>([])
@@ -71,10 +70,32 @@ package final class Shard: @unchecked Sendable {
     /// The board must have reached this before they are served.
     private var postponedUntil: CommitSequence = 0
     let peekBuffer: UnsafeMutableBufferPointer<UInt8>
+    let desk = TLSDesk()
     /// When a hidden topic may have its next message, and what waits for that.
     var pacedUntil: [Topic.Index: Tick] = [:]
     var heldBack: [Topic.Index: TopicBoard.Announcement] = [:]
     var echoes: [Topic.Index: BurstEcho] = [:]
+    /// Walks that take their time, and the streams they have not come to, each with the first version it was not told of.
+    var walks: [Topic.Index: PacedWalk<Int32>] = [:]
+    var unreached: [Int32: CommitSequence] = [:]
+    /// Of walks superseded by one at once, until that is over.
+    var reachedAtOnce: [Int32] = []
+    var walkTurn = 0
+    var canaries = CanarySeats()
+    /// What the hub's book knows this shard by.
+    private(set) var loop = 0
+    /// How far versions are on the streams here.
+    var spreads = LoopSpreads()
+    /// When peers' acknowledgements may be asked for again.
+    var probeAt: UInt64 = 0
+    /// The first version that is held back for a hidden topic.
+    var heldSince: [Topic.Index: CommitSequence] = [:]
+    /// Held polls among the members of each topic.
+    var heldPolls: [Int] = []
+    /// The trusted peers of connections that may speak for others.
+    var proxies: [Int32: IPAddress] = [:]
+    /// Streams and polls whose clients say who they are, by what the book knows these by.
+    var identities: [Int32: [UInt64]] = [:]
     var syncedCache: (sequence: CommitSequence, chunk: [UInt8]) = (.max, [])
     private var fired: [Int32] = []
     private var startedAt: UInt64 = 0
@@ -82,14 +103,16 @@ package final class Shard: @unchecked Sendable {
 
     /// - Parameter listener: a listening socket that the shard owns from here on; -1 for none.
     package init(
-        number: Int, listener: Int32, hub: Hub, ledger: AddressLedger, settings: EdgeSettings, logger: Logger,
-        handOver: @escaping @Sendable (Int32, UInt64, Bool) -> Void
+        number: Int, listener: Int32, hub: Hub, ledger: AddressLedger, settings: EdgeSettings, isTLS: Bool = false,
+        awaitsCursors: Bool = false, logger: Logger, handOver: @escaping @Sendable (Handover) -> Void
     ) throws(EdgeError) {
         self.number = number
         self.listener = listener
         self.hub = hub
         self.ledger = ledger
         self.settings = settings
+        self.isTLS = isTLS
+        self.awaitsCursors = awaitsCursors
         policy = SubscriberPolicy(settings)
         self.logger = logger
         self.handOver = handOver
@@ -108,6 +131,7 @@ package final class Shard: @unchecked Sendable {
 
     /// Joins the hub; called once before `run()`.
     package func attach() {
+        loop = hub.propagation.addLoop()
         board = hub.attach { [self] in post(.hub($0)) }
         growMembers()
     }
@@ -186,8 +210,12 @@ package final class Shard: @unchecked Sendable {
             // One that an earlier firing ended, or that got another time by it, is not due any more.
             for index in fired where slots[index].pointee.due == 0 { timerFired(index) }
             if !heldBack.isEmpty { flushPaced() }
+            if !walks.isEmpty { advanceWalks() }
             if !echoes.isEmpty { echoBursts() }
-            if hub.countsSubscribers, wheel.now % Self.ticksPerCount == 0 { hub.count(subscribersByScope(), of: self) }
+            if hub.countsSubscribers, wheel.now % Self.ticksPerCount == 0 {
+                let (all, firebase) = subscribersByScope()
+                hub.count(all, firebase: firebase, of: self)
+            }
         }
         if !isListening, listener >= 0, draining == nil, hasRoom { setListening(true) }
         finishDrainIfDone()
@@ -201,6 +229,7 @@ package final class Shard: @unchecked Sendable {
         // Handing the counts out makes the next count copy them: ten times a second, or while somebody reads.
         guard isStopped || turn >= publishAt || wantedUntil.load(ordering: .relaxed) > turn else { return }
         publishAt = turn + TimerWheel.tickNanoseconds
+        if spreads.hasNews { tellReach() }
         tally.stalled = backlogs.count
         published.withLock { $0 = tally }
     }
@@ -233,6 +262,12 @@ package final class Shard: @unchecked Sendable {
         postponed.append(item)
         postponedUntil = newest
         return true
+    }
+
+    /// Looks for a request at the end of the turn: not within the answer to the one before, of which there may be many.
+    func readHeadLater(_ index: Int32) {
+        postponedUntil = hub.newestSequence
+        postponed.append(.head(index, generation: slots[index].pointee.generation))
     }
 
     /// Takes what was announced before the postponed requests came, then serves them. By then a connection may be
@@ -272,7 +307,10 @@ package final class Shard: @unchecked Sendable {
         case .hub(.rebound(let board)): rebind(to: board)
         case .settings(let settings): apply(settings)
         case .adopt(let adoption): adopt(adoption)
+        case .canary(let scope, let socket): canaries.add(socket, of: scope)
+        case .accessChanged: recheckAccess()
         case .presence(let reply): reply(presence())
+        case .reach(let scope, let reply): reply(reach(of: scope))
         case .check(let reply): reply(slots.used, inconsistencies())
         case .drain(let milliseconds, let done): drain(over: milliseconds, done: done)
         case .stop: isStopped = true
@@ -283,6 +321,7 @@ package final class Shard: @unchecked Sendable {
         let before = self.settings
         self.settings = settings
         policy = SubscriberPolicy(settings)
+        if settings.access != before.access { recheckAccess() }
         let timeout = StreamEngine.userTimeoutMs(settings)
         guard timeout != StreamEngine.userTimeoutMs(before) else { return }
         userTimeoutMs = timeout
@@ -332,8 +371,16 @@ package final class Shard: @unchecked Sendable {
 
     private func admit(_ fd: Int32, _ address: UInt64) {
         tally.accepted += 1
+        let proxy = trustedProxy(fd)
+        if settings.proxies.speakPROXY, proxy == nil {
+            tally.refused[.untrustedPeer, default: 0] += 1
+            close(fd)
+            return
+        }
+        let address = proxy == nil ? address : AddressLedger.unknown
         let admission = ledger.enter(address, settings: settings)
-        guard let index = claim(fd, address) else { return }
+        guard let index = claim(fd, address, proxy: proxy) else { return }
+        slots[index].pointee.awaitsProxyHeader = settings.proxies.speakPROXY
         // What the kernel had accepted before the listener learned of it.
         if let userTimeoutMs { stalecast_set_user_timeout(fd, userTimeoutMs) }
         if admission != .admitted {
@@ -344,12 +391,14 @@ package final class Shard: @unchecked Sendable {
     }
 
     /// Gives a descriptor a slot in phase `.head` and watches it; closes it when the kernel has no room for that.
-    func claim(_ fd: Int32, _ address: UInt64) -> Int32? {
+    func claim(_ fd: Int32, _ address: UInt64, _ tls: TLSSession? = nil, proxy: IPAddress?) -> Int32? {
         let index = slots.take()
         let slot = slots[index]
         slot.pointee.fd = fd
         slot.pointee.address = address
+        if let tls { slot.pointee.cover = .session(tls) }
         slot.pointee.phase = .head
+        if let proxy { proxies[index] = proxy }
         let tag = UInt64(slot.pointee.generation) << 32 | UInt64(UInt32(bitPattern: index))
         if stalecast_epoll_add(epoll, fd, tag) == 0 { return index }
         release(index, .capacity)
@@ -360,12 +409,16 @@ package final class Shard: @unchecked Sendable {
     func unwatch(_ fd: Int32) { stalecast_epoll_remove(epoll, fd) }
 
     func growMembers() {
-        while members.count < board.topics.count { members.append([]) }
+        while members.count < board.topics.count {
+            members.append([])
+            heldPolls.append(0)
+        }
     }
 
     private func closeAll() {
         releaseDoomed()
         for index in 0..<slots.end where slots[index].pointee.phase != .free { release(index, .drain) }
+        canaries.closeAll()
         stopListening()
         draining?.done()
         draining = nil
@@ -381,12 +434,15 @@ package final class Shard: @unchecked Sendable {
     private func answerAfterStop(_ event: Event) {
         switch event {
         case .adopt(let adoption):
+            adoption.tls?.free()
             close(adoption.fd)
             ledger.leave(adoption.address)
+        case .canary(_, let socket): close(socket)
         case .presence(let reply): reply(Presence())
+        case .reach(_, let reply): reply(Reach())
         case .check(let reply): reply(0, [])
         case .drain(_, let done): done()
-        case .hub, .settings, .stop: return
+        case .hub, .settings, .accessChanged, .stop: return
         }
     }
 
@@ -394,10 +450,16 @@ package final class Shard: @unchecked Sendable {
     package enum Event: Sendable {
         case hub(Hub.Event)
         case settings(EdgeSettings)
+        /// Principals may have lost something.
+        case accessChanged
         /// A connection whose request the Front has read: the shard owns the descriptor from here on.
         case adopt(Adoption)
+        /// An end that a scope's messages are written to as well: see ``Canaries``.
+        case canary(Scope, Int32)
         /// Count subscribers by topic.
         case presence(@Sendable (Presence) -> Void)
+        /// Count who has a scope's newest message.
+        case reach(Scope, @Sendable (Reach) -> Void)
         /// Say what in the books contradicts itself, for tests.
         case check(@Sendable (_ connections: Int, _ problems: [String]) -> Void)
         /// Stop accepting and end everything within so many milliseconds, evenly spread.
@@ -410,12 +472,32 @@ package final class Shard: @unchecked Sendable {
         let fd: Int32
         let address: UInt64
         let request: StreamRequest
+        /// The connection's TLS, over memory; nil for a plain one.
+        let tls: TLSSession?
+        /// The trusted peer, which may speak for others in the next request; nil for one that speaks for itself.
+        let proxy: IPAddress?
 
-        package init(fd: Int32, address: UInt64, request: StreamRequest) {
+        package init(
+            fd: Int32, address: UInt64, request: StreamRequest, tls: TLSSession? = nil, proxy: IPAddress? = nil
+        ) {
             self.fd = fd
             self.address = address
             self.request = request
+            self.tls = tls
+            self.proxy = proxy
         }
+    }
+
+    /// A connection that the engine gives to the Front, with unread input.
+    package struct Handover: Sendable {
+        package let fd: Int32
+        let address: UInt64
+        /// It is over a cap.
+        let isRefused: Bool
+        /// That it had in the engine before.
+        let tls: TLSSession?
+        /// As above.
+        let proxy: IPAddress?
     }
 
     /// A request that came before the shard had taken what the hub announced earlier.

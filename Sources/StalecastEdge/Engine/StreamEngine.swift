@@ -1,6 +1,8 @@
+import StalecastWire
 import CLinux
 import Foundation
 import Logging
+import StalecastHTTP
 import StalecastHub
 import Synchronization
 
@@ -21,7 +23,7 @@ final class StreamEngine: Sendable {
 
     init(
         host: String, port: UInt16, threads: Int, hub: Hub, ledger: AddressLedger, settings: EdgeSettings,
-        logger: Logger, handOver: @escaping @Sendable (Int32, UInt64, Bool) -> Void
+        isTLS: Bool, awaitsCursors: Bool, logger: Logger, handOver: @escaping @Sendable (Shard.Handover) -> Void
     ) throws(EdgeError) {
         let listeners = try Listeners.open(
             host: host, port: port, count: threads, userTimeoutMs: Self.userTimeoutMs(settings))
@@ -30,8 +32,8 @@ final class StreamEngine: Sendable {
         for (number, listener) in listeners.enumerated() {
             shards.append(
                 try Shard(
-                    number: number, listener: listener, hub: hub, ledger: ledger, settings: settings, logger: logger,
-                    handOver: handOver))
+                    number: number, listener: listener, hub: hub, ledger: ledger, settings: settings, isTLS: isTLS,
+                    awaitsCursors: awaitsCursors, logger: logger, handOver: handOver))
         }
         self.shards = shards
     }
@@ -55,6 +57,11 @@ final class StreamEngine: Sendable {
     func adopt(_ adoption: Shard.Adoption) {
         let turn = next.wrappingAdd(1, ordering: .relaxed).oldValue
         shards[turn % shards.count].post(.adopt(adoption))
+    }
+
+    func seatCanary(_ socket: Int32, of scope: Scope) {
+        let turn = next.wrappingAdd(1, ordering: .relaxed).oldValue
+        shards[turn % shards.count].post(.canary(scope, socket))
     }
 
     /// Listening sockets that share one port.

@@ -1,11 +1,11 @@
+import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
 /// Everything the engine keeps for an ordinary connection.
 struct StreamSlot {
-    var fd: Int32 = -1
-    /// Grows each time the slot is used anew, so that an event of a former connection is recognised as such.
-    var generation: UInt32 = 0
+    /// What is over the socket. The slot's to free; first, because its tag then takes no room of its own.
+    var cover = Cover.plain
     var phase: Phase = .free
     var isHTTP11 = true
     var keepAlive = true
@@ -18,8 +18,13 @@ struct StreamSlot {
     /// Input arrived while a poll was held; it is looked at after the answer.
     var hasInput = false
     var hasBacklog = false
+    /// Nothing was read from its proxy yet.
+    var awaitsProxyHeader = false
     /// Place in the shard's list of origins; 0 is none.
     var origin: UInt8 = 0
+    var fd: Int32 = -1
+    /// Grows each time the slot is used anew, so that an event of a former connection is recognised as such.
+    var generation: UInt32 = 0
     /// The only topic, or ``several``, or ``none``.
     var topic: Int32 = Self.none
     /// Place in the topic's member list.
@@ -31,8 +36,20 @@ struct StreamSlot {
     var heartbeat: Tick = 0
     /// End of a stream's life, or of a poll's wait.
     var deadline: Tick = 0
+    /// When to say that the credential comes to its end; 0 is never, or said.
+    var warning: Tick = 0
+    /// Whose credential opened the stream; 0 is nobody's. See ``Principal/number``.
+    var principal: Int32 = 0
+    /// The low bits of what was announced when the stream began.
+    var joined: UInt32 = 0
     /// The peer, for the ledger.
     var address: UInt64 = 0
+
+    var isPlain: Bool { if case .plain = cover { true } else { false } }
+    /// Plain and chunked: with nothing pending a live message is one `send`.
+    var isOrdinary: Bool { isHTTP11 && isPlain }
+    /// Over TLS, chunked, and nothing is pending: a live message is one record.
+    var isSealed: Bool { isHTTP11 && !hasBacklog && !isPlain }
 
     /// How the slot's stream is written.
     var dialect: StreamDialect { StreamDialect(isHTTP11: isHTTP11, isInvalidation: isInvalidation) }
@@ -41,14 +58,23 @@ struct StreamSlot {
     /// The topics are in the shard's table of streams with several topics.
     static let several: Int32 = -2
 
+    /// What the bytes of a connection are in.
+    enum Cover {
+        case plain
+        /// BoringSSL's: any connection over TLS at first.
+        case session(TLSSession)
+        /// Our own: a stream over TLS 1.3 that once was written to the end.
+        case records(TLSRecords)
+    }
+
     /// What a connection of the engine is doing.
     enum Phase: UInt8 {
         case free
         /// Waiting for a request head.
         case head
-        /// A stream that takes live messages by one `send`: HTTP/1.1, nothing pending.
+        /// A stream that takes live messages by one `send`: plain HTTP/1.1, nothing pending.
         case direct
-        /// Any other stream: HTTP/1.0, or with a backlog.
+        /// Any other stream: HTTP/1.0, over TLS, or with a backlog.
         case stream
         /// A held long-poll.
         case poll
@@ -117,7 +143,8 @@ final class SlotTable {
 }
 
 /// What a stalled stream still has to be sent: the rest of one write. Newer messages are not stored; when the rest
-/// is out, the board says what the newest of each topic is.
+/// is out, the board says what the newest of each topic is. Over TLS the rest begins with the record that was begun, as
+/// ``TLSSession/send(_:_:)`` and ``TLSRecords`` want it.
 struct Backlog {
     var bytes: [UInt8]
     var offset = 0
@@ -127,10 +154,15 @@ struct Backlog {
     var data: DataMessage?
     /// Messages held back since the stall began.
     var deferred = 0
-    /// When the client last took a byte.
+    /// When the client was last seen to have taken a byte.
     var progress: Tick
+    /// What its end of the connection had acknowledged by then.
+    var acknowledged: UInt64
+    /// The first version of which the client has not got the whole message; nil when it has got all that were announced.
+    var unsentSince: CommitSequence?
 
     var count: Int { bytes.count - offset }
+    var rest: ArraySlice<UInt8> { bytes[offset...] }
 }
 
 /// The topics of a stream with more than one.

@@ -8,6 +8,7 @@ package import StalecastWire
 package struct FetchRenderer: Sendable {
     /// nil while the scope has none.
     package let template: CompiledTemplate?
+    private let number: VersionNumber
     private let version: String
     /// Of ETags, up to the hash.
     private let tagStem: String
@@ -24,6 +25,7 @@ package struct FetchRenderer: Sendable {
     /// - Parameter template: nil answers that there is none.
     package init(_ template: CompiledTemplate?, version: VersionNumber, scope: Scope, projectNumber: UInt64) {
         self.template = template
+        number = version
         self.version = "\"templateVersion\":\"\(version)\""
         tagStem = "etag-\(projectNumber)-\(scope.namespace)-fetch-"
         var bytes: [UInt8] = []
@@ -105,7 +107,7 @@ package struct FetchRenderer: Sendable {
         body.writeString("\"state\":\"\(state.rawValue)\",\(version)\(end)")
         let unchanged = ByteBuffer(string: "{\"state\":\"\(FetchState.noChange.rawValue)\",\(version)}")
         return FetchRendering(
-            etag: etag, update: FetchBytes(body: body, state: state, etag: etag),
+            etag: etag, version: number, update: FetchBytes(body: body, state: state, etag: etag),
             unchanged: FetchBytes(body: unchanged, state: .noChange, etag: etag))
     }
 }

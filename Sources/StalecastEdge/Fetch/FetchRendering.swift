@@ -1,9 +1,12 @@
 package import NIOCore
+package import StalecastWire
 
 /// The finished answer to every instance with one outcome of a version's conditions: bytes that requests share.
 package struct FetchRendering: Sendable {
     /// As on the wire, unquoted.
     package let etag: String
+    /// 0 where there is none.
+    package let version: VersionNumber
     /// The answer for those that hold something else.
     package let update: FetchBytes
     /// The answer for those whose `If-None-Match` is ``etag``.

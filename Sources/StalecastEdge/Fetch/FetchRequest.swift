@@ -1,3 +1,5 @@
+package import StalecastHTTP
+import StalecastHub
 package import StalecastTemplate
 package import StalecastWire
 
@@ -10,7 +12,7 @@ package enum FetchRequest {
     /// that is none, is not said.
     ///
     /// - Throws: 400 when the app id, the instance id or the token is missing; nothing else is needed.
-    package static func context(_ body: JSONObject, at now: Timestamp) throws(Refusal) -> EvaluationContext {
+    package static func context(_ body: JSONObject, at now: Timestamp) throws(GoogleError) -> EvaluationContext {
         let fields = FetchFields(body)
         let appID = try fields.required(.appID)
         let instanceID = try fields.required(.instanceID)
@@ -23,6 +25,26 @@ package enum FetchRequest {
             sdkVersion: fields.text(.sdkVersion), firstOpenTime: fields.text(.firstOpen).flatMap { Timestamp($0) },
             analyticsUserProperties: try fields.texts(.userProperties),
             customSignals: try fields.texts(.customSignals), now: now)
+    }
+}
+
+extension FetchRequest {
+    /// Who fetches, for the count of those that have a version; nil for an id that is none.
+    ///
+    /// - Parameter active: the version it says it runs.
+    static func client(_ context: EvaluationContext, active: String?) -> ClientIdentity? {
+        ClientIdentity(
+            context.appInstanceID ?? "", app: context.appID ?? "", sdk: context.sdkVersion ?? "",
+            active: active.flatMap { VersionNumber($0) })
+    }
+
+    /// Who holds a real-time stream. A web app says which version it runs, the others which one they fetched last.
+    static func client(ofStream body: JSONObject, known: VersionNumber) -> ClientIdentity? {
+        let fields = FetchFields(body)
+        let app = fields.text(.appID) ?? ""
+        return ClientIdentity(
+            fields.text(.instanceID) ?? "", app: app, sdk: fields.text(.sdkVersion) ?? "",
+            active: FetchDialect(appID: app) == .web ? known : nil)
     }
 }
 
@@ -45,16 +67,16 @@ struct FetchFields {
         return text
     }
 
-    func required(_ name: Name) throws(Refusal) -> String {
-        guard let text = text(name) else { throw .badRequest("\(name.camel) is missing") }
+    func required(_ name: Name) throws(GoogleError) -> String {
+        guard let text = text(name) else { throw .invalidArgument("\(name.camel) is missing") }
         return text
     }
 
     /// A map of texts; members that are null unset nothing here and are left out.
-    func texts(_ name: Name) throws(Refusal) -> [String: String] {
+    func texts(_ name: Name) throws(GoogleError) -> [String: String] {
         guard let value = value(name), !value.isNull else { return [:] }
         guard let object = value.object, object.count <= FetchRequest.maxAttributes else {
-            throw .badRequest("\(name.camel) must be an object of at most \(FetchRequest.maxAttributes) members")
+            throw .invalidArgument("\(name.camel) must be an object of at most \(FetchRequest.maxAttributes) members")
         }
         return object.keys.reduce(into: [:]) { texts, key in
             if let text = object[key].flatMap(Self.text) { texts[key] = text }
@@ -84,5 +106,6 @@ extension FetchFields.Name {
     static let sdkVersion = Self(camel: "sdkVersion", snake: "sdk_version")
     static let firstOpen = Self(camel: "firstOpenTime", snake: "first_open_time")
     static let userProperties = Self(camel: "analyticsUserProperties", snake: "analytics_user_properties")
+    static let activeVersion = Self(camel: "activeTemplateVersion", snake: "active_template_version")
     static let customSignals = Self(camel: "customSignals", snake: "custom_signals")
 }

@@ -1,5 +1,5 @@
 import CLinux
-import StalecastHTTP
+package import StalecastHTTP
 import StalecastTemplate
 import StalecastWire
 import Synchronization
@@ -60,12 +60,15 @@ package final class FetchScope: Sendable {
     /// What answers a body: the changed config, or "no change" when `ifNoneMatch` names what would be sent.
     ///
     /// - Throws: 400 and 413 for a body that cannot be understood; 400 when the scope's clients are served elsewhere.
-    package func answer(_ body: [UInt8], ifNoneMatch: String?, maxBodyBytes: Int) throws(Refusal) -> FetchAnswer {
-        if let elsewhere { throw Refusal(status: 400, sentence: elsewhere) }
-        let context = try FetchRequest.context(try RequestBody.object(body, cap: maxBodyBytes), at: .now())
+    package func answer(_ body: [UInt8], ifNoneMatch: String?, maxBodyBytes: Int) throws(GoogleError) -> FetchAnswer {
+        if let elsewhere { throw GoogleError(400, elsewhere) }
+        let object = try RequestBody.object(body, cap: maxBodyBytes)
+        let context = try FetchRequest.context(object, at: .now())
         let (rendering, seconds) = rendering(for: context)
         return FetchAnswer(
             bytes: ETagSpelling.names(rendering.etag, in: ifNoneMatch) ? rendering.unchanged : rendering.update,
-            dialect: FetchDialect(appID: context.appID ?? ""), renderingSeconds: seconds)
+            dialect: FetchDialect(appID: context.appID ?? ""), renderingSeconds: seconds,
+            client: FetchRequest.client(context, active: FetchFields(object).text(.activeVersion)), scope: scope,
+            version: rendering.version)
     }
 }

@@ -1,3 +1,4 @@
+package import StalecastHub
 package import StalecastWire
 
 /// The platform an app id names: `1:<project number>:<platform>:<hash>`. Raw values are metric labels.
@@ -85,4 +86,8 @@ package struct FetchAnswer: Sendable {
     package let dialect: FetchDialect
     /// nil when the answer was finished already.
     package let renderingSeconds: Double?
+    /// Who got it, of which scope and version; nil for an id that is none.
+    package let client: ClientIdentity?
+    package let scope: Scope
+    package let version: VersionNumber
 }

@@ -1,3 +1,4 @@
+import StalecastHTTP
 import StalecastWire
 
 /// The part of Firebase Installations without which no SDK fetches. Nothing is kept: any installation is known, and
@@ -22,10 +23,10 @@ enum Installations {
     /// What token and delete requests must prove: a known FID and a refresh token.
     ///
     /// - Throws: 404 or 401, to both of which SDKs reply by making a new installation.
-    static func check(fid: String, authorization: String?) throws(Refusal) {
-        guard isFID(fid) else { throw Refusal(status: 404, sentence: "no such installation") }
+    static func check(fid: String, authorization: String?) throws(GoogleError) {
+        guard isFID(fid) else { throw GoogleError(404, "no such installation") }
         guard let authorization, authorization.hasPrefix("FIS_v2 "), authorization.utf8.count > 7 else {
-            throw Refusal(status: 401, sentence: "send Authorization: FIS_v2 and the refresh token")
+            throw GoogleError(401, "send Authorization: FIS_v2 and the refresh token")
         }
     }
 

@@ -6,13 +6,10 @@ extension RequestBody {
     ///
     /// - Parameter cap: the most bytes after inflation.
     /// - Throws: 413 beyond `cap`, 400 for damaged gzip and for what is no object.
-    package static func object(_ body: [UInt8], cap: Int) throws(Refusal) -> JSONObject {
-        let plain: [UInt8]
-        do throws(GoogleError) { plain = try inflated(body, cap: cap) } catch {
-            throw Refusal(status: error.code, sentence: error.message)
-        }
+    package static func object(_ body: [UInt8], cap: Int) throws(GoogleError) -> JSONObject {
+        let plain = try inflated(body, cap: cap)
         do { return try LenientJSON.object(plain) } catch {
-            throw .badRequest("Invalid JSON payload received. \(error.description)")
+            throw .invalidArgument("Invalid JSON payload received. \(error.description)")
         }
     }
 }

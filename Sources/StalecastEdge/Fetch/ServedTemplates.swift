@@ -1,3 +1,4 @@
+package import StalecastHTTP
 package import StalecastTemplate
 package import StalecastWire
 
@@ -75,21 +76,21 @@ package final class ServedTemplates: Sendable {
     package func scope(atPath path: Substring) -> FetchScope? { paths[path] }
 
     /// - Parameter name: id or number.
-    func project(_ name: String) throws(Refusal) -> Project {
+    func project(_ name: String) throws(GoogleError) -> Project {
         guard let project = projects[name] else { throw .unknownProject }
         return project
     }
 
-    package func scope(_ project: String, _ namespace: String) throws(Refusal) -> FetchScope {
+    package func scope(_ project: String, _ namespace: String) throws(GoogleError) -> FetchScope {
         let known = try self.project(project)
         for candidate in known.namespaces where candidate.description == namespace {
             if let scope = scopes[Scope(project: known.id, namespace: candidate)] { return scope }
-            throw Refusal(
-                status: 403,
-                sentence: "the server template of this project is for its servers, which read it from the private "
+            throw GoogleError(
+                403,
+                "the server template of this project is for its servers, which read it from the private "
                     + "listener; serverTemplateOnEdge: true of the project serves it here too")
         }
-        throw Refusal(status: 404, sentence: "no such namespace in this project")
+        throw GoogleError(404, "no such namespace in this project")
     }
 
     /// Finished answers held now, and their bytes.

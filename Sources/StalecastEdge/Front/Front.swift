@@ -4,6 +4,7 @@ import NIOCore
 import NIOPosix
 import StalecastHTTP
 import StalecastHub
+import StalecastWire
 import Synchronization
 
 /// Edge's general half: HTTP of every shape on NIO. With the engine on it gets the connections the engine does not
@@ -12,17 +13,27 @@ final class Front: Sendable {
     let shards: [FrontShard]
     private let group: MultiThreadedEventLoopGroup
     private let ledger: AddressLedger
+    private let tls: TLSServer?
     private let logger: Logger
     private let next = Atomic<Int>(0)
     private let engine = Mutex<StreamEngine?>(nil)
+    private let hasStopped = Mutex(false)
 
+    /// - Parameter nice: how far its threads stand behind the process's others; 0 to 19.
     init(
-        threads: Int, hub: Hub, served: ServedTemplates, ledger: AddressLedger, settings: EdgeSettings, logger: Logger
+        threads: Int, nice: Int32, hub: Hub, served: ServedTemplates, ledger: AddressLedger, settings: EdgeSettings,
+        tls: TLSServer?, freshness: (any FreshnessGate)? = nil, logger: Logger
     ) {
         group = MultiThreadedEventLoopGroup(numberOfThreads: threads)
+        if nice > 0 {
+            for loop in group.makeIterator() { loop.execute { stalecast_nice_thread(nice) } }
+        }
         self.ledger = ledger
+        self.tls = tls
         self.logger = logger
-        shards = group.makeIterator().map { FrontShard(loop: $0, hub: hub, served: served, settings: settings) }
+        shards = group.makeIterator().map {
+            FrontShard(loop: $0, hub: hub, served: served, settings: settings, freshness: freshness)
+        }
     }
 
     /// Joins the hub. `engine` takes over plain streams; nil keeps them here.
@@ -31,18 +42,21 @@ final class Front: Sendable {
         for shard in shards { try await shard.attach().get() }
     }
 
-    /// Takes a connected descriptor with unread input from the engine.
-    func adopt(_ fd: Int32, _ address: UInt64, isRefused: Bool) {
+    /// Takes a connected descriptor with unread input from the engine; with TLS when the engine had it before.
+    func adopt(_ given: Shard.Handover) {
         let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
         let engine = engine.withLock { $0 }
-        let peer = FrontPeer(address: address, isRefused: isRefused, ledger: ledger, fd: fd, engine: engine)
+        let peer = FrontPeer(
+            address: given.address, proxy: given.proxy, isRefused: given.isRefused, ledger: ledger, fd: given.fd,
+            isTLS: tls != nil, engine: engine)
+        let returning = given.tls.map(ReturningTLS.init)
         ClientBootstrap(group: shard.loop)
             .channelOption(.allowRemoteHalfClosure, value: true)
             .channelOption(.writeBufferWaterMark, value: .init(low: 1, high: 1))
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try Self.fill(channel, shard, peer) }
+            .channelInitializer { [tls] channel in
+                channel.eventLoop.makeCompletedFuture { try Self.fill(channel, shard, peer, tls, returning) }
             }
-            .withConnectedSocket(fd)
+            .withConnectedSocket(given.fd)
             .whenFailure { [logger] error in
                 // Whoever comes first counts it out: the connection may have been made already.
                 peer.release()
@@ -50,62 +64,144 @@ final class Front: Sendable {
             }
     }
 
+    /// Takes the other end of a fetch of our own.
+    func adoptCanary(_ fd: Int32) {
+        let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
+        let peer = FrontPeer(
+            address: 0, proxy: nil, isRefused: false, ledger: ledger, fd: nil, engine: nil, isCanary: true)
+        ClientBootstrap(group: shard.loop)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try Self.fill(channel, shard, peer, nil) }
+            }
+            .withConnectedSocket(fd)
+            .whenFailure { [logger] error in
+                logger.debug("canary lost", metadata: ["error": "\(error)"])
+            }
+    }
+
+    func seatCanary(_ socket: Int32, of scope: Scope) {
+        let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
+        shard.loop.execute { shard.canaries.add(socket, of: scope) }
+    }
+
     /// Listens itself; for Edge without the engine.
     ///
     /// - Throws: ``EdgeError`` when the address cannot be bound.
     func listen(host: String, port: Int) async throws -> HTTPListener {
         let shards = Dictionary(uniqueKeysWithValues: shards.map { (ObjectIdentifier($0.loop), $0) })
-        let (ledger, first) = (ledger, self.shards[0])
+        let (ledger, tls, first) = (ledger, tls, self.shards[0])
         do {
             return try await HTTPListener.open(
                 host: host, port: port, group: group, sendBuffer: StreamEngine.sendBuffer,
                 hasRoom: { ledger.total < first.lastMaxConnections + Shard.refusalHeadroom }
             ) { channel in
                 guard let shard = shards[ObjectIdentifier(channel.eventLoop)] else { return }
-                let address = Self.key(channel.remoteAddress)
-                let admission = ledger.enter(address, settings: shard.settings)
                 shard.tally.accepted += 1
-                if admission != .admitted {
-                    let cap: DropReason = admission == .overTotal ? .capacity : .addressCapacity
-                    shard.tally.refused[cap, default: 0] += 1
-                }
-                let peer = FrontPeer(
-                    address: address, isRefused: admission != .admitted, ledger: ledger, fd: nil, engine: nil)
-                try Self.fill(channel, shard, peer)
+                try Self.meet(channel, shard, ledger, tls)
             }
         } catch let error as IOError {
             throw EdgeError.cannotListen(address: "\(host):\(port)", errno: error.errnoCode)
         }
     }
 
-    private static func fill(_ channel: any Channel, _ shard: FrontShard, _ peer: FrontPeer) throws {
-        do {
-            try HTTPConnection.open(on: channel, limits: shard.settings.connections, loop: shard.http) {
-                FrontConnection(shard: shard, peer: peer, connection: $0)
+    /// A connection of Edge's own listener, before anything is read from it.
+    private static func meet(
+        _ channel: any Channel, _ shard: FrontShard, _ ledger: AddressLedger, _ tls: TLSServer?
+    ) throws {
+        let (peer, proxies) = (IPAddress(channel.remoteAddress), shard.settings.proxies)
+        let proxy = peer.flatMap { proxies.trust($0) ? $0 : nil }
+        guard proxies.speakPROXY else { return try take(channel, of: peer, proxy, shard, ledger, tls) }
+        guard let proxy else {
+            shard.tally.refused[.untrustedPeer, default: 0] += 1
+            throw ChannelError.eof
+        }
+        _ = ledger.enter(AddressLedger.unknown, settings: shard.settings)
+        try shard.http.awaitProxyHeader(on: channel, limits: shard.settings.connections) { arrival in
+            ledger.leave(AddressLedger.unknown)
+            switch arrival {
+            case .client(let source):
+                let client = source ?? proxy
+                let next = source.map { proxies.trust($0) ? $0 : nil } ?? proxy
+                try take(channel, of: client, next, shard, ledger, tls)
+            case .invalid: shard.tally.refused[.proxyHeader, default: 0] += 1
+            case .timedOut: shard.count(.headTimeout)
+            case .gone: break
             }
+        }
+    }
+
+    /// - Parameter proxy: the client, when it is trusted to speak for others.
+    private static func take(
+        _ channel: any Channel, of client: IPAddress?, _ proxy: IPAddress?, _ shard: FrontShard,
+        _ ledger: AddressLedger, _ tls: TLSServer?
+    ) throws {
+        let address = proxy == nil ? client?.key ?? AddressLedger.unknown : AddressLedger.unknown
+        let admission = ledger.enter(address, settings: shard.settings)
+        if admission != .admitted {
+            let cap: DropReason = admission == .overTotal ? .capacity : .addressCapacity
+            shard.tally.refused[cap, default: 0] += 1
+        }
+        let peer = FrontPeer(
+            address: address, proxy: proxy, isRefused: admission != .admitted, ledger: ledger, fd: nil, engine: nil)
+        try fill(channel, shard, peer, tls)
+    }
+
+    private static func fill(
+        _ channel: any Channel, _ shard: FrontShard, _ peer: FrontPeer, _ tls: TLSServer?,
+        _ returning: ReturningTLS? = nil
+    ) throws {
+        do {
+            let (limits, reception) = (shard.settings.connections, reception(of: peer, shard))
+            if let returning {
+                return try shard.http.receive(channel, limits: limits, returning: returning, reception)
+            }
+            if let tls, !admits(peer, shard, tls) { throw ChannelError.eof }
+            try shard.http.receive(channel, limits: limits, tls: tls, reception)
         } catch {
             peer.release()
             throw error
         }
     }
 
-    /// The ledger's key of the peer, as the engine makes it.
-    private static func key(_ address: SocketAddress?) -> UInt64 {
-        address?.withSockAddr { bytes, _ in stalecast_address_key(bytes) } ?? 0
+    private static func reception(of peer: FrontPeer, _ shard: FrontShard) -> Reception {
+        Reception(
+            connection: { FrontConnection(shard: shard, peer: peer, connection: $0) },
+            stream: { _ in stream(of: peer, shard) }, fault: { shard.count($0) },
+            gone: { peer.release() })
+    }
+
+    /// A stream of an HTTP/2 connection is counted as a connection is.
+    private static func stream(of carrier: FrontPeer, _ shard: FrontShard) -> Reception {
+        let address = carrier.proxy == nil ? carrier.address : AddressLedger.unknown
+        let admission = carrier.ledger.enter(address, settings: shard.settings)
+        let peer = FrontPeer(
+            address: address, proxy: carrier.proxy, isRefused: admission != .admitted, ledger: carrier.ledger, fd: nil,
+            engine: nil)
+        return Reception(
+            connection: { FrontConnection(shard: shard, peer: peer, connection: $0) }, gone: { peer.release() })
+    }
+
+    /// Whether the peer's address may begin another handshake this second.
+    private static func admits(_ peer: FrontPeer, _ shard: FrontShard, _ tls: TLSServer) -> Bool {
+        let isFree = peer.proxy != nil || stalecast_is_loopback_key(peer.address)
+        let limit = isFree ? 0 : shard.settings.maxHandshakesPerAddress
+        return tls.admits(peer.address, limit: limit, at: stalecast_monotonic_ns())
     }
 
     func apply(_ settings: EdgeSettings) {
         for shard in shards { shard.loop.execute { shard.settings = settings } }
     }
 
+    func accessChanged() {
+        for shard in shards { shard.loop.execute { shard.recheckAccess() } }
+    }
+
     func presence() async -> Presence {
-        var presence = Presence()
-        for shard in shards {
-            // A loop that was shut down has nobody left to count.
-            let part = try? await shard.loop.submit { shard.presence() }.get()
-            presence.merge(part ?? Presence())
-        }
-        return presence
+        await answers { $0.presence() }.reduce(into: Presence()) { $0.merge($1) }
+    }
+
+    func reach(of scope: Scope) async -> Reach {
+        await answers { $0.reach(of: scope) }.reduce(into: Reach()) { $0.merge($1) }
     }
 
     func drain(over milliseconds: Int) {
@@ -114,17 +210,32 @@ final class Front: Sendable {
 
     /// Closes what is left and ends the threads.
     func stop() async throws {
+        hasStopped.withLock { $0 = true }
         for shard in shards { try await shard.loop.submit { shard.closeAll() }.get() }
         try await group.shutdownGracefully()
     }
 
     /// Connections of any kind that the Front holds.
     func connectionCount() async -> Int {
-        var count = 0
+        await answers { $0.http.count }.reduce(0, +)
+    }
+
+    /// What each shard says on its loop; nothing once they have stopped: a loop that was shut down answers nobody, and
+    /// who asked it would wait for ever.
+    private func answers<Answer: Sendable>(
+        _ question: @escaping @Sendable (FrontShard) -> Answer
+    ) async -> [Answer] {
+        var answers: [Answer] = []
         for shard in shards {
-            // As above.
-            count += (try? await shard.loop.submit { shard.connections.count }.get()) ?? 0
+            let answer = await withCheckedContinuation { (reply: CheckedContinuation<Answer?, Never>) in
+                let isOver = hasStopped.withLock { hasStopped in
+                    if !hasStopped { shard.loop.execute { reply.resume(returning: question(shard)) } }
+                    return hasStopped
+                }
+                if isOver { reply.resume(returning: nil) }
+            }
+            if let answer { answers.append(answer) }
         }
-        return count
+        return answers
     }
 }

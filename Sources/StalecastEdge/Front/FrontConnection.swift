@@ -1,5 +1,7 @@
+import CLinux
 import NIOCore
 import NIOHTTP1
+import StalecastAccess
 import StalecastHTTP
 import StalecastHub
 import StalecastWire
@@ -8,7 +10,7 @@ import StalecastWire
 ///
 /// `@unchecked Sendable`: confined to the channel's event loop; the drain's timer hops there with it.
 final class FrontConnection: RequestHandler, @unchecked Sendable {
-    private let shard: FrontShard
+    let shard: FrontShard
     private let peer: FrontPeer
     private unowned let connection: HTTPConnection
     /// Held until it ends or its client goes.
@@ -29,60 +31,150 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         peer.release()
     }
 
-    func faulted(_ fault: ConnectionFault) {
-        let reason: DropReason =
-            switch fault {
-            case .headTimeout: .headerTimeout
-            case .idle: .idle
-            case .writeStall: .writeStall
-            case .badRequest: .badRequest
-            }
-        shard.tally.drops[reason, default: 0] += 1
-    }
+    func faulted(_ fault: ConnectionFault) { shard.count(fault) }
 
     // MARK: Requests
 
     func admit(_ head: RequestHead) -> Int { shard.settings.maxBodyBytes }
 
     func serve(_ request: Request) {
-        let request = FrontRequest(request)
+        if !peer.believe(request.head, shard.settings) { shard.tally.refused[.addressCapacity, default: 0] += 1 }
+        var request = FrontRequest(request)
+        if !request.mayBeStream { request.beganAt = stalecast_monotonic_ns() }
+        if shard.settings.access.takesCertificates { request.certificate = connection.clientCertificate }
+        if shard.settings.access.mode != .off {
+            request.cookie = SessionCookie.value(in: request, allowedOrigins: shard.settings.allowedOrigins)
+        }
         // Browsers ask before they are refused; what they cannot ask they never read the refusal of.
-        if peer.isRefused, request.head.method != .OPTIONS { return refuseForCapacity(request) }
-        guard shard.isBehind else { return route(request) }
+        if peer.isRefused, request.head.method != .OPTIONS { return refuseForNow(request) }
+        lookAtToken(of: request) { connection, request in connection.proceed(request) }
+    }
+
+    /// Has a token verified that nobody has seen before, or the user's backend asked, off this loop; redeems a ticket.
+    private func lookAtToken(
+        of request: FrontRequest, _ proceed: @escaping @Sendable (FrontConnection, FrontRequest) -> Void
+    ) {
+        let access = shard.settings.access
+        guard access.mode != .off, let authorizer = access.authorizer else { return proceed(self, request) }
+        let presented = request.presented
+        if let ticket = presented.ticket {
+            return proceed(self, redeem(ticket, with: authorizer, for: request))
+        }
+        var request = request
+        let question =
+            access.isForHook(presented)
+            ? request.question(authorizer.hook.names, allowedOrigins: shard.settings.allowedOrigins) : nil
+        request.question = question?.digest
+        let token = question == nil ? authorizer.unknownToken(in: presented) : nil
+        guard question != nil || token != nil else { return proceed(self, request) }
+        if peer.isGuessing {
+            request.verdict = .refused(.overRate)
+            return proceed(self, request)
+        }
+        let done: @Sendable (Denial?) -> Void = { [self, loop = shard.loop, request] denial in
+            loop.execute { [self] in
+                guard shard.connections[ObjectIdentifier(self)] != nil else { return }
+                var request = request
+                request.verdict = denial.map(Presented.Verdict.refused) ?? .good
+                proceed(self, request)
+            }
+        }
+        if let question { authorizer.hook.look(at: question, done) }
+        if let token { authorizer.tokens.look(at: token, done) }
+    }
+
+    /// A ticket is good once, so it is taken before anything else is asked, and only where it may be.
+    private func redeem(_ ticket: String, with authorizer: Authorizer, for request: FrontRequest) -> FrontRequest {
+        var request = request
+        do throws(Denial) {
+            if peer.isGuessing { throw .overRate }
+            guard request.head.method == .GET, ["/v1/events", "/v1/poll"].contains(request.path) else {
+                throw .malformed
+            }
+            request.verdict = .redeemed(try authorizer.tickets.redeem(ticket))
+        } catch {
+            request.verdict = .refused(error)
+        }
+        return request
+    }
+
+    func proceed(_ request: FrontRequest) {
+        if request.verdict == .refused(.notReady), shard.settings.access.mode == .enforce {
+            shard.settings.countRefusal(.notReady, of: request)
+            return refuseForNow(request)
+        }
+        guard shard.isBehind else { return arrive(request) }
         // Whoever was told of a version elsewhere is never shown an older one here.
         shard.loop.assumeIsolated().execute { [self] in
-            if shard.connections[ObjectIdentifier(self)] != nil { route(request) }
+            if shard.connections[ObjectIdentifier(self)] != nil { arrive(request) }
         }
     }
 
-    private func route(_ request: FrontRequest) {
+    private func arrive(_ request: FrontRequest) {
+        guard let gate = shard.freshness, !peer.isCanary else { return route(request) }
+        routeWhenFresh(request, gate)
+    }
+
+    func route(_ request: FrontRequest) {
+        if peer.isCanary { return serveCanary(request) }
         switch shard.router.route(request) {
         case .respond(let response):
+            let response = response.status == 401 && !peer.mayFail() ? FrontResponse(.denied(.overRate)) : response
             count(response, to: request)
             respond(response, to: request)
         case .fetched(let answer):
             shard.tally.fetches.count(answer)
             respond(answer.bytes, to: request)
+            shard.hub.propagation.fetched(
+                answer.client, answer.scope, answer.version, seconds: shard.seconds(since: request.beganAt),
+                address: peer.clientAddress)
+        case .claim(let client, let scope, let claim): take(claim, of: client, scope, request)
         case .subscribe(let subscription):
             if request.head.method == .HEAD { return respondToHead(of: subscription, request) }
+            if waits(subscription, request) { return }
             subscribe(subscription, as: request)
         }
     }
 
-    private func count(_ response: FrontResponse, to request: FrontRequest) {
+    /// A fetch of our own, on a connection that this process made.
+    private func serveCanary(_ request: FrontRequest) {
+        guard let scope = shard.served.scope(atPath: request.path),
+            case .fetched(let answer)? = try? shard.router.fetch(scope, request)
+        else { return connection.close() }
+        respond(answer.bytes, to: request)
+    }
+
+    func count(_ response: FrontResponse, to request: FrontRequest) {
         if let event = response.installation { shard.tally.fetches.count(event) }
-        if response.status >= 400, !request.mayBeStream { shard.tally.fetches.countRefusal(status: response.status) }
+        guard response.status >= 400, !request.mayBeStream else { return }
+        shard.tally.fetches.countRefusal(status: response.status)
+        if response.status >= 500 { noteRefusal(response.status, of: request) }
+    }
+
+    /// What the client did not cause is evidence of too many fetches.
+    private func noteRefusal(_ status: Int, of request: FrontRequest) {
+        guard !request.mayBeStream, let scope = shard.served.scope(atPath: request.path)?.scope else { return }
+        shard.hub.propagation.refused(scope, status: status)
+    }
+
+    /// Whether a claim was believed is nobody's business; only too many of them are refused.
+    private func take(_ claim: ClientClaim, of client: ClientIdentity, _ scope: Scope, _ request: FrontRequest) {
+        do throws(ClientClaim.Refusal) {
+            try shard.hub.propagation.claimed(client, scope, claim, address: peer.clientAddress)
+        } catch {
+            if error == .budget { return respond(FrontResponse(.tooManyReports), to: request) }
+        }
+        respond(FrontResponse(status: 204), to: request)
     }
 
     private func subscribe(_ request: StreamRequest, as whole: FrontRequest) {
         makeRoomForFetches(false)
-        if connection.isAlone, peer.promote(request) { return connection.abandon() }
+        if connection.isAlone, peer.promote(request, from: connection) { return connection.abandon() }
         // The router found them a moment ago, on this loop.
-        guard let (topics, unknown) = try? request.topics(on: shard.board) else {
-            return respond(FrontResponse.refused(.unknownTopic), to: whole)
+        guard let topics = try? shard.settings.admit(request, on: shard.board, counts: false) else {
+            return respond(FrontResponse(.unknownTopic), to: whole)
         }
-        let subscriber = FrontSubscriber(
-            request, topics: topics, unknown: unknown, shard: shard, connection: self)
+        let subscriber = FrontSubscriber(request, topics, shard: shard, connection: self)
         self.subscriber = subscriber
         connection.hold()
         subscriber.begin()
@@ -94,7 +186,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         ResponseHead.corsFields(origin: request.origin, allowed: shard.settings.allowedOrigins)
     }
 
-    private func respond(_ response: FrontResponse, to request: FrontRequest) {
+    func respond(_ response: FrontResponse, to request: FrontRequest) {
         var answer = Answer(status: response.status, contentType: response.type, body: response.body)
         answer.fields = response.fields
         answer.closesConnection = response.status >= 500 || shard.isDraining || peer.isRefused
@@ -105,6 +197,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     private func respond(_ bytes: FetchBytes, to request: FrontRequest) {
         let keepAlive = connection.keepsAlive && !shard.isDraining
         var fields = cors(request)
+        if let seconds = request.unverified { fields += "X-Stalecast-Unverified: \(seconds)\r\n" }
         if !keepAlive { fields += "Connection: close\r\n" }
         if bytes.body.readableBytes > StreamEngine.sendBuffer { makeRoomForFetches(true) }
         connection.writeFirst(bytes.head(date: shard.date.string(), fields: fields))
@@ -117,7 +210,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     private static let fetchSendBuffer = 212_992
 
     private func makeRoomForFetches(_ isWanted: Bool) {
-        guard isWanted != hasRoomForFetches else { return }
+        guard isWanted != hasRoomForFetches, !connection.isStream else { return }
         hasRoomForFetches = isWanted
         let size = isWanted ? Self.fetchSendBuffer : Int(StreamEngine.sendBuffer)
         // A channel that is being closed has no options any more; then nothing goes out either.
@@ -133,14 +226,18 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         respond(FrontResponse(fields: PollDialect.etagField(shard.board.head)), to: request)
     }
 
-    private func refuseForCapacity(_ request: FrontRequest) {
+    /// Over a cap, or when it cannot be said yet who asks: to be tried again.
+    func refuseForNow(_ request: FrontRequest) {
         let cors = cors(request)
         let (date, retry) = (shard.date.string(), 5 * shard.retryMs())
+        noteRefusal(503, of: request)
         let operation = operation(request)
         if operation?.kind == .events, request.head.method == .GET {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: false)
             send(Refusals.stream(dialect, cors: cors, retryMs: retry, date: date))
-        } else if let operation, operation.kind == .invalidations, let version = newestVersion(operation.names) {
+        } else if let operation, operation.kind == .invalidations, shard.settings.access.mode != .enforce,
+            let version = newestVersion(operation.names)
+        {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: true)
             send(Refusals.stream(dialect, version: version, cors: cors, retryMs: retry, date: date))
         } else {
@@ -166,6 +263,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
 
     // MARK: What a subscriber needs
 
+    var address: PropagationBook.Address { peer.clientAddress }
     var isHolding: Bool { connection.isHolding }
     var isWritable: Bool { connection.isWritable }
 

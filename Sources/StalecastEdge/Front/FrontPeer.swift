@@ -1,47 +1,88 @@
 import CLinux
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
+import Glibc
+import NIOHTTP1
+import StalecastHTTP
+import StalecastHub
+import StalecastWire
 
 /// What the Front knows of a connection's other end and of the descriptor below its channel.
 ///
 /// `@unchecked Sendable`: made by whoever accepted, from then on confined to the connection's event loop.
 final class FrontPeer: @unchecked Sendable {
     /// The connection is over a cap: it gets a refusal.
-    let isRefused: Bool
-    private let address: UInt64
-    private let ledger: AddressLedger
+    private(set) var isRefused: Bool
+    private(set) var address: UInt64
+    /// The other end, when it is trusted to speak for others; nil when it speaks for itself.
+    let proxy: IPAddress?
+    let ledger: AddressLedger
     /// The descriptor NIO owns; nil when the engine cannot take it over.
     private let fd: Int32?
+    private let isTLS: Bool
     private let engine: StreamEngine?
+    /// Our own, which is asked for nothing and counted nowhere: see ``Canaries``.
+    let isCanary: Bool
     private var isReleased = false
 
-    init(address: UInt64, isRefused: Bool, ledger: AddressLedger, fd: Int32?, engine: StreamEngine?) {
+    init(
+        address: UInt64, proxy: IPAddress?, isRefused: Bool, ledger: AddressLedger, fd: Int32?, isTLS: Bool = false,
+        engine: StreamEngine?, isCanary: Bool = false
+    ) {
         self.address = address
+        self.proxy = proxy
         self.isRefused = isRefused
         self.ledger = ledger
         self.fd = fd
+        self.isTLS = isTLS
         self.engine = engine
+        self.isCanary = isCanary
+    }
+
+    /// As the hub's book wants it: behind a loopback address is a proxy, which speaks for all.
+    var clientAddress: PropagationBook.Address { (address, !stalecast_is_loopback_key(address)) }
+
+    /// Takes a trusted proxy's word for whose request this is.
+    ///
+    /// - Returns: false when that client has had too many connections before this one.
+    func believe(_ head: RequestHead, _ settings: EdgeSettings) -> Bool {
+        guard let proxy, !isReleased else { return true }
+        let said = head.headers[settings.proxies.field.rawValue]
+        let client = settings.proxies.client(behind: proxy, saying: said).key
+        let isAdmitted = ledger.move(from: address, to: client, settings: settings)
+        address = client
+        if !isAdmitted { isRefused = true }
+        return isAdmitted
     }
 
     /// Counts the connection out; once.
     func release() {
-        guard !isReleased else { return }
+        guard !isReleased, !isCanary else { return }
         isReleased = true
         ledger.leave(address)
     }
 
-    /// Gives the engine a duplicate of the descriptor and the request; the connection stays counted, under the
-    /// engine. False when that cannot be done; then nothing has changed.
-    func promote(_ request: StreamRequest) -> Bool {
+    /// Its address has had as many bad credentials this second as may be. Loopback is not limited: a proxy may be there.
+    var isGuessing: Bool {
+        !stalecast_is_loopback_key(address) && ledger.failures.isOver(address, at: stalecast_monotonic_ns())
+    }
+
+    /// Counts a bad credential; false when there were too many.
+    func mayFail() -> Bool {
+        stalecast_is_loopback_key(address) || ledger.failures.admits(address, at: stalecast_monotonic_ns())
+    }
+
+    /// Gives the engine a duplicate of the descriptor, the TLS over it and the request; the connection stays counted,
+    /// under the engine. False when that cannot be done; then nothing has changed.
+    func promote(_ request: StreamRequest, from connection: HTTPConnection) -> Bool {
         guard let engine, let fd, !isReleased else { return false }
         let duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0)
         guard duplicate >= 0 else { return false }
+        let tls = isTLS ? connection.detachTLS() : nil
+        guard isTLS == (tls != nil) else {
+            close(duplicate)
+            return false
+        }
         isReleased = true
-        engine.adopt(Shard.Adoption(fd: duplicate, address: address, request: request))
+        engine.adopt(Shard.Adoption(fd: duplicate, address: address, request: request, tls: tls, proxy: proxy))
         return true
     }
 }

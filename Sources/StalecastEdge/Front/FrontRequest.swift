@@ -1,12 +1,27 @@
 import NIOHTTP1
+import StalecastAccess
 package import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
 /// A complete request, as the router reads it.
-package struct FrontRequest {
+package struct FrontRequest: Sendable {
     package let head: RequestHead
     package let body: [UInt8]
+    /// Of the token in it, once somebody has looked.
+    var verdict: Presented.Verdict?
+    /// When a fetch was read whole, in nanoseconds of the monotonic clock.
+    var beganAt: UInt64 = 0
+    /// Seconds for which nobody has said that what is here is the newest.
+    var unverified: Int?
+    /// Its cursor is ahead of everything there is, and was waited for.
+    var isAwaited = false
+    /// What the user's backend was asked.
+    var question: SecretDigest?
+    /// Of ``SessionCookie``, where it counts.
+    var cookie: String?
+    /// What the client showed in the handshake.
+    var certificate: ClientCertificate?
 
     package init(_ request: Request) {
         head = request.head
@@ -20,7 +35,34 @@ package struct FrontRequest {
     var mayBeStream: Bool { !path.hasSuffix(":fetch") }
     var origin: String? { head.headers.first(name: "origin") }
 
-    package var streamHeaders: StreamHeaders { StreamHeaders(head) }
+    var presented: Presented {
+        var presented = Presented(head)
+        presented.verdict = verdict
+        presented.question = question
+        presented.cookie = cookie
+        // A page of another site asks with it too, without anybody's knowledge.
+        presented.certificate = origin == nil ? certificate : nil
+        return presented
+    }
+
+    /// What of it the user's backend is to see; nil when there is nothing. A cookie comes along with the requests of any
+    /// page, so it counts only for those of ours.
+    func question(_ names: [String], allowedOrigins: [String]) -> CallerHook.Question? {
+        let isForeign = origin.map { !allowedOrigins.contains($0) } ?? false
+        return CallerHook.Question(
+            names.compactMap { name in
+                if name == "cookie", isForeign { return nil }
+                let values = head.headers[name]
+                return values.isEmpty
+                    ? nil : CallerHook.Question.Header(name, values.joined(separator: name == "cookie" ? "; " : ", "))
+            })
+    }
+
+    package var streamHeaders: StreamHeaders {
+        var headers = StreamHeaders(head)
+        headers.presented = presented
+        return headers
+    }
 }
 
 /// What the Front does with a request.
@@ -29,6 +71,8 @@ enum FrontOutcome {
     /// An answer to `:fetch` whose bytes are shared.
     case fetched(FetchAnswer)
     case subscribe(StreamRequest)
+    /// A client says how far it is.
+    case claim(ClientIdentity, Scope, ClientClaim)
 }
 
 /// A finished answer of the Front.
@@ -40,10 +84,6 @@ struct FrontResponse {
     var body: [UInt8] = []
     /// What it did to an installation, for the tally.
     var installation: FetchTally.InstallationEvent?
-
-    static func refused(_ refusal: Refusal) -> FrontResponse {
-        FrontResponse(status: refusal.status, body: ResponseHead.error(refusal))
-    }
 }
 
 extension FrontResponse {

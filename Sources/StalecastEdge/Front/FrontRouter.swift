@@ -1,4 +1,5 @@
 import NIOHTTP1
+import StalecastAccess
 import StalecastHTTP
 import StalecastHub
 import StalecastWire
@@ -10,23 +11,33 @@ struct FrontRouter {
     let served: ServedTemplates
 
     func route(_ request: FrontRequest) -> FrontOutcome {
-        do throws(Refusal) {
-            // A storm of fetches finds its scope by the whole path, as SDKs spell it.
-            if request.head.method == .POST, let scope = served.scope(atPath: request.path) {
-                return try fetch(scope, request)
-            }
+        do throws(GoogleError) {
+            if let outcome = try fetchAtOnce(request) { return outcome }
             return try serve(request)
         } catch {
-            return .respond(.refused(error))
+            return .respond(FrontResponse(error))
         }
     }
 
-    private func serve(_ request: FrontRequest) throws(Refusal) -> FrontOutcome {
+    /// A storm of fetches finds its scope by the whole path, as SDKs spell it. Who may not have it goes the longer way, as
+    /// for a scope that is not there, and who asks is looked at before: neither tells by its time which of the two it is.
+    private func fetchAtOnce(_ request: FrontRequest) throws(GoogleError) -> FrontOutcome? {
+        guard request.head.method == .POST, !request.mayBeStream else { return nil }
+        let scope = served.scope(atPath: request.path)
+        let isPermitted = settings.permits(presented(by: request)) { principal in
+            scope.map { principal.may(.fetch, in: $0.scope) } ?? false
+        }
+        guard isPermitted, let scope else { return nil }
+        if settings.access.mode != .enforce { try check(request) { $0.may(.fetch, in: scope.scope) } }
+        return try fetch(scope, request)
+    }
+
+    private func serve(_ request: FrontRequest) throws(GoogleError) -> FrontOutcome {
         let match: OperationTable<EdgeHandler>.Match
         do throws(GoogleError) {
             match = try EdgeOperations.table.find(request.head.method.rawValue, request.path)
         } catch {
-            return .respond(error.code == 404 ? .refused(Self.noSuchPath) : FrontResponse(error))
+            return .respond(FrontResponse(error.code == 404 ? Self.noSuchPath : error))
         }
         switch match {
         case .options(let allowed): return .respond(preflight(allowed.joined(separator: ", ")))
@@ -35,9 +46,8 @@ struct FrontRouter {
     }
 
     /// Whoever has the two listeners mixed up is told so.
-    private static let noSuchPath = Refusal(
-        status: 404,
-        sentence: "no such path; this is Edge, the public listener: templates, webhooks and status are at Control")
+    private static let noSuchPath = GoogleError(
+        404, "no such path; this is Edge, the public listener: templates, webhooks and status are at Control")
 
     /// The answer to OPTIONS, which browsers ask before they let a page of another origin ask more.
     private func preflight(_ allowed: String) -> FrontResponse {
@@ -52,26 +62,65 @@ struct FrontRouter {
 
     /// What pages send on streams and polls, and Firebase's SDKs on theirs.
     private static let askedHeaders = """
-        last-event-id, cache-control, content-type, content-encoding, accept, if-none-match, if-match, authorization, \
-        x-goog-api-key, x-goog-firebase-installations-auth, x-firebase-client, x-firebase-rc-fetch-type
+        last-event-id, cache-control, x-stalecast-client, content-type, content-encoding, accept, if-none-match, if-match, authorization, \
+        x-api-key, x-goog-api-key, x-goog-firebase-installations-auth, x-firebase-client, x-firebase-rc-fetch-type
         """
 }
 
 // MARK: Streams and polls
 
 extension FrontRouter {
-    func subscription(_ kind: StreamRequest.Kind, _ request: FrontRequest) throws(Refusal) -> StreamRequest {
+    func subscription(_ kind: StreamRequest.Kind, _ request: FrontRequest) throws(GoogleError) -> StreamRequest {
         let subscription = try StreamRequest(
             kind: kind, query: Array(request.query.utf8), headers: request.streamHeaders,
             maxTopics: settings.maxTopicsPerStream)
-        try APIKeys(keys: settings.apiKeys).check(subscription.apiKey)
-        _ = try subscription.topics(on: board)
+        _ = try settings.admit(subscription, on: board, counts: true)
         return subscription
     }
 
+    /// Puts the request's credential into a cookie, or takes the cookie away.
+    func session(_ request: FrontRequest, isEnding: Bool) throws(GoogleError) -> FrontResponse {
+        guard SessionCookie.isListed(request, settings.allowedOrigins) else {
+            throw GoogleError(403, "this origin is not in edge.allowedOrigins")
+        }
+        if isEnding { return FrontResponse(status: 204, fields: SessionCookie.ending) }
+        guard let authorizer = settings.access.authorizer else { throw .denied(.notReady) }
+        let found: (text: String, expiresAt: Timestamp?)
+        do throws(Denial) { found = try authorizer.session(for: request.presented) } catch {
+            settings.countRefusal(error, of: request)
+            throw .denied(error)
+        }
+        return FrontResponse(status: 204, fields: try SessionCookie.field(found.text, until: found.expiresAt))
+    }
+
+    /// A ticket for a stream or poll that the caller may open itself.
+    func ticket(_ request: FrontRequest) throws(GoogleError) -> FrontResponse {
+        let body = try RequestBody.object(request.body, cap: settings.maxBodyBytes)
+        let wanted = try StreamRequest(ticketBody: body, request.presented, maxTopics: settings.maxTopicsPerStream)
+        guard wanted.topics.reduce(0, { $0 + $1.description.utf8.count }) <= Ticket.maxNameBytes else {
+            throw .invalidArgument("the names of a ticket's topics have at most \(Ticket.maxNameBytes) bytes together")
+        }
+        var principal = try settings.admit(wanted, on: board, counts: true).principal
+        guard let authorizer = settings.access.authorizer else { throw .denied(.notReady) }
+        // Where nobody is refused, the ticket still stands for whoever is known.
+        if settings.access.mode != .enforce {
+            principal = (try? authorizer.admit(request.presented, at: .edge))?.number ?? 0
+        }
+        let ticket = Ticket(
+            principal: principal, topics: wanted.topics, project: wanted.project, namespace: wanted.namespace)
+        var random = SystemRandomNumberGenerator()
+        guard let made = authorizer.tickets.make(ticket, using: &random) else { throw .tooManyTickets }
+        let json: JSONValue = [
+            "ticket": .string(made.text), "expiresAt": .string(made.expiresAt.description),
+            "expiresInMs": .int(TicketBook.life.milliseconds),
+        ]
+        return FrontResponse(body: json.encoded() + [0x0A])
+    }
+
     /// What is current: the cursor, and for each scope of the topics the version each topic announced last.
-    func state(of request: StreamRequest) throws(Refusal) -> FrontResponse {
-        let (known, unknown) = try request.topics(on: board)
+    func state(of request: StreamRequest) throws(GoogleError) -> FrontResponse {
+        let topics = try settings.admit(request, on: board, counts: false)
+        let (known, unknown) = (topics.known, topics.unknown)
         var state: JSONObject = [
             "cursor": .string(board.head.description), "state": .array(known.map { Self.entry(of: board[$0]) }),
         ]
@@ -96,17 +145,19 @@ extension FrontRouter {
     /// Firebase's real-time stream. A client that knows no version, or an older one, is told the newest at once.
     func invalidations(
         _ project: String, _ namespace: String, _ request: FrontRequest
-    ) throws(Refusal) -> FrontOutcome {
-        try checkKey(of: request)
-        let scope = try served.scope(project, namespace).scope
-        guard board.invalidations(of: scope) != nil else { throw Refusal(status: 404, sentence: "no such namespace") }
+    ) throws(GoogleError) -> FrontOutcome {
+        let scope = try servedScope(project, namespace, .watch, request).scope
+        guard board.invalidations(of: scope) != nil else { throw GoogleError(404, "no such namespace") }
         let body = try RequestBody.object(request.body, cap: settings.maxBodyBytes)
         let known = (body["lastKnownVersionNumber"] ?? body["last_known_version_number"])?.int64 ?? 0
         let headers = request.streamHeaders
+        let held = VersionNumber(clamping: known)
         return .subscribe(
             StreamRequest(
                 kind: .invalidations, topics: [.ofScope(scope)], project: scope.project.description,
-                resume: ResumePoint(have: VersionNumber(clamping: known)), isHTTP11: headers.isHTTP11,
+                presented: request.presented, client: FetchRequest.client(ofStream: body, known: held),
+                resume: ResumePoint(have: held),
+                isHTTP11: headers.isHTTP11,
                 keepAlive: headers.keepAlive, origin: headers.origin))
     }
 }
@@ -114,31 +165,82 @@ extension FrontRouter {
 // MARK: Fetches and installations
 
 extension FrontRouter {
-    func fetch(_ scope: FetchScope, _ request: FrontRequest) throws(Refusal) -> FrontOutcome {
-        try checkKey(of: request)
-        return .fetched(
+    /// - Parameter scope: one that may be fetched.
+    func fetch(_ scope: FetchScope, _ request: FrontRequest) throws(GoogleError) -> FrontOutcome {
+        .fetched(
             try scope.answer(
                 request.body, ifNoneMatch: request.head.headers.first(name: "if-none-match"),
                 maxBodyBytes: settings.maxBodyBytes))
     }
 
-    func createInstallation(_ project: String, _ request: FrontRequest) throws(Refusal) -> FrontResponse {
-        try checkKey(of: request)
-        let number = try served.project(project).number
+    /// A client's word on how far it is, for whoever may hear of the scope or fetch from it.
+    func report(_ request: FrontRequest) throws(GoogleError) -> FrontOutcome {
+        guard request.body.count <= Self.maxReportBytes else {
+            throw GoogleError(413, "a report has at most \(Self.maxReportBytes) bytes")
+        }
+        let body = try RequestBody.object(request.body, cap: Self.maxReportBytes)
+        func text(_ name: String) -> String { body[name]?.string ?? "" }
+        guard let state = ClientClaim.State(rawValue: text("state")), let version = body["versionNumber"]?.versionNumber
+        else { throw .invalidArgument("a report has versionNumber, and state: fetched, active or failed") }
+        guard let client = ClientIdentity(text("client"), app: text("app"), sdk: text("sdk")) else {
+            throw .invalidArgument("client is 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ -")
+        }
+        let named = (project: text("project"), namespace: body["namespace"]?.string ?? "firebase")
+        let project = try? served.project(named.project)
+        try check(request) { principal in
+            let id = project?.id.description ?? named.project
+            return [.watch, .fetch].contains { principal.may($0, project: id, namespace: named.namespace) }
+        }
+        guard let project, let namespace = project.namespaces.first(where: { $0.description == named.namespace }) else {
+            throw .unknownProject
+        }
+        return .claim(
+            client, Scope(project: project.id, namespace: namespace),
+            ClientClaim(state, version, error: text("error")))
+    }
+
+    private static let maxReportBytes = 1024
+
+    func createInstallation(_ project: String, _ request: FrontRequest) throws(GoogleError) -> FrontResponse {
+        let number = try servedProject(project, .fetch, request).number
         let body = try RequestBody.object(request.body, cap: settings.maxBodyBytes)
         let installation = Installations.create(body, projectNumber: number)
         return FrontResponse(body: installation.encoded(.pretty) + [0x0A], installation: .created)
     }
 
-    func checkInstallation(_ project: String, _ fid: String, _ request: FrontRequest) throws(Refusal) {
-        try checkKey(of: request)
-        _ = try served.project(project)
+    func checkInstallation(_ project: String, _ fid: String, _ request: FrontRequest) throws(GoogleError) {
+        _ = try servedProject(project, .fetch, request)
         try Installations.check(fid: fid, authorization: request.head.headers.first(name: "authorization"))
     }
 
-    private func checkKey(of request: FrontRequest) throws(Refusal) {
-        guard !settings.apiKeys.isEmpty else { return }
-        let header = request.head.headers.first(name: "x-goog-api-key")
-        try APIKeys(keys: settings.apiKeys).check(header: header, query: request.query)
+    private func check(_ request: FrontRequest, _ isPermitted: (Principal) -> Bool) throws(GoogleError) {
+        // Nobody looks at credentials where nobody is asked for one.
+        if settings.access.mode == .off, settings.apiKeys.isEmpty { return }
+        try settings.check(presented(by: request), of: String(request.path), isPermitted)
+    }
+
+    private func presented(by request: FrontRequest) -> Presented {
+        var presented = request.presented
+        // Of Firebase's installations, and looked at there.
+        if presented.authorization?.hasPrefix("FIS_v2 ") ?? false { presented.authorization = nil }
+        return presented
+    }
+
+    /// A project by its id or number, for whoever may do so to any of it. One that is not there is judged as it stands.
+    private func servedProject(
+        _ name: String, _ action: AccessAction, _ request: FrontRequest
+    ) throws(GoogleError) -> ServedTemplates.Project {
+        let project = try? served.project(name)
+        try check(request) { $0.may(action, project: project?.id.description ?? name) }
+        return try served.project(name)
+    }
+
+    func servedScope(
+        _ project: String, _ namespace: String, _ action: AccessAction, _ request: FrontRequest
+    ) throws(GoogleError) -> FetchScope {
+        let id = (try? served.project(project))?.id.description ?? project
+        let topics: Grant.Topics = action == .watch ? .all : .irrelevant
+        try check(request) { $0.may(action, project: id, namespace: namespace, topics) }
+        return try served.scope(project, namespace)
     }
 }

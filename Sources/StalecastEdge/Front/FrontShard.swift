@@ -6,13 +6,14 @@ import StalecastWire
 import Synchronization
 
 /// The subscribers the Front itself holds on one event loop: the subscriber protocol's second implementation, over
-/// NIO channels, for systems without epoll and for connections the engine cannot own.
+/// NIO channels, for connections the engine cannot own.
 ///
 /// `@unchecked Sendable`: all state but `inbox`, `published` and `turnedAt` is touched on `loop` only.
 final class FrontShard: @unchecked Sendable {
     let loop: any EventLoop
     let hub: Hub
     let served: ServedTemplates
+    let freshness: (any FreshnessGate)?
     private let published = Mutex(EdgeTally())
     private let inbox = Mutex<[Hub.Event]>([])
     private let turnedAt = Atomic<UInt64>(stalecast_monotonic_ns())
@@ -22,6 +23,7 @@ final class FrontShard: @unchecked Sendable {
         didSet {
             policy = SubscriberPolicy(settings)
             maxConnections.store(settings.maxConnections, ordering: .relaxed)
+            if settings.access != oldValue.access { recheckAccess() }
         }
     }
     private let maxConnections: Atomic<Int>
@@ -31,15 +33,28 @@ final class FrontShard: @unchecked Sendable {
     /// What its connections share below HTTP.
     let http: ConnectionLoop
     var tally = EdgeTally()
+    /// As the engine's shards keep them.
+    private var loopNumber = 0
+    var spreads = LoopSpreads()
+    /// Those that have not got all that was announced.
+    var untold: [ObjectIdentifier: FrontSubscriber] = [:]
     private var members: [Topic.Index: [ObjectIdentifier: FrontSubscriber]] = [:]
+    /// Walks that take their time.
+    private var walks: [Topic.Index: PacedWalk<ObjectIdentifier>] = [:]
+    private var walkTurn = 0
+    var canaries = CanarySeats()
     /// Connections of any kind on this loop, for the drain.
     var connections: [ObjectIdentifier: FrontConnection] = [:]
     /// When a running drain is over; nil while there is none.
     private var drainEnd: ContinuousClock.Instant?
     var isDraining: Bool { drainEnd != nil }
 
-    init(loop: any EventLoop, hub: Hub, served: ServedTemplates, settings: EdgeSettings) {
+    init(
+        loop: any EventLoop, hub: Hub, served: ServedTemplates, settings: EdgeSettings,
+        freshness: (any FreshnessGate)?
+    ) {
         self.loop = loop
+        self.freshness = freshness
         http = ConnectionLoop(loop)
         self.hub = hub
         self.served = served
@@ -52,14 +67,30 @@ final class FrontShard: @unchecked Sendable {
     /// Joins the hub and starts the loop's watch.
     func attach() -> EventLoopFuture<Void> {
         loop.submit { [self] in
+            loopNumber = hub.propagation.addLoop()
             board = hub.attach { [self] event in post(event) }
-            loop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(250)) { [self] _ in
+            loop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(Int64(Self.turn * 1000))) { [self] _ in
                 let now = stalecast_monotonic_ns()
+                lateness = max(0, Double(now &- lastTurn) / 1e9 - Self.turn)
                 turnedAt.store(now, ordering: .relaxed)
-                if hub.countsSubscribers { hub.count(subscribersByScope(), of: self) }
+                if spreads.hasNews { tellReach() }
+                if hub.countsSubscribers {
+                    let (all, firebase) = subscribersByScope()
+                    hub.count(all, firebase: firebase, of: self)
+                }
                 publish()
             }
         }
+    }
+
+    /// Between two looks around, in seconds.
+    private static let turn = 0.25
+    /// How long the last look had to wait for the loop, in seconds: so long do requests wait to be read.
+    private var lateness = 0.0
+
+    /// What a request has taken that was read then.
+    func seconds(since time: UInt64) -> Double {
+        lateness + Double(stalecast_monotonic_ns() &- time) / 1e9
     }
 
     var router: FrontRouter { FrontRouter(board: board, settings: settings, served: served) }
@@ -70,6 +101,19 @@ final class FrontShard: @unchecked Sendable {
     var lastTurn: UInt64 { turnedAt.load(ordering: .relaxed) }
 
     private func publish() { published.withLock { $0 = tally } }
+
+    /// A connection was let go by its own rules.
+    func count(_ fault: ConnectionFault) {
+        let reason: DropReason =
+            switch fault {
+            case .headTimeout: .headerTimeout
+            case .bodyTimeout: .bodyTimeout
+            case .idle: .idle
+            case .writeStall: .writeStall
+            case .badRequest: .badRequest
+            }
+        tally.drops[reason, default: 0] += 1
+    }
 
     // MARK: Membership
 
@@ -102,10 +146,41 @@ final class FrontShard: @unchecked Sendable {
         return presence
     }
 
-    private func subscribersByScope() -> [Scope: Int] {
+    func reach(of scope: Scope) -> Reach {
+        if let told = spreads.versions[scope]?.last?.reach.told { spreads.received(0, unknown: told, of: scope) }
+        tellReach()
+        if let reach = spreads.versions[scope]?.last?.reach { return reach }
+        var reach = Reach()
+        let topics = board.concerned(by: scope)
+        reach.streams = streams(on: topics)
+        reach.backlogged = untold.values.count { $0.hears(topics) }
+        return reach
+    }
+
+    /// Streams that hear one of these topics, each once.
+    private func streams(on topics: [Topic.Index]) -> Int {
+        topics.reduce(0) { sum, topic in
+            sum
+                + (members[topic] ?? [:]).values.count {
+                    !$0.isPoll && $0.topics.first(where: topics.contains) == topic
+                }
+        }
+    }
+
+    private func tellReach() {
+        spreads.tell(hub.propagation, as: loopNumber) { version in
+            untold.values.count { ($0.unsentSince ?? .max) <= version.sequence && $0.hears(version.topics) }
+        }
+    }
+
+    private func subscribersByScope() -> (all: [Scope: Int], firebase: [Scope: Int]) {
         var scopes: [Scope: Set<ObjectIdentifier>] = [:]
-        for (topic, subscribers) in members { scopes[board[topic].scope, default: []].formUnion(subscribers.keys) }
-        return scopes.mapValues(\.count)
+        var firebase: [Scope: Int] = [:]
+        for (topic, subscribers) in members {
+            scopes[board[topic].scope, default: []].formUnion(subscribers.keys)
+            if board[topic].isInvalidation { firebase[board[topic].scope, default: 0] += subscribers.count }
+        }
+        return (scopes.mapValues(\.count), firebase)
     }
 
     // MARK: Events
@@ -148,13 +223,21 @@ final class FrontShard: @unchecked Sendable {
     }
 
     private func broadcast(_ run: [TopicBoard.Announcement]) {
+        for announcement in run {
+            spreads.begin(announcement, audience: streams(on: announcement.notices.map(\.topic)))
+        }
         let batch = board.apply(run, cache: &cache)
         for topic in batch.skipped { tally.coalesced += members[topic]?.count ?? 0 }
         var polls: [ObjectIdentifier: FrontSubscriber] = [:]
         for announcement in batch.announcements {
+            let before = polls.count
             for (id, subscriber) in subscribers(of: announcement.notices.map(\.topic)) {
                 if subscriber.isPoll {
                     polls[id] = subscriber
+                    continue
+                }
+                if announcement.pacedOverMs > 0, subscriber.transport == .firebase {
+                    subscriber.awaitTurn(announcement.change.sequence)
                     continue
                 }
                 let notices = announcement.notices.filter { subscriber.topics.contains($0.topic) }.map(\.notice)
@@ -162,8 +245,50 @@ final class FrontShard: @unchecked Sendable {
                 let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
                 tally.publishToWritten.record(seconds: Double(elapsed) / 1e9)
             }
+            for (topic, notice) in announcement.notices where notice.isInvalidation { beginWalk(topic, announcement) }
+            let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
+            spreads.walked(announcement.change, nanoseconds: elapsed, polls: polls.count - before)
         }
         for poll in polls.values { poll.answer(after: batch.before) }
+        if !canaries.isEmpty { canaries.tell(run) }
+        tellReach()
+    }
+
+    // MARK: Paced walks
+
+    private static var nowMs: UInt64 { stalecast_monotonic_ns() / 1_000_000 }
+
+    /// As the engine's shards: see ``PacedWalk``.
+    private func beginWalk(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) {
+        let rest = walks.removeValue(forKey: topic)?.rest.filter { members[topic]?[$0] != nil } ?? []
+        tally.coalesced += rest.count
+        guard announcement.pacedOverMs > 0 else { return }
+        let others = Set((members[topic] ?? [:]).keys).subtracting(rest)
+        walkTurn += 1
+        walks[topic] = PacedWalk(
+            announcement, first: rest, others: Array(others), turn: walkTurn, at: Self.nowMs)
+        if walks.count == 1 { scheduleWalks() }
+    }
+
+    private func scheduleWalks() {
+        loop.scheduleTask(in: .milliseconds(100)) { [self] in
+            advanceWalks()
+            if !walks.isEmpty { scheduleWalks() }
+        }
+    }
+
+    private func advanceWalks() {
+        for topic in walks.keys {
+            guard let turn = walks[topic]?.due(at: Self.nowMs), let announcement = walks[topic]?.announcement else {
+                continue
+            }
+            for id in turn { members[topic]?[id]?.takeTurn() }
+            guard walks[topic]?.isOver == true else { continue }
+            walks[topic] = nil
+            spreads.walked(
+                announcement.change, nanoseconds: stalecast_monotonic_ns() &- announcement.announcedAt)
+        }
+        publish()
     }
 
     private func broadcast(_ message: DataMessage) {
@@ -188,10 +313,17 @@ final class FrontShard: @unchecked Sendable {
         return true
     }
 
+    /// Ends whom a change of principals leaves without a grant.
+    func recheckAccess() {
+        guard settings.access.mode == .enforce else { return }
+        for subscriber in subscribers(of: members.keys).values { subscriber.recheckAccess() }
+    }
+
     // MARK: Drain
 
     func drain(over milliseconds: Int) {
         drainEnd = ContinuousClock.now + .milliseconds(milliseconds + SubscriberPolicy.drainGraceMs)
+        http.drainCarriers()
         for connection in connections.values {
             guard connection.isHolding else {
                 connection.close()
@@ -203,7 +335,8 @@ final class FrontShard: @unchecked Sendable {
     }
 
     func closeAll() {
-        for connection in connections.values { connection.close() }
+        canaries.closeAll()
+        http.closeAll()
     }
 
     /// What a stream ended by the drain is told: see the engine's.

@@ -1,5 +1,6 @@
 import CLinux
 import NIOCore
+import StalecastAccess
 import StalecastHTTP
 import StalecastHub
 import StalecastWire
@@ -11,6 +12,9 @@ import StalecastWire
 final class FrontSubscriber {
     let topics: [Topic.Index]
     private let unknown: [TopicName]
+    /// See ``AdmittedTopics``.
+    let principal: Int32
+    private let expiresInMs: Int?
     let isPoll: Bool
     private let request: StreamRequest
     private let shard: FrontShard
@@ -19,6 +23,8 @@ final class FrontSubscriber {
     private var isBehind = false
     /// A message to a Firebase stream went out a moment ago; the next one waits.
     private var isHeldBack = false
+    /// Its turn in a paced walk comes.
+    private var isWaiting = false
     private var distance: Scheduled<Void>?
     private var echo = BurstEcho()
     private var echoTimer: Scheduled<Void>?
@@ -27,16 +33,25 @@ final class FrontSubscriber {
     /// End of a stream's life or of a poll's wait.
     private var deadline: Scheduled<Void>?
     private var heartbeat: Scheduled<Void>?
+    /// Before the end of the credential.
+    private var warning: Scheduled<Void>?
     private var stallTimer: Scheduled<Void>?
     private var isEnded = false
+    /// The first version whose message it has not got whole; nil when it has got all that were announced.
+    private(set) var unsentSince: CommitSequence? {
+        didSet { shard.untold[ObjectIdentifier(self)] = unsentSince == nil ? nil : self }
+    }
+    /// What the hub's book knows its client by.
+    private var identity: [UInt64] = []
 
     init(
-        _ request: StreamRequest, topics: [Topic.Index], unknown: [TopicName], shard: FrontShard,
-        connection: FrontConnection
+        _ request: StreamRequest, _ topics: AdmittedTopics, shard: FrontShard, connection: FrontConnection
     ) {
         self.request = request
-        self.topics = topics
-        self.unknown = unknown
+        self.topics = topics.known
+        unknown = topics.unknown
+        principal = topics.principal
+        expiresInMs = topics.expiresInMs
         self.shard = shard
         self.connection = connection
         isPoll = request.kind == .poll
@@ -46,6 +61,8 @@ final class FrontSubscriber {
     func isFirst(_ topic: Topic.Index, of board: TopicBoard) -> Bool {
         topics.first { board[$0].name == board[topic].name } == topic
     }
+
+    func hears(_ topics: [Topic.Index]) -> Bool { self.topics.contains { topics.contains($0) } }
 
     private var dialect: StreamDialect {
         StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: request.kind == .invalidations)
@@ -60,6 +77,12 @@ final class FrontSubscriber {
     /// Registers first, then reads the state and writes what is owed.
     func begin() {
         shard.join(self)
+        if !isPoll { shard.spreads.joined { hears($0) } }
+        if let client = request.client {
+            identity = shard.hub.propagation.join(
+                client, of: topics, on: shard.board, from: request.resume, isPoll: isPoll,
+                address: connection.address)
+        }
         let opening = shard.board.opening(for: topics, from: request.resume)
         if isPoll { return beginPoll(opening) }
         var out = ResponseHead.stream(dialect, cors: cors, date: shard.date.string())
@@ -75,8 +98,38 @@ final class FrontSubscriber {
 
     private func scheduleStream() {
         let life = shard.policy.lifetimeMs(isInvalidation: dialect.isInvalidation)
-        deadline = schedule(life) { $0.end(.lifetime) }
+        deadline = schedule(min(life, Shard.life(expiresInMs))) { $0.end($0.endReason) }
         scheduleHeartbeat()
+        scheduleWarning(until: expiresInMs)
+    }
+
+    private func scheduleWarning(until expiry: Int?) {
+        warning?.cancel()
+        guard let expiry, !dialect.isInvalidation else { return }
+        warning = schedule(expiry - SubscriberPolicy.warningMs(before: expiry)) { subscriber in
+            guard !subscriber.isBehind,
+                let standing = subscriber.shard.settings.access.standing(of: subscriber.principal),
+                let event = subscriber.dialect.expiring(standing)
+            else { return }
+            subscriber.write(event, through: subscriber.through)
+        }
+    }
+
+    private var endReason: DropReason {
+        guard principal != 0, shard.settings.access.mode == .enforce else { return .lifetime }
+        return shard.settings.access.standing(of: principal) == nil ? .expired : .lifetime
+    }
+
+    /// Looks again whether it may hear its topics, and until when.
+    func recheckAccess() {
+        let standing = shard.settings.access.standing(of: principal)
+        guard let standing, topics.allSatisfy({ standing.may(.watch, topic: shard.board[$0]) }) else {
+            return end(.revoked)
+        }
+        guard let left = standing.expiresInMs else { return }
+        if !isPoll { scheduleWarning(until: left) }
+        // Beside the deadline it has: whichever comes first ends it.
+        _ = schedule(Shard.life(left)) { $0.end($0.endReason) }
     }
 
     private func scheduleHeartbeat() {
@@ -98,15 +151,33 @@ final class FrontSubscriber {
 
     // MARK: Messages
 
+    /// What is newest is written when its turn comes: see ``takeTurn()``.
+    func awaitTurn(_ sequence: CommitSequence) {
+        isWaiting = true
+        if unsentSince == nil { unsentSince = sequence }
+    }
+
+    func takeTurn() {
+        guard isWaiting, !isEnded else { return }
+        isWaiting = false
+        guard !isBehind, !isHeldBack else { return }
+        catchUp()
+        noteTold()
+    }
+
     func offer(_ notices: [Notice], through sequence: CommitSequence) {
+        isWaiting = false
         guard !isBehind, !isHeldBack else {
             deferred += 1
+            if unsentSince == nil { unsentSince = sequence }
             return
         }
         var out: [UInt8] = []
         dialect.append(notices, to: &out)
         shard.tally.deliveries[transport, default: 0] += notices.count
         write(out, through: sequence)
+        if isBehind { unsentSince = unsentSince ?? sequence }
+        noteTold()
         if dialect.isInvalidation { keepDistance() }
     }
 
@@ -115,8 +186,15 @@ final class FrontSubscriber {
         scheduleEcho()
         distance = schedule(SubscriberPolicy.distanceMs) { subscriber in
             subscriber.isHeldBack = false
-            if !subscriber.isBehind { subscriber.catchUp() }
+            if !subscriber.isBehind, !subscriber.isWaiting { subscriber.catchUp() }
+            subscriber.noteTold()
         }
+    }
+
+    private func noteTold() {
+        guard !isBehind, !isWaiting, unsentSince != nil else { return }
+        unsentSince = nil
+        shard.spreads.hasNews = true
     }
 
     private func scheduleEcho() {
@@ -174,7 +252,10 @@ final class FrontSubscriber {
     func becameWritable() {
         guard isBehind, !isEnded else { return }
         caughtUp()
-        if !isHeldBack { catchUp() }
+        if !isHeldBack, !isWaiting {
+            catchUp()
+            noteTold()
+        }
     }
 
     /// Writes what the board says is owed now.
@@ -206,7 +287,7 @@ final class FrontSubscriber {
             let messages = opening.messages.map { shard.cache.notice(for: $0, on: shard.board).json }
             return answer(messages, reset: opening.reset)
         }
-        let hold = shard.policy.holdMs(wanted: request.waitMs)
+        let hold = min(shard.policy.holdMs(wanted: request.waitMs), Shard.life(expiresInMs))
         if hold == 0 { return answer([]) }
         deadline = schedule(hold) { $0.answer([]) }
     }
@@ -243,6 +324,7 @@ final class FrontSubscriber {
             var out: [UInt8] = []
             let retry = shard.isDraining ? shard.drainRetryMs() : shard.retryMs()
             let newest = shard.isDraining ? shard.board[topics[0]].latest?.version ?? 0 : nil
+            dialect.appendAuth(reason, to: &out)
             dialect.appendEnd(retryMs: retry, newest: newest, to: &out)
             connection.send(out)
         }
@@ -254,8 +336,14 @@ final class FrontSubscriber {
     func leave(_ reason: DropReason?) {
         guard !isEnded else { return }
         isEnded = true
+        if let unsentSince {
+            shard.spreads.left(unsentSince...(.max)) { hears($0) }
+            self.unsentSince = nil
+        }
+        if !identity.isEmpty { shard.hub.propagation.left(identity, isPoll: isPoll) }
         deadline?.cancel()
         heartbeat?.cancel()
+        warning?.cancel()
         distance?.cancel()
         echoTimer?.cancel()
         if isBehind { caughtUp() }

@@ -1,4 +1,5 @@
 import StalecastHTTP
+import StalecastHub
 import StalecastWire
 
 extension EdgeOperations {
@@ -10,6 +11,7 @@ extension EdgeOperations {
                 "updateOrigin": text, "updateTime": ["type": "string", "format": "date-time"],
                 "sinceTemplateVersionNumber": version, "rollbackSource": version,
                 "changedKeys": .listSchema(text), "fetchWindowMs": ["type": "integer"],
+                "reportRatio": ["type": "number"],
             ]),
         "Poll": .objectSchema(
             [
@@ -41,6 +43,23 @@ extension EdgeOperations {
                 "personalizationMetadata": ["type": "object"], "rolloutMetadata": .listSchema(["type": "object"]),
                 "experimentDescriptions": .listSchema(["type": "object"]),
             ], required: ["state", "templateVersion"]),
+        "Report": .objectSchema(
+            [
+                "client": text, "project": text, "namespace": text, "versionNumber": ["type": ["string", "integer"]],
+                "state": .enumSchema(ClientClaim.State.allCases.map(\.rawValue)), "app": text, "sdk": text,
+                "afterMs": ["type": "integer"], "error": ["type": "string", "maxLength": 120],
+            ], required: ["client", "project", "versionNumber", "state"]),
+        "TicketRequest": .objectSchema(
+            [
+                "topics": ["type": "array", "items": ["type": "string"], "minItems": 1], "project": text,
+                "namespace": text,
+            ], required: ["topics"]),
+        "Ticket": .objectSchema(
+            [
+                "ticket": text, "expiresAt": ["type": "string", "format": "date-time"],
+                "expiresInMs": ["type": "integer"],
+            ],
+            required: ["ticket", "expiresAt", "expiresInMs"]),
         "Token": .objectSchema(["token": text, "expiresIn": text], required: ["token", "expiresIn"]),
         "Installation": .objectSchema(
             ["name": text, "fid": text, "refreshToken": text, "authToken": .schema("Token")],

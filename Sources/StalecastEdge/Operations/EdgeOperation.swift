@@ -1,3 +1,4 @@
+import StalecastAccess
 package import StalecastHTTP
 package import StalecastWire
 
@@ -6,7 +7,7 @@ package typealias EdgeOperation = Operation<EdgeHandler>
 
 /// What serves an operation of the public listener.
 package struct EdgeHandler: Sendable {
-    typealias Run = @Sendable (FrontRouter, FrontRequest, PathValues) throws(Refusal) -> FrontOutcome
+    typealias Run = @Sendable (FrontRouter, FrontRequest, PathValues) throws(GoogleError) -> FrontOutcome
 
     /// The endless answer it has: whoever is refused for want of room hears in it when to come back. nil ends with one
     /// answer, and is refused with one.
@@ -64,15 +65,17 @@ extension EdgeOperations {
         operation(
             APIOperation(
                 "events", "GET", "/v1/events", tag: "Streams",
-                summary: "An endless stream of server-sent events, a message for each version", parameters: resume,
+                summary: "An endless stream of server-sent events, a message for each version",
+                parameters: resume + [ticket],
                 answers: [APIAnswer("The stream", content: [.init("text/event-stream")])], errors: errors),
             stream: .events
-        ) { router, request, _ throws(Refusal) in .subscribe(try router.subscription(.events, request)) },
+        ) { router, request, _ throws(GoogleError) in .subscribe(try router.subscription(.events, request)) },
         operation(
             APIOperation(
                 "poll", "GET", "/v1/poll", tag: "Streams",
                 summary: "Answers as soon as there is something newer, or when the time is over",
                 parameters: resume + [
+                    ticket,
                     APIParameter(
                         .query, "wait", "How long to wait at most, for example `55s`; 0 to 600 s.", schema: wait),
                     APIParameter(.header, "If-None-Match", "A cursor as an ETag; a timeout then answers 304."),
@@ -81,15 +84,43 @@ extension EdgeOperations {
                     .json("What is newer, or nothing", .schema("Poll"), headers: ["ETag"]),
                     APIAnswer("Nothing is newer", status: 304, headers: ["ETag"]),
                 ], errors: errors)
-        ) { router, request, _ throws(Refusal) in .subscribe(try router.subscription(.poll, request)) },
+        ) { router, request, _ throws(GoogleError) in .subscribe(try router.subscription(.poll, request)) },
         operation(
             APIOperation(
                 "state", "GET", "/v1/state", tag: "Streams", summary: "What is current, now",
                 parameters: [topic, project, namespace, key],
                 answers: [.json("The state", .schema("State"), headers: ["ETag"])], errors: errors)
-        ) { router, request, _ throws(Refusal) in
+        ) { router, request, _ throws(GoogleError) in
             .respond(try router.state(of: try router.subscription(.poll, request)))
         },
+        operation(
+            APIOperation(
+                "createTicket", "POST", "/v1/tickets", tag: "Streams",
+                summary:
+                    "A ticket that opens one stream or poll within a minute, for EventSource, which sends no headers",
+                parameters: [key], body: APIBody(.schema("TicketRequest")),
+                answers: [.json("The ticket, to be used as `ticket` in the query", .schema("Ticket"))],
+                errors: errors + [413])
+        ) { router, request, _ throws(GoogleError) in .respond(try router.ticket(request)) },
+        operation(
+            APIOperation(
+                "openSession", "POST", "/v1/session", tag: "Streams",
+                summary: "Puts the credential into a cookie, for streams, polls and state of pages of the same site",
+                parameters: [key], answers: [APIAnswer("The cookie is set", status: 204, headers: ["Set-Cookie"])],
+                errors: errors)
+        ) { router, request, _ throws(GoogleError) in .respond(try router.session(request, isEnding: false)) },
+        operation(
+            APIOperation(
+                "endSession", "DELETE", "/v1/session", tag: "Streams", summary: "Takes the cookie away",
+                answers: [APIAnswer("It is gone", status: 204, headers: ["Set-Cookie"])], errors: [403])
+        ) { router, request, _ throws(GoogleError) in .respond(try router.session(request, isEnding: true)) },
+        operation(
+            APIOperation(
+                "report", "POST", "/v1/report", tag: "Streams",
+                summary: "A client says which version it has got or runs, or that it failed: counted, never acted upon",
+                parameters: [key], body: APIBody(.schema("Report")),
+                answers: [APIAnswer("Taken", status: 204)], errors: errors + [413, 429])
+        ) { router, request, _ throws(GoogleError) in try router.report(request) },
     ]
 
     private static let topic = APIParameter(
@@ -100,6 +131,9 @@ extension EdgeOperations {
     private static let project = APIParameter(
         .query, "project", "The project's id or number: only its messages. Needed where there are several projects.")
     private static let namespace = APIParameter(.query, "namespace", "Only messages of this namespace.")
+    private static let ticket = APIParameter(
+        .query, "ticket", "Of `POST /v1/tickets`, in place of any other credential; good once.",
+        schema: ["type": "string", "pattern": "^stt_[0-9a-f]{32}$"])
     private static let wait: JSONValue = ["type": "string", "pattern": "^[0-9]{1,3}(s|ms)?$"]
     private static let resume = [
         topic, project, namespace, key,
@@ -108,7 +142,14 @@ extension EdgeOperations {
             .query, "have", "The version the client holds, when it has no cursor.",
             schema: ["type": "integer", "minimum": 0, "maximum": .int(Int64.max)]),
         APIParameter(.header, "Last-Event-ID", "As `cursor`; wins over it."),
+        APIParameter(.query, "client", "The client's id, so that it is counted.", schema: clientID),
+        APIParameter(.header, "X-Stalecast-Client", "As `client`; wins over it.", schema: clientID),
+        APIParameter(.query, "app", "What the client is."), APIParameter(.query, "sdk", "What it speaks with."),
+        APIParameter(
+            .query, "active", "The version it runs.",
+            schema: ["type": "integer", "minimum": 0, "maximum": .int(VersionNumber.max.rawValue)]),
     ]
+    private static let clientID: JSONValue = ["type": "string", "pattern": "^[A-Za-z0-9._~:@-]{1,128}$"]
 }
 
 // MARK: Firebase
@@ -119,12 +160,27 @@ extension EdgeOperations {
             APIOperation(
                 "fetch", "POST", "/v1/projects/{project}/namespaces/{namespace}:fetch", tag: "Firebase",
                 summary: "The values for one app instance",
-                parameters: [key, APIParameter(.header, "If-None-Match", "The ETag of what the instance holds.")],
+                parameters: [
+                    key, APIParameter(.header, "If-None-Match", "The ETag of what the instance holds."),
+                    APIParameter(
+                        .header, "X-Stalecast-Cursor",
+                        "The last `id` or `cursor` the client received, from whichever node of a cluster: the answer is not "
+                            + "older; 503 when this node does not get there within two seconds."),
+                    APIParameter(.query, "cursor", "As `X-Stalecast-Cursor`, which wins over it."),
+                ],
                 body: APIBody(.schema("FetchRequest")),
-                answers: [.json("The values, or that nothing changed", .schema("FetchAnswer"), headers: ["ETag"])],
+                answers: [
+                    .json(
+                        "The values, or that nothing changed", .schema("FetchAnswer"), headers: ["ETag"],
+                        mayHave: [
+                            "X-Stalecast-Unverified":
+                                "Seconds for which a node of a cluster has not known whether its version is the newest."
+                        ])
+                ],
                 errors: errors)
-        ) { router, request, names throws(Refusal) in
-            try router.fetch(try router.served.scope(names["project"], names["namespace"]), request)
+        ) { router, request, names throws(GoogleError) in
+            let scope = try router.servedScope(names["project"], names["namespace"], .fetch, request)
+            return try router.fetch(scope, request)
         },
         operation(
             APIOperation(
@@ -134,7 +190,7 @@ extension EdgeOperations {
                 body: APIBody(.objectSchema(["lastKnownVersionNumber": ["type": ["string", "integer"]]])),
                 answers: [APIAnswer("The stream", content: [.init("application/json")])], errors: errors),
             stream: .invalidations
-        ) { router, request, names throws(Refusal) in
+        ) { router, request, names throws(GoogleError) in
             try router.invalidations(names["project"], names["namespace"], request)
         },
         operation(
@@ -143,15 +199,15 @@ extension EdgeOperations {
                 summary: "Registers an app instance; nothing is kept", parameters: [key],
                 body: APIBody(.objectSchema(["fid": ["type": "string"], "appId": ["type": "string"]])),
                 answers: [.json("The installation", .schema("Installation"))], errors: errors)
-        ) { router, request, names throws(Refusal) in
+        ) { router, request, names throws(GoogleError) in
             .respond(try router.createInstallation(names["project"], request))
         },
         operation(
             APIOperation(
                 "generateToken", "POST", "/v1/projects/{project}/installations/{fid}/authTokens:generate",
                 tag: "Firebase", summary: "A new token for an installation", parameters: [fid, refresh, key],
-                answers: [.json("The token", .schema("Token"))], errors: errors + [401])
-        ) { router, request, names throws(Refusal) in
+                answers: [.json("The token", .schema("Token"))], errors: errors)
+        ) { router, request, names throws(GoogleError) in
             try router.checkInstallation(names["project"], names["fid"], request)
             return .respond(FrontResponse(body: Installations.token().encoded(.pretty) + [0x0A], installation: .token))
         },
@@ -159,16 +215,17 @@ extension EdgeOperations {
             APIOperation(
                 "deleteInstallation", "DELETE", "/v1/projects/{project}/installations/{fid}", tag: "Firebase",
                 summary: "Forgets an installation", parameters: [fid, refresh, key],
-                answers: [.json("Done", ["type": "object"])], errors: errors + [401])
-        ) { router, request, names throws(Refusal) in
+                answers: [.json("Done", ["type": "object"])], errors: errors)
+        ) { router, request, names throws(GoogleError) in
             try router.checkInstallation(names["project"], names["fid"], request)
             return .respond(FrontResponse(body: Array("{}\n".utf8), installation: .deleted))
         },
     ]
 
-    private static let errors = [400, 403, 404]
+    private static let errors = [400, 401, 403, 404, 429]
     private static let key = APIParameter(
-        .header, "X-Goog-Api-Key", "One of the configured API keys, when there are any; or `key` in the query.")
+        .header, "X-Goog-Api-Key",
+        "An API key, where the daemon asks for one; or `Authorization: Bearer`, `X-API-Key`, or `key` in the query.")
     private static let fid = APIParameter(
         .path, "fid", "The installation's id.", schema: ["type": "string", "pattern": "^[cdef][A-Za-z0-9_-]{21}$"])
     private static let refresh = APIParameter(

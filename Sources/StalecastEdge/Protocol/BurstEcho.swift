@@ -21,6 +21,12 @@ package struct BurstEcho: Equatable {
         lastAt = now
     }
 
+    /// The same message was written to others: what was said last was said now.
+    package mutating func saidMore(at now: UInt64, delayMs: UInt64) {
+        if due != nil { due = now + delayMs }
+        lastAt = now
+    }
+
     /// True when the newest is to be said now; then, until there is another burst, not again.
     package mutating func takeDue(at now: UInt64) -> Bool {
         guard let due, due <= now else { return false }

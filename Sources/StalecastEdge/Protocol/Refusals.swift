@@ -18,15 +18,15 @@ enum Refusals {
 
     /// 503 with `Retry-After`, for everything but streams.
     static func overloaded(cors: String = "", retryMs: Int, date: String) -> [UInt8] {
-        let refusal = Refusal(status: 503, sentence: "not now: too busy, or stopping; try again after Retry-After")
+        let refusal = GoogleError(503, "not now: too busy, or stopping; try again after Retry-After")
         return whole(refusal, fields: retryAfter(milliseconds: retryMs), cors: cors, date: date)
     }
 
     /// An answer after which the connection ends.
-    static func whole(_ refusal: Refusal, fields: String = "", cors: String, date: String) -> [UInt8] {
+    static func whole(_ refusal: GoogleError, fields: String = "", cors: String, date: String) -> [UInt8] {
         ResponseHead.response(
-            status: refusal.status, fields: fields, cors: cors, date: date, keepAlive: false,
-            body: ResponseHead.error(refusal))
+            status: refusal.code, fields: fields, cors: cors, date: date, keepAlive: false,
+            body: refusal.body)
     }
 
     /// The header line; in whole seconds, rounded up.

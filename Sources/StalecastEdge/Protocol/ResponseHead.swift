@@ -7,7 +7,8 @@ extension ResponseHead {
         guard !allowed.isEmpty else { return "" }
         if allowed.contains("*") { return "Access-Control-Allow-Origin: *\r\n" + exposed }
         guard let origin, allowed.contains(origin) else { return "Vary: Origin\r\n" }
-        return "Access-Control-Allow-Origin: \(origin)\r\nVary: Origin\r\n" + exposed
+        return "Access-Control-Allow-Origin: \(origin)\r\nAccess-Control-Allow-Credentials: true\r\nVary: Origin\r\n"
+            + exposed
     }
 
     private static let exposed = "Access-Control-Expose-Headers: ETag, Retry-After\r\n"
@@ -27,7 +28,4 @@ extension ResponseHead {
 
             """.utf8)
     }
-
-    /// The body of a refused request's answer: Google's error envelope.
-    static func error(_ refusal: Refusal) -> [UInt8] { GoogleError(refusal.status, refusal.sentence).body }
 }

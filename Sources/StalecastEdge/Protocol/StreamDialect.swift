@@ -1,3 +1,4 @@
+import StalecastAccess
 import StalecastHub
 import StalecastWire
 
@@ -85,6 +86,22 @@ struct StreamDialect {
     static func synced(_ head: Cursor) -> [UInt8] {
         let data: JSONValue = ["cursor": .string(head.description)]
         return SSEEncoder.event("synced", id: head.description, data: data.encoded())
+    }
+
+    /// What goes before the end of an event stream whose credential is not good any more; nothing for other reasons.
+    func appendAuth(_ reason: DropReason, to bytes: inout [UInt8]) {
+        guard !isInvalidation, reason == .expired || reason == .revoked else { return }
+        append(
+            SSEEncoder.event("auth", data: JSONValue.object(["type": .string(reason.rawValue)]).encoded()), to: &bytes)
+    }
+
+    /// Tells an event stream that its credential ends soon: time to open another one with a new credential.
+    func expiring(_ principal: Principal) -> [UInt8]? {
+        guard !isInvalidation, let end = principal.expiresAt, let left = principal.expiresInMs else { return nil }
+        var bytes: [UInt8] = []
+        let data: JSONValue = ["type": "expiring", "expiresAt": .string(end.description), "inMs": .int(left)]
+        append(SSEEncoder.event("auth", data: data.encoded()), to: &bytes)
+        return bytes
     }
 
     /// A clean end. An event stream says after which delay to come back. Firebase's clients come back at once from an

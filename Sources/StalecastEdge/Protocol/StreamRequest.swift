@@ -1,22 +1,16 @@
 import NIOHTTP1
+package import StalecastAccess
 package import StalecastHTTP
 package import StalecastHub
 package import StalecastWire
 
-/// Why a request is not served; `sentence` goes to the client.
-package struct Refusal: Error, Equatable {
-    package let status: Int
-    package let sentence: String
-
-    package init(status: Int, sentence: String) {
-        self.status = status
-        self.sentence = sentence
-    }
-
-    static let unknownTopic = Refusal(status: 404, sentence: "no such topic")
-    static let unknownProject = Refusal(
-        status: 404, sentence: "no such project; give the id or the number of a configured one")
-    static func badRequest(_ sentence: String) -> Refusal { Refusal(status: 400, sentence: sentence) }
+extension GoogleError {
+    static let unknownTopic = GoogleError(404, "no such topic")
+    static let unknownProject = GoogleError(404, "no such project; give the id or the number of a configured one")
+    static let tooManyTickets = GoogleError(429, "too many tickets that nobody has used; use them, or wait").with(
+        "Retry-After", "5")
+    static let tooManyReports = GoogleError(429, "too many reports; send a sample of them, and failures later").with(
+        "Retry-After", "1")
 }
 
 /// A request for a stream or a poll, understood: what both halves of Edge serve.
@@ -34,8 +28,10 @@ package struct StreamRequest: Sendable, Equatable {
     package var project: String?
     /// nil is every namespace of the project.
     package var namespace: String?
-    /// As shown in the query or in `X-Goog-Api-Key`; the header wins.
-    package var apiKey: String?
+    /// The credentials.
+    package var presented = Presented()
+    /// Who the client says it is; nil when it does not.
+    package var client: ClientIdentity?
     package var resume: ResumePoint
     /// How long a poll wants to be held, in milliseconds; nil leaves it to the server.
     package var waitMs: Int?
@@ -46,17 +42,19 @@ package struct StreamRequest: Sendable, Equatable {
     package var origin: String?
     /// A poll that times out is answered 304 instead of an empty 200.
     package var wantsNotModified = false
+    /// What a trusted proxy says of its client; see ``TrustedProxies``. Only as the engine reads it.
+    package var forwarded: [String] = []
 }
 
 extension StreamRequest {
     /// What the request's names mean on a board.
     ///
     /// - Throws: 400 when the project must be said, 404 for another one, and when none of the topics is there.
-    func topics(on board: TopicBoard) throws(Refusal) -> (known: [Topic.Index], unknown: [TopicName]) {
+    func topics(on board: TopicBoard) throws(GoogleError) -> (known: [Topic.Index], unknown: [TopicName]) {
         do { return try board.topics(named: topics, project: project, namespace: namespace) } catch {
             switch error {
             case .projectIsMissing:
-                throw .badRequest("there are several projects here; say which: project=, with its id or number")
+                throw .invalidArgument("there are several projects here; say which: project=, with its id or number")
             case .unknownProject: throw .unknownProject
             case .unknownTopics: throw .unknownTopic
             }
@@ -66,10 +64,12 @@ extension StreamRequest {
 
 /// The header fields a stream request is made from.
 package struct StreamHeaders: Equatable {
-    package var apiKey: String?
+    package var presented = Presented()
+    package var client: String?
     package var lastEventID: String?
     package var origin: String?
     package var ifNoneMatch: String?
+    package var forwarded: [String] = []
     package var isHTTP11 = true
     package var keepAlive = true
 
@@ -83,7 +83,8 @@ package struct StreamHeaders: Equatable {
         self.init(isHTTP11: head.isHTTP11, keepAlive: head.keepsAlive)
         lastEventID = head.headers.first(name: "last-event-id")
         origin = head.headers.first(name: "origin")
-        apiKey = head.headers.first(name: "x-goog-api-key")
+        presented = Presented(head)
+        client = head.headers.first(name: "x-stalecast-client")
         ifNoneMatch = head.headers.first(name: "if-none-match")
     }
 }
@@ -93,15 +94,19 @@ extension StreamRequest {
     ///
     /// `topic` (repeated or separated by commas), `project` (id or number), `namespace`, `last_event_id` or `cursor`
     /// (the header wins), `have` (a version number), `wait` (`55s`, `500ms`, or seconds), `key` (an API key; the header
-    /// wins). Other names are ignored.
+    /// wins), `ticket`, and of the client itself `client` (its id; the header `X-Stalecast-Client` wins), `app`, `sdk` and `active`
+    /// (the version it runs). Other names are ignored.
     package init(
         kind: Kind, query: some Collection<UInt8>, headers: StreamHeaders, maxTopics: Int
-    ) throws(Refusal) {
+    ) throws(GoogleError) {
         var topics: [TopicName] = []
         var named = 0
         var resume = ResumePoint()
         var waitMs: Int?
-        var (project, namespace, apiKey): (String?, String?, String?)
+        var (project, namespace): (String?, String?)
+        var (client, app, sdk, active) = (headers.client, "", "", VersionNumber?.none)
+        var presented = headers.presented
+        (presented.queryKey, presented.ticket) = (nil, nil)
         var rest = query[...]
         while !rest.isEmpty {
             let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
@@ -113,14 +118,23 @@ extension StreamRequest {
             case "topic": try Self.add(value, to: &topics, &named, maxTopics)
             case "project": project = value
             case "namespace": namespace = value
-            case "key": apiKey = value
+            case "key":
+                if presented.queryKey != nil { presented.isRepeated = true }
+                presented.queryKey = value
+            case "ticket":
+                if presented.ticket != nil { presented.isRepeated = true }
+                presented.ticket = value
             case "last_event_id", "lastEventId", "cursor": resume.cursor = value.isEmpty ? nil : value
-            case "have": resume.have = try Self.version(value)
+            case "have": resume.have = try Self.version(value, "have")
+            case "client": client = headers.client ?? value
+            case "app": app = value
+            case "sdk": sdk = value
+            case "active": active = try Self.version(value, "active")
             case "wait": waitMs = try Self.milliseconds(value)
             default: break
             }
         }
-        guard !topics.isEmpty else { throw .badRequest("name a topic, for example ?topic=PUSH_RC") }
+        guard !topics.isEmpty else { throw .invalidArgument("name a topic, for example ?topic=PUSH_RC") }
         if topics.count > 1 {
             var seen: Set<TopicName> = []
             topics.removeAll { !seen.insert($0).inserted }
@@ -128,38 +142,67 @@ extension StreamRequest {
         if let id = headers.lastEventID, !id.isEmpty { resume.cursor = id }
         if resume.cursor == nil, kind == .poll, let tag = headers.ifNoneMatch { resume.cursor = Self.unquoted(tag) }
         self.init(
-            kind: kind, topics: topics, project: project, namespace: namespace, apiKey: headers.apiKey ?? apiKey,
-            resume: resume, waitMs: waitMs, isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive,
-            origin: headers.origin, wantsNotModified: headers.ifNoneMatch != nil)
+            kind: kind, topics: topics, project: project, namespace: namespace, presented: presented,
+            client: try Self.identity(client, app, sdk, active), resume: resume, waitMs: waitMs,
+            isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive,
+            origin: headers.origin, wantsNotModified: headers.ifNoneMatch != nil, forwarded: headers.forwarded)
+    }
+
+    /// Reads the body of `/v1/tickets`: `topics`, a list of names, and `project` and `namespace` as in the query.
+    init(ticketBody body: JSONObject, _ presented: Presented, maxTopics: Int) throws(GoogleError) {
+        guard let names = body["topics"]?.array?.compactMap(\.string), !names.isEmpty,
+            names.count == body["topics"]?.array?.count
+        else { throw .invalidArgument("name topics, for example {\"topics\": [\"PUSH_RC\"]}") }
+        for name in ["project", "namespace"] where body[name] != nil && body[name]?.string == nil {
+            throw .invalidArgument("\(name) is a text")
+        }
+        guard names.count <= maxTopics else { throw .invalidArgument("at most \(maxTopics) topics on one stream") }
+        var topics: [TopicName] = []
+        for name in names {
+            do { topics.append(try TopicName(name)) } catch { throw .invalidArgument(error.description) }
+        }
+        self.init(
+            kind: .events, topics: topics, project: body["project"]?.string, namespace: body["namespace"]?.string,
+            presented: presented, resume: ResumePoint(), isHTTP11: true, keepAlive: true)
     }
 
     /// Counts repeated names too: what a stranger makes us do stays linear in what it sends.
     private static func add(
         _ names: String, to topics: inout [TopicName], _ named: inout Int, _ most: Int
-    ) throws(Refusal) {
+    ) throws(GoogleError) {
         for text in names.utf8.split(separator: UInt8(ascii: ","), maxSplits: most - named) {
             named += 1
-            guard named <= most else { throw .badRequest("at most \(most) topics on one stream") }
+            guard named <= most else { throw .invalidArgument("at most \(most) topics on one stream") }
             let name: TopicName
             do { name = try TopicName(String(decoding: text, as: UTF8.self)) } catch {
-                throw .badRequest(error.description)
+                throw .invalidArgument(error.description)
             }
             topics.append(name)
         }
     }
 
-    private static func version(_ text: String) throws(Refusal) -> VersionNumber {
-        guard let version = VersionNumber(text), version >= 0 else {
-            throw .badRequest("have is a version number, 0 or more")
+    private static func version(_ text: String, _ name: String) throws(GoogleError) -> VersionNumber {
+        guard let version = VersionNumber(text) else {
+            throw .invalidArgument("\(name) is a version number, 0 or more")
         }
         return version
     }
 
-    private static func milliseconds(_ text: String) throws(Refusal) -> Int {
+    private static func identity(
+        _ id: String?, _ app: String, _ sdk: String, _ active: VersionNumber?
+    ) throws(GoogleError) -> ClientIdentity? {
+        guard let id else { return nil }
+        guard let identity = ClientIdentity(id, app: app, sdk: sdk, active: active) else {
+            throw .invalidArgument("client is 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ -")
+        }
+        return identity
+    }
+
+    private static func milliseconds(_ text: String) throws(GoogleError) -> Int {
         let (digits, unit) =
             text.hasSuffix("ms") ? (text.dropLast(2), 1) : (text.hasSuffix("s") ? text.dropLast(1) : text[...], 1000)
         guard let count = Int(digits), count >= 0, count <= 86_400_000 else {
-            throw .badRequest("wait is a number of seconds, for example 55s")
+            throw .invalidArgument("wait is a number of seconds, for example 55s")
         }
         return count * unit
     }
@@ -169,12 +212,12 @@ extension StreamRequest {
         return bare.isEmpty || bare == "*" ? nil : String(bare)
     }
 
-    private static func decode(_ bytes: some Collection<UInt8>) throws(Refusal) -> String {
+    private static func decode(_ bytes: some Collection<UInt8>) throws(GoogleError) -> String {
         if bytes.allSatisfy({ $0 < 0x80 && $0 != UInt8(ascii: "%") && $0 != UInt8(ascii: "+") }) {
             return String(decoding: bytes, as: UTF8.self)
         }
         guard let text = PercentEncoding.decode(bytes: bytes, plusIsBlank: true) else {
-            throw .badRequest("a % in the query must be followed by two hexadecimal digits, and make UTF-8")
+            throw .invalidArgument("a % in the query must be followed by two hexadecimal digits, and make UTF-8")
         }
         return text
     }

@@ -1,3 +1,5 @@
+import StalecastWire
+
 /// When things happen to a subscriber, in milliseconds: one value for both halves of Edge, so that a stream or poll is
 /// promised the same wherever it is held. Everything is jittered, so that clients that came together drift apart.
 struct SubscriberPolicy {
@@ -48,6 +50,9 @@ struct SubscriberPolicy {
     mutating func drainRetryMs(left: Int, connections: Int) -> Int {
         left + retryMs() + Int.random(in: 0...max(1000, connections / 2), using: &random)
     }
+
+    /// How long before the end of a credential its stream is told: half a minute, or a tenth of a shorter life.
+    static func warningMs(before expiry: Int) -> Int { min(30_000, expiry / 10) }
 
     /// When within a drain of that length one subscriber is ended.
     mutating func drainWaitMs(over milliseconds: Int) -> Int {

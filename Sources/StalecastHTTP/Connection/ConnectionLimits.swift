@@ -21,13 +21,3 @@ package struct ConnectionLimits: Sendable, Equatable {
 
     package init() {}
 }
-
-extension Duration {
-    /// Whole nanoseconds; what does not fit is as long as can be.
-    var nanoseconds: UInt64 {
-        let (seconds, attoseconds) = components
-        let (scaled, overflow) = UInt64(clamping: seconds).multipliedReportingOverflow(by: 1_000_000_000)
-        // Halved, so that a sum with the clock does not overflow.
-        return overflow ? .max / 2 : min(.max / 2, scaled + UInt64(clamping: attoseconds / 1_000_000_000))
-    }
-}

@@ -6,7 +6,9 @@ package import NIOCore
 package final class ConnectionLoop: @unchecked Sendable {
     package let loop: any EventLoop
     private var date = HTTPDate()
-    private var connections: [ObjectIdentifier: HTTPConnection] = [:]
+    private var connections: [ObjectIdentifier: any LoopMember] = [:]
+    /// The handshakes of this loop.
+    var handshakes = HandshakeLine<TLSEntrance>()
     /// Looks at deadlines, since a timer per request costs more than a fetch; nil while there is no connection.
     private var sweep: RepeatedTask?
     /// Completed when the last connection is gone.
@@ -20,16 +22,24 @@ package final class ConnectionLoop: @unchecked Sendable {
     package var dateText: String { date.string() }
     package var count: Int { connections.count }
 
-    func add(_ connection: HTTPConnection) {
+    func add(_ connection: any LoopMember) {
         connections[ObjectIdentifier(connection)] = connection
         guard sweep == nil else { return }
         sweep = loop.scheduleRepeatedTask(initialDelay: Self.sweepInterval, delay: Self.sweepInterval) { [self] _ in
             let now = NIODeadline.now().uptimeNanoseconds
             for connection in connections.values { connection.tick(at: now) }
+            for entrance in handshakes.overdue(at: now) { entrance.letGo(.displaced) }
         }
     }
 
-    func remove(_ connection: HTTPConnection) {
+    /// Places became free: who waits longest goes on.
+    func seatNext() {
+        guard let next = handshakes.next(at: NIODeadline.now().uptimeNanoseconds) else { return }
+        // Not within another's end.
+        loop.assumeIsolated().execute { next.begin() }
+    }
+
+    func remove(_ connection: any LoopMember) {
         connections[ObjectIdentifier(connection)] = nil
         guard connections.isEmpty else { return }
         sweep?.cancel()
@@ -50,9 +60,22 @@ package final class ConnectionLoop: @unchecked Sendable {
         return promise.futureResult
     }
 
+    /// Lets go of what is below requests: handshakes end, HTTP/2 connections take no more streams and end with the last.
+    package func drainCarriers() {
+        let now = NIODeadline.now().uptimeNanoseconds
+        for connection in connections.values where !(connection is HTTPConnection) { connection.drain(at: now) }
+    }
+
     package func closeAll() {
         for connection in connections.values { connection.close() }
     }
+}
 
-    package func forEach(_ body: (HTTPConnection) -> Void) { connections.values.forEach(body) }
+/// What an event loop looks after: an HTTP connection, or what may become one.
+protocol LoopMember: AnyObject {
+    /// Some time passed; nanoseconds of the monotonic clock.
+    func tick(at now: UInt64)
+    /// The daemon is stopping: end what is idle, finish what has begun.
+    func drain(at now: UInt64)
+    func close()
 }

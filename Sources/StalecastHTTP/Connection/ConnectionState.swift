@@ -1,6 +1,8 @@
+import StalecastWire
+
 /// Why a connection was let go before its client ended it.
 package enum ConnectionFault: Sendable, Hashable {
-    case headTimeout, idle, writeStall, badRequest
+    case headTimeout, bodyTimeout, idle, writeStall, badRequest
 }
 
 /// One connection, without its socket: facts go in, what is to be done comes out; times are nanoseconds of a monotonic
@@ -253,7 +255,7 @@ package struct ConnectionState: Sendable {
         case .head:
             if case .head(bytes: 0) = phase { return .close(.headTimeout) }
             return .refuse(.headTimeout, .headTimeout)
-        case .body: return .refuse(.bodyTimeout, .headTimeout)
+        case .body: return .refuse(.bodyTimeout, .bodyTimeout)
         case .drain: return .refuse(.shuttingDown, nil)
         case .idle: return .close(.idle)
         case .linger: return .close(nil)

@@ -1,11 +1,13 @@
 package import NIOCore
 package import NIOHTTP1
+package import StalecastAccess
+import StalecastWire
 
 /// The shell around ``ConnectionState``: feeds it with what NIO tells and does what it says. Confined to the channel's
 /// event loop.
 ///
 /// `@unchecked Sendable`: whoever answers later hops to the loop with it.
-package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
+package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecked Sendable {
     package typealias InboundIn = HTTPServerRequestPart
     package typealias OutboundOut = ByteBuffer
 
@@ -27,25 +29,44 @@ package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
     private var isReading = true
     private var inputEnded = false
     private let hosts: HostRule
+    /// The stream of an HTTP/2 connection that this is; nil for a connection of its own.
+    private let stream: HTTP2Exchange?
     /// Said at once, without anything being read; nil for a connection that is served.
     private let refusal: GoogleError?
     /// More waits in the kernel.
     private static let maxWaiting = 64 * 1024
 
-    private init(limits: ConnectionLimits, loop: ConnectionLoop, refusal: GoogleError?) {
+    private init(
+        limits: ConnectionLimits, loop: ConnectionLoop, refusal: GoogleError?, began: UInt64, stream: HTTP2Exchange?
+    ) {
         self.refusal = refusal
-        state = ConnectionState(limits: limits, at: NIODeadline.now().uptimeNanoseconds)
+        self.stream = stream
+        state = ConnectionState(limits: limits, at: began)
         hosts = limits.hosts
         self.loop = loop
     }
 
     /// Makes `channel` an HTTP/1.1 connection; on its event loop.
+    ///
+    /// - Parameter began: when the time for the first head began, in nanoseconds of the monotonic clock; nil is now.
     @discardableResult
     package static func open(
         on channel: any Channel, limits: ConnectionLimits, loop: ConnectionLoop, refusal: GoogleError? = nil,
-        handler: (HTTPConnection) -> any RequestHandler
+        began: UInt64? = nil, handler: (HTTPConnection) -> any RequestHandler
     ) throws -> HTTPConnection {
-        let connection = HTTPConnection(limits: limits, loop: loop, refusal: refusal)
+        try open(
+            on: channel, limits: limits, loop: loop, refusal: refusal, began: began, stream: nil, handler: handler)
+    }
+
+    /// - Parameter stream: in front of it in the pipeline of an HTTP/2 stream's channel; nil for HTTP/1.1.
+    @discardableResult
+    static func open(
+        on channel: any Channel, limits: ConnectionLimits, loop: ConnectionLoop, refusal: GoogleError?,
+        began: UInt64?, stream: HTTP2Exchange?, handler: (HTTPConnection) -> any RequestHandler
+    ) throws -> HTTPConnection {
+        let connection = HTTPConnection(
+            limits: limits, loop: loop, refusal: refusal, began: began ?? NIODeadline.now().uptimeNanoseconds,
+            stream: stream)
         var parsing = NIOHTTPDecoderLimitConfiguration()
         parsing.maxHeaderFieldSize = limits.maxHeadBytes
         parsing.maxHeaderListSize = limits.maxHeadBytes
@@ -56,6 +77,7 @@ package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
         try pipeline.addHandler(connection)
         // Not before: whoever is made here hears of the end, and only of a connection that began.
         connection.handler = handler(connection)
+        if channel.isActive { connection.begin() }
         return connection
     }
 
@@ -64,7 +86,9 @@ package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
         loop.add(self)
     }
 
-    package func channelActive(context: ChannelHandlerContext) {
+    package func channelActive(context: ChannelHandlerContext) { begin() }
+
+    private func begin() {
         if let refusal { refuse(refusal, nil) }
     }
 
@@ -142,7 +166,7 @@ package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
     private func begin(_ parsed: HTTPRequestHead) {
         guard let handler, !state.isEnding else { return }
         do throws(GoogleError) {
-            let head = try RequestHead(parsed, hosts: hosts)
+            let head = try RequestHead(parsed, hosts: hosts, isStream: isStream)
             self.head = head
             let limit: Int
             do throws(GoogleError) { limit = try handler.admit(head) } catch {
@@ -194,6 +218,14 @@ package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
     /// Nothing was received behind the request being served.
     package var isAlone: Bool { input.readableBytes == 0 && !inputEnded }
     package var channel: (any Channel)? { context?.channel }
+    /// What the client showed in the handshake; asked for once, while a request is served.
+    package private(set) lazy var clientCertificate: ClientCertificate? = {
+        let channel = isStream ? context?.channel.parent : context?.channel
+        // Without TLS there is no such handler, and no certificate.
+        return (try? channel?.pipeline.syncOperations.handler(type: TLSHandler.self))?.clientCertificate
+    }()
+    /// It is a stream of an HTTP/2 connection: the socket is shared with others.
+    package var isStream: Bool { stream != nil }
 
     /// Whether the connection may go on after the answer to the request being served.
     package var keepsAlive: Bool { !state.endsWithAnswer }
@@ -213,10 +245,31 @@ package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
         let keepAlive = keepsAlive && !answer.closesConnection
         write(
             ResponseHead.response(
-                status: answer.status, type: answer.contentType, fields: answer.fields, cors: cors,
-                date: loop.dateText, keepAlive: keepAlive, body: answer.body, bodyless: head?.method == .HEAD))
+                status: answer.status, type: answer.contentType, caching: answer.caching, fields: answer.fields,
+                cors: cors, date: loop.dateText, keepAlive: keepAlive, body: answer.body,
+                bodyless: head?.method == .HEAD))
         ended(keepAlive: keepAlive)
     }
+
+    /// Begins an answer of server-sent events, which end with the connection.
+    package func beginEvents() {
+        hold()
+        write(ResponseHead.events(isChunked: chunksEvents, date: loop.dateText))
+    }
+
+    /// - Returns: false when the client has not taken what was written before, and nothing was written.
+    package func writeEvent(_ bytes: [UInt8]) -> Bool {
+        guard isHolding, isWritable else { return false }
+        write(chunksEvents ? ChunkEncoder.chunk(bytes) : bytes)
+        return true
+    }
+
+    package func endEvents() {
+        if chunksEvents, isHolding { write(ChunkEncoder.last) }
+        finish()
+    }
+
+    private var chunksEvents: Bool { head?.isHTTP11 ?? false && !isStream }
 
     /// The answer goes on until ``ended(keepAlive:)``.
     package func hold() { state.hold() }
@@ -272,6 +325,7 @@ package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
     /// What the channel holds for a client that reads slowly, in bytes.
     private var unwritten: Int {
         if isWritable { return 0 }
+        if let stream { return stream.unwritten }
         // A channel that is being closed has no options any more; then nothing waits either.
         return (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
@@ -284,6 +338,13 @@ package final class HTTPConnection: ChannelInboundHandler, @unchecked Sendable {
     package func abandon() {
         state.close()
         close()
+    }
+
+    /// Gives away the TLS connection below; ``abandon()`` is to follow. nil where there is none, or it is busy: then
+    /// nothing has changed.
+    package func detachTLS() -> TLSSession? {
+        // Without TLS there is no such handler, which is the answer.
+        (try? context?.pipeline.syncOperations.handler(type: TLSHandler.self))?.detach()
     }
 
     func tick(at now: UInt64) { perform(state.tick(at: now, unwritten: unwritten)) }

@@ -15,6 +15,7 @@ package struct RequestHead: Sendable {
     package let path: Substring
     /// Percent-encoded; empty when there is none.
     package let query: Substring
+    /// Without the blanks around their values, which are no part of them (RFC 9110 §5.5).
     package let headers: HTTPHeaders
     package let isHTTP11: Bool
     /// Whether the connection may serve another request after this one; never with HTTP/1.0.
@@ -41,42 +42,55 @@ package struct RequestHead: Sendable {
                 switch name.utf8.count {
                 case 4 where name.isField("host"):
                     hosts += 1
-                    // The parser leaves blanks at the end.
-                    host = value.trimmingBlanks()
-                case 6 where name.isField("expect"): expectsContinue = value.trimmingBlanks().isField("100-continue")
+                    host = value[...]
+                case 6 where name.isField("expect"): expectsContinue = value.isField("100-continue")
                 // No upgrade is followed, but the parser stops at one.
                 case 7 where name.isField("upgrade"): closes = true
                 case 10 where name.isField("connection"):
                     closes = closes || value.split(separator: ",").contains { $0.trimmingBlanks().isField("close") }
                 case 14 where name.isField("content-length"):
                     lengths += 1
-                    length = value.trimmingBlanks()
+                    length = value[...]
                 case 17 where name.isField("transfer-encoding"):
                     codings += 1
-                    coding = value.trimmingBlanks()
+                    coding = value[...]
                 default: break
                 }
             }
         }
     }
 
+    /// - Parameter isStream: the request is one of an HTTP/2 connection's, whose answers have no chunks and no successor.
     /// - Throws: what to answer instead; the connection ends with it.
-    package init(_ head: HTTPRequestHead, hosts rule: HostRule = .any) throws(GoogleError) {
+    package init(
+        _ head: HTTPRequestHead, hosts rule: HostRule = .any, isStream: Bool = false
+    ) throws(GoogleError) {
         guard head.version == .http1_1 || head.version == .http1_0 else {
             throw GoogleError(505, "INVALID_ARGUMENT", "This server speaks HTTP/1.1.").closing()
         }
-        let fields = Fields(head.headers)
+        headers = Self.bare(head.headers)
+        let fields = Fields(headers)
         guard fields.marksAreFew else { throw .malformed("A header field has too many combining marks in a row.") }
-        isHTTP11 = head.version == .http1_1
+        let hasHTTP11Rules = head.version == .http1_1
+        isHTTP11 = hasHTTP11Rules && !isStream
         method = head.method
-        headers = head.headers
-        framing = try Self.framing(fields, isHTTP11)
+        framing = try Self.framing(fields, hasHTTP11Rules)
         let (target, authority) = try Self.target(head)
-        try Self.check(fields, isHTTP11, authority, rule)
+        try Self.check(fields, hasHTTP11Rules, authority, rule)
         path = target.prefix { $0 != "?" && $0 != "#" }
         query = target[path.endIndex...].first == "?" ? target[path.endIndex...].dropFirst().prefix { $0 != "#" } : ""
         keepsAlive = isHTTP11 && !fields.closes
         expectsContinue = isHTTP11 && fields.expectsContinue && framing != .none
+    }
+
+    /// The parser leaves blanks at the end of values; hardly anybody sends them.
+    private static func bare(_ headers: HTTPHeaders) -> HTTPHeaders {
+        func isPadded(_ value: String) -> Bool {
+            guard let (first, last) = value.utf8.first.map({ ($0, value.utf8.last!) }) else { return false }
+            return first == 0x20 || first == 0x09 || last == 0x20 || last == 0x09
+        }
+        guard headers.contains(where: { isPadded($0.value) }) else { return headers }
+        return HTTPHeaders(headers.map { ($0.name, String($0.value.trimmingBlanks())) })
     }
 
     /// RFC 9112 §6: one length or chunks, never both; chunks are HTTP/1.1's.

@@ -1,5 +1,19 @@
 package import StalecastWire
 
+/// Server-sent events that an answer has for a body: `run` writes them and returns at their end. It is cancelled when the
+/// client goes or the daemon stops.
+package final class EventFeed: Hashable, Sendable {
+    /// Writes an event; false when the client has not taken the one before, and nothing was written.
+    package typealias Send = @Sendable ([UInt8]) async -> Bool
+
+    package let run: @Sendable (Send) async -> Void
+
+    package init(_ run: @escaping @Sendable (Send) async -> Void) { self.run = run }
+
+    package static func == (a: EventFeed, b: EventFeed) -> Bool { a === b }
+    package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
 /// A complete answer, independent of the connection that sends it.
 package struct Answer: Hashable, Sendable {
     package var status: Int
@@ -7,8 +21,12 @@ package struct Answer: Hashable, Sendable {
     /// Header lines of this answer's own, each ending in CRLF.
     package var fields = ""
     package var body: [UInt8]
+    /// `Cache-Control`. Default `no-store`: what is answered is somebody's, or of this moment.
+    package var caching = "no-store"
     /// Ends the connection after the answer. Default false.
     package var closesConnection = false
+    /// Server-sent events in place of ``body``; nil for an answer with an end.
+    package var events: EventFeed?
 
     package static let jsonType = "application/json; charset=utf-8"
 

@@ -30,6 +30,7 @@ package struct GoogleError: Error, Hashable, Sendable {
             case 404: "NOT_FOUND"
             case 405: "UNIMPLEMENTED"
             case 408: "DEADLINE_EXCEEDED"
+            case 429: "RESOURCE_EXHAUSTED"
             case 503: "UNAVAILABLE"
             default: "INVALID_ARGUMENT"
             }
@@ -98,10 +99,13 @@ extension GoogleError {
 
     package static let notHTTP = malformed("The request is not valid HTTP/1.1.")
 
+    /// Plain bytes on a TLS port.
+    package static let wantsTLS = malformed("This port speaks TLS: ask for https:// instead of http://.")
+
     /// A request for another host, as a page makes it that points its own name at this address.
     package static let misdirected = GoogleError(
         421,
-        "This server does not answer for that host. Add its name to edge.hosts in the configuration, "
+        "This server does not answer for that host. Add its name to edge.hosts, or control.hosts, in the configuration, "
             + "or ask for an IP address or localhost."
     ).closing()
 

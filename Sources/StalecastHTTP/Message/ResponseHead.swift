@@ -2,7 +2,8 @@
 package enum ResponseHead {
     /// A complete response; `fields` are whole lines ending in CRLF. `bodyless`: the answer to HEAD.
     package static func response(
-        status: Int, type: String = "application/json", fields: String = "", cors: String = "", date: String,
+        status: Int, type: String = "application/json", caching: String = "no-store", fields: String = "",
+        cors: String = "", date: String,
         keepAlive: Bool, body: some Collection<UInt8>, bodyless: Bool = false
     ) -> [UInt8] {
         let length = status == 304 || status == 204 ? "" : "Content-Length: \(body.count)\r\n"
@@ -10,7 +11,7 @@ package enum ResponseHead {
         var bytes = Array(
             """
             HTTP/1.1 \(status) \(reason(status))\r
-            \(typeLine)\(length)Cache-Control: no-store\r
+            \(typeLine)\(length)Cache-Control: \(caching)\r
             X-Content-Type-Options: nosniff\r
             Date: \(date)\r
             \(fields)\(cors)\(keepAlive ? "" : "Connection: close\r\n")\r
@@ -20,12 +21,29 @@ package enum ResponseHead {
         return bytes
     }
 
+    /// The head of an answer whose events follow one by one; without `isChunked` they go on until the connection ends.
+    package static func events(isChunked: Bool, date: String) -> [UInt8] {
+        Array(
+            """
+            HTTP/1.1 200 OK\r
+            Content-Type: text/event-stream\r
+            Cache-Control: no-store, no-transform\r
+            X-Accel-Buffering: no\r
+            X-Content-Type-Options: nosniff\r
+            Date: \(date)\r
+            Connection: close\r
+            \(isChunked ? "Transfer-Encoding: chunked\r\n" : "")\r
+
+            """.utf8)
+    }
+
     private static func reason(_ status: Int) -> String {
         switch status {
         case 200: "OK"
         case 202: "Accepted"
         case 204: "No Content"
         case 304: "Not Modified"
+        case 308: "Permanent Redirect"
         case 400: "Bad Request"
         case 401: "Unauthorized"
         case 403: "Forbidden"

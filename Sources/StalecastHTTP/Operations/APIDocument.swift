@@ -1,3 +1,4 @@
+import StalecastAccess
 package import StalecastWire
 
 /// An OpenAPI 3.1 document, made from the same table that routes are found in.
@@ -68,6 +69,7 @@ package struct APIDocument: Sendable {
             ]
         }
         object["responses"] = .object(answers(operation))
+        if let action = operation.action { object["x-stalecast-action"] = .string(action.rawValue) }
         object["security"] = operation.needsToken ? [["token": []]] : []
         return object
     }
@@ -95,23 +97,25 @@ package struct APIDocument: Sendable {
     private func answers(_ operation: APIOperation) -> JSONObject {
         var answers = JSONObject()
         for answer in operation.answers { answers[String(answer.status)] = Self.describe(answer) }
-        let errors = Set(operation.errors + commonErrors + (operation.needsToken ? [401] : []))
+        let errors = Set(operation.errors + commonErrors + (operation.needsToken ? [401, 403, 429] : []))
         for status in errors.sorted() where answers[String(status)] == nil {
-            answers[String(status)] = [
-                "description": .string(Self.sentences[status] ?? "Refused."),
-                "content": ["application/json": ["schema": .schema("Error")]],
-            ]
+            let isForLater = status == 429 || status == 503
+            answers[String(status)] = Self.describe(
+                .json(
+                    Self.sentences[status] ?? "Refused.", .schema("Error"),
+                    mayHave: isForLater ? ["Retry-After": "Seconds after which to try again."] : [:]))
         }
         return answers
     }
 
     private static func describe(_ answer: APIAnswer) -> JSONValue {
         var object: JSONObject = ["description": .string(answer.summary)]
-        if !answer.headers.isEmpty {
-            var headers = JSONObject()
-            for name in answer.headers { headers[name] = ["required": true, "schema": ["type": "string"]] }
-            object["headers"] = .object(headers)
+        var headers = JSONObject()
+        for name in answer.headers { headers[name] = ["required": true, "schema": ["type": "string"]] }
+        for (name, sentence) in answer.mayHave.sorted(by: { $0.key < $1.key }) {
+            headers[name] = ["required": false, "description": .string(sentence), "schema": ["type": "string"]]
         }
+        if !headers.isEmpty { object["headers"] = .object(headers) }
         if !answer.content.isEmpty {
             var content = JSONObject()
             for part in answer.content {
@@ -124,13 +128,16 @@ package struct APIDocument: Sendable {
 
     private static let sentences = [
         400: "The request is wrong; the sentence says how to put it right. Nothing was done.",
-        401: "The bearer token is missing or wrong.", 403: "The API key is missing or not one of this server's.",
+        401: "The credential is missing or not good.",
+        403: "The credential has no grant for this, or is not one of this server's API keys.",
         404: "No such project, namespace, version or entity.", 405: "This path answers other methods; see `Allow`.",
         408: "The request did not arrive in time.", 409: "The entity changed meanwhile; read it again.",
         413: "The body is too large.", 421: "The request names another host.",
+        422: "The `Idempotency-Key` stands for another request already. Nothing was done.",
         429: "Too many requests; see `Retry-After`.",
         431: "The request head is too large.", 500: "The outcome is unknown; read before doing it again.",
         503: "Nothing was done; try again after `Retry-After`.",
+        504: "A cluster's etcd did not say in time whether it was done; a detail has `outcome: unknown`.",
     ]
 
     private static let errorSchema = JSONValue.objectSchema(
@@ -138,7 +145,11 @@ package struct APIDocument: Sendable {
             "error": .objectSchema(
                 [
                     "code": ["type": "integer"], "message": ["type": "string"], "status": ["type": "string"],
-                    "details": .listSchema(["type": "object"]),
+                    "details": .listSchema(
+                        .objectSchema([
+                            "@type": ["type": "string"], "reason": ["type": "string"],
+                            "outcome": .enumSchema(["not_committed", "unknown"]), "publishId": ["type": "string"],
+                        ])),
                 ], required: ["code", "message", "status"])
         ], required: ["error"])
 }

@@ -1,3 +1,4 @@
+package import StalecastAccess
 package import StalecastWire
 
 /// One operation of an HTTP surface as its OpenAPI document tells it: what to send and what can come back.
@@ -20,11 +21,13 @@ package struct APIOperation: Hashable, Sendable {
     package var errors: [Int]
     /// Whether the bearer token is asked for.
     package var needsToken: Bool
+    /// What a caller's grants must permit; nil asks for none.
+    package var action: AccessAction?
 
     package init(
         _ id: String, _ method: String, _ path: PathTemplate, tag: String, summary: String,
         parameters: [APIParameter] = [], body: APIBody? = nil, answers: [APIAnswer], errors: [Int] = [400, 404],
-        needsToken: Bool = true
+        needsToken: Bool = true, action: AccessAction? = nil
     ) {
         self.id = id
         self.method = method
@@ -36,6 +39,7 @@ package struct APIOperation: Hashable, Sendable {
         self.answers = answers
         self.errors = errors
         self.needsToken = needsToken
+        self.action = action
     }
 }
 
@@ -83,6 +87,8 @@ package struct APIAnswer: Hashable, Sendable {
     package var content: [Content]
     /// Header fields that are always there.
     package var headers: [String]
+    /// Header fields that may be there, with what they say.
+    package var mayHave: [String: String]
 
     package struct Content: Hashable, Sendable {
         package var type: String
@@ -95,18 +101,24 @@ package struct APIAnswer: Hashable, Sendable {
         }
     }
 
-    package init(_ summary: String, status: Int = 200, content: [Content] = [], headers: [String] = []) {
+    package init(
+        _ summary: String, status: Int = 200, content: [Content] = [], headers: [String] = [],
+        mayHave: [String: String] = [:]
+    ) {
         self.status = status
         self.summary = summary
         self.content = content
         self.headers = headers
+        self.mayHave = mayHave
     }
 
     /// JSON of that schema.
     package static func json(
-        _ summary: String, _ schema: JSONValue, status: Int = 200, headers: [String] = []
+        _ summary: String, _ schema: JSONValue, status: Int = 200, headers: [String] = [],
+        mayHave: [String: String] = [:]
     ) -> APIAnswer {
-        APIAnswer(summary, status: status, content: [Content("application/json", schema)], headers: headers)
+        let content = [Content("application/json", schema)]
+        return APIAnswer(summary, status: status, content: content, headers: headers, mayHave: mayHave)
     }
 }
 

@@ -24,6 +24,8 @@ package struct PathValues: Sendable {
 /// off before it is decoded, so `%2F` never makes a new one.
 package struct OperationTable<Handler: Sendable>: Sendable {
     package let operations: [Operation<Handler>]
+    /// Theirs: to go through these copies nothing of the documents.
+    private let paths: [PathTemplate]
 
     /// What a request asks for.
     package enum Match: Sendable {
@@ -32,28 +34,31 @@ package struct OperationTable<Handler: Sendable>: Sendable {
         case options([String])
     }
 
-    package init(_ operations: [Operation<Handler>]) { self.operations = operations }
+    package init(_ operations: [Operation<Handler>]) {
+        self.operations = operations
+        paths = operations.map { $0.document.path }
+    }
 
     /// - Parameters:
     ///   - method: in capitals. `HEAD` finds what `GET` finds.
     ///   - path: the target without its query, still percent-encoded.
     /// - Throws: 404, 405 with `Allow`, or 400 for a path that is no UTF-8.
     package func find(_ method: String, _ path: Substring) throws(GoogleError) -> Match {
-        if path == "*" { return .options(Self.allowed(operations.map(\.document.method))) }
+        if path == "*" { return .options(allowed(Array(operations.indices))) }
         let candidates = candidates(try Self.segments(of: path))
         guard !candidates.isEmpty else { throw .notFound("There is nothing at this path.") }
-        let allowed = Self.allowed(candidates.map(\.operation.document.method))
-        if method == "OPTIONS" { return .options(allowed) }
         let wanted = method == "HEAD" ? "GET" : method
-        guard let match = candidates.first(where: { $0.operation.document.method == wanted }) else {
-            throw .methodNotAllowed(allowed)
+        if let (index, values) = candidates.first(where: { operations[$0.index].document.method == wanted }) {
+            return .operation(operations[index], values)
         }
-        return .operation(match.operation, match.values)
+        let allowed = allowed(candidates.map { $0.index })
+        if method == "OPTIONS" { return .options(allowed) }
+        throw .methodNotAllowed(allowed)
     }
 
-    private static func allowed(_ methods: [String]) -> [String] {
+    private func allowed(_ indices: [Int]) -> [String] {
         var allowed: [String] = []
-        for method in methods where !allowed.contains(method) {
+        for method in indices.map({ operations[$0].document.method }) where !allowed.contains(method) {
             allowed += method == "GET" ? ["GET", "HEAD"] : [method]
         }
         return allowed + ["OPTIONS"]
@@ -71,17 +76,16 @@ package struct OperationTable<Handler: Sendable>: Sendable {
     }
 
     /// Every method of the path that fits best: `webhooks/{webhook}:test` rather than `webhooks/{webhook}`.
-    private func candidates(_ segments: [String]) -> [(operation: Operation<Handler>, values: PathValues)] {
-        var found: [(Operation<Handler>, PathValues)] = []
+    private func candidates(_ segments: [String]) -> [(index: Int, values: PathValues)] {
+        var found: [(Int, PathValues)] = []
         var fit = 0
-        for operation in operations {
-            let path = operation.document.path
+        for (index, path) in paths.enumerated() {
             guard path.literalBytes >= fit, let values = path.match(segments) else { continue }
             if path.literalBytes > fit {
                 fit = path.literalBytes
                 found = []
             }
-            found.append((operation, PathValues(values)))
+            found.append((index, PathValues(values)))
         }
         return found
     }

@@ -1,11 +1,6 @@
 import Foundation
+import Glibc
 import Synchronization
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// Event streams whose bytes are read and thrown away by a thread of their own until the server ends them.
 final class LoopbackSubscribers: Sendable {

@@ -1,3 +1,5 @@
+package import StalecastWire
+
 /// Which addresses requests may be sent to: judged on the address that is really dialled, after name resolution.
 ///
 /// The ranges are those of the special-purpose address registries (RFC 6890 and its registry), with the metadata

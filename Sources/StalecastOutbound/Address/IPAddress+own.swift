@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StalecastWire
 import Synchronization
 
 extension IPAddress {
@@ -29,5 +30,24 @@ extension IPAddress {
             if let address = entry.pointee.ifa_addr.flatMap(IPAddress.init) { found.insert(address) }
         }
         return found
+    }
+
+    /// Nil for an address of another family.
+    init?(_ socket: UnsafeMutablePointer<sockaddr>) {
+        let raw = UnsafeRawPointer(socket)
+        switch Int32(socket.pointee.sa_family) {
+        case AF_INET:
+            self.init(bytes: withUnsafeBytes(of: raw.loadUnaligned(as: sockaddr_in.self).sin_addr) { Array($0) })
+        case AF_INET6:
+            self.init(bytes: withUnsafeBytes(of: raw.loadUnaligned(as: sockaddr_in6.self).sin6_addr) { Array($0) })
+        default: return nil
+        }
+    }
+
+    /// The address that resolvers make of `2130706433`, `0x7f.1` or `0177.0.0.1`.
+    static func fromOldSpelling(_ text: String) -> IPAddress? {
+        var address = in_addr()
+        guard inet_aton(text, &address) == 1 else { return nil }
+        return IPAddress(bytes: withUnsafeBytes(of: &address) { Array($0) })
     }
 }

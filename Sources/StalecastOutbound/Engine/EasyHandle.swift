@@ -1,3 +1,4 @@
+import StalecastWire
 import CCurl
 import Glibc
 
@@ -81,7 +82,7 @@ final class EasyHandle {
         transfer.pointee.fail_when_longer = new.overflow == .fail
         guard new != limits else { return }
         stalecast_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, max(1, new.connectTimeout.milliseconds))
-        stalecast_easy_set_long(easy, CURLOPT_TIMEOUT_MS, new.timeout.milliseconds)
+        stalecast_easy_set_long(easy, CURLOPT_TIMEOUT_MS, new.timeout > .zero ? max(1, new.timeout.milliseconds) : 0)
         limits = new
     }
 
@@ -182,14 +183,5 @@ extension [UInt8]? {
     fileprivate func withBytes<T>(_ body: (UnsafeRawBufferPointer) -> T) -> T {
         guard let self else { return body(UnsafeRawBufferPointer(start: nil, count: 0)) }
         return self.withUnsafeBytes(body)
-    }
-}
-
-extension Duration {
-    /// Whole milliseconds; at least 1 for anything that is not zero.
-    var milliseconds: Int {
-        let (seconds, attoseconds) = components
-        let whole = Int(seconds) * 1000 + Int(attoseconds / 1_000_000_000_000_000)
-        return whole == 0 && self > .zero ? 1 : whole
     }
 }

@@ -8,8 +8,8 @@ final class LoopInbox: Sendable {
         case cancel(OutboundEngine.Ticket)
         case lookedUp(String, NameLookups.Answer)
         case perform(@Sendable () -> Void)
-        case at(UInt64, OutboundTimer, @Sendable () -> Void)
-        case cancelTimer(OutboundTimer)
+        case at(UInt64, OutboundConfiguration.Timer, @Sendable () -> Void)
+        case cancelTimer(OutboundConfiguration.Timer)
         case shutdown(Duration, @Sendable () -> Void)
     }
 

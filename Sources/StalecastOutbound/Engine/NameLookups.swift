@@ -1,4 +1,6 @@
+import DequeModule
 import Glibc
+import StalecastWire
 
 /// Host names that are looked up, each once however many requests wait for it.
 ///
@@ -15,8 +17,8 @@ struct NameLookups {
     /// good, they do not hold up those that are there.
     private var answered: Set<String> = []
     private static let mostAnswered = 16_384
-    private var answeredNames = WaitingLine<String>()
-    private var otherNames = WaitingLine<String>()
+    private var answeredNames: Deque<String> = []
+    private var otherNames: Deque<String> = []
 
     init(most: Int) { self.most = max(2, most) }
 
@@ -46,8 +48,8 @@ struct NameLookups {
     }
 
     private mutating func takeName() -> String? {
-        if let name = answeredNames.takeFirst() { return name }
-        return begun.count { !answered.contains($0) } < most / 2 ? otherNames.takeFirst() : nil
+        if let name = answeredNames.popFirst() { return name }
+        return begun.count { !answered.contains($0) } < most / 2 ? otherNames.popFirst() : nil
     }
 
     /// - Returns: who waited until now.

@@ -27,7 +27,9 @@ package struct OutboundConfiguration: Sendable {
     }
 }
 
-/// Names something to be done later.
-package struct OutboundTimer: Sendable, Hashable {
-    let number: UInt64
+extension OutboundConfiguration {
+    /// Names something to be done later.
+    package struct Timer: Sendable, Hashable {
+        let number: UInt64
+    }
 }

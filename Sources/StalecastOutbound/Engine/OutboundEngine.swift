@@ -44,13 +44,13 @@ package final class OutboundEngine: Sendable {
 
     /// Runs `body` on the engine's thread at a time of the monotonic clock (nanoseconds), or soon after.
     @discardableResult
-    package func at(_ time: UInt64, _ body: @escaping @Sendable () -> Void) -> OutboundTimer {
-        let timer = OutboundTimer(number: loop.nextNumber())
+    package func at(_ time: UInt64, _ body: @escaping @Sendable () -> Void) -> OutboundConfiguration.Timer {
+        let timer = OutboundConfiguration.Timer(number: loop.nextNumber())
         loop.give(.at(time, timer, body))
         return timer
     }
 
-    package func cancel(_ timer: OutboundTimer) { loop.give(.cancelTimer(timer)) }
+    package func cancel(_ timer: OutboundConfiguration.Timer) { loop.give(.cancelTimer(timer)) }
 
     /// Sends a request and waits; cancelling the task ends it.
     package func send(_ request: OutboundRequest) async -> OutboundOutcome {

@@ -1,5 +1,7 @@
+import StalecastWire
 import CCurl
 import CLinux
+import DequeModule
 import Foundation
 import Logging
 import Synchronization
@@ -21,7 +23,7 @@ final class OutboundLoop: @unchecked Sendable {
     private var timers = TimerHeap()
     private var running: [OutboundEngine.Ticket: RunningRequest] = [:]
     /// Requests that wait for a place.
-    private var waiting = WaitingLine<RunningRequest>()
+    private var waiting: Deque<RunningRequest> = []
     /// Requests that wait for their host's addresses, with the timer that ends the wait.
     private var unresolved: [OutboundEngine.Ticket: (request: RunningRequest, timer: UInt64)] = [:]
     private var lookups: NameLookups
@@ -138,7 +140,7 @@ final class OutboundLoop: @unchecked Sendable {
         case .at(let time, let timer, let body): timers.add(time, timer.number, body)
         case .cancelTimer(let timer): timers.cancel(timer.number)
         case .shutdown(let grace, let done):
-            let deadline = stalecast_monotonic_ns() + UInt64(max(0, grace.milliseconds)) * 1_000_000
+            let deadline = stalecast_monotonic_ns() + grace.nanoseconds
             ending = (min(deadline, ending?.deadline ?? .max), (ending?.done ?? []) + [done])
         }
     }
@@ -174,7 +176,9 @@ extension OutboundLoop {
         if let request = running[ticket] {
             request.isCancelled = true
             complete(request, CURLE_ABORTED_BY_CALLBACK)
-        } else if let request = waiting.removeFirst(where: { $0.ticket == ticket }) ?? endWait(ticket) {
+        } else if let request = waiting.firstIndex(where: { $0.ticket == ticket }).map({ waiting.remove(at: $0) })
+            ?? endWait(ticket)
+        {
             conclude(request, .failed(OutboundFailure(.cancelled)))
         }
     }
@@ -188,7 +192,7 @@ extension OutboundLoop {
                 complete(Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue(), code)
             }
         }
-        while running.count < configuration.maxInFlight, let request = waiting.takeFirst() { admit(request) }
+        while running.count < configuration.maxInFlight, let request = waiting.popFirst() { admit(request) }
     }
 
     private func complete(_ request: RunningRequest, _ code: CURLcode) {
@@ -213,7 +217,7 @@ extension OutboundLoop {
         let timer = nextNumber()
         let (ticket, limit) = (request.ticket, request.request.limits.longestLookup)
         unresolved[ticket] = (request, timer)
-        timers.add(request.startedAt + UInt64(max(1, limit.milliseconds)) * 1_000_000, timer) { [unowned self] in
+        timers.add(request.startedAt + limit.nanoseconds, timer) { [unowned self] in
             guard let request = endWait(ticket) else { return }
             conclude(request, .failed(OutboundFailure(.dnsTimeout)))
         }
@@ -252,7 +256,7 @@ extension OutboundLoop {
     }
 
     private func conclude(_ request: RunningRequest, _ result: OutboundOutcome.Result) {
-        var phases = OutboundPhases()
+        var phases = OutboundOutcome.Phases()
         phases.dns = Int64(request.lookupTime / 1000)
         phases.total = phases.dns
         request.completion(OutboundOutcome(result: result, phases: phases))
@@ -301,7 +305,7 @@ extension OutboundLoop {
             request.isCancelled = true
             complete(request, CURLE_ABORTED_BY_CALLBACK)
         }
-        while let request = waiting.takeFirst() ?? unresolved.keys.first.flatMap(endWait) {
+        while let request = waiting.popFirst() ?? unresolved.keys.first.flatMap(endWait) {
             conclude(request, .failed(OutboundFailure(.cancelled)))
         }
         for index in shelves.indices { shelves[index].pool.empty() }

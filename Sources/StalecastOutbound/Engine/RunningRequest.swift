@@ -1,5 +1,6 @@
 import CCurl
 import Glibc
+import StalecastWire
 
 /// A request from submission to completion. Touched by the engine's thread alone once it is submitted.
 final class RunningRequest: @unchecked Sendable {
@@ -87,8 +88,8 @@ extension RunningRequest {
     }
 
     /// libcurl's times count from the start; a part that did not happen is 0.
-    private func phases(_ easy: UnsafeMutableRawPointer) -> OutboundPhases {
-        var phases = OutboundPhases()
+    private func phases(_ easy: UnsafeMutableRawPointer) -> OutboundOutcome.Phases {
+        var phases = OutboundOutcome.Phases()
         phases.queue = Int64((startedAt - min(startedAt, submittedAt)) / 1000)
         let lookup = Int64(lookupTime / 1000)
         phases.total = lookup + stalecast_easy_time(easy, CURLINFO_TOTAL_TIME_T)

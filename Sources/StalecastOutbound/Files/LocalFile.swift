@@ -104,6 +104,16 @@ package struct LocalFile: Sendable, Equatable {
     }
 }
 
+extension Sequence<LocalFile.Identity> {
+    /// Of all files together, at most `Int64.max`: sparse files may claim any size.
+    package var bytes: Int64 {
+        reduce(0) { total, identity in
+            let (sum, isMore) = total.addingReportingOverflow(Swift.max(0, identity.bytes))
+            return isMore ? .max : sum
+        }
+    }
+}
+
 extension Duration {
     /// Cannot overflow: a duration has 128 bits of attoseconds.
     package init(time: timespec) { self = .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec) }

@@ -7,14 +7,14 @@ package struct OutboundOutcome: Sendable {
     }
 
     package var result: Result
-    package var phases: OutboundPhases
+    package var phases: OutboundOutcome.Phases
     /// True when no new connection was made.
     package var reusedConnection: Bool
     /// The address of the peer, for the operator's log; empty when none was reached.
     package var remoteAddress: String
 
     package init(
-        result: Result, phases: OutboundPhases = OutboundPhases(), reusedConnection: Bool = false,
+        result: Result, phases: OutboundOutcome.Phases = OutboundOutcome.Phases(), reusedConnection: Bool = false,
         remoteAddress: String = ""
     ) {
         self.result = result
@@ -24,19 +24,21 @@ package struct OutboundOutcome: Sendable {
     }
 }
 
-/// How long each part of a request took, in microseconds; 0 for a part that was not needed.
-package struct OutboundPhases: Sendable, Hashable {
-    /// Waiting for a place.
-    package var queue: Int64 = 0
-    package var dns: Int64 = 0
-    package var connect: Int64 = 0
-    package var tls: Int64 = 0
-    /// From the request sent to the first byte of the answer.
-    package var server: Int64 = 0
-    /// Everything, without the queue.
-    package var total: Int64 = 0
+extension OutboundOutcome {
+    /// How long each part of a request took, in microseconds; 0 for a part that was not needed.
+    package struct Phases: Sendable, Hashable {
+        /// Waiting for a place.
+        package var queue: Int64 = 0
+        package var dns: Int64 = 0
+        package var connect: Int64 = 0
+        package var tls: Int64 = 0
+        /// From the request sent to the first byte of the answer.
+        package var server: Int64 = 0
+        /// Everything, without the queue.
+        package var total: Int64 = 0
 
-    package init() {}
+        package init() {}
+    }
 }
 
 /// Why there is no answer.

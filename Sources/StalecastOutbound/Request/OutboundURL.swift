@@ -1,4 +1,5 @@
 import CCurl
+package import StalecastWire
 
 /// An http or https URL as libcurl's own parser reads it, so that what is checked is what is dialled.
 package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
@@ -16,6 +17,8 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
     package let addressLiteral: IPAddress?
     /// False for an address, and for the names that libcurl knows for loopback itself.
     var needsLookup: Bool { addressLiteral == nil && host != "localhost" && !host.hasSuffix(".localhost") }
+    /// For logs and for others than its owner: keys and tokens are often in the query.
+    package var withoutQuery: String { String(text.prefix { $0 != "?" }) }
     /// The same for all URLs of one host and port; not negative.
     let spread: Int
 

@@ -48,3 +48,13 @@ package enum HTTPDate {
         return Timestamp("\(parts[3])-\(number < 10 ? "0" : "")\(number)-\(parts[1])T\(parts[4])Z")
     }
 }
+
+extension Duration {
+    /// The wait that grows: this after the first failure in a row, twice as long after each further one. What chance
+    /// makes of it is the caller's.
+    ///
+    /// - Parameter failures: 30 doublings are the most; of a second they are 34 years.
+    package func doubled(afterFailures failures: Int, atMost longest: Duration) -> Duration {
+        min(self * (1 << min(max(failures - 1, 0), 30)), longest)
+    }
+}

@@ -1,3 +1,5 @@
+import StalecastOutbound
+
 /// When a source is looked at again.
 package struct LookSchedule: Sendable, Hashable {
     /// Between two looks while all is well. Default 30 s.
@@ -42,7 +44,7 @@ package struct LookSchedule: Sendable, Hashable {
     /// looks are otherwise.
     package func pause(failures: Int, retryAfter: Duration?, random: Double) -> Duration {
         let base = min(max(interval, .milliseconds(500)), Self.firstRetry)
-        let whole = min(base * (1 << min(max(failures - 1, 0), 20)), longestPause)
+        let whole = base.doubled(afterFailures: failures, atMost: longestPause)
         return max(whole * (0.5 + 0.5 * random), min(retryAfter ?? .zero, Self.longestRetryAfter))
     }
 

@@ -14,6 +14,7 @@ package final class SourceWatcher: Sendable {
     private let report: @Sendable (Report) -> Void
     private let bell = Bell()
     private let state: Mutex<WatchState>
+    private let ownership = Mutex<Ownership?>(nil)
 
     /// - Parameters:
     ///   - isNumbered: whether the origin's own version numbers are used.
@@ -55,7 +56,10 @@ package final class SourceWatcher: Sendable {
 
     /// Looks at once, and goes on until the task is cancelled. What was seen and not adopted by then is seen again
     /// after the next start.
-    package func run() async {
+    ///
+    /// - Parameter ownership: what is adopted is only taken while it holds; nil, the default: always.
+    package func run(under ownership: Ownership? = nil) async {
+        self.ownership.withLock { $0 = ownership }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.source.listen { self.look(expecting: $0) } }
             group.addTask { await self.watch() }
@@ -98,6 +102,7 @@ package final class SourceWatcher: Sendable {
     /// something else may have become current.
     private func take(_ sight: OriginLook.Sight) async -> WatchState.Outcome {
         var adoption = Adoption(scope, sight, isNumbered: isNumbered)
+        adoption.ownership = ownership.withLock(\.self)
         switch adoption.relation(to: store.currentTemplates[scope]) {
         case .isNew: break
         case .isCurrent: return .current(sight.content.version)

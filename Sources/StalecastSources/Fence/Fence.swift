@@ -42,7 +42,8 @@ package struct Fence: Sendable {
     }
 
     /// Probes until the goal or something newer is seen, or the wait is over. Where there are no numbers, what gives way
-    /// to something that is not the goal has gone past it: the goal was overtaken, and will never be seen. Returns at once with `timeout` when the task is cancelled.
+    /// to something that is not the goal has gone past it: the goal was overtaken, and will never be seen. Returns at
+    /// once with `timeout` when the task is cancelled.
     package func wait(for goal: Goal) async -> Verdict {
         let began = ContinuousClock.now
         var interval = settings.interval
@@ -105,8 +106,12 @@ package struct Fence: Sendable {
             OutboundHeader(trusted: "If-None-Match", "*"),
         ]
         if !apiKey.isEmpty { headers.append(OutboundHeader(trusted: "X-Goog-Api-Key", apiKey)) }
-        let json = try Self.json(
-            try await access.answer("POST", settings.url, headers: headers, body: body.encoded()))
+        let answer: OriginAccess.Answer
+        do { answer = try await access.answer("POST", settings.url, headers: headers, body: body.encoded()) } catch {
+            guard error.reason == .unauthorized, let installation = settings.installation else { throw error }
+            throw OriginProblem(error.reason, error.description + installation.excuse, retryAfter: error.retryAfter)
+        }
+        let json = try Self.json(answer)
         // A project without a template says so and has no version.
         return Self.sight(of: json["templateVersion"]?.versionNumber ?? 0, goal.version ?? 0)
     }
@@ -125,9 +130,10 @@ package struct Fence: Sendable {
     private static func sight(of etag: String?, _ goal: Goal) throws(OriginProblem) -> Sight {
         guard let etag else { throw OriginProblem(.invalidContent, "the probe's answer has no ETag") }
         guard let version = goal.version else {
-            return bare(etag) == goal.etag.map(bare) ? .goal : .other(.etag(String(bare(etag))))
+            let seen = ETagSpelling.bare(etag)
+            return seen == goal.etag.map { ETagSpelling.bare($0) } ? .goal : .other(.etag(String(seen)))
         }
-        guard let shown = trailingNumber(bare(etag)) else {
+        guard let shown = trailingNumber(ETagSpelling.bare(etag)) else {
             throw OriginProblem(.invalidContent, "the probe's ETag does not end with a version number")
         }
         return sight(of: shown, version)
@@ -135,14 +141,6 @@ package struct Fence: Sendable {
 
     private static func sight(of shown: VersionNumber, _ version: VersionNumber) -> Sight {
         shown >= version ? .goal : .older("the public answer shows version \(shown)")
-    }
-
-    /// Without the quotes and the `W/` that caches add.
-    private static func bare(_ etag: String) -> Substring {
-        var rest = etag[...]
-        if rest.hasPrefix("W/") { rest = rest.dropFirst(2) }
-        if rest.count >= 2, rest.hasPrefix("\""), rest.hasSuffix("\"") { rest = rest.dropFirst().dropLast() }
-        return rest
     }
 
     /// 17 in `etag-123456789012-17`.

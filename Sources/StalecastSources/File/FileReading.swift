@@ -27,13 +27,7 @@ struct FileReading: Sendable {
             return Duration(time: now) - (stamps.map(\.changed).max() ?? .zero)
         }
 
-        /// Bytes of all files together, at most `Int64.max`: sparse files may claim any size.
-        var bytes: Int64 {
-            stamps.reduce(0) { total, stamp in
-                let (sum, isMore) = total.addingReportingOverflow(max(0, stamp.identity.bytes))
-                return isMore ? .max : sum
-            }
-        }
+        var bytes: Int64 { stamps.map(\.identity).bytes }
     }
 
     /// What to hear of, whatever is there.

@@ -19,6 +19,8 @@ package final class FirebaseInstallation: Sendable {
         var end = ContinuousClock.now
         /// Not asked before, after a failure.
         var retry = ContinuousClock.now
+        /// Why no token came when one was asked for last.
+        var problem: OriginProblem?
     }
 
     /// Google's host.
@@ -45,32 +47,49 @@ package final class FirebaseInstallation: Sendable {
 
     package var id: String { state.withLock(\.id) }
 
-    /// nil when none could be had: the stream is then tried without, and its refusal says what is wrong.
+    /// Behind a refusal: why no token could be had; empty when one was.
+    package var excuse: String {
+        state.withLock { $0.problem.map { "; no installation token could be had: \($0.description)" } ?? "" }
+    }
+
+    /// nil when none could be had: the stream is then tried without, and its refusal says what is wrong, with
+    /// ``excuse``.
     package func token() async -> String? {
         let now = ContinuousClock.now
         let (known, mayAsk) = state.withLock { state in
             (state.end > now ? state.token : nil, state.renewal <= now && state.retry <= now)
         }
         if !mayAsk { return known }
+        do throws(OriginProblem) {
+            let (token, answer) = try await ask()
+            let seconds = answer["authToken"]?["expiresIn"]?.string.flatMap { Int($0.dropLast()) } ?? 3600
+            let lifetime = Duration.seconds(min(max(seconds, 10), 30 * 86_400))
+            state.withLock {
+                $0.id = answer["fid"]?.string ?? $0.id
+                $0.token = token
+                $0.end = now + lifetime
+                $0.renewal = now + max(lifetime - Self.margin, lifetime / 2)
+                $0.problem = nil
+            }
+            return token
+        } catch {
+            state.withLock {
+                $0.retry = .now + Self.pause
+                $0.problem = error
+            }
+            return known
+        }
+    }
+
+    private func ask() async throws(OriginProblem) -> (token: String, answer: JSONValue) {
         let body: JSONValue = [
             "fid": .string(id), "authVersion": "FIS_v2", "appId": .string(appID), "sdkVersion": "w:0.6.0",
         ]
-        guard let answer = try? await access.answer("POST", url, headers: headers, body: body.encoded()),
-            let json = try? JSONValue.parse(answer.body), let token = json["authToken"]?["token"]?.string,
+        let answer = try await access.answer("POST", url, headers: headers, body: body.encoded())
+        guard let json = try? JSONValue.parse(answer.body), let token = json["authToken"]?["token"]?.string,
             (1...4096).contains(token.utf8.count), token.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
-        else {
-            state.withLock { $0.retry = .now + Self.pause }
-            return known
-        }
-        let seconds = json["authToken"]?["expiresIn"]?.string.flatMap { Int($0.dropLast()) } ?? 3600
-        let lifetime = Duration.seconds(min(max(seconds, 10), 30 * 86_400))
-        state.withLock {
-            $0.id = json["fid"]?.string ?? $0.id
-            $0.token = token
-            $0.end = now + lifetime
-            $0.renewal = now + max(lifetime - Self.margin, lifetime / 2)
-        }
-        return token
+        else { throw OriginProblem(.invalidContent, "\(url.host) answers without a token") }
+        return (token, json)
     }
 
     /// 22 characters of base64url whose first four bits are 0111.

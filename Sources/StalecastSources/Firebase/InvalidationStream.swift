@@ -163,7 +163,8 @@ package final class InvalidationStream: Sendable {
             switch outcome.result {
             case .answered(200, _, _, _): break
             case .answered(let status, let headers, _, _):
-                state.problem = "the real-time stream answers \(status)"
+                let excuse = [401, 403].contains(status) ? settings.installation?.excuse ?? "" : ""
+                state.problem = "the real-time stream answers \(status)\(excuse)"
                 pause = RetryAfter.delay(headers["retry-after"], date: headers["date"], now: .now()) ?? pause
             case .failed(let failure): state.problem = state.problem ?? "the real-time stream: \(failure.description)"
             }
@@ -184,7 +185,7 @@ package final class InvalidationStream: Sendable {
 
         /// With jitter: between half and the whole of it.
         func delay(afterFailures failures: Int) -> Duration {
-            let whole = failures == 0 ? afterEnd : min(first * (1 << min(failures - 1, 16)), longest)
+            let whole = failures == 0 ? afterEnd : first.doubled(afterFailures: failures, atMost: longest)
             return whole * Double.random(in: 0.5...1)
         }
     }

@@ -1,8 +1,9 @@
 import StalecastWire
 
 extension VersionMetadata {
-    /// Reads Firebase's `version` objects, as `:listVersions` lists them and a template carries one: nil unless there is a positive `versionNumber`. Words of enums that nobody knew when this was written become
-    /// unspecified; a time that cannot be read becomes `seenAt`.
+    /// Reads Firebase's `version` objects, as `:listVersions` lists them and a template carries one: nil unless there is
+    /// a positive `versionNumber`. Words of enums that nobody knew when this was written become unspecified; a time that
+    /// cannot be read becomes `seenAt`.
     ///
     /// - Throws: ``OriginProblem`` for a number above ``VersionNumber/max``.
     static func firebase(_ json: JSONValue?, seenAt: Timestamp) throws(OriginProblem) -> VersionMetadata? {

@@ -1,4 +1,3 @@
-package import StalecastOutbound
 package import StalecastTemplate
 package import StalecastWire
 
@@ -127,9 +126,4 @@ package struct ContentReading: Sendable, Hashable {
     }
 
     private func invalid(_ sentence: String) -> OriginProblem { OriginProblem(.invalidContent, sentence) }
-}
-
-extension OutboundURL {
-    /// Without the query, which may hold a key.
-    package var withoutQuery: String { String(text.prefix { $0 != "?" }) }
 }

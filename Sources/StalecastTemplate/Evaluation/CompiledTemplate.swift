@@ -1,15 +1,15 @@
 /// A version of a template made ready to be evaluated, once, for any number of requests.
 package struct CompiledTemplate: Sendable {
     /// In the template's order, which is their priority.
-    let conditions: [CompiledCondition]
+    let conditions: [CompiledTemplate.Condition]
     /// Sorted by name, those in groups included.
-    let parameters: [CompiledParameter]
+    let parameters: [CompiledTemplate.Parameter]
     let managedValues: [ManagedValue]
     /// The parameters' names, sorted.
     package let keys: [String]
     /// Every value that some instance may get, a parameter's next to each other.
     package let texts: [String]
-    let compiler: TestCompiler
+    let compiler: CompiledTemplate.TestCompiler
     /// Places of the conditions some parameter uses.
     private let usedConditions: [Int]
     /// Places of the parameters that have managed values.
@@ -18,7 +18,7 @@ package struct CompiledTemplate: Sendable {
     /// Never fails: a condition that cannot be understood (of a version stored under older rules) is never true, and
     /// ``explain(_:)`` says why.
     package init(_ template: Template, kind: TemplateKind = .client) {
-        var assembly = TemplateAssembly(kind: kind)
+        var assembly = CompiledTemplate.Assembly(kind: kind)
         conditions = template.conditions.map { assembly.condition($0) }
         parameters = assembly.parameters(template)
         compiler = assembly.compiler
@@ -46,7 +46,7 @@ package struct CompiledTemplate: Sendable {
 
     /// Draws for the managed values of a parameter, as far as they are reached.
     private func draw(
-        _ parameter: CompiledParameter, _ conditions: ConditionOutcome, _ evaluation: inout Evaluation,
+        _ parameter: CompiledTemplate.Parameter, _ conditions: ConditionOutcome, _ evaluation: inout Evaluation,
         into outcome: inout ConditionOutcome
     ) {
         parameter.offer(conditions) { value in
@@ -61,107 +61,110 @@ package struct CompiledTemplate: Sendable {
     }
 }
 
-/// A condition as places of tests.
-struct CompiledCondition: Sendable {
-    let name: String
-    /// All of them must be true.
-    let tests: [Int]
-    /// Why the condition is never true; nil when it may be.
-    let problem: String?
+extension CompiledTemplate {
+    /// A condition as places of tests.
+    struct Condition: Sendable {
+        let name: String
+        /// All of them must be true.
+        let tests: [Int]
+        /// Why the condition is never true; nil when it may be.
+        let problem: String?
 
-    func isTrue(in evaluation: inout Evaluation) -> Bool {
-        guard problem == nil else { return false }
-        for test in tests where !evaluation.holds(test) { return false }
-        return true
-    }
-}
-
-/// A parameter's values in the order they are tried.
-struct CompiledParameter: Sendable {
-    let key: String
-    /// By place of their condition, ascending.
-    let conditionalValues: [(condition: Int, value: Value)]
-    let defaultValue: Value?
-
-    enum Value: Sendable {
-        /// A place of ``CompiledTemplate/texts``.
-        case text(Int)
-        /// Clients get nothing, and nothing else is tried.
-        case nothing
-        /// There is no value to deliver (personalization needs Firebase's own models); the next one is tried.
-        case skipped
-        /// A rollout or experiment, by place.
-        case managed(Int)
-    }
-
-    var isManaged: Bool {
-        let values = conditionalValues.map(\.value) + (defaultValue.map { [$0] } ?? [])
-        return values.contains { if case .managed = $0 { true } else { false } }
-    }
-
-    /// Offers the values whose condition is true, in order, the default last, until one is taken.
-    func offer(_ outcome: ConditionOutcome, isTaken: (Value) -> Bool) {
-        for (condition, value) in conditionalValues where outcome.isTrue(condition) && isTaken(value) { return }
-        if let defaultValue { _ = isTaken(defaultValue) }
-    }
-}
-
-/// Collects what the parts of a template share while they are compiled.
-private struct TemplateAssembly {
-    var compiler: TestCompiler
-    private(set) var managedValues: [ManagedValue] = []
-    private(set) var texts: [String] = []
-    private(set) var usedConditions: Set<Int> = []
-    /// Of the first condition with that name.
-    private var places: [String: Int] = [:]
-    private var count = 0
-
-    init(kind: TemplateKind) { compiler = TestCompiler(kind: kind) }
-
-    mutating func condition(_ condition: TemplateCondition) -> CompiledCondition {
-        if places[condition.name] == nil { places[condition.name] = count }
-        count += 1
-        do {
-            let expression = try ConditionExpression(parsing: condition.expression, kind: compiler.kind)
-            let tests = expression.tests.map { compiler.place(of: $0) }
-            return CompiledCondition(name: condition.name, tests: tests, problem: nil)
-        } catch {
-            return CompiledCondition(name: condition.name, tests: [], problem: "cannot be understood: \(error)")
+        func isTrue(in evaluation: inout Evaluation) -> Bool {
+            guard problem == nil else { return false }
+            for test in tests where !evaluation.holds(test) { return false }
+            return true
         }
     }
 
-    mutating func parameters(_ template: Template) -> [CompiledParameter] {
-        template.allParameters.sorted { $0.key < $1.key }.map { key, parameter in
-            var values: [(condition: Int, value: CompiledParameter.Value)] = []
-            for (name, value) in parameter.conditionalValues {
-                guard let place = places[name] else { continue }
-                usedConditions.insert(place)
-                values.append((place, compiled(value)))
+    /// A parameter's values in the order they are tried.
+    struct Parameter: Sendable {
+        let key: String
+        /// By place of their condition, ascending.
+        let conditionalValues: [(condition: Int, value: Value)]
+        let defaultValue: Value?
+
+        enum Value: Sendable {
+            /// A place of ``CompiledTemplate/texts``.
+            case text(Int)
+            /// Clients get nothing, and nothing else is tried.
+            case nothing
+            /// There is no value to deliver (personalization needs Firebase's own models); the next one is tried.
+            case skipped
+            /// A rollout or experiment, by place.
+            case managed(Int)
+        }
+
+        var isManaged: Bool {
+            let values = conditionalValues.map(\.value) + (defaultValue.map { [$0] } ?? [])
+            return values.contains { if case .managed = $0 { true } else { false } }
+        }
+
+        /// Offers the values whose condition is true, in order, the default last, until one is taken.
+        func offer(_ outcome: ConditionOutcome, isTaken: (Value) -> Bool) {
+            for (condition, value) in conditionalValues where outcome.isTrue(condition) && isTaken(value) { return }
+            if let defaultValue { _ = isTaken(defaultValue) }
+        }
+    }
+
+    /// Collects what the parts of a template share while they are compiled.
+    fileprivate struct Assembly {
+        var compiler: CompiledTemplate.TestCompiler
+        private(set) var managedValues: [ManagedValue] = []
+        private(set) var texts: [String] = []
+        private(set) var usedConditions: Set<Int> = []
+        /// Of the first condition with that name.
+        private var places: [String: Int] = [:]
+        private var count = 0
+
+        init(kind: TemplateKind) { compiler = CompiledTemplate.TestCompiler(kind: kind) }
+
+        mutating func condition(_ condition: TemplateCondition) -> CompiledTemplate.Condition {
+            if places[condition.name] == nil { places[condition.name] = count }
+            count += 1
+            do {
+                let expression = try ConditionExpression(parsing: condition.expression, kind: compiler.kind)
+                let tests = expression.tests.map { compiler.place(of: $0) }
+                return CompiledTemplate.Condition(name: condition.name, tests: tests, problem: nil)
+            } catch {
+                return CompiledTemplate.Condition(
+                    name: condition.name, tests: [], problem: "cannot be understood: \(error)")
             }
-            values.sort { $0.condition < $1.condition }
-            return CompiledParameter(
-                key: key, conditionalValues: values, defaultValue: parameter.defaultValue.map { compiled($0) })
         }
-    }
 
-    private mutating func compiled(_ value: ParameterValue) -> CompiledParameter.Value {
-        switch value {
-        case .value(let value): return .text(text(value))
-        case .inAppDefault: return .nothing
-        case .personalization: return .skipped
-        case .rollout(let content):
-            let rollout = ManagedValue.Rollout(content, seed: { compiler.place(ofSeed: $0) }, text: { text($0) })
-            managedValues.append(.rollout(rollout))
-        case .experiment(let content):
-            let experiment = ManagedValue.Experiment(
-                content, seed: { compiler.place(ofSeed: $0) }, text: { text($0) })
-            managedValues.append(.experiment(experiment))
+        mutating func parameters(_ template: Template) -> [CompiledTemplate.Parameter] {
+            template.allParameters.sorted { $0.key < $1.key }.map { key, parameter in
+                var values: [(condition: Int, value: CompiledTemplate.Parameter.Value)] = []
+                for (name, value) in parameter.conditionalValues {
+                    guard let place = places[name] else { continue }
+                    usedConditions.insert(place)
+                    values.append((place, compiled(value)))
+                }
+                values.sort { $0.condition < $1.condition }
+                return CompiledTemplate.Parameter(
+                    key: key, conditionalValues: values, defaultValue: parameter.defaultValue.map { compiled($0) })
+            }
         }
-        return .managed(managedValues.count - 1)
-    }
 
-    private mutating func text(_ text: String) -> Int {
-        texts.append(text)
-        return texts.count - 1
+        private mutating func compiled(_ value: ParameterValue) -> CompiledTemplate.Parameter.Value {
+            switch value {
+            case .value(let value): return .text(text(value))
+            case .inAppDefault: return .nothing
+            case .personalization: return .skipped
+            case .rollout(let content):
+                let rollout = ManagedValue.Rollout(content, seed: { compiler.place(ofSeed: $0) }, text: { text($0) })
+                managedValues.append(.rollout(rollout))
+            case .experiment(let content):
+                let experiment = ManagedValue.Experiment(
+                    content, seed: { compiler.place(ofSeed: $0) }, text: { text($0) })
+                managedValues.append(.experiment(experiment))
+            }
+            return .managed(managedValues.count - 1)
+        }
+
+        private mutating func text(_ text: String) -> Int {
+            texts.append(text)
+            return texts.count - 1
+        }
     }
 }

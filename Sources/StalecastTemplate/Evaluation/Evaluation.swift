@@ -4,20 +4,20 @@ import StalecastWire
 /// One evaluation of a template's tests for one context. Every test, attribute and percent bucket is worked out at
 /// most once, and only when asked for.
 struct Evaluation {
-    let compiler: TestCompiler
+    let compiler: CompiledTemplate.TestCompiler
     let context: EvaluationContext
     /// When it is used up, tests that need more are false.
     private(set) var budget: EvaluationBudget
     private var results: [Result]
     private var readings: [AttributeReading?]
     private var buckets: [UInt32?]
-    private var matcher = PatternMatcher()
+    private var matcher = Pattern.Matcher()
     private let country: [UInt8]?
     private let language: [UInt8]?
     private let platform: ExactText?
     private lazy var localNow: LocalNow? = context.timeZone.flatMap { LocalNow(context.now, zone: $0) }
-    private lazy var exactTexts: [CompiledTest.TextAttribute: ExactText] =
-        CompiledTest.TextAttribute.allCases.reduce(into: [:]) { texts, attribute in
+    private lazy var exactTexts: [CompiledTemplate.Test.TextAttribute: ExactText] =
+        CompiledTemplate.Test.TextAttribute.allCases.reduce(into: [:]) { texts, attribute in
             texts[attribute] = text(of: attribute).map { ExactText($0) }
         }
     private lazy var audiences = Self.names(context.audiences)
@@ -32,7 +32,10 @@ struct Evaluation {
     /// Characters of a text that regular expressions are tried on; a longer one matches none.
     static let maxMatchedLength = 1000
 
-    init(_ compiler: TestCompiler, context: EvaluationContext, budget: EvaluationBudget = EvaluationBudget()) {
+    init(
+        _ compiler: CompiledTemplate.TestCompiler, context: EvaluationContext,
+        budget: EvaluationBudget = EvaluationBudget()
+    ) {
         self.compiler = compiler
         self.context = context
         self.budget = budget
@@ -70,7 +73,7 @@ struct Evaluation {
         return reading
     }
 
-    private func text(of attribute: Attribute) -> String? {
+    private func text(of attribute: CompiledTemplate.Attribute) -> String? {
         switch attribute {
         case .appVersion: context.appVersion
         case .appBuild: context.appBuild
@@ -85,7 +88,7 @@ struct Evaluation {
 }
 
 extension Evaluation {
-    private mutating func decides(_ test: CompiledTest) -> Bool {
+    private mutating func decides(_ test: CompiledTemplate.Test) -> Bool {
         switch test {
         case .constant(let isTrue): return isTrue
         case .impossible: return false
@@ -111,7 +114,7 @@ extension Evaluation {
     }
 
     /// The context's text for `attribute`.
-    func text(of attribute: CompiledTest.TextAttribute) -> String? {
+    func text(of attribute: CompiledTemplate.Test.TextAttribute) -> String? {
         switch attribute {
         case .appID: context.appID
         case .installation: context.appInstanceID
@@ -120,7 +123,7 @@ extension Evaluation {
         }
     }
 
-    private mutating func decides(_ test: AttributeTest, _ reading: AttributeReading) -> Bool {
+    private mutating func decides(_ test: CompiledTemplate.AttributeTest, _ reading: AttributeReading) -> Bool {
         guard let text = reading.text else { return false }
         switch test {
         case .contains(let sought, let isNegated):
@@ -136,7 +139,8 @@ extension Evaluation {
     }
 
     private mutating func decides(
-        _ setOperator: SetOperator, _ attribute: CompiledTest.SetAttribute, _ names: [ExactText]
+        _ setOperator: ConditionExpression.SetOperator, _ attribute: CompiledTemplate.Test.SetAttribute,
+        _ names: [ExactText]
     ) -> Bool {
         guard let found = attribute == .audiences ? audiences : importedSegments else { return false }
         return switch setOperator {
@@ -147,7 +151,7 @@ extension Evaluation {
         }
     }
 
-    private mutating func decides(_ comparison: Comparison, _ moment: LocalMoment) -> Bool {
+    private mutating func decides(_ comparison: ConditionExpression.Comparison, _ moment: LocalMoment) -> Bool {
         guard let localNow else { return false }
         return localNow.decides(comparison, moment, budget: &budget)
     }
@@ -202,7 +206,9 @@ struct LocalNow {
     }
 
     /// Further than two days apart no change of clocks matters, and the zone need not be asked (which is slow).
-    func decides(_ comparison: Comparison, _ moment: LocalMoment, budget: inout EvaluationBudget) -> Bool {
+    func decides(_ comparison: ConditionExpression.Comparison, _ moment: LocalMoment, budget: inout EvaluationBudget)
+        -> Bool
+    {
         let distance = localSeconds - moment.secondsAsUTC
         if abs(distance) > 2 * 86_400 { return comparison.holds(distance, 0) }
         budget.spend(200)
@@ -210,7 +216,7 @@ struct LocalNow {
     }
 }
 
-extension PercentTest.Range {
+extension ConditionExpression.PercentTest.Range {
     /// Whether it takes in a bucket.
     func contains(_ bucket: UInt32) -> Bool {
         switch self {

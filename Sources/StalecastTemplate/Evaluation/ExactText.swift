@@ -11,20 +11,22 @@ struct ExactText: Hashable, Sendable {
     var trimmed: ExactText { ExactText(bytes: Array(bytes.trimmingBlanks)) }
 }
 
-/// Texts one of which is looked for. A text longer than all of them is not even hashed, so that a stranger's long text
-/// costs nothing, however many tests ask about it.
-struct ExactTextSet: Sendable {
-    private let texts: Set<ExactText>
-    private let longest: Int
+extension ExactText {
+    /// Texts one of which is looked for. A text longer than all of them is not even hashed, so that a stranger's long text
+    /// costs nothing, however many tests ask about it.
+    struct Choices: Sendable {
+        private let texts: Set<ExactText>
+        private let longest: Int
 
-    init(_ texts: some Sequence<ExactText>) {
-        self.texts = Set(texts)
-        longest = self.texts.map(\.bytes.count).max() ?? 0
+        init(_ texts: some Sequence<ExactText>) {
+            self.texts = Set(texts)
+            longest = self.texts.map(\.bytes.count).max() ?? 0
+        }
+
+        init(_ texts: [String]) { self.init(texts.map { ExactText($0) }) }
+
+        func contains(_ text: ExactText) -> Bool { text.bytes.count <= longest && texts.contains(text) }
     }
-
-    init(_ texts: [String]) { self.init(texts.map { ExactText($0) }) }
-
-    func contains(_ text: ExactText) -> Bool { text.bytes.count <= longest && texts.contains(text) }
 }
 
 /// A text to look for in others, in time linear in the other (Knuth, Morris and Pratt), so that no pair of texts is

@@ -2,13 +2,13 @@ import StalecastWire
 
 extension Evaluation {
     /// The verdict on the test at `place`, in words.
-    mutating func explain(_ place: Int) -> TestExplanation {
+    mutating func explain(_ place: Int) -> Explanation.Test {
         let isTrue = holds(place)
         let source = compiler.sources[place]
-        return TestExplanation(element: source.element, holds: isTrue, reason: reason(place, source, isTrue))
+        return Explanation.Test(element: source.element, holds: isTrue, reason: reason(place, source, isTrue))
     }
 
-    private mutating func reason(_ place: Int, _ source: ConditionTest, _ isTrue: Bool) -> String {
+    private mutating func reason(_ place: Int, _ source: ConditionExpression.Test, _ isTrue: Bool) -> String {
         let element = source.element
         if case .impossible(let problem) = compiler.tests[place] { return "\(element): \(problem)" }
         if case .constant = source { return isTrue ? "always true" : "always false" }
@@ -21,7 +21,7 @@ extension Evaluation {
     }
 
     /// The value a test looks at; nil when the context has none.
-    private mutating func found(_ test: CompiledTest) -> String? {
+    private mutating func found(_ test: CompiledTemplate.Test) -> String? {
         switch test {
         case .constant, .impossible: ""
         case .platform: context.platform.map(Self.quoted)
@@ -30,8 +30,8 @@ extension Evaluation {
         case .language: context.languageCode.map(Self.quoted)
         case .attributeText(let place, _), .attributeNumber(let place, _, _), .attributeVersion(let place, _, _, _):
             reading(place).text.map { Self.quoted(String(decoding: $0.bytes, as: UTF8.self)) }
-        case .set(.audiences, _, _): context.audiences.map(ConditionTest.list)
-        case .set(.importedSegments, _, _): context.importedSegments.map(ConditionTest.list)
+        case .set(.audiences, _, _): context.audiences.map(ConditionExpression.Test.list)
+        case .set(.importedSegments, _, _): context.importedSegments.map(ConditionExpression.Test.list)
         case .firstOpen: context.firstOpenTime?.description
         case .now: context.now.description
         case .localNow: context.timeZone.map { "\(context.now) in \($0.shown)" }
@@ -40,7 +40,7 @@ extension Evaluation {
     }
 
     /// Why a false test could not even compare.
-    private mutating func complaint(_ test: CompiledTest) -> String? {
+    private mutating func complaint(_ test: CompiledTemplate.Test) -> String? {
         if budget.isExhausted { return "and the evaluation has used up its steps" }
         switch test {
         case .attributeNumber(let place, _, _): return reading(place).number == nil ? "which is no number" : nil
@@ -58,7 +58,7 @@ extension Evaluation {
     private static func quoted(_ text: String) -> String { "'\(text.shown)'" }
 }
 
-extension ConditionTest {
+extension ConditionExpression.Test {
     /// How the language calls what is tested.
     var element: String {
         switch self {
@@ -144,7 +144,7 @@ extension LocalMoment {
     }
 }
 
-extension PercentTest.Range {
+extension ConditionExpression.PercentTest.Range {
     fileprivate var text: String {
         let percentage = RandomBucket.percentage
         return switch self {

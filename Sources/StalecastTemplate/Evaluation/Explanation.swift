@@ -3,9 +3,9 @@ package import StalecastWire
 /// What became of each condition for one context, and why; for people, and never on a fetch's path.
 package struct Explanation: Sendable, Hashable {
     /// In the template's order.
-    package let conditions: [ConditionExplanation]
+    package let conditions: [Explanation.Condition]
     /// Every parameter, also those the context gets no value of; sorted by name.
-    package let parameters: [ParameterExplanation]
+    package let parameters: [Explanation.Parameter]
     /// What the context gets.
     package let values: ResolvedValues
 
@@ -22,56 +22,58 @@ package struct Explanation: Sendable, Hashable {
     }
 }
 
-/// What became of one condition.
-package struct ConditionExplanation: Sendable, Hashable {
-    package let name: String
-    package let isMatched: Bool
-    /// Why it cannot be true for anybody; nil for a condition that can be understood.
-    package let problem: String?
-    /// All its tests, also those after the first false one.
-    package let tests: [TestExplanation]
+extension Explanation {
+    /// What became of one condition.
+    package struct Condition: Sendable, Hashable {
+        package let name: String
+        package let isMatched: Bool
+        /// Why it cannot be true for anybody; nil for a condition that can be understood.
+        package let problem: String?
+        /// All its tests, also those after the first false one.
+        package let tests: [Explanation.Test]
 
-    /// The first test that failed, or all that hold, in one line.
-    package var reason: String {
-        if let problem { return problem }
-        if let failed = tests.first(where: { !$0.holds }) { return failed.reason }
-        return tests.map(\.reason).joined(separator: "; ")
+        /// The first test that failed, or all that hold, in one line.
+        package var reason: String {
+            if let problem { return problem }
+            if let failed = tests.first(where: { !$0.holds }) { return failed.reason }
+            return tests.map(\.reason).joined(separator: "; ")
+        }
+
+        fileprivate var json: JSONValue {
+            [
+                "name": .string(name), "matched": .bool(isMatched), "reason": .string(reason),
+                "tests": .array(tests.map(\.json)),
+            ]
+        }
     }
 
-    fileprivate var json: JSONValue {
-        [
-            "name": .string(name), "matched": .bool(isMatched), "reason": .string(reason),
-            "tests": .array(tests.map(\.json)),
-        ]
+    /// What became of one element of a condition.
+    package struct Test: Sendable, Hashable {
+        /// For example `app.userProperty['plan']`.
+        package let element: String
+        package let holds: Bool
+        /// For example `device.country is 'DE', not in ['FR', 'US']`.
+        package let reason: String
+
+        fileprivate var json: JSONValue {
+            ["element": .string(element), "holds": .bool(holds), "reason": .string(reason)]
+        }
     }
-}
 
-/// What became of one element of a condition.
-package struct TestExplanation: Sendable, Hashable {
-    /// For example `app.userProperty['plan']`.
-    package let element: String
-    package let holds: Bool
-    /// For example `device.country is 'DE', not in ['FR', 'US']`.
-    package let reason: String
+    /// What became of one parameter.
+    package struct Parameter: Sendable, Hashable {
+        package let name: String
+        /// nil when clients get none and use the default in the app.
+        package let value: String?
+        /// The condition that decided; nil when none did.
+        package let condition: String?
 
-    fileprivate var json: JSONValue {
-        ["element": .string(element), "holds": .bool(holds), "reason": .string(reason)]
-    }
-}
-
-/// What became of one parameter.
-package struct ParameterExplanation: Sendable, Hashable {
-    package let name: String
-    /// nil when clients get none and use the default in the app.
-    package let value: String?
-    /// The condition that decided; nil when none did.
-    package let condition: String?
-
-    fileprivate var json: JSONValue {
-        var object: JSONObject = ["name": .string(name)]
-        object["value"] = value.map(JSONValue.string)
-        object["condition"] = condition.map(JSONValue.string)
-        return .object(object)
+        fileprivate var json: JSONValue {
+            var object: JSONObject = ["name": .string(name)]
+            object["value"] = value.map(JSONValue.string)
+            object["condition"] = condition.map(JSONValue.string)
+            return .object(object)
+        }
     }
 }
 
@@ -84,28 +86,29 @@ extension CompiledTemplate {
         let conditions = conditions.map { condition in
             let isMatched = condition.isTrue(in: &evaluation)
             let tests = condition.tests.map { evaluation.explain($0) }
-            return ConditionExplanation(
+            return Explanation.Condition(
                 name: condition.name, isMatched: isMatched, problem: condition.problem, tests: tests)
         }
         let parameters = parameters.map { explain($0, outcome) }
         return Explanation(conditions: conditions, parameters: parameters, values: values(for: outcome))
     }
 
-    private func explain(_ parameter: CompiledParameter, _ outcome: ConditionOutcome) -> ParameterExplanation {
+    private func explain(_ parameter: CompiledTemplate.Parameter, _ outcome: ConditionOutcome) -> Explanation.Parameter
+    {
         let conditional = parameter.conditionalValues.lazy.filter { outcome.isTrue($0.condition) }
             .map { (value: $0.value, condition: Optional(conditions[$0.condition].name)) }
         let tried = Array(conditional) + (parameter.defaultValue.map { [($0, nil)] } ?? [])
         for (value, condition) in tried {
             switch value {
             case .text(let text):
-                return ParameterExplanation(name: parameter.key, value: texts[text], condition: condition)
-            case .nothing: return ParameterExplanation(name: parameter.key, value: nil, condition: condition)
+                return Explanation.Parameter(name: parameter.key, value: texts[text], condition: condition)
+            case .nothing: return Explanation.Parameter(name: parameter.key, value: nil, condition: condition)
             case .skipped: continue
             case .managed(let place):
                 guard let text = managedValues[place].text(outcome.choice(place)) else { continue }
-                return ParameterExplanation(name: parameter.key, value: texts[text], condition: condition)
+                return Explanation.Parameter(name: parameter.key, value: texts[text], condition: condition)
             }
         }
-        return ParameterExplanation(name: parameter.key, value: nil, condition: nil)
+        return Explanation.Parameter(name: parameter.key, value: nil, condition: nil)
     }
 }

@@ -66,7 +66,7 @@ extension ManagedValue.Rollout {
     init(_ content: JSONValue, seed: (String) -> Int, text: (String) -> Int) {
         id = content["rolloutId"]?.string ?? ""
         value = text(content["value"]?.string ?? "")
-        percent = PercentTest.micros(ofNumber: content["percent"]) ?? 0
+        percent = ConditionExpression.PercentTest.micros(ofNumber: content["percent"]) ?? 0
         self.seed = seed(id)
     }
 
@@ -96,7 +96,8 @@ extension ManagedValue.Experiment {
                 id: variant["variantId"]?.string ?? String(index),
                 value: variant["noChange"]?.bool == true ? nil : variant["value"]?.string.map(text))
         }
-        exposure = PercentTest.micros(ofNumber: content["exposurePercent"]) ?? UInt32(RandomBucket.count)
+        exposure =
+            ConditionExpression.PercentTest.micros(ofNumber: content["exposurePercent"]) ?? UInt32(RandomBucket.count)
         exposureSeed = seed(id)
         variantSeed = seed("\(id).variant")
     }
@@ -116,7 +117,7 @@ extension ManagedValue.Experiment {
     }
 }
 
-extension PercentTest {
+extension ConditionExpression.PercentTest {
     /// A JSON number of percent in millionths of a percent, finer decimals dropped, at most 100 %; nil without one.
     fileprivate static func micros(ofNumber json: JSONValue?) -> UInt32? {
         guard case .number(let text)? = json else { return nil }

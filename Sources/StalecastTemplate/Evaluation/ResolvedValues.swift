@@ -60,7 +60,7 @@ extension CompiledTemplate {
 
 extension ResolvedValues {
     fileprivate mutating func resolve(
-        _ parameters: [CompiledParameter], _ managedValues: [ManagedValue], _ outcome: ConditionOutcome,
+        _ parameters: [CompiledTemplate.Parameter], _ managedValues: [ManagedValue], _ outcome: ConditionOutcome,
         _ participation: inout Participation
     ) {
         places.reserveCapacity(parameters.count)

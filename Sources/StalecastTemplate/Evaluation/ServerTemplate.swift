@@ -52,7 +52,7 @@ extension TemplateCondition {
     }
 }
 
-extension ConditionTest {
+extension ConditionExpression.Test {
     fileprivate var serverJSON: JSONValue {
         switch self {
         case .constant(let isTrue): isTrue ? ["true": [:]] : ["false": [:]]
@@ -79,7 +79,7 @@ extension ConditionTest {
     }
 }
 
-extension PercentTest {
+extension ConditionExpression.PercentTest {
     fileprivate var serverJSON: JSONValue {
         var object = JSONObject()
         switch range {
@@ -100,7 +100,7 @@ extension PercentTest {
     }
 }
 
-extension Comparison {
+extension ConditionExpression.Comparison {
     fileprivate var serverName: String {
         switch self {
         case .less: "LESS_THAN"
@@ -113,7 +113,7 @@ extension Comparison {
     }
 }
 
-extension TextOperator {
+extension ConditionExpression.TextOperator {
     fileprivate var serverName: String {
         switch self {
         case .contains: "STRING_CONTAINS"

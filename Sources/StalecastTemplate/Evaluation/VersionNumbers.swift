@@ -24,7 +24,7 @@ struct VersionNumbers: Sendable, Comparable {
     static func < (a: Self, b: Self) -> Bool { a.segments.lexicographicallyPrecedes(b.segments) }
 }
 
-extension Comparison {
+extension ConditionExpression.Comparison {
     /// Whether `a <operator> b`.
     func holds<Value: Comparable>(_ a: Value, _ b: Value) -> Bool {
         switch self {

@@ -1,38 +1,40 @@
 import StalecastWire
 
-/// A token of the condition language and the byte it starts at.
-struct ExpressionToken: Hashable {
-    var kind: Kind
-    var start: Int
+extension ExpressionLexer {
+    /// A token of the condition language and the byte it starts at.
+    struct Token: Hashable {
+        var kind: Kind
+        var start: Int
 
-    enum Kind: Hashable {
-        /// Letters, digits and `_`, a letter or `_` first.
-        case word(String)
-        /// A quoted text, unquoted and unescaped.
-        case text(String)
-        /// A number's own characters.
-        case number(String)
-        case comparison(Comparison)
-        /// One of `. ( ) [ ] ,`
-        case punctuation(Unicode.Scalar)
-        case and
-        case or
-        case not
-        case end
-    }
+        enum Kind: Hashable {
+            /// Letters, digits and `_`, a letter or `_` first.
+            case word(String)
+            /// A quoted text, unquoted and unescaped.
+            case text(String)
+            /// A number's own characters.
+            case number(String)
+            case comparison(ConditionExpression.Comparison)
+            /// One of `. ( ) [ ] ,`
+            case punctuation(Unicode.Scalar)
+            case and
+            case or
+            case not
+            case end
+        }
 
-    /// How the token is called in a message.
-    var shown: String {
-        switch kind {
-        case .word(let word): "'\(word.shown)'"
-        case .text(let text): "the text '\(text.shown)'"
-        case .number(let number): "the number \(number.shown)"
-        case .comparison(let comparison): "'\(comparison.rawValue)'"
-        case .punctuation(let scalar): "'\(scalar)'"
-        case .and: "'&&'"
-        case .or: "'||'"
-        case .not: "'!'"
-        case .end: "the end"
+        /// How the token is called in a message.
+        var shown: String {
+            switch kind {
+            case .word(let word): "'\(word.shown)'"
+            case .text(let text): "the text '\(text.shown)'"
+            case .number(let number): "the number \(number.shown)"
+            case .comparison(let comparison): "'\(comparison.rawValue)'"
+            case .punctuation(let scalar): "'\(scalar)'"
+            case .and: "'&&'"
+            case .or: "'||'"
+            case .not: "'!'"
+            case .end: "the end"
+            }
         }
     }
 }
@@ -45,11 +47,11 @@ struct ExpressionLexer {
 
     init(_ text: String) { bytes = Array(text.utf8) }
 
-    mutating func next() throws(ExpressionError) -> ExpressionToken {
+    mutating func next() throws(ExpressionError) -> ExpressionLexer.Token {
         while index < bytes.count, Self.isBlank(bytes[index]) { index += 1 }
         let start = index
-        guard start < bytes.count else { return ExpressionToken(kind: .end, start: start) }
-        return ExpressionToken(kind: try kind(bytes[start]), start: start)
+        guard start < bytes.count else { return ExpressionLexer.Token(kind: .end, start: start) }
+        return ExpressionLexer.Token(kind: try kind(bytes[start]), start: start)
     }
 
     static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0D).contains(byte) }
@@ -58,7 +60,7 @@ struct ExpressionLexer {
         ExpressionError(byte: byte, in: bytes, reason: reason)
     }
 
-    private mutating func kind(_ first: UInt8) throws(ExpressionError) -> ExpressionToken.Kind {
+    private mutating func kind(_ first: UInt8) throws(ExpressionError) -> ExpressionLexer.Token.Kind {
         switch Unicode.Scalar(first) {
         case "A"..."Z", "a"..."z", "_": return .word(run { $0.isASCIIAlphanumeric || $0 == UInt8(ascii: "_") })
         case "'", "\"": return .text(try quoted(by: first))
@@ -92,7 +94,7 @@ struct ExpressionLexer {
 
     private func isDigit(at index: Int) -> Bool { index < bytes.count && (0x30...0x39).contains(bytes[index]) }
 
-    private mutating func punctuation(_ byte: UInt8) -> ExpressionToken.Kind {
+    private mutating func punctuation(_ byte: UInt8) -> ExpressionLexer.Token.Kind {
         index += 1
         return .punctuation(Unicode.Scalar(byte))
     }

@@ -88,7 +88,7 @@ package struct LocalMoment: Sendable, Hashable {
     }
 }
 
-extension PercentTest {
+extension ConditionExpression.PercentTest {
     /// A percentage in millionths of a percent; nil when `text` is not a decimal of 0 to 100 with at most 6 decimals.
     static func micros(_ text: String) -> UInt32? {
         let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)

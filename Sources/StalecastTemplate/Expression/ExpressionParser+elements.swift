@@ -1,22 +1,24 @@
 import StalecastWire
 
-/// Firebase's limits of lists and texts in conditions.
-private enum ExpressionLimit {
-    /// Values of a text operator.
-    static let textValues = 100
-    static let installations = 50
-    /// Of lists nobody documents a limit for; our own.
-    static let otherValues = 1000
-    static let signalKeyLength = 250
-    static let signalValueLength = 500
-    /// Of a regular expression for a custom signal.
-    static let signalPatternLength = 250
-    static let seedLength = 32
+extension ExpressionParser {
+    /// Firebase's limits of lists and texts in conditions.
+    fileprivate enum Limit {
+        /// Values of a text operator.
+        static let textValues = 100
+        static let installations = 50
+        /// Of lists nobody documents a limit for; our own.
+        static let otherValues = 1000
+        static let signalKeyLength = 250
+        static let signalValueLength = 500
+        /// Of a regular expression for a custom signal.
+        static let signalPatternLength = 250
+        static let seedLength = 32
+    }
 }
 
 extension ExpressionParser {
     /// The test of the element `name`, whose name has been taken.
-    mutating func elementTest(_ name: String, _ start: Int) throws(ExpressionError) -> ConditionTest {
+    mutating func elementTest(_ name: String, _ start: Int) throws(ExpressionError) -> ConditionExpression.Test {
         if name == "app.customSignal" {
             let signal = try signalName()
             return .customSignal(name: signal, try valueTest(isSignal: true))
@@ -30,12 +32,12 @@ extension ExpressionParser {
         case "app.version": return .appVersion(try versionTest())
         case "app.build": return .appBuild(try versionTest())
         case "app.userProperty": return .userProperty(name: try bracketedName("a user property"), try valueTest())
-        case "app.audiences": return try setTest(ConditionTest.audiences)
-        case "app.importedSegments": return try setTest(ConditionTest.importedSegments)
+        case "app.audiences": return try setTest(ConditionExpression.Test.audiences)
+        case "app.importedSegments": return try setTest(ConditionExpression.Test.importedSegments)
         case "device.country": return .country(try inList(of: "a two-letter country code", Self.countryCode))
         case "device.language": return .language(try inList(of: "a language tag", Self.languageTag))
         case "app.firebaseInstallationId":
-            let limit = ExpressionLimit.installations
+            let limit = ExpressionParser.Limit.installations
             return .installation(try inList(of: "a Firebase installation ID", limit: limit, Self.installationID))
         case "app.firstOpenTimestamp": return .firstOpen(try momentComparison(), try moment())
         case "app.operatingSystemAndVersion": return .operatingSystemAndVersion(try webMembership())
@@ -44,7 +46,7 @@ extension ExpressionParser {
         }
     }
 
-    mutating func percentTest() throws(ExpressionError) -> ConditionTest {
+    mutating func percentTest() throws(ExpressionError) -> ConditionExpression.Test {
         var seed = ""
         if try skipIf("(") {
             seed = try takeText("a seed of at most 32 characters of - _ . 0-9 a-z A-Z", Self.seed)
@@ -52,14 +54,15 @@ extension ExpressionParser {
         }
         if case .word = token.kind {
             try skipKeyword("between")
-            return .percent(PercentTest(seed: seed, try percentInterval()))
+            return .percent(ConditionExpression.PercentTest(seed: seed, try percentInterval()))
         }
         let comparison = try takeComparison([.lessOrEqual, .greater])
         let bound = try percentage()
-        return .percent(PercentTest(seed: seed, comparison == .greater ? .above(bound) : .atMost(bound)))
+        return .percent(
+            ConditionExpression.PercentTest(seed: seed, comparison == .greater ? .above(bound) : .atMost(bound)))
     }
 
-    private mutating func percentInterval() throws(ExpressionError) -> PercentTest.Range {
+    private mutating func percentInterval() throws(ExpressionError) -> ConditionExpression.PercentTest.Range {
         let lower = try percentage()
         try skipKeyword("and")
         let start = token.start
@@ -69,16 +72,16 @@ extension ExpressionParser {
     }
 
     private mutating func percentage() throws(ExpressionError) -> UInt32 {
-        try takeNumber("a percentage from 0 to 100 with at most 6 decimals", PercentTest.micros)
+        try takeNumber("a percentage from 0 to 100 with at most 6 decimals", ConditionExpression.PercentTest.micros)
     }
 
-    mutating func dateTimeTest() throws(ExpressionError) -> ConditionTest {
+    mutating func dateTimeTest() throws(ExpressionError) -> ConditionExpression.Test {
         let comparison = try momentComparison()
         try skipKeyword("dateTime")
         return .dateTime(comparison, try moment())
     }
 
-    private mutating func momentComparison() throws(ExpressionError) -> Comparison {
+    private mutating func momentComparison() throws(ExpressionError) -> ConditionExpression.Comparison {
         try takeComparison([.less, .lessOrEqual, .greaterOrEqual, .greater])
     }
 
@@ -95,7 +98,7 @@ extension ExpressionParser {
     }
 
     /// `version(app.customSignal['name'])`, its first word taken.
-    mutating func customSignalVersionTest() throws(ExpressionError) -> ConditionTest {
+    mutating func customSignalVersionTest() throws(ExpressionError) -> ConditionExpression.Test {
         try skip("(")
         try skipKeyword("app")
         try skip(".")
@@ -114,16 +117,16 @@ extension ExpressionParser {
 extension ExpressionParser {
     private mutating func membership(
         _ what: String, _ check: (String) -> String?
-    ) throws(ExpressionError) -> Membership {
+    ) throws(ExpressionError) -> ConditionExpression.Membership {
         if case .word("in") = token.kind {
-            return Membership(try inList(of: what, check))
+            return ConditionExpression.Membership(try inList(of: what, check))
         }
         let comparison = try takeComparison([.equal, .notEqual])
-        return Membership([try takeText(what, check)], isNegated: comparison == .notEqual)
+        return ConditionExpression.Membership([try takeText(what, check)], isNegated: comparison == .notEqual)
     }
 
     private mutating func inList(
-        of what: String, limit: Int = ExpressionLimit.otherValues, _ check: (String) -> String?
+        of what: String, limit: Int = ExpressionParser.Limit.otherValues, _ check: (String) -> String?
     ) throws(ExpressionError) -> [String] {
         guard case .word("in") = token.kind else { throw expected("'in'") }
         try advance()
@@ -131,30 +134,31 @@ extension ExpressionParser {
     }
 
     /// `.inOne([…])`: nobody documents the operators of web conditions; this is the one their console is known by.
-    private mutating func webMembership() throws(ExpressionError) -> Membership {
+    private mutating func webMembership() throws(ExpressionError) -> ConditionExpression.Membership {
         try skip(".")
         let start = token.start
         let name = try takeWord("'inOne' or 'notInOne'")
         guard name == "inOne" || name == "notInOne" else {
             throw error("'inOne' or 'notInOne' is expected, not '\(name.shown)'", at: start)
         }
-        return Membership(try argumentList(limit: ExpressionLimit.otherValues), isNegated: name == "notInOne")
+        return ConditionExpression.Membership(
+            try argumentList(limit: ExpressionParser.Limit.otherValues), isNegated: name == "notInOne")
     }
 
     private mutating func setTest(
-        _ make: (SetOperator, [String]) -> ConditionTest
-    ) throws(ExpressionError) -> ConditionTest {
+        _ make: (ConditionExpression.SetOperator, [String]) -> ConditionExpression.Test
+    ) throws(ExpressionError) -> ConditionExpression.Test {
         try skip(".")
-        let setOperator: SetOperator = try takeOperator()
-        return make(setOperator, try argumentList(limit: ExpressionLimit.otherValues))
+        let setOperator: ConditionExpression.SetOperator = try takeOperator()
+        return make(setOperator, try argumentList(limit: ExpressionParser.Limit.otherValues))
     }
 
-    private mutating func versionTest() throws(ExpressionError) -> VersionTest {
+    private mutating func versionTest() throws(ExpressionError) -> ConditionExpression.VersionTest {
         try skip(".")
         guard case .comparison(let comparison) = token.kind else {
-            let textOperator: TextOperator = try takeOperator()
+            let textOperator: ConditionExpression.TextOperator = try takeOperator()
             let start = token.start
-            let values = try argumentList(limit: ExpressionLimit.textValues)
+            let values = try argumentList(limit: ExpressionParser.Limit.textValues)
             if textOperator == .matches { try check(patterns: values, at: start) }
             return .text(textOperator, values)
         }
@@ -165,18 +169,19 @@ extension ExpressionParser {
         return .compare(comparison, versions[0])
     }
 
-    private mutating func valueTest(isSignal: Bool = false) throws(ExpressionError) -> ValueTest {
+    private mutating func valueTest(isSignal: Bool = false) throws(ExpressionError) -> ConditionExpression.ValueTest {
         guard try skipIf(".") else {
             let comparison = try takeComparison()
             let what = "a number (texts are compared with .exactlyMatches)"
             return .compare(comparison, try takeNumber(what, NumericLiteral.init))
         }
-        let textOperator: TextOperator = try takeOperator()
+        let textOperator: ConditionExpression.TextOperator = try takeOperator()
         let longest =
-            textOperator == .matches ? ExpressionLimit.signalPatternLength : ExpressionLimit.signalValueLength
+            textOperator == .matches
+            ? ExpressionParser.Limit.signalPatternLength : ExpressionParser.Limit.signalValueLength
         let what = isSignal ? "a text of at most \(longest) characters" : "a text in quotes"
         let start = token.start
-        let values = try argumentList(of: what, limit: ExpressionLimit.textValues) {
+        let values = try argumentList(of: what, limit: ExpressionParser.Limit.textValues) {
             !isSignal || $0.unicodeScalars.count <= longest ? $0 : nil
         }
         if textOperator == .matches { try check(patterns: values, at: start) }
@@ -216,7 +221,7 @@ extension ExpressionParser {
     }
 
     private mutating func signalName() throws(ExpressionError) -> String {
-        try bracketedName("a custom signal", longest: ExpressionLimit.signalKeyLength)
+        try bracketedName("a custom signal", longest: ExpressionParser.Limit.signalKeyLength)
     }
 
     private mutating func bracketedName(_ owner: String, longest: Int = .max) throws(ExpressionError) -> String {
@@ -251,7 +256,7 @@ extension ExpressionParser {
 
     private static func seed(_ text: String) -> String? {
         let isLegal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_.".utf8.contains($0) }
-        return isLegal && text.utf8.count <= ExpressionLimit.seedLength ? text : nil
+        return isLegal && text.utf8.count <= ExpressionParser.Limit.seedLength ? text : nil
     }
 
     private static func zoneName(_ text: String) -> String? { LocalMoment.isZoneName(text) ? text : nil }

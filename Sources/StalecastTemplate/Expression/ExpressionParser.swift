@@ -4,7 +4,7 @@ import StalecastWire
 struct ExpressionParser {
     let kind: TemplateKind
     private var lexer: ExpressionLexer
-    private(set) var token: ExpressionToken
+    private(set) var token: ExpressionLexer.Token
     /// Instructions of all regular expressions so far.
     var patternSize = 0
     /// Where the token before `token` ended.
@@ -16,8 +16,8 @@ struct ExpressionParser {
         token = try lexer.next()
     }
 
-    mutating func expression() throws(ExpressionError) -> [ConditionTest] {
-        var tests: [ConditionTest] = []
+    mutating func expression() throws(ExpressionError) -> [ConditionExpression.Test] {
+        var tests: [ConditionExpression.Test] = []
         repeat {
             if tests.count == ConditionExpression.maxTests {
                 throw error("a condition has at most \(ConditionExpression.maxTests) elements")
@@ -43,7 +43,7 @@ struct ExpressionParser {
         return true
     }
 
-    private mutating func test() throws(ExpressionError) -> ConditionTest {
+    private mutating func test() throws(ExpressionError) -> ConditionExpression.Test {
         let start = token.start
         switch token.kind {
         case .not: throw error("NOT condition is not allowed here")
@@ -55,7 +55,7 @@ struct ExpressionParser {
     }
 
     /// Keywords are known in any case, names of elements only as they are spelled.
-    private mutating func test(_ word: String, _ start: Int) throws(ExpressionError) -> ConditionTest {
+    private mutating func test(_ word: String, _ start: Int) throws(ExpressionError) -> ConditionExpression.Test {
         try advance()
         switch word.lowercased() {
         case "true": return .constant(true)
@@ -136,8 +136,8 @@ extension ExpressionParser {
 
     /// Takes one of `allowed`.
     mutating func takeComparison(
-        _ allowed: [Comparison] = Comparison.allCases
-    ) throws(ExpressionError) -> Comparison {
+        _ allowed: [ConditionExpression.Comparison] = ConditionExpression.Comparison.allCases
+    ) throws(ExpressionError) -> ConditionExpression.Comparison {
         guard case .comparison(let comparison) = token.kind, allowed.contains(comparison) else {
             throw expected(allowed.map { "'\($0.rawValue)'" }.joined(separator: " or "))
         }

@@ -36,38 +36,38 @@ package struct Admission: Sendable {
     /// Whether ``next()`` has somebody.
     var canStart: Bool { Class.allCases.contains { !queues[$0.rawValue].isEmpty && hasPlace(for: $0) } }
 
-    mutating func enqueue(_ endpoint: Int, _ lane: Class) { queues[lane.rawValue].append(endpoint) }
+    mutating func enqueue(_ endpoint: Int, _ place: Class) { queues[place.rawValue].append(endpoint) }
 
     /// The next that has a place, out of its queue.
     mutating func next() -> (endpoint: Int, place: Class)? {
-        for lane in Class.allCases where hasPlace(for: lane) {
-            if let endpoint = queues[lane.rawValue].popFirst() { return (endpoint, lane) }
+        for place in Class.allCases where hasPlace(for: place) {
+            if let endpoint = queues[place.rawValue].popFirst() { return (endpoint, place) }
         }
         return nil
     }
 
-    private func hasPlace(for lane: Class) -> Bool {
-        guard underWay[lane.rawValue] < limits[lane.rawValue], underWay[0] + underWay[1] + underWay[2] < places else {
+    private func hasPlace(for place: Class) -> Bool {
+        guard underWay[place.rawValue] < limits[place.rawValue], underWay[0] + underWay[1] + underWay[2] < places else {
             return false
         }
         // What fails must not pile up slow attempts without end, and leaves room for what is unknown.
-        return switch lane {
+        return switch place {
         case .healthy: true
         case .unknown: slow < maxSlow
         case .failing: slow < maxSlow / 4
         }
     }
 
-    mutating func begin(_ lane: Class) { underWay[lane.rawValue] += 1 }
+    mutating func begin(_ place: Class) { underWay[place.rawValue] += 1 }
 
-    mutating func end(_ lane: Class, isSlow: Bool) {
-        if isSlow { slow -= 1 } else { underWay[lane.rawValue] -= 1 }
+    mutating func end(_ place: Class, isSlow: Bool) {
+        if isSlow { slow -= 1 } else { underWay[place.rawValue] -= 1 }
     }
 
     /// Gives the place of a slow attempt to others; false when too many are slow already.
-    mutating func giveUpPlace(_ lane: Class) -> Bool {
+    mutating func giveUpPlace(_ place: Class) -> Bool {
         guard slow < maxSlow else { return false }
-        underWay[lane.rawValue] -= 1
+        underWay[place.rawValue] -= 1
         slow += 1
         return true
     }

@@ -50,7 +50,7 @@ struct AttemptRecord {
         let (kind, messageID) = (reader.text(), reader.text())
         let (number, status) = (reader.number(), reader.optionalNumber())
         let (outcome, problem, response) = (reader.text(), reader.optionalText(), reader.text())
-        var phases = OutboundPhases()
+        var phases = OutboundOutcome.Phases()
         phases.queue = reader.number()
         phases.dns = reader.number()
         phases.connect = reader.number()

@@ -22,7 +22,7 @@ package struct DeliveryAttempt: Sendable, Hashable {
     package let problem: String?
     /// The start of the answer's body, at most ``maxResponseBytes``.
     package let response: String
-    package let phases: OutboundPhases
+    package let phases: OutboundOutcome.Phases
     /// When it is tried again; nil for never, or at once.
     package let nextAt: Timestamp?
 
@@ -45,7 +45,21 @@ package struct DeliveryAttempt: Sendable, Hashable {
     }
 }
 
-extension OutboundPhases {
+extension DeliveryAttempt {
+    /// Without a scope and a version it is of a message that is about none.
+    init(
+        webhook: WebhookID, scope: Scope? = nil, version: VersionNumber? = nil, kind: String, messageID: String,
+        number: Int = 1, startedAt: Timestamp, _ result: AttemptResult, phases: OutboundOutcome.Phases,
+        nextAt: Timestamp? = nil
+    ) {
+        self.init(
+            webhook: webhook, scope: scope, version: version, kind: kind, messageID: messageID, number: number,
+            startedAt: startedAt, status: result.status, outcome: result.name, problem: result.problem,
+            response: result.response, phases: phases, nextAt: nextAt)
+    }
+}
+
+extension OutboundOutcome.Phases {
     fileprivate var json: JSONValue {
         let parts = [
             ("queue", queue), ("dns", dns), ("connect", connect), ("tls", tls), ("server", server), ("total", total),

@@ -1,5 +1,3 @@
-package import StalecastWire
-
 /// How deliveries are made.
 package struct DeliveryConfiguration: Sendable {
     /// Path of `deliveries.sqlite`.
@@ -12,12 +10,12 @@ package struct DeliveryConfiguration: Sendable {
     package var attemptRetention: Duration
     /// How long dead letters are kept. Default 30 days.
     package var deadLetterRetention: Duration
-    package var pace: DeliveryPace
+    package var pace: DeliveryConfiguration.Pace
 
     package init(
         path: String, maxInFlight: Int = 512, disableAfter: Duration = .seconds(5 * 86_400),
         attemptRetention: Duration = .seconds(14 * 86_400), deadLetterRetention: Duration = .seconds(30 * 86_400),
-        pace: DeliveryPace = DeliveryPace()
+        pace: DeliveryConfiguration.Pace = DeliveryConfiguration.Pace()
     ) {
         self.path = path
         self.maxInFlight = maxInFlight
@@ -28,46 +26,34 @@ package struct DeliveryConfiguration: Sendable {
     }
 }
 
-/// The waits of delivery; the defaults are the documented ones, tests shorten them.
-package struct DeliveryPace: Sendable {
-    /// The shortest wait before a retry.
-    package var floor = Duration.milliseconds(250)
-    /// Mode `latest`: the first backoff, doubled with every failure up to `cap`.
-    package var base = Duration.seconds(1)
-    package var cap = Duration.seconds(600)
-    /// Modes `all` and `fifo`: the same for one version.
-    package var versionBase = Duration.seconds(5)
-    package var versionCap = Duration.seconds(6 * 3600)
-    /// Modes `all` and `fifo`: how long one version is tried, Standard Webhooks' schedule.
-    package var versionWindow = Duration.seconds(3 * 86_400)
-    /// After 429, 502 and 504 without `Retry-After`.
-    package var throttleFloor = Duration.seconds(30)
-    /// The longest `Retry-After` that is honoured.
-    package var longestRetryAfter = Duration.seconds(3600)
-    /// After a refusal by the address guard or of a certificate, which time alone seldom heals.
-    package var slowFloor = Duration.seconds(900)
-    /// Two answers 410 this far apart disable a webhook; one may be a bad deployment.
-    package var goneAfter = Duration.seconds(60)
-    /// A newer version may be tried this long after the last attempt although the backoff is longer.
-    package var probeAfter = Duration.seconds(30)
-    /// An attempt that takes longer gives its place to others.
-    package var slowAfter = Duration.seconds(1)
-    /// What is due at start is spread over at most this long.
-    package var startSpread = Duration.seconds(5)
+extension DeliveryConfiguration {
+    /// The waits of delivery; the defaults are the documented ones, tests shorten them.
+    package struct Pace: Sendable {
+        /// The shortest wait before a retry.
+        package var floor = Duration.milliseconds(250)
+        /// Mode `latest`: the first backoff, doubled with every failure up to `cap`.
+        package var base = Duration.seconds(1)
+        package var cap = Duration.seconds(600)
+        /// Modes `all` and `fifo`: the same for one version.
+        package var versionBase = Duration.seconds(5)
+        package var versionCap = Duration.seconds(6 * 3600)
+        /// Modes `all` and `fifo`: how long one version is tried, Standard Webhooks' schedule.
+        package var versionWindow = Duration.seconds(3 * 86_400)
+        /// After 429, 502 and 504 without `Retry-After`.
+        package var throttleFloor = Duration.seconds(30)
+        /// The longest `Retry-After` that is honoured.
+        package var longestRetryAfter = Duration.seconds(3600)
+        /// After a refusal by the address guard or of a certificate, which time alone seldom heals.
+        package var slowFloor = Duration.seconds(900)
+        /// Two answers 410 this far apart disable a webhook; one may be a bad deployment.
+        package var goneAfter = Duration.seconds(60)
+        /// A newer version may be tried this long after the last attempt although the backoff is longer.
+        package var probeAfter = Duration.seconds(30)
+        /// An attempt that takes longer gives its place to others.
+        package var slowAfter = Duration.seconds(1)
+        /// What is due at start is spread over at most this long.
+        package var startSpread = Duration.seconds(5)
 
-    package init() {}
-}
-
-/// A topic as deliveries see it.
-package struct TopicRoute: Sendable {
-    package let name: TopicName
-    package let scopes: [Scope]
-    /// Whether a change of one of its scopes is announced by it.
-    package let hears: @Sendable (TemplateChange) -> Bool
-
-    package init(name: TopicName, scopes: [Scope], hears: @escaping @Sendable (TemplateChange) -> Bool) {
-        self.name = name
-        self.scopes = scopes
-        self.hears = hears
+        package init() {}
     }
 }

@@ -123,11 +123,12 @@ final class DeliveryDatabase: Sendable {
                 image.ids.formUnion(names.compactMap { WebhookID($0) })
             }
             try Self.each("SELECT * FROM cursor", db) { id, scope, row in
-                var record = LaneRecord()
-                record.cursor = Place(version: Self.version(row["version"]), sequence: row["sequence"])
-                record.acknowledged = Place(version: Self.version(row["ackVersion"]), sequence: row["ackSequence"])
+                var record = JournalEntry.LaneRecord()
+                record.cursor = ScopeLog.Place(version: Self.version(row["version"]), sequence: row["sequence"])
+                record.acknowledged = ScopeLog.Place(
+                    version: Self.version(row["ackVersion"]), sequence: row["ackSequence"])
                 record.givenUp = row["givenUp"]
-                image.lanes[id, default: [:]][scope] = StoredLane(record, isRenewed: row["isRenewed"])
+                image.lanes[id, default: [:]][scope] = DeliveryImage.StoredLane(record, isRenewed: row["isRenewed"])
             }
             // What stands here without a cursor is left from one that was lost.
             try Self.each("SELECT * FROM beyond", db) {
@@ -136,7 +137,7 @@ final class DeliveryDatabase: Sendable {
             try Self.each("SELECT * FROM extra", db) { image.lanes[$0]?[$1]?.extras.insert($2["sequence"]) }
             for row in try Row.fetchAll(db, sql: "SELECT * FROM health") {
                 guard let id = WebhookID(row["webhook"] as String) else { continue }
-                var health = TargetHealth()
+                var health = JournalEntry.TargetHealth()
                 health.failures = row["failures"]
                 health.failedAttempts = row["failedAttempts"]
                 health.failingSince = Self.time(row["failingSince"])

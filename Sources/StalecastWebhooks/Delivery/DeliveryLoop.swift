@@ -14,12 +14,14 @@ final class DeliveryLoop: @unchecked Sendable {
     private let journal: DeliveryJournal
     private let logger: Logger
     private let history: History
-    private let pace: DeliveryPace
+    private let pace: DeliveryConfiguration.Pace
     private var state: DeliveryState
+    /// Hears of what is written, before it is.
+    var onJournal: (@Sendable ([JournalEntry]) -> Void)?
     private var tickets: [UInt64: OutboundEngine.Ticket] = [:]
-    private var phases = OutboundPhases()
+    private var phases = OutboundOutcome.Phases()
     private var reusedConnections = 0
-    private var timer: (time: UInt64, timer: OutboundTimer)?
+    private var timer: (time: UInt64, timer: OutboundConfiguration.Timer)?
     private var isTickPlanned = false
     private var isTicking = false
     private var isStopped = false
@@ -80,6 +82,7 @@ final class DeliveryLoop: @unchecked Sendable {
             case .log(let level, let message, let metadata): logger.log(level: level, message, metadata: metadata)
             }
         }
+        if let onJournal, !entries.isEmpty { onJournal(entries) }
         journal.put(entries)
         plan()
     }
@@ -155,10 +158,10 @@ final class DeliveryLoop: @unchecked Sendable {
     }
 
     private func fail(_ id: UInt64, _ problem: AttemptProblem) {
-        let name = problem.reason.rawValue
-        let ended = take { $0.finished(id, Verdict(problem), status: nil, named: name, at: Self.now) }
+        let result = AttemptResult(problem)
+        let ended = take { $0.finished(id, Verdict(problem), status: nil, named: result.name, at: Self.now) }
         guard let (attempt, next) = ended else { return }
-        record(attempt, "", status: nil, outcome: name, problem: problem.description, next: next)
+        record(attempt, "", result, next: next)
     }
 
     private func finish(_ id: UInt64, _ request: OutboundRequest, _ messageID: String, _ outcome: OutboundOutcome) {
@@ -166,7 +169,7 @@ final class DeliveryLoop: @unchecked Sendable {
         // At the end everything is cut off, and owed still.
         if isStopped, case .failed(let failure) = outcome.result, failure.reason == .cancelled { return }
         let now = Self.now
-        let name = AttemptClass.of(outcome.result)
+        let name = outcome.result.className
         let verdict = Verdict(outcome, pace, at: now.wall)
         let ended = take { $0.finished(id, verdict, status: outcome.status, named: name, at: now) }
         guard let (attempt, next) = ended else { return }
@@ -182,31 +185,20 @@ final class DeliveryLoop: @unchecked Sendable {
         _ attempt: DeliveryState.Attempt, _ messageID: String, _ outcome: OutboundOutcome, _ name: String,
         next: Timestamp?
     ) {
-        switch outcome.result {
-        case .answered(let status, let headers, let body, _):
-            let location = (300..<400).contains(status) ? headers["location"] : nil
-            let moved = "redirects are not followed" + (location.map { "; it points to \($0.prefix(200))" } ?? "")
-            record(
-                attempt, messageID, status: status, outcome: name,
-                problem: (200..<300).contains(status) ? nil : (300..<400).contains(status) ? moved : "status \(status)",
-                response: String(decoding: body.prefix(DeliveryAttempt.maxResponseBytes), as: UTF8.self),
-                phases: outcome.phases, next: next)
-        case .failed(let failure):
+        if case .failed(let failure) = outcome.result {
             logger.info(
                 "webhook attempt failed",
                 metadata: [
                     "webhook": "\(attempt.webhook.id)", "reason": "\(name)", "detail": "\(failure.detail)",
                     "address": "\(outcome.remoteAddress)",
                 ])
-            record(
-                attempt, messageID, status: nil, outcome: failure.publicName, problem: failure.ownerText,
-                phases: outcome.phases, next: next)
         }
+        record(attempt, messageID, AttemptResult(outcome), phases: outcome.phases, next: next)
     }
 
     private func record(
-        _ attempt: DeliveryState.Attempt, _ messageID: String, status: Int?, outcome: String, problem: String?,
-        response: String = "", phases: OutboundPhases = OutboundPhases(), next: Timestamp?
+        _ attempt: DeliveryState.Attempt, _ messageID: String, _ result: AttemptResult,
+        phases: OutboundOutcome.Phases = OutboundOutcome.Phases(), next: Timestamp?
     ) {
         var phases = phases
         if attempt.number == 1, let announced = attempt.heard?.announcedAt, announced > 0 {
@@ -215,8 +207,8 @@ final class DeliveryLoop: @unchecked Sendable {
         let change = attempt.heard?.change
         let row = DeliveryAttempt(
             webhook: attempt.webhook.id, scope: change?.scope, version: change?.version, kind: attempt.kind,
-            messageID: messageID, number: attempt.number, startedAt: attempt.startedAt, status: status,
-            outcome: outcome, problem: problem, response: response, phases: phases, nextAt: next)
+            messageID: messageID, number: attempt.number, startedAt: attempt.startedAt, result, phases: phases,
+            nextAt: next)
         journal.put([.attempt(row)])
     }
 }
@@ -229,16 +221,6 @@ extension DeliveryState.Attempt {
     }
 }
 
-extension OutboundFailure {
-    /// As the owner of the URL sees it: nothing that tells an open port from a closed one.
-    var publicName: String {
-        switch reason {
-        case .connectTimeout, .refused, .unreachable, .blocked, .reset: "no_connection"
-        default: reason.rawValue
-        }
-    }
-}
-
 extension OutboundOutcome {
     fileprivate var status: Int? {
         guard case .answered(let status, _, _, _) = result else { return nil }
@@ -246,8 +228,8 @@ extension OutboundOutcome {
     }
 }
 
-extension OutboundPhases {
-    fileprivate mutating func add(_ other: OutboundPhases) {
+extension OutboundOutcome.Phases {
+    fileprivate mutating func add(_ other: OutboundOutcome.Phases) {
         queue += other.queue
         dns += other.dns
         connect += other.connect

@@ -1,3 +1,4 @@
+package import StalecastHub
 package import StalecastWire
 
 /// What is announced, registered and asked for.
@@ -21,22 +22,50 @@ extension DeliveryState {
         for (change, time) in early { logs[change.scope, default: ScopeLog()].append(change, at: time) }
         let stored = Dictionary(grouping: changes, by: \.scope)
         for webhook in webhooks {
-            let endpoint = make(webhook)
-            let isOld = webhook.createdAt < opened
-            var isMoved = false
-            if let health = image.health[webhook.id] {
-                isMoved = health.receiver.map { $0 != webhook.receiverDigest } ?? false
-                if isMoved { putHealth(endpoint) } else { endpoint.health = health }
-            }
-            endpoint.notBefore = now.monotonic + UInt64.random(in: 0...spread, using: &random)
-            let lanes = image.lanes[webhook.id] ?? [:]
-            for scope in lanes.keys.sorted() { addLane(endpoint, scope, lanes[scope], stored[scope] ?? []) }
-            setLanes(endpoint, owesNewestOf: isOld ? stored : nil)
-            for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: endpoint.mode, isMoved: isMoved) }
-            touch(endpoint, at: now.monotonic)
+            enter(webhook, image, stored, isOld: webhook.createdAt < opened, spread: spread, at: now)
         }
         for id in image.ids.subtracting(webhooks.map(\.id)).sorted() { put(.removed(id)) }
     }
+
+    private mutating func enter(
+        _ webhook: Webhook, _ image: DeliveryImage, _ stored: [Scope: [TemplateChange]], isOld: Bool, spread: UInt64,
+        at now: Moment
+    ) {
+        let endpoint = make(webhook)
+        var isMoved = false
+        if let health = image.health[webhook.id] {
+            isMoved = health.receiver.map { $0 != webhook.receiverDigest } ?? false
+            if isMoved { putHealth(endpoint) } else { endpoint.health = health }
+        }
+        endpoint.notBefore = now.monotonic + UInt64.random(in: 0...spread, using: &random)
+        let lanes = image.lanes[webhook.id] ?? [:]
+        for scope in lanes.keys.sorted() { addLane(endpoint, scope, lanes[scope], stored[scope] ?? []) }
+        setLanes(endpoint, owesNewestOf: isOld ? stored : nil)
+        for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: endpoint.mode, isMoved: isMoved) }
+        touch(endpoint, at: now.monotonic)
+    }
+
+    // MARK: Duties
+
+    /// These webhooks are this node's now, as their last owner has left them. One of which nothing is known is owed its
+    /// newest version.
+    package mutating func adopted(_ webhooks: [Webhook], _ image: DeliveryImage, spread: UInt64, at now: Moment) {
+        let stored = logs.mapValues { $0.entries.map(\.change) }
+        for webhook in webhooks where numbers[webhook.id] == nil {
+            enter(webhook, image, stored, isOld: true, spread: spread, at: now)
+        }
+    }
+
+    /// Nothing more begins for them; what is under way goes on.
+    package mutating func retired(_ ids: Set<WebhookID>) { for id in ids { endpoint(id)?.isLeaving = true } }
+
+    /// Whether an attempt at one of them is under way.
+    package func isBusy(_ ids: Set<WebhookID>) -> Bool {
+        ids.contains { endpoint($0).map { $0.inFlight > 0 } ?? false }
+    }
+
+    /// They are another node's now, with all that is owed to them.
+    package mutating func dropped(_ ids: Set<WebhookID>) { for id in ids { leave(id) } }
 
     // MARK: Versions
 
@@ -54,7 +83,7 @@ extension DeliveryState {
             if isFirst, endpoint.lanes[lane].begins(before: change) { putLane(endpoint, lane) }
             guard endpoint.lanes[lane].isActive else { continue }
             if let topic = endpoint.webhook.topics.first(where: heard.contains) {
-                endpoint.lanes[lane].newest = Heard(change: change, topic: topic, announcedAt: now)
+                endpoint.lanes[lane].newest = ScopeLog.Heard(change: change, topic: topic, announcedAt: now)
                 if endpoint.mode == .latest { endpoint.pullForward(configuration.pace, now) }
             } else if endpoint.mode == .latest, endpoint.lanes[lane].newest != nil {
                 continue
@@ -65,7 +94,7 @@ extension DeliveryState {
     }
 
     /// The configuration's topics after a reload.
-    package mutating func rebound(_ routes: [TopicRoute], at now: UInt64) {
+    package mutating func rebound(_ routes: [TopicBinding], at now: UInt64) {
         self.routes = Dictionary(uniqueKeysWithValues: routes.map { ($0.name, $0) })
         for endpoint in inOrder {
             setLanes(endpoint)
@@ -98,12 +127,17 @@ extension DeliveryState {
     }
 
     package mutating func removed(_ id: WebhookID) {
+        // On one node of several the database has rows of webhooks to which another node delivers.
+        if leave(id) || permits != nil { put(.removed(id)) }
+    }
+
+    @discardableResult private mutating func leave(_ id: WebhookID) -> Bool {
         guard let number = numbers.removeValue(forKey: id), let endpoint = endpoints.removeValue(forKey: number) else {
-            return
+            return false
         }
         hearers.remove(number)
         for attempt in endpoint.attempts { act(.cancel(attempt)) }
-        put(.removed(id))
+        return true
     }
 
     /// An operator says that it works again: clears disablement and waits, and owes at once. Whether that was right is
@@ -139,7 +173,8 @@ extension DeliveryState {
         let extras = endpoint.lanes[lane].owe(sequences, endpoint.mode)
         let others = sequences.filter { !endpoint.lanes[lane].extras.contains($0) }
         if isStored, !others.isEmpty { put(.extras(id, scope, others, areOwed: false)) }
-        if !isStored, !extras.isEmpty { put(.extras(id, scope, extras, areOwed: true)) }
+        // Those that the database has are told all the same: a successor on another node has another database.
+        if !extras.isEmpty { put(.extras(id, scope, extras, areOwed: true)) }
         endpoint.hurry()
         touch(endpoint, at: now)
     }
@@ -171,7 +206,7 @@ extension DeliveryState {
         endpoint.isKnown = false
         endpoint.patienceUntil = 0
         for attempt in endpoint.attempts { act(.cancel(attempt)) }
-        if endpoint.health != TargetHealth() || endpoint.rejections > 0 { relieve(endpoint) }
+        if endpoint.health != JournalEntry.TargetHealth() || endpoint.rejections > 0 { relieve(endpoint) }
     }
 
     mutating func putHealth(_ endpoint: Endpoint) {
@@ -183,16 +218,13 @@ extension DeliveryState {
 
     /// One lane for each scope that its topics are about; those of others keep their place and wait.
     private mutating func setLanes(_ endpoint: Endpoint, owesNewestOf stored: [Scope: [TemplateChange]]? = nil) {
-        let interest = Interest(topics: endpoint.webhook.topics, routes: routes)
+        let interest = ScopeLog.Interest(topics: endpoint.webhook.topics, routes: routes)
         let scopes = Set(endpoint.webhook.topics.flatMap { routes[$0]?.scopes ?? [] }).filter(endpoint.webhook.covers)
         for scope in scopes.sorted() where endpoint.lane(scope) == nil {
             addLane(endpoint, scope, nil, stored.map { $0[scope] ?? [] })
         }
         for lane in endpoint.lanes.indices {
             endpoint.lanes[lane].isActive = scopes.contains(endpoint.lanes[lane].scope)
-            #if DEBUG
-                if PlantedFault.is(.forgottenTopics), !endpoint.lanes[lane].isActive { endpoint.lanes[lane].lose() }
-            #endif
             if endpoint.lanes[lane].newest == nil {
                 endpoint.lanes[lane].findNewest(endpoint.mode, logs[endpoint.lanes[lane].scope] ?? ScopeLog(), interest)
             }
@@ -202,15 +234,16 @@ extension DeliveryState {
     /// A lane that is new is owed what comes from now on; what is stored in another history or not at all, although the
     /// webhook is old, is owed the newest version once.
     private mutating func addLane(
-        _ endpoint: Endpoint, _ scope: Scope, _ stored: StoredLane?, _ changes: [TemplateChange]?
+        _ endpoint: Endpoint, _ scope: Scope, _ stored: DeliveryImage.StoredLane?, _ changes: [TemplateChange]?
     ) {
         let log = logs[scope] ?? ScopeLog()
-        var lane = stored ?? StoredLane(from: log.end, acknowledged: log.end)
+        var lane = stored ?? DeliveryImage.StoredLane(from: log.end, acknowledged: log.end)
         let isRenewed = stored?.isRenewed ?? true
         if isRenewed, let changes {
-            let interest = Interest(topics: endpoint.webhook.topics, routes: routes)
+            let interest = ScopeLog.Interest(topics: endpoint.webhook.topics, routes: routes)
             let newest = changes.last { interest.topic(of: $0) != nil }
-            lane = StoredLane(from: newest.map { Place(before: $0) } ?? log.end, acknowledged: .start)
+            lane = DeliveryImage.StoredLane(
+                from: newest.map { ScopeLog.Place(before: $0) } ?? log.end, acknowledged: .start)
         }
         endpoint.lanes.append(Lane(scope, lane))
         members[scope, default: []].append(endpoint.number)
@@ -223,7 +256,7 @@ extension DeliveryState {
         let before = endpoint.lanes[lane].record
         let extra = endpoint.lanes[lane].rederive(
             endpoint.mode, from: former, isMoved: isMoved, logs[scope] ?? ScopeLog(),
-            Interest(topics: endpoint.webhook.topics, routes: routes))
+            ScopeLog.Interest(topics: endpoint.webhook.topics, routes: routes))
         if let extra { put(.extras(endpoint.id, scope, [extra], areOwed: true)) }
         if endpoint.lanes[lane].record != before { putLane(endpoint, lane) }
     }

@@ -47,6 +47,23 @@ extension DeliveryState {
         return tally
     }
 
+    /// Which webhooks that hear a scope have a version of it, or a newer one.
+    package func reach(of scope: Scope, _ version: VersionNumber) -> WebhookReach {
+        var reach = WebhookReach()
+        for endpoint in endpoints.values where endpoint.isDeliverable {
+            guard let lane = endpoint.lanes.first(where: { $0.scope == scope && $0.isActive }),
+                let newest = lane.newest?.change.version, newest >= version
+            else { continue }
+            if lane.lag == 0 || lane.acknowledged >= version {
+                reach.delivered += 1
+            } else {
+                reach.owed += 1
+                if endpoint.health.failures > 0 { reach.failing += 1 }
+            }
+        }
+        return reach
+    }
+
     // MARK: What must not be
 
     /// Looks for webhooks that owe something and that nobody will look at again. There are none; should there be, they

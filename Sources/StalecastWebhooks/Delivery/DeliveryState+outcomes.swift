@@ -1,5 +1,6 @@
 import DequeModule
 import Logging
+import StalecastOutbound
 package import StalecastWire
 
 /// What became of attempts.
@@ -23,10 +24,7 @@ extension DeliveryState {
         guard let endpoint = endpoints[attempt.endpoint] else { return nil }
         endpoint.inFlight -= 1
         defer { touch(endpoint, at: now.monotonic) }
-        var isStale = attempt.generation != endpoint.generation
-        #if DEBUG
-            if PlantedFault.is(.oldReceiverCounts) { isStale = false }
-        #endif
+        let isStale = attempt.generation != endpoint.generation
         if attempt.heard == nil { endpoint.noticeAttempt = nil }
         if verdict == .cancelled || isStale {
             release(endpoint, attempt, until: 0, isForgotten: isStale)
@@ -69,7 +67,7 @@ extension DeliveryState {
             if !endpoint.notices.isEmpty { endpoint.notices[0].notBefore = time }
             return
         }
-        let interest = Interest(topics: endpoint.webhook.topics, routes: routes)
+        let interest = ScopeLog.Interest(topics: endpoint.webhook.topics, routes: routes)
         let isWanted =
             endpoint.lanes[lane].extras.contains(heard.sequence)
             || endpoint.lanes[lane].record.cursor.sequence < heard.sequence && interest.topic(of: heard.change) != nil
@@ -86,8 +84,8 @@ extension DeliveryState {
         tally.delivered += 1
         if let heard = attempt.heard, heard.announcedAt > 0 {
             let seconds = Double(now.monotonic - min(now.monotonic, heard.announcedAt)) / 1e9
-            tally.latency.add(seconds)
-            if attempt.place == .healthy { tally.latencyOfHealthy.add(seconds) }
+            tally.latency.record(seconds: seconds)
+            if attempt.place == .healthy { tally.latencyOfHealthy.record(seconds: seconds) }
         }
         let failures = endpoint.health.failures
         let since =
@@ -95,9 +93,6 @@ extension DeliveryState {
         endpoint.onTrialSince = nil
         endpoint.rejections = 0
         endpoint.notBefore = 0
-        #if DEBUG
-            if PlantedFault.is(.impatience) { endpoint.patienceUntil = 0 }
-        #endif
         if failures > 0 || endpoint.health.failingSince != nil {
             endpoint.forgive()
             putHealth(endpoint)
@@ -122,7 +117,7 @@ extension DeliveryState {
         let before = endpoint.lanes[lane].record
         let (extras, isBeyond) = endpoint.lanes[lane].settle(
             change, isAcknowledged: isAcknowledged, folds: attempt.folds || endpoint.mode == .latest)
-        if isBeyond { put(.beyond(endpoint.id, change.scope, Place(change))) }
+        if isBeyond { put(.beyond(endpoint.id, change.scope, ScopeLog.Place(change))) }
         if !extras.isEmpty { put(.extras(endpoint.id, change.scope, extras, areOwed: false)) }
         if endpoint.lanes[lane].record != before { putLane(endpoint, lane) }
     }
@@ -253,7 +248,7 @@ extension DeliveryState {
         data["webhook"] = .string(subject.id.description)
         data["url"] = .string(subject.webhook.url.withoutQuery)
         let nonce = Epoch.random(using: &random).description
-        let event = OperationalEvent(
+        let event = Delivery.OperationalEvent(
             type: type, project: subject.webhook.project, time: now.wall, nonce: nonce, data: .object(data))
         for number in hearers.sorted() where number != subject.number {
             guard let endpoint = endpoints[number], endpoint.webhook.project == event.project else { continue }

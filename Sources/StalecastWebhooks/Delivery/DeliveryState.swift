@@ -1,6 +1,7 @@
 import DequeModule
 import HeapModule
 package import Logging
+package import StalecastHub
 package import StalecastWire
 
 /// Decides what is sent when: takes facts, and tells in ``takeActions()`` what is to be done. It knows no socket, no
@@ -32,7 +33,7 @@ package struct DeliveryState {
         /// Monotonic.
         package let started: UInt64
         /// The change it is about; nil for a notice.
-        package let heard: Heard?
+        package let heard: ScopeLog.Heard?
         let endpoint: Int
         let generation: Int
         let place: Admission.Class
@@ -58,7 +59,7 @@ package struct DeliveryState {
     /// The endpoints with a lane for it, in the order of their numbers; of some that are gone as well.
     var members: [Scope: [Int]] = [:]
     var logs: [Scope: ScopeLog] = [:]
-    var routes: [TopicName: TopicRoute] = [:]
+    var routes: [TopicName: TopicBinding] = [:]
     var attempts: [UInt64: Attempt] = [:]
     private var reads: [UInt64: (endpoint: Int, scope: Scope)] = [:]
     var admission: Admission
@@ -68,9 +69,13 @@ package struct DeliveryState {
     private var counter: UInt64 = 0
     private var actions: [Action] = []
     package internal(set) var tally = DeliveryTally()
+    /// Whether an attempt that takes at most so long may begin now, where webhooks are shared with other nodes.
+    package var permits: (@Sendable (WebhookID, Duration) -> Bool)?
+    /// After a permit was refused, in nanoseconds.
+    private static let permitAgainAfter: UInt64 = 1_000_000_000
 
     /// - Parameter random: the chance in waits.
-    package init(_ configuration: DeliveryConfiguration, routes: [TopicRoute], random: any RandomNumberGenerator) {
+    package init(_ configuration: DeliveryConfiguration, routes: [TopicBinding], random: any RandomNumberGenerator) {
         self.configuration = configuration
         self.random = random
         admission = Admission(places: configuration.maxInFlight)
@@ -166,8 +171,12 @@ package struct DeliveryState {
     // MARK: Attempts
 
     private mutating func start(_ endpoint: Endpoint, _ place: Admission.Class, at now: Moment) {
+        guard permits?(endpoint.id, endpoint.webhook.limits.timeout) ?? true else {
+            endpoint.notBefore = max(endpoint.notBefore, now.monotonic + Self.permitAgainAfter)
+            return
+        }
         let content: Delivery.Content
-        let (number, told): (Int, Heard?)
+        let (number, told): (Int, ScopeLog.Heard?)
         counter += 1
         switch endpoint.next(at: now.monotonic, logs, routes) {
         case .send(let lane, let heard):
@@ -195,19 +204,20 @@ package struct DeliveryState {
         act(.start(attempt))
     }
 
-    private func message(of heard: Heard, _ lane: Lane, _ mode: DeliveryMode) -> StaleContent {
+    private func message(of heard: ScopeLog.Heard, _ lane: Lane, _ mode: DeliveryMode) -> Delivery.StaleContent {
         let change = heard.change
         guard mode == .latest else {
-            return StaleContent(
+            return Delivery.StaleContent(
                 topic: heard.topic, change: change, since: change.version > 1 ? change.version - 1 : nil,
                 changedKeys: change.changedKeys)
         }
         let since = lane.record.acknowledged
         guard since.version > 0, since.sequence < change.sequence, since.version < change.version else {
-            return StaleContent(topic: heard.topic, change: change, since: nil, changedKeys: change.changedKeys)
+            return Delivery.StaleContent(
+                topic: heard.topic, change: change, since: nil, changedKeys: change.changedKeys)
         }
         let (coalesced, keys) = logs[change.scope]?.folded(since: since, into: change) ?? (0, change.changedKeys)
-        return StaleContent(
+        return Delivery.StaleContent(
             topic: heard.topic, change: change, since: since.version, coalesced: coalesced, changedKeys: keys)
     }
 
@@ -215,6 +225,7 @@ package struct DeliveryState {
     package func mayStart(_ id: UInt64) -> Bool {
         guard let attempt = attempts[id], let endpoint = endpoints[attempt.endpoint] else { return false }
         return endpoint.isDeliverable && endpoint.generation == attempt.generation
+            && permits?(endpoint.id, endpoint.webhook.limits.timeout) ?? true
     }
 
     // MARK: The store

@@ -1,4 +1,5 @@
 package import StalecastOutbound
+package import StalecastWire
 
 /// What deliveries have come to so far; counters unless said otherwise.
 package struct DeliveryTally: Sendable {
@@ -12,10 +13,10 @@ package struct DeliveryTally: Sendable {
     /// Webhooks that were owed something and that nobody looked at; stays 0.
     package var stuck = 0
     /// From a commit's announcement to the 2xx; of webhooks that answered last time, and of all.
-    package var latencyOfHealthy = DeliveryHistogram()
-    package var latency = DeliveryHistogram()
+    package var latencyOfHealthy = Histogram(bounds: bounds)
+    package var latency = Histogram(bounds: bounds)
     /// Total time of the parts of attempts, in microseconds.
-    package var phases = OutboundPhases()
+    package var phases = OutboundOutcome.Phases()
     package var reusedConnections = 0
     /// Gauges.
     package var underWay: [String: Int] = [:]
@@ -26,17 +27,18 @@ package struct DeliveryTally: Sendable {
     /// Age of the oldest version that is owed, in seconds.
     package var oldestPending = 0.0
 
+    /// In seconds; a receiver that answers after ten minutes has been tried again.
+    private static let bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600]
+
     package init() {}
 }
 
-/// Counts by upper bound in seconds.
-package struct DeliveryHistogram: Sendable {
-    package static let bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600]
-    package private(set) var counts = [Int](repeating: 0, count: bounds.count + 1)
-    package private(set) var sum = 0.0
+/// How far a version has come among the webhooks that hear of it and are sent to.
+package struct WebhookReach: Sendable, Hashable {
+    package var owed = 0
+    package var delivered = 0
+    /// Of the owed those whose last attempt failed.
+    package var failing = 0
 
-    mutating func add(_ seconds: Double) {
-        counts[Self.bounds.firstIndex { seconds <= $0 } ?? Self.bounds.count] += 1
-        sum += seconds
-    }
+    package init() {}
 }

@@ -1,4 +1,5 @@
 import DequeModule
+import StalecastHub
 package import StalecastWire
 
 /// One webhook as delivery sees it; part of ``DeliveryState``, which alone changes it.
@@ -11,7 +12,7 @@ final class Endpoint {
     private(set) var mode: DeliveryMode
     private(set) var ratePerSecond: Double?
     private(set) var minInterval: UInt64 = 0
-    private var isWanted = false
+    private var isRegistryDeliverable = false
     /// Counts the receivers it has had: what an attempt at a former one brings does not count.
     var generation = 0
 
@@ -24,7 +25,7 @@ final class Endpoint {
     var noticeAttempt: UInt64?
     var inFlight = 0
 
-    var health = TargetHealth()
+    var health = JournalEntry.TargetHealth()
     /// When it began to fail before an operator enabled it; nil once it has answered with a 2xx.
     var onTrialSince: Timestamp?
     /// Messages in a row that the receiver will never take.
@@ -40,13 +41,15 @@ final class Endpoint {
     var patienceUntil: UInt64 = 0
     var bucket = TokenBucket()
 
+    /// It will be another node's: nothing begins any more.
+    var isLeaving = false
     /// True while it is in one of the queues.
     var isQueued = false
     /// Of its earliest entry among the alarms; `max` for none.
     var alarmAt: UInt64 = .max
 
     struct Notice {
-        let event: OperationalEvent
+        let event: Delivery.OperationalEvent
         var attempts = 0
         var notBefore: UInt64 = 0
     }
@@ -66,10 +69,10 @@ final class Endpoint {
         mode = webhook.mode
         ratePerSecond = webhook.ratePerSecond
         minInterval = webhook.limits.minInterval.nanoseconds
-        isWanted = webhook.isDeliverable
+        isRegistryDeliverable = webhook.isDeliverable
     }
 
-    var isDeliverable: Bool { isWanted && health.disabledReason == nil }
+    var isDeliverable: Bool { isRegistryDeliverable && health.disabledReason == nil && !isLeaving }
 
     /// Requests that may be under way at once; one only while it fails.
     var width: Int {
@@ -104,7 +107,7 @@ final class Endpoint {
 
     /// What is to be done for it.
     enum Next {
-        case send(lane: Int, Heard)
+        case send(lane: Int, ScopeLog.Heard)
         case notice
         case read(lane: Int, after: CommitSequence)
         case wait(UInt64)
@@ -112,9 +115,9 @@ final class Endpoint {
     }
 
     /// The one place that decides; nothing of its answer is stored.
-    func next(at now: UInt64, _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicRoute]) -> Next {
+    func next(at now: UInt64, _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicBinding]) -> Next {
         guard isDeliverable, inFlight < width else { return .nothing }
-        let interest = Interest(topics: webhook.topics, routes: routes)
+        let interest = ScopeLog.Interest(topics: webhook.topics, routes: routes)
         let open = max(notBefore, patienceUntil, bucket.ready(ratePerSecond, at: now))
         var due: (time: UInt64, next: Next) = (.max, .nothing)
         for step in lanes.indices {
@@ -140,9 +143,9 @@ final class Endpoint {
     ///
     /// - Returns: of which lanes something is to be written: extras that are lost, one that was found, and the cursor.
     func advance(
-        _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicRoute]
+        _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicBinding]
     ) -> [(lane: Int, lost: [CommitSequence], found: CommitSequence?, isFar: Bool)] {
-        let interest = Interest(topics: webhook.topics, routes: routes)
+        let interest = ScopeLog.Interest(topics: webhook.topics, routes: routes)
         var told: [(Int, [CommitSequence], CommitSequence?, Bool)] = []
         for index in lanes.indices {
             let (lost, found, isFar) = lanes[index].advance(mode, logs[lanes[index].scope] ?? ScopeLog(), interest)
@@ -157,23 +160,18 @@ final class Endpoint {
     // MARK: Health
 
     /// A failure that counts, with the time since the last one: a time in which nobody was asked is no failing.
-    func fails(at now: Moment, since start: Timestamp, _ pace: DeliveryPace) {
+    func fails(at now: Moment, since start: Timestamp, _ pace: DeliveryConfiguration.Pace) {
         health.failedAttempts += 1
         if health.failingSince == nil { health.failingSince = start }
         if failingMark > 0 {
             health.failingTime += min(Int64(clamping: (now.monotonic - failingMark) / 1000), pace.longestWait)
         }
-        #if DEBUG
-            if PlantedFault.is(.downtimeFails), let since = health.failingSince {
-                health.failingTime = now.wall.microseconds - since.microseconds
-            }
-        #endif
         failingMark = now.monotonic
     }
 
     /// Nothing that was says anything about what will be.
     func forgive() {
-        health = TargetHealth()
+        health = JournalEntry.TargetHealth()
         rejections = 0
         failingMark = 0
         goneSince = 0
@@ -181,7 +179,7 @@ final class Endpoint {
     }
 
     /// A newer version does not end a backoff, but allows a try twice a minute.
-    func pullForward(_ pace: DeliveryPace, _ now: UInt64) {
+    func pullForward(_ pace: DeliveryConfiguration.Pace, _ now: UInt64) {
         guard health.failures > 0 else { return }
         notBefore = min(notBefore, max(now, lastFailureAt + pace.probeAfter.nanoseconds))
     }
@@ -203,5 +201,5 @@ package struct Moment: Sendable {
         self.wall = wall
     }
 
-    func after(_ delay: Duration) -> Timestamp { Timestamp(microseconds: wall.microseconds + delay.microseconds) }
+    func after(_ delay: Duration) -> Timestamp { wall.advanced(by: delay) }
 }

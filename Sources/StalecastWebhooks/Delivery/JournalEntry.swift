@@ -2,10 +2,10 @@ package import StalecastWire
 
 /// Something to be remembered across restarts.
 package enum JournalEntry: Sendable {
-    case lane(WebhookID, Scope, LaneRecord)
+    case lane(WebhookID, Scope, JournalEntry.LaneRecord)
     /// One version beyond the cursor is settled.
-    case beyond(WebhookID, Scope, Place)
-    case health(WebhookID, TargetHealth)
+    case beyond(WebhookID, Scope, ScopeLog.Place)
+    case health(WebhookID, JournalEntry.TargetHealth)
     case attempt(DeliveryAttempt)
     case dead(WebhookID, DeadLetter)
     /// Versions are to be sent again on request, or have been.
@@ -13,61 +13,67 @@ package enum JournalEntry: Sendable {
     case removed(WebhookID)
 }
 
-/// Where a webhook stands in one scope.
-package struct LaneRecord: Sendable, Hashable {
-    /// Everything up to here is settled.
-    package var cursor = Place.start
-    /// The newest version the receiver took.
-    package var acknowledged = Place.start
-    /// The newest one that was given up for good, which is not offered again to the same receiver.
-    package var givenUp: CommitSequence = 0
+extension JournalEntry {
+    /// Where a webhook stands in one scope.
+    package struct LaneRecord: Sendable, Hashable {
+        /// Everything up to here is settled.
+        package var cursor = ScopeLog.Place.start
+        /// The newest version the receiver took.
+        package var acknowledged = ScopeLog.Place.start
+        /// The newest one that was given up for good, which is not offered again to the same receiver.
+        package var givenUp: CommitSequence = 0
 
-    package init() {}
-}
-
-/// A lane as a run leaves it to the next one.
-package struct StoredLane: Sendable, Equatable {
-    package var record = LaneRecord()
-    package var beyond: [CommitSequence: VersionNumber] = [:]
-    package var extras: Set<CommitSequence> = []
-    /// The cursor was one into another history, and is forgotten.
-    package var isRenewed = false
-
-    package init() {}
-
-    init(_ record: LaneRecord, isRenewed: Bool) {
-        self.record = record
-        self.isRenewed = isRenewed
-    }
-
-    /// - Parameter cursor: what comes after it is owed.
-    init(from cursor: Place, acknowledged: Place) {
-        record.cursor = cursor
-        record.acknowledged = acknowledged
+        package init() {}
     }
 }
 
-/// What is remembered of a webhook besides its lanes.
-package struct TargetHealth: Sendable, Hashable {
-    /// Failures in a row.
-    package var failures = 0
-    /// Attempts that failed since ``failingSince``.
-    package var failedAttempts = 0
-    package var failingSince: Timestamp?
-    /// How long it has been failing while the daemon ran, in microseconds.
-    package var failingTime: Int64 = 0
-    package var disabledReason: String?
-    package var disabledSince: Timestamp?
-    /// Of the receiver all this is about: ``Webhook/receiverDigest``; nil when none is known.
-    package var receiver: String?
+extension DeliveryImage {
+    /// A lane as a run leaves it to the next one.
+    package struct StoredLane: Sendable, Equatable {
+        package var record = JournalEntry.LaneRecord()
+        package var beyond: [CommitSequence: VersionNumber] = [:]
+        package var extras: Set<CommitSequence> = []
+        /// The cursor was one into another history, and is forgotten.
+        package var isRenewed = false
 
-    package init() {}
+        package init() {}
+
+        init(_ record: JournalEntry.LaneRecord, isRenewed: Bool) {
+            self.record = record
+            self.isRenewed = isRenewed
+        }
+
+        /// - Parameter cursor: what comes after it is owed.
+        init(from cursor: ScopeLog.Place, acknowledged: ScopeLog.Place) {
+            record.cursor = cursor
+            record.acknowledged = acknowledged
+        }
+    }
+}
+
+extension JournalEntry {
+    /// What is remembered of a webhook besides its lanes.
+    package struct TargetHealth: Sendable, Hashable {
+        /// Failures in a row.
+        package var failures = 0
+        /// Attempts that failed since ``failingSince``.
+        package var failedAttempts = 0
+        package var failingSince: Timestamp?
+        /// How long it has been failing while the daemon ran, in microseconds.
+        package var failingTime: Int64 = 0
+        package var disabledReason: String?
+        package var disabledSince: Timestamp?
+        /// Of the receiver all this is about: ``Webhook/receiverDigest``; nil when none is known.
+        package var receiver: String?
+
+        package init() {}
+    }
 }
 
 /// What a run starts from.
 package struct DeliveryImage: Sendable, Equatable {
-    package var lanes: [WebhookID: [Scope: StoredLane]] = [:]
-    package var health: [WebhookID: TargetHealth] = [:]
+    package var lanes: [WebhookID: [Scope: DeliveryImage.StoredLane]] = [:]
+    package var health: [WebhookID: JournalEntry.TargetHealth] = [:]
     /// Every webhook of which there is anything.
     package var ids: Set<WebhookID> = []
 

@@ -13,7 +13,7 @@ struct JournalWriter {
     private let db: Database
     private let log: AttemptLog
     private var addition = AttemptLog.Addition()
-    private var cursors: [Lane: LaneRecord] = [:]
+    private var cursors: [Lane: JournalEntry.LaneRecord] = [:]
     /// Webhooks whose last attempt is not in the database yet.
     private var unsaved: Set<WebhookID> = []
     private var chunk = AttemptChunk()
@@ -128,7 +128,7 @@ struct JournalWriter {
         addition.heads[id] = 0
     }
 
-    private func write(_ id: WebhookID, _ health: TargetHealth) throws {
+    private func write(_ id: WebhookID, _ health: JournalEntry.TargetHealth) throws {
         try run(
             """
             INSERT OR REPLACE INTO health (webhook, failures, failedAttempts, failingSince, disabledReason, disabledSince,

@@ -7,7 +7,7 @@ import StalecastWire
 /// Longer than other files: the fields must agree after every fact, and stay private to what keeps them so.
 struct Lane: Sendable {
     let scope: Scope
-    private(set) var record: LaneRecord
+    private(set) var record: JournalEntry.LaneRecord
     /// Settled out of order, beyond the cursor.
     private(set) var beyond: [CommitSequence: VersionNumber]
     /// Sent again on request besides what the cursor says; ascending.
@@ -16,9 +16,9 @@ struct Lane: Sendable {
     private(set) var tries: [Try] = []
     /// Everything up to here is settled, begun, or concerns nobody here. In mode `latest` it only says how far the store
     /// was searched for ``newest``.
-    private(set) var frontier: Place
+    private(set) var frontier: ScopeLog.Place
     /// The newest change one of the webhook's topics announced.
-    var newest: Heard?
+    var newest: ScopeLog.Heard?
     /// False while no topic of the webhook is about the scope: then it keeps its place and waits.
     var isActive = true
     /// The read under way, by number, and what it begins after.
@@ -33,7 +33,7 @@ struct Lane: Sendable {
 
     /// One version that was begun.
     struct Try: Sendable {
-        let heard: Heard
+        let heard: ScopeLog.Heard
         var attempts = 0
         /// Of the first attempt, monotonic; 0 before.
         var firstAt: UInt64 = 0
@@ -45,21 +45,21 @@ struct Lane: Sendable {
     }
 
     private struct Search {
-        var place: Place
-        var found: Heard?
+        var place: ScopeLog.Place
+        var found: ScopeLog.Heard?
     }
 
     /// Versions that the store has removed before they were begun.
     struct Gap {
-        let after: Place
-        let through: Place
+        let after: ScopeLog.Place
+        let through: ScopeLog.Place
         /// Of some that may be among them, and were settled out of order.
         let settled: Set<VersionNumber>
     }
 
     /// What to do next for it.
     enum Next: Sendable {
-        case send(Heard)
+        case send(ScopeLog.Heard)
         case read(after: CommitSequence)
         case wait(UInt64)
         case nothing
@@ -68,7 +68,7 @@ struct Lane: Sendable {
     /// As many versions are read at once, and may have failed at once in mode `all`.
     static let window = 256
 
-    init(_ scope: Scope, _ stored: StoredLane) {
+    init(_ scope: Scope, _ stored: DeliveryImage.StoredLane) {
         self.scope = scope
         record = stored.record
         beyond = stored.beyond.filter { $0.key > stored.record.cursor.sequence }
@@ -93,7 +93,7 @@ struct Lane: Sendable {
     // MARK: What is next
 
     /// What is to be done at `now`, if anything; the same facts always give the same answer. See ``advance(_:_:_:)``.
-    func next(_ mode: DeliveryMode, at now: UInt64, _ log: ScopeLog, _ interest: Interest) -> Next {
+    func next(_ mode: DeliveryMode, at now: UInt64, _ log: ScopeLog, _ interest: ScopeLog.Interest) -> Next {
         guard isActive else { return .nothing }
         if let search { return read(after: search.place.sequence, at: now) }
         let next = mode == .latest ? nextOfLatest(at: now, log) : nextInOrder(mode, at: now, log, interest)
@@ -111,7 +111,7 @@ struct Lane: Sendable {
     }
 
     private func nextInOrder(
-        _ mode: DeliveryMode, at now: UInt64, _ log: ScopeLog, _ interest: Interest
+        _ mode: DeliveryMode, at now: UInt64, _ log: ScopeLog, _ interest: ScopeLog.Interest
     ) -> Next {
         if mode == .all {
             if let due = tries.first(where: { $0.attempt == nil && $0.notBefore <= now }) { return .send(due.heard) }
@@ -144,14 +144,14 @@ struct Lane: Sendable {
 
     /// The first version that was not begun yet; a read counts as the first one it can bring.
     private func nextFresh(
-        at now: UInt64, _ log: ScopeLog, _ interest: Interest
+        at now: UInt64, _ log: ScopeLog, _ interest: ScopeLog.Interest
     ) -> (sequence: CommitSequence, next: Next)? {
         var found: (sequence: CommitSequence, next: Next)?
         switch known(after: frontier.sequence, log) {
         case .unread: found = (frontier.sequence + 1, read(after: frontier.sequence, at: now))
         case .change(let change, let time):
             if let topic = interest.topic(of: change) {
-                found = (change.sequence, .send(Heard(change: change, topic: topic, announcedAt: time)))
+                found = (change.sequence, .send(ScopeLog.Heard(change: change, topic: topic, announcedAt: time)))
             }
         case .end: break
         }
@@ -160,23 +160,13 @@ struct Lane: Sendable {
             return (extra, read(after: extra - 1, at: now))
         }
         let topic = interest.topic(of: change) ?? interest.topics.first ?? .pushRC
-        return (extra, .send(Heard(change: change, topic: topic, announcedAt: 0)))
+        return (extra, .send(ScopeLog.Heard(change: change, topic: topic, announcedAt: 0)))
     }
 
-    private var freshExtra: CommitSequence? {
-        #if DEBUG
-            if PlantedFault.is(.reversedExtras) { return extras.last { place(of: $0) == nil } }
-        #endif
-        return extras.first { place(of: $0) == nil }
-    }
+    private var freshExtra: CommitSequence? { extras.first { place(of: $0) == nil } }
 
     private func known(after sequence: CommitSequence, _ log: ScopeLog) -> ScopeLog.Known {
-        #if DEBUG
-            if PlantedFault.is(.oneWindow), let page, sequence >= page.through, sequence < log.startsAfter {
-                return .end
-            }
-        #endif
-        return log.known(after: sequence, page)
+        log.known(after: sequence, page)
     }
 
     // MARK: What is passed over
@@ -186,7 +176,7 @@ struct Lane: Sendable {
     /// - Returns: extras that the store has not kept, what became one, and whether the cursor has moved so far that it
     ///   should be written.
     mutating func advance(
-        _ mode: DeliveryMode, _ log: ScopeLog, _ interest: Interest
+        _ mode: DeliveryMode, _ log: ScopeLog, _ interest: ScopeLog.Interest
     ) -> (lost: [CommitSequence], found: CommitSequence?, isFar: Bool) {
         guard isActive else { return ([], nil, false) }
         let found = searchOn(mode, log, interest)
@@ -194,19 +184,19 @@ struct Lane: Sendable {
         while case .change(let change, let time) = known(after: frontier.sequence, log) {
             if mode == .latest {
                 if change.sequence > newest?.sequence ?? 0, let topic = interest.topic(of: change) {
-                    newest = Heard(change: change, topic: topic, announcedAt: time)
+                    newest = ScopeLog.Heard(change: change, topic: topic, announcedAt: time)
                 }
             } else if beyond[change.sequence] == nil, place(of: change.sequence) == nil,
                 interest.topic(of: change) != nil
             {
                 break
             }
-            frontier = Place(change)
+            frontier = ScopeLog.Place(change)
         }
         if mode == .latest {
             // Settled under other terms.
             if let newest, beyond[newest.sequence] != nil, !extras.contains(newest.sequence) {
-                move(to: Place(newest.change))
+                move(to: ScopeLog.Place(newest.change))
             }
             return ([], found, false)
         }
@@ -217,7 +207,9 @@ struct Lane: Sendable {
     /// Looks for the newest version up to the cursor, as far as that is known.
     ///
     /// - Returns: what became an extra because it was found.
-    private mutating func searchOn(_ mode: DeliveryMode, _ log: ScopeLog, _ interest: Interest) -> CommitSequence? {
+    private mutating func searchOn(_ mode: DeliveryMode, _ log: ScopeLog, _ interest: ScopeLog.Interest)
+        -> CommitSequence?
+    {
         guard var search else { return nil }
         while newest == nil, search.place.sequence < record.cursor.sequence {
             switch known(after: search.place.sequence, log) {
@@ -226,9 +218,9 @@ struct Lane: Sendable {
                 return nil
             case .change(let change, let time):
                 if let topic = interest.topic(of: change) {
-                    search.found = Heard(change: change, topic: topic, announcedAt: time)
+                    search.found = ScopeLog.Heard(change: change, topic: topic, announcedAt: time)
                 }
-                search.place = Place(change)
+                search.place = ScopeLog.Place(change)
             case .end: search.place = record.cursor
             }
         }
@@ -257,18 +249,18 @@ struct Lane: Sendable {
     /// The cursor follows: to just before what was begun first, or as far as was looked.
     private mutating func collapse() {
         let first = tries.first { $0.sequence > record.cursor.sequence && !extras.contains($0.sequence) }
-        let begun = first.map { Place(before: $0.heard.change) } ?? frontier
+        let begun = first.map { ScopeLog.Place(before: $0.heard.change) } ?? frontier
         move(to: begun.sequence < frontier.sequence ? begun : frontier)
     }
 
-    private mutating func move(to place: Place) {
+    private mutating func move(to place: ScopeLog.Place) {
         guard place.sequence > record.cursor.sequence else { return }
         record.cursor = place
         if !beyond.isEmpty { beyond = beyond.filter { $0.key > place.sequence } }
     }
 
     /// The record as it is to be written now.
-    mutating func recordToWrite() -> LaneRecord {
+    mutating func recordToWrite() -> JournalEntry.LaneRecord {
         journaled = record.cursor.sequence
         return record
     }
@@ -277,7 +269,7 @@ struct Lane: Sendable {
 
     /// - Returns: which attempt of that version it is, from 1.
     mutating func begin(
-        _ heard: Heard, _ attempt: UInt64, _ mode: DeliveryMode, at now: UInt64, interval: UInt64
+        _ heard: ScopeLog.Heard, _ attempt: UInt64, _ mode: DeliveryMode, at now: UInt64, interval: UInt64
     ) -> Int {
         notBefore = now + interval
         if mode == .latest { tries.removeAll { $0.attempt == nil && $0.sequence != heard.sequence } }
@@ -286,7 +278,7 @@ struct Lane: Sendable {
             tries.insert(Try(heard: heard), at: index)
             // What was begun before may be ahead of the frontier, with others between them.
             if mode != .latest, heard.sequence > frontier.sequence, !extras.contains(heard.sequence) {
-                frontier = Place(heard.change)
+                frontier = ScopeLog.Place(heard.change)
             }
         }
         tries[index].attempts += 1
@@ -299,7 +291,9 @@ struct Lane: Sendable {
     mutating func forget(_ sequence: CommitSequence) {
         guard let index = place(of: sequence) else { return }
         let change = tries.remove(at: index).heard.change
-        if sequence > record.cursor.sequence, sequence <= frontier.sequence { frontier = Place(before: change) }
+        if sequence > record.cursor.sequence, sequence <= frontier.sequence {
+            frontier = ScopeLog.Place(before: change)
+        }
     }
 
     /// The attempt never took place, or must be made again later.
@@ -321,7 +315,7 @@ struct Lane: Sendable {
         let sequence = change.sequence
         if let index = place(of: sequence) { tries.remove(at: index) }
         if isAcknowledged {
-            if sequence > record.acknowledged.sequence { record.acknowledged = Place(change) }
+            if sequence > record.acknowledged.sequence { record.acknowledged = ScopeLog.Place(change) }
         } else {
             record.givenUp = max(record.givenUp, sequence)
         }
@@ -329,8 +323,8 @@ struct Lane: Sendable {
         if folds {
             ended = extras.through(sequence == newest?.sequence ? .max : sequence)
             tries.removeAll { $0.attempt == nil && $0.sequence < sequence }
-            move(to: Place(change))
-            if frontier.sequence < sequence { frontier = Place(change) }
+            move(to: ScopeLog.Place(change))
+            if frontier.sequence < sequence { frontier = ScopeLog.Place(change) }
         } else if sequence > record.cursor.sequence {
             beyond[sequence] = change.version
             collapse()
@@ -362,15 +356,12 @@ struct Lane: Sendable {
         guard mode != .latest, search == nil, after == frontier.sequence, oldest.sequence > after + 1 else {
             return (nil, [])
         }
-        let gap = Gap(after: frontier, through: Place(before: oldest), settled: Set(beyond.values))
+        let gap = Gap(after: frontier, through: ScopeLog.Place(before: oldest), settled: Set(beyond.values))
         frontier = gap.through
         guard gap.through.version > gap.after.version else {
             collapse()
             return (nil, [])
         }
-        #if DEBUG
-            if PlantedFault.is(.forgottenGaps) { return (gap, []) }
-        #endif
         // What was begun before the gap is no part of the cursor any more.
         let begun = tries.map(\.sequence).filter { $0 > record.cursor.sequence && !extras.contains($0) }
         for sequence in begun { extras.insert(sequence) }
@@ -386,12 +377,11 @@ struct Lane: Sendable {
     /// - Parameter isMoved: there is another receiver, which knows nothing.
     /// - Returns: what became an extra: the newest version, where it was passed over and may be wanted now.
     mutating func rederive(
-        _ mode: DeliveryMode, from former: DeliveryMode, isMoved: Bool, _ log: ScopeLog, _ interest: Interest
+        _ mode: DeliveryMode, from former: DeliveryMode, isMoved: Bool, _ log: ScopeLog, _ interest: ScopeLog.Interest
     ) -> CommitSequence? {
-        #if DEBUG
-            if PlantedFault.is(.noRewindInFlight), inFlight > 0 { return nil }
-        #endif
-        if former == .latest, mode != .latest, let last = tries.last { move(to: Place(before: last.heard.change)) }
+        if former == .latest, mode != .latest, let last = tries.last {
+            move(to: ScopeLog.Place(before: last.heard.change))
+        }
         tries.removeAll { begun in
             begun.attempt == nil
                 && (isMoved || mode != former
@@ -413,7 +403,7 @@ struct Lane: Sendable {
     private mutating func oweNewest(_ mode: DeliveryMode, refused: CommitSequence) -> CommitSequence? {
         guard let newest else { return nil }
         if newest.sequence == refused {
-            if mode == .latest { move(to: Place(newest.change)) }
+            if mode == .latest { move(to: ScopeLog.Place(newest.change)) }
             return nil
         }
         guard newest.sequence > record.acknowledged.sequence,
@@ -424,16 +414,16 @@ struct Lane: Sendable {
         return newest.sequence
     }
 
-    mutating func findNewest(_ mode: DeliveryMode, _ log: ScopeLog, _ interest: Interest) {
+    mutating func findNewest(_ mode: DeliveryMode, _ log: ScopeLog, _ interest: ScopeLog.Interest) {
         let former = newest
         newest = nil
         for (change, time) in log.entries.reversed() {
             guard let topic = interest.topic(of: change) else { continue }
-            newest = Heard(change: change, topic: topic, announcedAt: time)
+            newest = ScopeLog.Heard(change: change, topic: topic, announcedAt: time)
             break
         }
         if newest == nil, let former, let topic = interest.topic(of: former.change) {
-            newest = Heard(change: former.change, topic: topic, announcedAt: former.announcedAt)
+            newest = ScopeLog.Heard(change: former.change, topic: topic, announcedAt: former.announcedAt)
         }
         // Else it may be among the older ones in the store.
         if mode == .latest, newest != nil { frontier = log.end }
@@ -442,7 +432,7 @@ struct Lane: Sendable {
     /// A version of the scope is the first one ever, so that nothing before it can have been missed.
     mutating func begins(before change: TemplateChange) -> Bool {
         guard tries.isEmpty, record.cursor.sequence < change.sequence - 1 else { return false }
-        record.cursor = Place(before: change)
+        record.cursor = ScopeLog.Place(before: change)
         frontier = record.cursor
         return true
     }
@@ -465,10 +455,6 @@ struct Lane: Sendable {
         for index in tries.indices { tries[index].notBefore = 0 }
         rereadAt = 0
     }
-
-    #if DEBUG
-        mutating func lose() { self = Lane(scope, StoredLane()) }
-    #endif
 
     private func place(of sequence: CommitSequence) -> Int? { tries.firstIndex { $0.sequence == sequence } }
 }

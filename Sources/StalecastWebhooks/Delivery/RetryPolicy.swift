@@ -24,7 +24,7 @@ package enum Verdict: Equatable, Sendable {
         case patience(Duration)
     }
 
-    package init(_ outcome: OutboundOutcome, _ pace: DeliveryPace, at now: Timestamp) {
+    package init(_ outcome: OutboundOutcome, _ pace: DeliveryConfiguration.Pace, at now: Timestamp) {
         switch outcome.result {
         case .answered(let status, let headers, _, _): self = Self.answered(status, headers, pace, at: now)
         case .failed(let failure):
@@ -40,7 +40,7 @@ package enum Verdict: Equatable, Sendable {
     init(_ problem: AttemptProblem) { self = problem.reason == .unsupported ? .hopeless : .failed(.backoff) }
 
     private static func answered(
-        _ status: Int, _ headers: [String: String], _ pace: DeliveryPace, at now: Timestamp
+        _ status: Int, _ headers: [String: String], _ pace: DeliveryConfiguration.Pace, at now: Timestamp
     ) -> Verdict {
         switch headers["webhook-delivery"]?.lowercased() {
         case "disable": return .refused
@@ -61,7 +61,7 @@ package enum Verdict: Equatable, Sendable {
     }
 }
 
-extension DeliveryPace {
+extension DeliveryConfiguration.Pace {
     /// Full jitter: a wait drawn evenly from the floor to the floor plus `base · 2ⁿ`, at most the cap.
     ///
     /// - Parameters:
@@ -70,8 +70,10 @@ extension DeliveryPace {
     package func backoff(
         after failures: Int, isOneVersion: Bool, using generator: inout some RandomNumberGenerator
     ) -> Duration {
-        let base = isOneVersion ? versionBase : base
-        let most = min(base * (1 << min(max(failures - 1, 0), 30)), isOneVersion ? versionCap : cap)
+        let most =
+            isOneVersion
+            ? versionBase.doubled(afterFailures: failures, atMost: versionCap)
+            : base.doubled(afterFailures: failures, atMost: cap)
         return floor + most * Double.random(in: 0...1, using: &generator)
     }
 
@@ -82,11 +84,10 @@ extension DeliveryPace {
     }
 }
 
-/// The class of an attempt's outcome, as metrics count it.
-enum AttemptClass {
-    /// `2xx` to `5xx`, or the reason of a failure.
-    static func of(_ result: OutboundOutcome.Result) -> String {
-        switch result {
+extension OutboundOutcome.Result {
+    /// As metrics count it: `2xx` to `5xx`, or the reason of a failure.
+    var className: String {
+        switch self {
         case .answered(let status, _, _, _): (200...599).contains(status) ? "\(status / 100)xx" : "other_status"
         case .failed(let failure): failure.reason.rawValue
         }
@@ -107,20 +108,5 @@ extension Webhook {
         var hash = SHA256()
         for part in parts { hash.update(data: Array("\(part.utf8.count):\(part)".utf8)) }
         return hash.finalize().prefix(12).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
-    }
-}
-
-extension Duration {
-    /// In nanoseconds, 0 for less than nothing.
-    var nanoseconds: UInt64 {
-        let (seconds, attoseconds) = components
-        guard seconds >= 0, attoseconds >= 0 else { return 0 }
-        return UInt64(seconds) * 1_000_000_000 + UInt64(attoseconds / 1_000_000_000)
-    }
-
-    /// In microseconds.
-    var microseconds: Int64 {
-        let (seconds, attoseconds) = components
-        return seconds * 1_000_000 + attoseconds / 1_000_000_000_000
     }
 }

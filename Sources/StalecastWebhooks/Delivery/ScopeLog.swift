@@ -1,22 +1,25 @@
+import StalecastHub
 package import StalecastWire
 
-/// A version of a scope and where it stands in the store's order.
-package struct Place: Sendable, Hashable {
-    package var version: VersionNumber
-    package var sequence: CommitSequence
+extension ScopeLog {
+    /// A version of a scope and where it stands in the store's order.
+    package struct Place: Sendable, Hashable {
+        package var version: VersionNumber
+        package var sequence: CommitSequence
 
-    package static let start = Place(version: 0, sequence: 0)
+        package static let start = ScopeLog.Place(version: 0, sequence: 0)
 
-    package init(version: VersionNumber, sequence: CommitSequence) {
-        self.version = version
-        self.sequence = sequence
-    }
+        package init(version: VersionNumber, sequence: CommitSequence) {
+            self.version = version
+            self.sequence = sequence
+        }
 
-    package init(_ change: TemplateChange) { self.init(version: change.version, sequence: change.sequence) }
+        package init(_ change: TemplateChange) { self.init(version: change.version, sequence: change.sequence) }
 
-    /// Just before `change`, whatever came before it.
-    package init(before change: TemplateChange) {
-        self.init(version: change.version - 1, sequence: change.sequence - 1)
+        /// Just before `change`, whatever came before it.
+        package init(before change: TemplateChange) {
+            self.init(version: change.version - 1, sequence: change.sequence - 1)
+        }
     }
 }
 
@@ -34,7 +37,7 @@ package struct ScopeLog: Sendable {
 
     var newest: TemplateChange? { entries.last?.change }
     /// Where a lane stands that wants only what comes from now on.
-    var end: Place { newest.map { Place($0) } ?? .start }
+    var end: ScopeLog.Place { newest.map { ScopeLog.Place($0) } ?? .start }
 
     /// What the store holds at the start, oldest first, older ones perhaps left out.
     mutating func know(_ change: TemplateChange) {
@@ -103,7 +106,7 @@ package struct ScopeLog: Sendable {
 
     /// What a message about `change` says to somebody who has `since`: how many versions it stands for besides its own,
     /// and the union of their changed keys, nil when one of them is unknown.
-    func folded(since: Place, into change: TemplateChange) -> (coalesced: Int, keys: [String]?) {
+    func folded(since: ScopeLog.Place, into change: TemplateChange) -> (coalesced: Int, keys: [String]?) {
         let first = index(after: since.sequence)
         let end = index(after: change.sequence)
         guard startsAfter <= since.sequence, first < end else {
@@ -121,28 +124,30 @@ package struct ScopeLog: Sendable {
     }
 }
 
-/// What a webhook hears: its topics, as the configuration binds them.
-package struct Interest {
-    let topics: [TopicName]
-    let routes: [TopicName: TopicRoute]
+extension ScopeLog {
+    /// What a webhook hears: its topics, as the configuration binds them.
+    package struct Interest {
+        let topics: [TopicName]
+        let routes: [TopicName: TopicBinding]
 
-    /// Whether one of the topics is about the scope at all.
-    func covers(_ scope: Scope) -> Bool { topics.contains { routes[$0]?.scopes.contains(scope) ?? false } }
+        /// Whether one of the topics is about the scope at all.
+        func covers(_ scope: Scope) -> Bool { topics.contains { routes[$0]?.scopes.contains(scope) ?? false } }
 
-    /// The topic that announces the change to it; nil when none does.
-    func topic(of change: TemplateChange) -> TopicName? {
-        topics.first { name in
-            routes[name].map { $0.scopes.contains(change.scope) && $0.hears(change) } ?? false
+        /// The topic that announces the change to it; nil when none does.
+        func topic(of change: TemplateChange) -> TopicName? {
+            topics.first { name in
+                routes[name].map { $0.scopes.contains(change.scope) && $0.hears(change) } ?? false
+            }
         }
     }
-}
 
-/// A change as a webhook hears of it.
-package struct Heard: Sendable {
-    package let change: TemplateChange
-    package let topic: TopicName
-    /// Monotonic; 0 for a change of a former run.
-    package let announcedAt: UInt64
+    /// A change as a webhook hears of it.
+    package struct Heard: Sendable {
+        package let change: TemplateChange
+        package let topic: TopicName
+        /// Monotonic; 0 for a change of a former run.
+        package let announcedAt: UInt64
 
-    package var sequence: CommitSequence { change.sequence }
+        package var sequence: CommitSequence { change.sequence }
+    }
 }

@@ -15,7 +15,6 @@ package struct TokenBucket: Sendable {
         return max(now, filledAt + UInt64((1 - tokens) / rate * 1e9) + 1)
     }
 
-    /// Takes one attempt.
     package mutating func take(_ rate: Double?, at now: UInt64) {
         guard let rate else { return }
         tokens = max(0, level(rate, at: now) - 1)

@@ -14,7 +14,7 @@ extension WebhookDelivery {
         let current = changes.max { $0.sequence < $1.sequence }
         let topic = webhook.topics.first ?? .pushRC
         let content = Delivery.Content.test(
-            nonce: DeliveryNonce.random(), topic: topic, project: webhook.project, current: current)
+            nonce: Epoch.random().description, topic: topic, project: webhook.project, current: current)
         let attempt = await attempt(Delivery(webhook: id, content: content), webhook, kind: "test")
         journal.put([.attempt(attempt)])
         return attempt
@@ -27,16 +27,17 @@ extension WebhookDelivery {
                 switch try formatter.request(for: delivery, webhook: webhook, at: begin) {
                 case .ready(let request, let messageID):
                     let outcome = await engine.send(request)
-                    return DeliveryAttempt(webhook, kind: kind, messageID: messageID, at: begin, outcome)
+                    return DeliveryAttempt(
+                        webhook: webhook.id, kind: kind, messageID: messageID, startedAt: begin,
+                        AttemptResult(outcome), phases: outcome.phases)
                 case .needsToken(let fetch): try await fetch()
                 }
             }
             throw AttemptProblem(.token, "the token could not be used")
         } catch {
             return DeliveryAttempt(
-                webhook: webhook.id, scope: nil, version: nil, kind: kind, messageID: "", number: 1, startedAt: begin,
-                status: nil, outcome: error.reason.rawValue, problem: error.description, response: "",
-                phases: OutboundPhases(), nextAt: nil)
+                webhook: webhook.id, kind: kind, messageID: "", startedAt: begin, AttemptResult(error),
+                phases: OutboundOutcome.Phases())
         }
     }
 
@@ -117,30 +118,5 @@ extension WebhookDelivery {
         let rows = try database.deadLetters(of: id, limit: limit + 1, after: after)
         let page = rows.prefix(limit)
         return (Array(page), rows.count > limit ? page.last?.id : nil)
-    }
-}
-
-extension DeliveryAttempt {
-    /// Of a message that is about no version.
-    fileprivate init(
-        _ webhook: Webhook, kind: String, messageID: String, at begin: Timestamp, _ outcome: OutboundOutcome
-    ) {
-        var status: Int?
-        var problem: String?
-        var response = ""
-        var name = AttemptClass.of(outcome.result)
-        switch outcome.result {
-        case .answered(let code, _, let body, _):
-            status = code
-            problem = (200..<300).contains(code) ? nil : "status \(code)"
-            response = String(decoding: body.prefix(Self.maxResponseBytes), as: UTF8.self)
-        case .failed(let failure):
-            problem = failure.ownerText
-            name = failure.publicName
-        }
-        self.init(
-            webhook: webhook.id, scope: nil, version: nil, kind: kind, messageID: messageID, number: 1,
-            startedAt: begin, status: status, outcome: name, problem: problem, response: response,
-            phases: outcome.phases, nextAt: nil)
     }
 }

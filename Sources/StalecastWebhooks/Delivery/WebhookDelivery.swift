@@ -1,5 +1,6 @@
 import GRDB
 package import Logging
+package import StalecastHub
 package import StalecastOutbound
 package import StalecastWire
 
@@ -28,7 +29,7 @@ package final class WebhookDelivery: Sendable {
     ///   - history: a scope's stored changes after a sequence, oldest first, at most so many; may block.
     package init(
         _ configuration: DeliveryConfiguration, epoch: Epoch, engine: OutboundEngine,
-        formatter: any AttemptFormatter, routes: [TopicRoute],
+        formatter: any AttemptFormatter, routes: [TopicBinding],
         history: @escaping @Sendable (Scope, CommitSequence, _ limit: Int) -> [TemplateChange], logger: Logger
     ) throws {
         database = try DeliveryDatabase(path: configuration.path, epoch: epoch)
@@ -45,10 +46,14 @@ package final class WebhookDelivery: Sendable {
 
     /// Begins. Whatever is owed since the last run is sent, spread over a moment.
     ///
-    /// - Parameter changes: the stored versions of all scopes, oldest first within a scope.
+    /// - Parameters:
+    ///   - changes: the stored versions of all scopes, oldest first within a scope.
+    ///   - others: webhooks that there are besides, of which nothing is forgotten.
     /// - Throws: when the database cannot be read.
-    package func start(webhooks: [Webhook], changes: [TemplateChange]) throws {
-        let image = try database.load()
+    package func start(webhooks: [Webhook], changes: [TemplateChange], others: Set<WebhookID> = []) throws {
+        var stored = try database.load()
+        stored.ids.subtract(others)
+        let image = stored
         let known =
             image.needsAll(webhooks)
             ? Set(changes.map(\.scope)).sorted().flatMap { history($0, 0, Self.maxStored) } : changes
@@ -59,6 +64,42 @@ package final class WebhookDelivery: Sendable {
             loop.sweep()
         }
     }
+
+    // MARK: One node of several
+
+    /// Beside ``start(webhooks:changes:others:)``, which then is given no webhook: those whose duty is this node's come by
+    /// ``adopt(_:_:)``.
+    ///
+    /// - Parameters:
+    ///   - permits: whether an attempt that takes at most so long may begin now.
+    ///   - onJournal: hears what is to be remembered of webhooks, in order, on the engine's thread.
+    func share(
+        permits: @escaping @Sendable (WebhookID, Duration) -> Bool,
+        onJournal: @escaping @Sendable ([JournalEntry]) -> Void
+    ) {
+        perform { loop in
+            loop.onJournal = onJournal
+            loop.take { $0.permits = permits }
+        }
+    }
+
+    /// Delivers from now on to these, as the image says.
+    func adopt(_ webhooks: [Webhook], _ image: DeliveryImage) {
+        let spread = min(startSpread.nanoseconds, UInt64(webhooks.count) * 2_000_000)
+        perform { loop in loop.take { $0.adopted(webhooks, image, spread: spread, at: DeliveryLoop.now) } }
+    }
+
+    /// Begins nothing more for these, and returns when nothing is under way.
+    func retire(_ ids: Set<WebhookID>) async {
+        await askWhileItRuns { $0.retired(ids) }
+        while await askWhileItRuns({ $0.isBusy(ids) }) == true {
+            // Cancelled: the lease ends what may be under way.
+            guard (try? await Task.sleep(for: .milliseconds(10))) != nil else { return }
+        }
+    }
+
+    /// Forgets these, with what is under way; what the database has of them stays until they are removed.
+    func drop(_ ids: Set<WebhookID>) { perform { $0.take { $0.dropped(ids) } } }
 
     /// A version was committed: quick, called in the order of commits.
     ///
@@ -74,9 +115,17 @@ package final class WebhookDelivery: Sendable {
 
     package func remove(_ id: WebhookID) { perform { $0.take { $0.removed(id) } } }
 
-    /// The topics were changed by a reload.
-    package func rebind(_ routes: [TopicRoute]) {
-        perform { $0.take { $0.rebound(routes, at: OutboundEngine.now()) } }
+    /// From now on `hub` tells of versions and of topics that a reload changed, in the order all others hear of them.
+    package func attach(to hub: Hub) {
+        _ = hub.attach { [self] event in
+            switch event {
+            case .announcement(let announcement): announce(announcement.change, at: announcement.announcedAt)
+            case .rebound(let board):
+                let bindings = board.bindings
+                perform { $0.take { $0.rebound(bindings, at: OutboundEngine.now()) } }
+            case .data: break
+            }
+        }
     }
 
     /// Stops starting attempts, and writes what is acknowledged; attempts under way go on until the engine ends them.
@@ -100,6 +149,11 @@ package final class WebhookDelivery: Sendable {
         return await handedOver { handOver in engine.perform { handOver(loop.tally) } }
     }
 
+    /// Which webhooks that hear a scope have a version of it, or a newer one.
+    package func reach(of scope: Scope, _ version: VersionNumber) async -> WebhookReach {
+        await ask { $0.reach(of: scope, version) }
+    }
+
     /// Everything that should agree and does not, in sentences; for tests.
     package func checkConsistency() async -> [String] { await ask { $0.checkConsistency(at: OutboundEngine.now()) } }
 
@@ -114,13 +168,24 @@ package final class WebhookDelivery: Sendable {
     // MARK: The loop's thread
 
     private func perform(_ body: @escaping @Sendable (DeliveryLoop) -> Void) {
-        let loop = loop
-        engine.perform { body(loop) }
+        let (loop, engine) = (loop, engine)
+        // Without the engine's thread it is the end, and nothing is told any more: what is owed is found at the next start.
+        engine.perform { if engine.isCurrent { body(loop) } }
     }
 
     /// Tells the state something, or asks it.
     func ask<Value: Sendable>(_ fact: @escaping @Sendable (inout DeliveryState) -> Value) async -> Value {
         let loop = loop
         return await handedOver { handOver in engine.perform { handOver(loop.take(fact)) } }
+    }
+
+    /// - Returns: nil after the engine's end, when its thread does not guard the state any more.
+    @discardableResult private func askWhileItRuns<Value: Sendable>(
+        _ fact: @escaping @Sendable (inout DeliveryState) -> Value
+    ) async -> Value? {
+        let (loop, engine) = (loop, engine)
+        return await handedOver { handOver in
+            engine.perform { handOver(engine.isCurrent ? loop.take(fact) : nil) }
+        }
     }
 }

@@ -43,7 +43,7 @@ extension CloudEvent {
     }
 
     /// A new version, as Firebase tells it.
-    init(_ content: StaleContent, id: String) {
+    init(_ content: Delivery.StaleContent, id: String) {
         let change = content.change
         var extensions = [("namespace", change.scope.namespace.description), ("topic", content.topic.description)]
         if let since = content.since { extensions.append(("sinceversion", String(since))) }
@@ -63,7 +63,7 @@ extension CloudEvent {
             extensions: [("topic", topic.description), ("test", "true")], data: Self.data(metadata))
     }
 
-    init(_ event: OperationalEvent, id: String) {
+    init(_ event: Delivery.OperationalEvent, id: String) {
         self.init(
             id: id, source: Self.source(event.project), type: event.type, time: event.time, extensions: [],
             data: event.data)

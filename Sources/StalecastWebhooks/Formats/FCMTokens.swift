@@ -9,7 +9,7 @@ final class FCMTokens: Sendable {
 
     /// Tokens are fetched under the address policy of who needs them.
     private struct Account: Hashable {
-        let settings: FCMSettings
+        let settings: Webhook.FCMSettings
         let policy: AddressPolicy
     }
 

@@ -10,37 +10,39 @@ struct RenderedMessage: Sendable {
     let headers: [OutboundHeader]
 }
 
-/// What a STALE message's bytes depend on.
-struct RenderKey: Hashable {
-    let format: WebhookFormat
-    let topic: TopicName
-    let sequence: CommitSequence
-    let since: VersionNumber?
-    let coalesced: Int
+extension RenderedMessage {
+    /// What a STALE message's bytes depend on.
+    struct Key: Hashable {
+        let format: WebhookFormat
+        let topic: TopicName
+        let sequence: CommitSequence
+        let since: VersionNumber?
+        let coalesced: Int
 
-    init(_ content: StaleContent, _ format: WebhookFormat) {
-        self.format = format
-        topic = content.topic
-        sequence = content.change.sequence
-        since = content.since
-        coalesced = content.coalesced
-    }
-}
-
-/// The STALE messages rendered last: one publish to ten thousand webhooks is rendered once, because almost all of them
-/// acknowledged the same version before it.
-final class RenderCache: Sendable {
-    private let messages = Mutex<[RenderKey: RenderedMessage]>([:])
-    /// Stragglers have versions of their own; when they are too many, everything is rendered anew.
-    private static let capacity = 512
-
-    func message(_ key: RenderKey, render: () -> RenderedMessage) -> RenderedMessage {
-        if let known = messages.withLock({ $0[key] }) { return known }
-        let message = render()
-        messages.withLock { messages in
-            if messages.count >= Self.capacity { messages.removeAll(keepingCapacity: true) }
-            messages[key] = message
+        init(_ content: Delivery.StaleContent, _ format: WebhookFormat) {
+            self.format = format
+            topic = content.topic
+            sequence = content.change.sequence
+            since = content.since
+            coalesced = content.coalesced
         }
-        return message
+    }
+
+    /// The STALE messages rendered last: one publish to ten thousand webhooks is rendered once, because almost all of them
+    /// acknowledged the same version before it.
+    final class Cache: Sendable {
+        private let messages = Mutex<[RenderedMessage.Key: RenderedMessage]>([:])
+        /// Stragglers have versions of their own; when they are too many, everything is rendered anew.
+        private static let capacity = 512
+
+        func message(_ key: RenderedMessage.Key, render: () -> RenderedMessage) -> RenderedMessage {
+            if let known = messages.withLock({ $0[key] }) { return known }
+            let message = render()
+            messages.withLock { messages in
+                if messages.count >= Self.capacity { messages.removeAll(keepingCapacity: true) }
+                messages[key] = message
+            }
+            return message
+        }
     }
 }

@@ -11,7 +11,7 @@ enum StandardMessage {
 
     /// `data` is the message every other subscriber gets, and as numbers: its version, the version acknowledged last,
     /// and how many versions in between were folded into this message.
-    static func stale(_ content: StaleContent, epoch: Epoch) -> [UInt8] {
+    static func stale(_ content: Delivery.StaleContent, epoch: Epoch) -> [UInt8] {
         let message = StaleMessage(
             topic: content.topic, change: content.change, since: content.since, changedKeys: content.changedKeys)
         var data = message.json.object ?? JSONObject()
@@ -28,7 +28,7 @@ enum StandardMessage {
         return body(testType, now, .object(data))
     }
 
-    static func operational(_ event: OperationalEvent) -> [UInt8] { body(event.type, event.time, event.data) }
+    static func operational(_ event: Delivery.OperationalEvent) -> [UInt8] { body(event.type, event.time, event.data) }
 
     static func challenge(_ text: String, at now: Timestamp) -> [UInt8] {
         body(challengeType, now, ["challenge": .string(text)])

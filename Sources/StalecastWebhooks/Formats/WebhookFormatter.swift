@@ -5,14 +5,14 @@ package import StalecastWire
 package final class WebhookFormatter: AttemptFormatter {
     private let registry: WebhookRegistry
     private let epoch: Epoch
-    private let identity: SenderIdentity
+    private let identity: WebhookFormatter.Sender
     private let tokens: FCMTokens
-    private let cache = RenderCache()
+    private let cache = RenderedMessage.Cache()
 
     /// - Parameters:
     ///   - epoch: the store's; part of every `webhook-id`.
     ///   - engine: fetches tokens for `fcm`.
-    package init(registry: WebhookRegistry, epoch: Epoch, identity: SenderIdentity, engine: OutboundEngine) {
+    package init(registry: WebhookRegistry, epoch: Epoch, identity: WebhookFormatter.Sender, engine: OutboundEngine) {
         self.registry = registry
         self.epoch = epoch
         self.identity = identity
@@ -90,7 +90,7 @@ package final class WebhookFormatter: AttemptFormatter {
         let format = webhook.format
         switch content {
         case .stale(let content):
-            return cache.message(RenderKey(content, format)) { stale(content, format) }
+            return cache.message(RenderedMessage.Key(content, format)) { stale(content, format) }
         case .test(let nonce, let topic, let project, let current):
             let id = MessageID.of("test", nonce: nonce)
             switch format {
@@ -108,7 +108,7 @@ package final class WebhookFormatter: AttemptFormatter {
         }
     }
 
-    private func stale(_ content: StaleContent, _ format: WebhookFormat) -> RenderedMessage {
+    private func stale(_ content: Delivery.StaleContent, _ format: WebhookFormat) -> RenderedMessage {
         let id = MessageID.of(content.change, epoch: epoch)
         return switch format {
         case .standard:
@@ -119,7 +119,7 @@ package final class WebhookFormatter: AttemptFormatter {
     }
 
     private func operational(
-        _ event: OperationalEvent, _ format: WebhookFormat
+        _ event: Delivery.OperationalEvent, _ format: WebhookFormat
     ) throws(AttemptProblem) -> RenderedMessage {
         let id = MessageID.of("operational/\(event.type)", nonce: event.nonce)
         switch format {
@@ -161,20 +161,22 @@ package final class WebhookFormatter: AttemptFormatter {
     }
 }
 
-/// How the daemon names itself to receivers.
-package struct SenderIdentity: Sendable {
-    let userAgent: OutboundHeader
-    let requestOrigin: OutboundHeader
-    /// The DNS name in `WebHook-Request-Origin`.
-    package let origin: String
+extension WebhookFormatter {
+    /// How the daemon names itself to receivers.
+    package struct Sender: Sendable {
+        let userAgent: OutboundHeader
+        let requestOrigin: OutboundHeader
+        /// The DNS name in `WebHook-Request-Origin`.
+        package let origin: String
 
-    /// - Parameters:
-    ///   - version: of the daemon.
-    ///   - origin: a DNS name, letters, digits, dots and hyphens only.
-    package init(version: String, origin: String) {
-        self.origin = origin
-        userAgent = OutboundHeader(trusted: "user-agent", "stalecast/\(version)")
-        requestOrigin = OutboundHeader(trusted: "webhook-request-origin", origin)
+        /// - Parameters:
+        ///   - version: of the daemon.
+        ///   - origin: a DNS name, letters, digits, dots and hyphens only.
+        package init(version: String, origin: String) {
+            self.origin = origin
+            userAgent = OutboundHeader(trusted: "user-agent", "stalecast/\(version)")
+            requestOrigin = OutboundHeader(trusted: "webhook-request-origin", origin)
+        }
     }
 }
 

@@ -3,7 +3,7 @@ package import StalecastWire
 
 /// Makes the HTTP request of an attempt. Called at dispatch, on the engine's thread: it must not block.
 package protocol AttemptFormatter: Sendable {
-    /// The request, signed for `now`, without a ``StalecastOutbound/OutboundRequest`` handle key, which is the caller's.
+    /// The request, signed for `now`.
     func request(for delivery: Delivery, webhook: Webhook, at now: Timestamp) throws(AttemptProblem) -> AttemptPlan
 
     /// Tells of an answer, so that credentials which were refused (401, 403) are fetched anew.

@@ -15,66 +15,62 @@ package struct Delivery: Sendable, Hashable {
 
     package enum Content: Sendable, Hashable {
         /// A version of a scope.
-        case stale(StaleContent)
-        /// Asked for by the operator; `nonce` (`[a-z2-7]`, see ``DeliveryNonce``) makes its message id. `current` is
+        case stale(Delivery.StaleContent)
+        /// Asked for by the operator; `nonce` (`[a-z2-7]`, as an epoch has) makes its message id. `current` is
         /// the newest version one of its topics was told of, nil before the first: formats without a word for
         /// "test" repeat it.
         case test(nonce: String, topic: TopicName, project: ProjectID, current: TemplateChange?)
         /// Something happened to a webhook.
-        case operational(OperationalEvent)
+        case operational(Delivery.OperationalEvent)
         /// The question of ``Verification/Method/challenge``.
         case challenge(String)
     }
 }
 
-/// What a STALE message to a webhook says.
-package struct StaleContent: Sendable, Hashable {
-    package let topic: TopicName
-    package let change: TemplateChange
-    /// The version of this scope the webhook acknowledged last; nil when none is known.
-    package let since: VersionNumber?
-    /// How many versions between `since` and this one were folded into this message.
-    package let coalesced: Int
-    /// The union of changed parameter names since `since`; nil means "anything may have changed".
-    package let changedKeys: [String]?
+extension Delivery {
+    /// What a STALE message to a webhook says.
+    package struct StaleContent: Sendable, Hashable {
+        package let topic: TopicName
+        package let change: TemplateChange
+        /// The version of this scope the webhook acknowledged last; nil when none is known.
+        package let since: VersionNumber?
+        /// How many versions between `since` and this one were folded into this message.
+        package let coalesced: Int
+        /// The union of changed parameter names since `since`; nil means "anything may have changed".
+        package let changedKeys: [String]?
 
-    package init(
-        topic: TopicName, change: TemplateChange, since: VersionNumber?, coalesced: Int = 0, changedKeys: [String]?
-    ) {
-        self.topic = topic
-        self.change = change
-        self.since = since
-        self.coalesced = coalesced
-        self.changedKeys = changedKeys
+        package init(
+            topic: TopicName, change: TemplateChange, since: VersionNumber?, coalesced: Int = 0, changedKeys: [String]?
+        ) {
+            self.topic = topic
+            self.change = change
+            self.since = since
+            self.coalesced = coalesced
+            self.changedKeys = changedKeys
+        }
+
+        package var scope: Scope { change.scope }
     }
 
-    package var scope: Scope { change.scope }
-}
+    /// A message about a webhook rather than about a template, sent to those subscribed to
+    /// ``StalecastWire/TopicName/webhookOperations``.
+    package struct OperationalEvent: Sendable, Hashable {
+        /// For example `webhook.disabled`, `webhook.recovered`.
+        package let type: String
+        package let project: ProjectID
+        package let time: Timestamp
+        /// Distinguishes two events of one type for one webhook; makes the message id.
+        package let nonce: String
+        /// The member `data` of the message: `webhook` (its id), `url` without the query, which others than its owner are not
+        /// told; `reason` and `failedAttempts` of a disabled one, `failingSince` of one that recovered.
+        package let data: JSONValue
 
-/// A message about a webhook rather than about a template, sent to those subscribed to
-/// ``StalecastWire/TopicName/webhookOperations``.
-package struct OperationalEvent: Sendable, Hashable {
-    /// For example `webhook.disabled`, `webhook.recovered`.
-    package let type: String
-    package let project: ProjectID
-    package let time: Timestamp
-    /// Distinguishes two events of one type for one webhook; makes the message id.
-    package let nonce: String
-    /// The member `data` of the message: `webhook` (its id), `url` without the query, which others than its owner are not
-    /// told; `reason` and `failedAttempts` of a disabled one, `failingSince` of one that recovered.
-    package let data: JSONValue
-
-    package init(type: String, project: ProjectID, time: Timestamp, nonce: String, data: JSONValue) {
-        self.type = type
-        self.project = project
-        self.time = time
-        self.nonce = nonce
-        self.data = data
+        package init(type: String, project: ProjectID, time: Timestamp, nonce: String, data: JSONValue) {
+            self.type = type
+            self.project = project
+            self.time = time
+            self.nonce = nonce
+            self.data = data
+        }
     }
-}
-
-/// Random text for messages that no version gives a name.
-package enum DeliveryNonce {
-    /// 26 characters of `[a-z2-7]`, 128 bits and more.
-    package static func random() -> String { Epoch.random().description }
 }

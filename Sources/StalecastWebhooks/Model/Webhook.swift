@@ -22,7 +22,7 @@ package struct Webhook: Sendable, Equatable {
     /// Which addresses the name may lead to, besides those the configuration allows.
     package var profile: AddressPolicy.Profile
     /// Settings of ``WebhookFormat/fcm``; nil for every other format.
-    package var fcm: FCMSettings?
+    package var fcm: Webhook.FCMSettings?
     package var verification: Verification
     /// For people; at most 256 characters.
     package var description: String
@@ -45,7 +45,7 @@ package struct Webhook: Sendable, Equatable {
         id: WebhookID, project: ProjectID, name: String? = nil, url: OutboundURL, topics: [TopicName] = [.pushRC],
         format: WebhookFormat = .standard, mode: DeliveryMode = .latest, headers: [OutboundHeader] = [],
         limits: WebhookLimits = WebhookLimits(), tls: OutboundTLS? = nil, profile: AddressPolicy.Profile = .public,
-        fcm: FCMSettings? = nil, verification: Verification = Verification(), description: String = "",
+        fcm: Webhook.FCMSettings? = nil, verification: Verification = Verification(), description: String = "",
         isPaused: Bool = false, origin: Origin = .api, createdAt: Timestamp, updatedAt: Timestamp? = nil,
         generation: Int = 1
     ) {
@@ -83,15 +83,17 @@ package struct Webhook: Sendable, Equatable {
     package func covers(_ scope: Scope) -> Bool { scope.project == project }
 }
 
-/// What ``WebhookFormat/fcm`` needs besides the URL.
-package struct FCMSettings: Sendable, Hashable {
-    /// Path of the service account's key file (JSON).
-    package var serviceAccountFile: String
-    /// Where tokens are fetched; nil is the key file's `token_uri`.
-    package var tokenURL: OutboundURL?
+extension Webhook {
+    /// What ``WebhookFormat/fcm`` needs besides the URL.
+    package struct FCMSettings: Sendable, Hashable {
+        /// Path of the service account's key file (JSON).
+        package var serviceAccountFile: String
+        /// Where tokens are fetched; nil is the key file's `token_uri`.
+        package var tokenURL: OutboundURL?
 
-    package init(serviceAccountFile: String, tokenURL: OutboundURL? = nil) {
-        self.serviceAccountFile = serviceAccountFile
-        self.tokenURL = tokenURL
+        package init(serviceAccountFile: String, tokenURL: OutboundURL? = nil) {
+            self.serviceAccountFile = serviceAccountFile
+            self.tokenURL = tokenURL
+        }
     }
 }

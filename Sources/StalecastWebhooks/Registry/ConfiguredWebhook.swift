@@ -56,7 +56,7 @@ extension WebhookRegistry {
     private func entry(
         of webhook: ConfiguredWebhook, _ draft: WebhookDraft, at now: Timestamp
     ) throws(RegistryProblem) -> RegistryEntry? {
-        let keys = webhook.keys.map { SecretKey($0, createdAt: now) }
+        let keys = webhook.keys.map { Signer.SecretKey($0, createdAt: now) }
         guard let known = known(webhook.id) else {
             let new = try Webhook(id: webhook.id, draft, project: webhook.project, name: webhook.name, at: now)
             return RegistryEntry(webhook: new, keys: keys)

@@ -20,8 +20,26 @@ final class RegistryDatabase: Sendable {
     /// Opens or makes the database and its key; blocks.
     ///
     /// - Parameter keyFile: where the key is, or is made when there is nothing to open with it yet.
-    /// - Throws: ``VaultProblem``, or `DatabaseError`.
+    /// - Throws: ``VaultKey.Problem``, or `DatabaseError`.
     static func open(at path: String, keyFile: String) throws -> RegistryDatabase {
+        let queue = try queue(at: path)
+        let seal = try queue.read { try Data.fetchOne($0, sql: "SELECT seal FROM vault") }
+        let key = try VaultKey.load(from: keyFile, mayCreate: seal == nil)
+        let database = RegistryDatabase(queue: queue, vault: SecretVault(key: key))
+        try database.check(seal, keyFile: keyFile)
+        return database
+    }
+
+    /// No row is a shared record any more; blocks.
+    ///
+    /// - Throws: `DatabaseError`.
+    static func unshare(at path: String) throws {
+        let queue = try queue(at: path)
+        try queue.write { try $0.execute(sql: "UPDATE webhook SET revision = 0") }
+        try queue.close()
+    }
+
+    private static func queue(at path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.label = "stalecast.webhooks"
         configuration.journalMode = .wal
@@ -32,11 +50,7 @@ final class RegistryDatabase: Sendable {
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         chmod(path, 0o600)
         try migrator.migrate(queue)
-        let seal = try queue.read { try Data.fetchOne($0, sql: "SELECT seal FROM vault") }
-        let key = try VaultKey.load(from: keyFile, mayCreate: seal == nil)
-        let database = RegistryDatabase(queue: queue, vault: SecretVault(key: key))
-        try database.check(seal, keyFile: keyFile)
-        return database
+        return queue
     }
 
     private static var migrator: DatabaseMigrator {
@@ -48,6 +62,10 @@ final class RegistryDatabase: Sendable {
                     CREATE TABLE webhook (id TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
                     PRAGMA application_id = \(applicationID);
                     """)
+        }
+        // Of the record that all nodes of a cluster share; 0: it was never shared.
+        migrator.registerMigration("2") { db in
+            try db.execute(sql: "ALTER TABLE webhook ADD COLUMN revision INTEGER NOT NULL DEFAULT 0")
         }
         return migrator
     }
@@ -61,31 +79,39 @@ final class RegistryDatabase: Sendable {
             }
         }
         guard (try? vault.open(seal, for: Self.sealPlace)) == Self.sealText else {  // whatever fails, the key is wrong
-            throw VaultProblem.wrongKey(keyFile)
+            throw VaultKey.Problem.wrongKey(keyFile)
         }
     }
 
-    /// Every row, opened.
-    func load() throws -> [RegistryEntry] {
+    /// Every row, opened, with its revision.
+    func load() throws -> [(entry: RegistryEntry, revision: Int64)] {
         try queue.read { db in
-            var entries: [RegistryEntry] = []
-            let rows = try Row.fetchCursor(db, sql: "SELECT id, sealed FROM webhook ORDER BY id")
+            var entries: [(RegistryEntry, Int64)] = []
+            let rows = try Row.fetchCursor(db, sql: "SELECT id, sealed, revision FROM webhook ORDER BY id")
             while let row = try rows.next() {
-                let plain = try vault.open(row["sealed"], for: Self.place(row["id"]))
-                entries.append(try RegistryEntry(record: JSONValue.parse(plain)))
+                entries.append((try open(row["sealed"], of: row["id"]), row["revision"]))
             }
             return entries
         }
     }
 
-    func store(_ entry: RegistryEntry, _ db: Database) throws {
+    /// - Parameter revision: of the shared record that it is; nil leaves it.
+    func store(_ entry: RegistryEntry, revision: Int64?, _ db: Database) throws {
         let id = entry.webhook.id.description
-        let sealed = try vault.seal(entry.record.encoded(), for: Self.place(id))
         try db.execute(
             sql: """
-                INSERT INTO webhook (id, sealed) VALUES (?, ?)
-                ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed
-                """, arguments: [id, sealed])
+                INSERT INTO webhook (id, sealed, revision) VALUES (?1, ?2, ifnull(?3, 0))
+                ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed, revision = ifnull(?3, revision)
+                """, arguments: [id, try seal(entry), revision])
+    }
+
+    /// As a row has it, and a shared record.
+    func seal(_ entry: RegistryEntry) throws -> Data {
+        try vault.seal(entry.record.encoded(), for: Self.place(entry.webhook.id.description))
+    }
+
+    func open(_ sealed: Data, of id: String) throws -> RegistryEntry {
+        try RegistryEntry(record: JSONValue.parse(vault.open(sealed, for: Self.place(id))))
     }
 
     func remove(_ id: WebhookID, _ db: Database) throws {

@@ -4,14 +4,16 @@ package import StalecastWire
 package struct RegistryEntry: Sendable {
     package var webhook: Webhook
     /// The current one first; empty for formats that do not sign.
-    package var keys: [SecretKey] { didSet { signer = Signer(keys) } }
+    package var keys: [Signer.SecretKey] { didSet { signer = Signer(keys) } }
     /// The keys, prepared.
     package private(set) var signer: Signer
+    /// Of its row, what a newer program wrote and this one does not know; it stays.
+    private var foreign = JSONObject()
 
     /// Old keys of one webhook at most, the current one aside.
     package static let maxOldKeys = 10
 
-    init(webhook: Webhook, keys: [SecretKey]) {
+    init(webhook: Webhook, keys: [Signer.SecretKey]) {
         self.webhook = webhook
         self.keys = keys
         signer = Signer(keys)
@@ -53,8 +55,13 @@ package struct RegistryEntry: Sendable {
 
 extension RegistryEntry {
     /// The row's plain text, before it is sealed.
-    var record: JSONValue {
+    package var record: JSONValue {
         var object = webhook.document(hidesCredentials: false)
+        for (name, value) in foreign.members {
+            var inner = object[name]?.object ?? JSONObject()
+            for (member, value) in value.object?.members ?? [] { inner[member] = value }
+            object[name] = value.object == nil ? value : .object(inner)
+        }
         object["project"] = .string(webhook.project.description)
         object["generation"] = .int(webhook.generation)
         let secrets = webhook.origin == .api ? keys : []
@@ -70,15 +77,16 @@ extension RegistryEntry {
     }
 
     /// - Throws: ``RegistryProblem/storage(cause:)`` for a text that ``record`` did not write.
-    init(record: JSONValue) throws(RegistryProblem) {
+    package init(record: JSONValue) throws(RegistryProblem) {
         let webhook = try Webhook(record: record)
-        var keys: [SecretKey] = []
-        for entry in record["keys"]?.array ?? [] { keys.append(try SecretKey(record: entry)) }
+        var keys: [Signer.SecretKey] = []
+        for entry in record["keys"]?.array ?? [] { keys.append(try Signer.SecretKey(record: entry)) }
         self.init(webhook: webhook, keys: keys)
+        foreign = WebhookDraft.foreign(in: Webhook.settings(record))
     }
 }
 
-extension SecretKey {
+extension Signer.SecretKey {
     fileprivate init(record: JSONValue) throws(RegistryProblem) {
         guard let text = record["secret"]?.string, let created = record["createTime"]?.string.flatMap(Timestamp.init)
         else { throw .storage(cause: "a key's record lacks secret or createTime") }
@@ -93,12 +101,16 @@ extension SecretKey {
 }
 
 extension Webhook {
+    fileprivate static func settings(_ record: JSONValue) -> JSONObject {
+        var settings = record.object ?? JSONObject()
+        for name in ["project", "generation", "keys"] { settings[name] = nil }
+        return settings
+    }
+
     fileprivate init(record: JSONValue) throws(RegistryProblem) {
         var draft = WebhookDraft()
         do {
-            var settings = record.object ?? JSONObject()
-            for name in ["project", "generation", "keys"] { settings[name] = nil }
-            try draft.take(.object(settings), files: .paths)
+            try draft.take(.object(Self.settings(record)), files: .paths, isStored: true)
         } catch {
             throw .storage(cause: "a webhook's record: \(error)")
         }

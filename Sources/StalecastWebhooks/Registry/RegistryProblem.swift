@@ -12,6 +12,10 @@ package enum RegistryProblem: Error, Hashable, CustomStringConvertible {
     case tooMany(limit: Int)
     /// The database failed; `cause` is for the log.
     case storage(cause: String)
+    /// What all nodes of the cluster share cannot be changed now; it may have been changed all the same.
+    case away(cause: String)
+    /// Only another node of the cluster can say, and it does not; a sentence that names it.
+    case elsewhere(String)
 
     package var description: String {
         switch self {
@@ -20,8 +24,9 @@ package enum RegistryProblem: Error, Hashable, CustomStringConvertible {
         case .changedMeanwhile: "the webhook was changed since this etag was read; read it again"
         case .configured(let name):
             "webhook \(name) comes from the configuration file; change it there and send SIGHUP to the daemon"
-        case .notNow(let sentence): sentence
+        case .notNow(let sentence), .elsewhere(let sentence): sentence
         case .tooMany(let limit): "the project has \(limit) webhooks, which is the limit (webhooks.maxPerProject)"
+        case .away: "the cluster's etcd did not answer; ask again, and look at the webhook before you repeat a change"
         case .storage: "the webhook database could not be read or written; the daemon's log says why"
         }
     }

@@ -13,14 +13,15 @@ extension WebhookDraft {
     /// - Parameters:
     ///   - mask: paths to take, where what the document lacks goes back to its default; nil takes what is there.
     ///   - files: how names of files become paths.
+    ///   - isStored: it is no request; what a newer program wrote in it is passed over.
     /// - Throws: ``RegistryProblem/invalid(field:_:)`` for the first field that is wrong.
     package mutating func take(
-        _ document: JSONValue, mask: [String]? = nil, files: FileNames
+        _ document: JSONValue, mask: [String]? = nil, files: FileNames, isStored: Bool = false
     ) throws(RegistryProblem) {
         guard let object = document.object else {
             throw .invalid(field: "webhook", "must be an object, not \(document.kind)")
         }
-        try Self.refuseUnknown(object)
+        if !isStored { try Self.refuseUnknown(object) }
         let fields: [WebhookField]
         if let mask {
             fields = try Self.fields(mask)
@@ -59,11 +60,29 @@ extension WebhookDraft {
         guard let object = value.object else {
             throw .invalid(field: container, "must be an object, not \(value.kind)")
         }
-        for name in object.keys {
-            let path = "\(container).\(name)"
-            let isOutput = container == "verification" && ["verifyTime", "allowedPerMinute"].contains(name)
-            if WebhookField(rawValue: path) == nil && !isOutput { throw unknown(path) }
+        for name in object.keys where !isKnown(name, in: container) { throw unknown("\(container).\(name)") }
+    }
+
+    private static func isKnown(_ name: String, in container: String) -> Bool {
+        let isOutput = container == "verification" && ["verifyTime", "allowedPerMinute"].contains(name)
+        return isOutput || WebhookField(rawValue: "\(container).\(name)") != nil
+    }
+
+    /// What this program does not know in a stored document, as deep as its containers.
+    static func foreign(in stored: JSONObject) -> JSONObject {
+        var foreign = JSONObject()
+        for (name, value) in stored.members where !outputOnly.contains(name) {
+            if containers.contains(name) {
+                var inner = JSONObject()
+                for (member, value) in value.object?.members ?? [] where !isKnown(member, in: name) {
+                    inner[member] = value
+                }
+                if !inner.isEmpty { foreign[name] = .object(inner) }
+            } else if !WebhookField.allCases.contains(where: { $0.rawValue == name }) {
+                foreign[name] = value
+            }
         }
+        return foreign
     }
 
     private static func unknown(_ path: String) -> RegistryProblem {

@@ -46,9 +46,9 @@ package struct WebhookDraft: Sendable, Equatable {
         return OutboundTLS(caFile: caFile, certificateFile: certificateFile, keyFile: keyFile)
     }
 
-    var fcm: FCMSettings? {
+    var fcm: Webhook.FCMSettings? {
         guard format == .fcm, let serviceAccountFile else { return nil }
-        return FCMSettings(serviceAccountFile: serviceAccountFile, tokenURL: tokenURL)
+        return Webhook.FCMSettings(serviceAccountFile: serviceAccountFile, tokenURL: tokenURL)
     }
 
     /// Consent was given to a URL and a method; another of either asks anew.

@@ -12,16 +12,15 @@ extension WebhookRegistry {
         draft.profile = rules.defaultProfile
         try draft.take(document, files: .within(rules.filesDirectory))
         let (initial, now) = (draft, clock())
-        return try await serially { db in
+        return try await commit { () throws(RegistryProblem) in
             var draft = initial
             try draft.finish(in: project, rules)
             try self.checkRoom(in: project)
-            let key = draft.format.isSigned ? try SigningChoice(document["signing"]).key() : nil
+            let key = draft.format.isSigned ? try WebhookRegistry.SigningChoice(document["signing"]).key() : nil
             let entry = try RegistryEntry(
                 webhook: Webhook(id: .random(), draft, project: project, at: now),
-                keys: key.map { [SecretKey($0, createdAt: now)] } ?? [])
-            try self.install(entry, db)
-            return entry
+                keys: key.map { [Signer.SecretKey($0, createdAt: now)] } ?? [])
+            return (entry, .install)
         }
     }
 
@@ -44,18 +43,18 @@ extension WebhookRegistry {
             if !entry.webhook.format.isSigned {
                 entry.keys = []
             } else if entry.keys.isEmpty {
-                entry.keys = [SecretKey(.generate(.hmacSHA256), createdAt: now)]
+                entry.keys = [Signer.SecretKey(.generate(.hmacSHA256), createdAt: now)]
             }
         }
     }
 
     /// Removes the webhook, and with it everything owed to it.
     package func delete(_ id: WebhookID, in project: ProjectID, etag: String?) async throws(RegistryProblem) {
-        try await serially { db in
+        _ = try await commit { () throws(RegistryProblem) in
             let entry = try self.entry(id, in: project)
-            if let name = entry.webhook.name { throw RegistryProblem.configured(name: name) }
-            if let etag, etag != entry.webhook.etag { throw RegistryProblem.changedMeanwhile }
-            try self.uninstall(id, db)
+            if let name = entry.webhook.name { throw .configured(name: name) }
+            if let etag, etag != entry.webhook.etag { throw .changedMeanwhile }
+            return (entry, .uninstall)
         }
     }
 
@@ -90,13 +89,12 @@ extension WebhookRegistry {
         _ id: WebhookID, in project: ProjectID, etag: String?,
         _ body: @escaping @Sendable (inout RegistryEntry, Timestamp) throws(RegistryProblem) -> Void
     ) async throws(RegistryProblem) -> RegistryEntry {
-        try await serially { db in
+        try await commit { () throws(RegistryProblem) in
             var entry = try self.entry(id, in: project)
-            if let etag, etag != entry.webhook.etag { throw RegistryProblem.changedMeanwhile }
+            if let etag, etag != entry.webhook.etag { throw .changedMeanwhile }
             let generation = entry.webhook.generation
             try body(&entry, self.clock())
-            if entry.webhook.generation != generation { try self.install(entry, db) }
-            return entry
+            return (entry, entry.webhook.generation == generation ? .nothing : .install)
         }
     }
 }

@@ -18,21 +18,25 @@ extension WebhookRegistry {
             guard let current = entry.keys.first else {
                 throw .notNow("a webhook of format \(entry.webhook.format.rawValue) does not sign, so it has no secret")
             }
-            let choice = try SigningChoice(request, field: "", algorithm: current.key.algorithm)
+            let choice = try WebhookRegistry.SigningChoice(request, field: "", algorithm: current.key.algorithm)
             let key = try choice.key()
             guard !entry.keys.contains(where: { $0.key == key }) else {
                 throw .invalid(field: "secret", "is a key of this webhook already")
             }
-            entry.keys = [SecretKey(key, createdAt: now)] + Self.retired(entry.keys, until: now + grace, at: now)
+            entry.keys =
+                [Signer.SecretKey(key, createdAt: now)]
+                + Self.retired(entry.keys, until: now.advanced(by: grace), at: now)
             entry.webhook.updatedAt = now
             entry.webhook.generation += 1
         }
     }
 
     /// The keys so far, those that still sign, none beyond `end`.
-    private static func retired(_ keys: [SecretKey], until end: Timestamp, at now: Timestamp) -> [SecretKey] {
+    private static func retired(_ keys: [Signer.SecretKey], until end: Timestamp, at now: Timestamp) -> [Signer
+        .SecretKey]
+    {
         let ended = keys.map { key in
-            SecretKey(key.key, createdAt: key.createdAt, expiresAt: min(key.expiresAt ?? end, end))
+            Signer.SecretKey(key.key, createdAt: key.createdAt, expiresAt: min(key.expiresAt ?? end, end))
         }
         return Array(ended.filter { $0.expiresAt.map { now < $0 } ?? false }.prefix(RegistryEntry.maxOldKeys))
     }
@@ -45,55 +49,48 @@ extension WebhookRegistry {
         }
         return period
     }
-}
 
-/// Which key a webhook gets: a given one, or a new one of an algorithm.
-struct SigningChoice: Sendable {
-    private let algorithm: SigningKey.Algorithm
-    private let secret: String?
-    private let prefix: String
+    /// Which key a webhook gets: a given one, or a new one of an algorithm.
+    struct SigningChoice: Sendable {
+        private let algorithm: SigningKey.Algorithm
+        private let secret: String?
+        private let prefix: String
 
-    /// - Parameters:
-    ///   - document: `{"algorithm":…,"secret":…}`; nil chooses nothing.
-    ///   - field: where the document stands in the request; empty for the request itself.
-    ///   - algorithm: the default.
-    init(
-        _ document: JSONValue?, field: String = "signing", algorithm: SigningKey.Algorithm = .hmacSHA256
-    ) throws(RegistryProblem) {
-        prefix = field.isEmpty ? "" : field + "."
-        if let document, !document.isNull, document.object == nil {
-            throw .invalid(field: field, "must be an object, not \(document.kind)")
-        }
-        let names = SigningKey.Algorithm.allCases.map(\.rawValue).joined(separator: ", ")
-        switch document?["algorithm"] {
-        case nil, .null?: self.algorithm = algorithm
-        case let value?:
-            guard let chosen = value.string.flatMap(SigningKey.Algorithm.init) else {
-                throw .invalid(field: prefix + "algorithm", "must be one of \(names)")
+        /// - Parameters:
+        ///   - document: `{"algorithm":…,"secret":…}`; nil chooses nothing.
+        ///   - field: where the document stands in the request; empty for the request itself.
+        ///   - algorithm: the default.
+        init(
+            _ document: JSONValue?, field: String = "signing", algorithm: SigningKey.Algorithm = .hmacSHA256
+        ) throws(RegistryProblem) {
+            prefix = field.isEmpty ? "" : field + "."
+            if let document, !document.isNull, document.object == nil {
+                throw .invalid(field: field, "must be an object, not \(document.kind)")
             }
-            self.algorithm = chosen
+            let names = SigningKey.Algorithm.allCases.map(\.rawValue).joined(separator: ", ")
+            switch document?["algorithm"] {
+            case nil, .null?: self.algorithm = algorithm
+            case let value?:
+                guard let chosen = value.string.flatMap(SigningKey.Algorithm.init) else {
+                    throw .invalid(field: prefix + "algorithm", "must be one of \(names)")
+                }
+                self.algorithm = chosen
+            }
+            switch document?["secret"] {
+            case nil, .null?: secret = nil
+            case .string(let text)?: secret = text
+            case let value?: throw .invalid(field: prefix + "secret", "must be a string, not \(value.kind)")
+            }
         }
-        switch document?["secret"] {
-        case nil, .null?: secret = nil
-        case .string(let text)?: secret = text
-        case let value?: throw .invalid(field: prefix + "secret", "must be a string, not \(value.kind)")
-        }
-    }
 
-    /// - Throws: ``RegistryProblem/invalid(field:_:)`` for a given secret that is none.
-    func key() throws(RegistryProblem) -> SigningKey {
-        guard let secret else { return .generate(algorithm) }
-        do {
-            return try SigningKey(secret)
-        } catch {
-            throw .invalid(field: prefix + "secret", error.description)
+        /// - Throws: ``RegistryProblem/invalid(field:_:)`` for a given secret that is none.
+        func key() throws(RegistryProblem) -> SigningKey {
+            guard let secret else { return .generate(algorithm) }
+            do {
+                return try SigningKey(secret)
+            } catch {
+                throw .invalid(field: prefix + "secret", error.description)
+            }
         }
-    }
-}
-
-extension Timestamp {
-    static func + (time: Timestamp, duration: Duration) -> Timestamp {
-        let (seconds, attoseconds) = duration.components
-        return Timestamp(microseconds: time.microseconds + seconds * 1_000_000 + attoseconds / 1_000_000_000_000)
     }
 }

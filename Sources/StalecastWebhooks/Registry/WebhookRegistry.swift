@@ -9,7 +9,7 @@ import Synchronization
 package final class WebhookRegistry: Sendable {
     let database: RegistryDatabase
     let clock: @Sendable () -> Timestamp
-    private let state = Mutex(RegistryState())
+    private let state = Mutex(WebhookRegistry.Contents())
 
     /// What became of a webhook.
     package enum Change: Sendable {
@@ -23,7 +23,7 @@ package final class WebhookRegistry: Sendable {
     ///   - keyFile: the key of the secrets; nil is `webhooks.key` in `directory`, made at first start.
     ///   - rules: what may be registered.
     ///   - maxPerProject: webhooks of one project.
-    /// - Throws: ``VaultProblem`` about the key, `DatabaseError`, ``RegistryProblem``.
+    /// - Throws: ``VaultKey.Problem`` about the key, `DatabaseError`, ``RegistryProblem``.
     package init(
         directory: String, keyFile: String? = nil, rules: WebhookRules, maxPerProject: Int = 10_000,
         clock: @escaping @Sendable () -> Timestamp = Timestamp.now
@@ -35,7 +35,8 @@ package final class WebhookRegistry: Sendable {
         state.withLock { state in
             state.rules = rules
             state.maxPerProject = maxPerProject
-            for entry in entries {
+            for (entry, revision) in entries {
+                if revision > 0 { state.revisions[entry.webhook.id] = revision }
                 if entry.webhook.origin == .api {
                     state.put(entry)
                 } else {
@@ -126,13 +127,25 @@ package final class WebhookRegistry: Sendable {
     }
 
     /// Writes `entry`, then lets everybody know. Only within ``serially(_:)``.
-    func install(_ entry: RegistryEntry, _ db: Database) throws {
-        try database.store(entry, db)
+    ///
+    /// - Parameter revision: of the shared record that it is; nil leaves it.
+    func install(_ entry: RegistryEntry, revision: Int64? = nil, _ db: Database) throws {
+        try database.store(entry, revision: revision, db)
         let observer = state.withLock { state in
             state.put(entry)
+            if let revision { state.revisions[entry.webhook.id] = revision }
             return state.observer
         }
         observer?(.installed(entry.webhook))
+    }
+
+    /// Writes what is remembered of a webhook that the configuration may name later. Only on the registry's thread.
+    func remember(_ entry: RegistryEntry, revision: Int64, _ db: Database) throws {
+        try database.store(entry, revision: revision, db)
+        state.withLock { state in
+            state.remembered[entry.webhook.id] = entry
+            state.revisions[entry.webhook.id] = revision
+        }
     }
 
     /// Removes it, then lets everybody know. Only within ``serially(_:)``.
@@ -145,6 +158,24 @@ package final class WebhookRegistry: Sendable {
         observer?(.removed(id))
     }
 
+    // MARK: Shared with other nodes
+
+    /// From now on changes go to where all nodes keep them, and come back by ``mirror(_:_:revision:)``.
+    package func share(_ shared: SharedWebhooks) { state.withLock { $0.shared = shared } }
+
+    var shared: SharedWebhooks? { state.withLock { $0.shared } }
+
+    /// Of the shared record of a webhook; nil: it has none.
+    func revision(of id: WebhookID) -> Int64? { state.withLock { $0.revisions[id] } }
+
+    /// Every webhook that has a shared record, as far as this node knows.
+    var sharedIDs: Set<WebhookID> { state.withLock { Set($0.revisions.keys) } }
+
+    /// What could not be mirrored last; nil: nothing.
+    package var mirrorProblem: String? { state.withLock { $0.mirrorProblem } }
+
+    func mirrored(_ problem: String?) { state.withLock { $0.mirrorProblem = problem } }
+
     /// Ends the database; nothing can be changed afterwards.
     package func close() {
         // A database that cannot be closed now is closed by the end of the process.
@@ -152,44 +183,51 @@ package final class WebhookRegistry: Sendable {
     }
 }
 
-/// What the registry holds in memory.
-struct RegistryState: Sendable {
-    private(set) var entries: [WebhookID: Boxed] = [:]
+extension WebhookRegistry {
+    /// What the registry holds in memory.
+    struct Contents: Sendable {
+        private(set) var entries: [WebhookID: Boxed] = [:]
 
-    /// An entry is large, and a dictionary has more places than elements.
-    final class Boxed: Sendable {
-        let entry: RegistryEntry
+        /// An entry is large, and a dictionary has more places than elements.
+        final class Boxed: Sendable {
+            let entry: RegistryEntry
 
-        init(_ entry: RegistryEntry) { self.entry = entry }
-    }
-
-    /// How many of a project were made through the API.
-    private(set) var made: [ProjectID: Int] = [:]
-    /// Rows of configured webhooks that the configuration has not named (yet).
-    var remembered: [WebhookID: RegistryEntry] = [:]
-    var rules = WebhookRules(topics: { _ in [] }) {
-        didSet {
-            publicPolicy = rules.policy(of: .public)
-            internalPolicy = rules.policy(of: .internal)
+            init(_ entry: RegistryEntry) { self.entry = entry }
         }
-    }
-    private(set) var publicPolicy = AddressPolicy(profile: .public, allow: [])
-    private(set) var internalPolicy = AddressPolicy(profile: .internal, allow: [])
-    var maxPerProject = 0
-    var observer: (@Sendable (WebhookRegistry.Change) -> Void)?
 
-    mutating func put(_ entry: RegistryEntry) {
-        count(entries.updateValue(Boxed(entry), forKey: entry.webhook.id)?.entry, -1)
-        count(entry, 1)
-    }
+        /// How many of a project were made through the API.
+        private(set) var made: [ProjectID: Int] = [:]
+        /// Rows of configured webhooks that the configuration has not named (yet).
+        var remembered: [WebhookID: RegistryEntry] = [:]
+        var rules = WebhookRules(topics: { _ in [] }) {
+            didSet {
+                publicPolicy = rules.policy(of: .public)
+                internalPolicy = rules.policy(of: .internal)
+            }
+        }
+        private(set) var publicPolicy = AddressPolicy(profile: .public, allow: [])
+        private(set) var internalPolicy = AddressPolicy(profile: .internal, allow: [])
+        var maxPerProject = 0
+        var observer: (@Sendable (WebhookRegistry.Change) -> Void)?
+        var shared: SharedWebhooks?
+        /// Of shared records.
+        var revisions: [WebhookID: Int64] = [:]
+        var mirrorProblem: String?
 
-    mutating func remove(_ id: WebhookID) {
-        count(entries.removeValue(forKey: id)?.entry, -1)
-        remembered[id] = nil
-    }
+        mutating func put(_ entry: RegistryEntry) {
+            count(entries.updateValue(Boxed(entry), forKey: entry.webhook.id)?.entry, -1)
+            count(entry, 1)
+        }
 
-    private mutating func count(_ entry: RegistryEntry?, _ difference: Int) {
-        guard let webhook = entry?.webhook, webhook.origin == .api else { return }
-        made[webhook.project, default: 0] += difference
+        mutating func remove(_ id: WebhookID) {
+            count(entries.removeValue(forKey: id)?.entry, -1)
+            remembered[id] = nil
+            revisions[id] = nil
+        }
+
+        private mutating func count(_ entry: RegistryEntry?, _ difference: Int) {
+            guard let webhook = entry?.webhook, webhook.origin == .api else { return }
+            made[webhook.project, default: 0] += difference
+        }
     }
 }

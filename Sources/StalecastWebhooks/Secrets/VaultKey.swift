@@ -18,14 +18,14 @@ package struct VaultKey: Sendable {
 
     /// Reads the key at `path`; blocks on the file.
     ///
-    /// - Throws: ``VaultProblem`` when it cannot be read or holds no key.
-    package init(readFrom path: String) throws(VaultProblem) {
+    /// - Throws: ``VaultKey.Problem`` when it cannot be read or holds no key.
+    package init(readFrom path: String) throws(VaultKey.Problem) {
         let text: String
         do {
             let data = try Data(contentsOf: URL(fileURLWithPath: path))
-            guard data.count <= Self.maxFileBytes else { throw VaultProblem.notAKey(path) }
+            guard data.count <= Self.maxFileBytes else { throw VaultKey.Problem.notAKey(path) }
             text = String(decoding: data, as: UTF8.self).trimmingWhitespace()
-        } catch let problem as VaultProblem {
+        } catch let problem as VaultKey.Problem {
             throw problem
         } catch {
             throw .unreadable(path, error.localizedDescription)
@@ -36,10 +36,16 @@ package struct VaultKey: Sendable {
         self.init(bytes)
     }
 
+    /// Tells this key from any other, for a named purpose, and says nothing of it: 64 hexadecimal digits.
+    package func check(for purpose: String) -> String {
+        let code = HMAC<SHA256>.authenticationCode(for: Data(purpose.utf8), using: SymmetricKey(data: bytes))
+        return code.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
     /// Reads the key at `path`, or makes one there, mode 0600, when there is no file. Blocks on the file.
     ///
     /// - Parameter mayCreate: false when sealed texts exist already: a new key could not open them.
-    package static func load(from path: String, mayCreate: Bool) throws(VaultProblem) -> VaultKey {
+    package static func load(from path: String, mayCreate: Bool) throws(VaultKey.Problem) -> VaultKey {
         if FileManager.default.fileExists(atPath: path) { return try VaultKey(readFrom: path) }
         guard mayCreate else { throw .missing(path) }
         let key = generate()
@@ -48,7 +54,7 @@ package struct VaultKey: Sendable {
     }
 
     /// `O_EXCL`: of two processes that start at once one loses, and says so, instead of replacing the other's key.
-    private func write(to path: String) throws(VaultProblem) {
+    private func write(to path: String) throws(VaultKey.Problem) {
         let descriptor = Foundation.open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .unwritable(path, String(cString: strerror(errno))) }
         let text = Array((Base64.encode(bytes) + "\n").utf8)
@@ -67,27 +73,29 @@ package struct VaultKey: Sendable {
     }
 }
 
-/// Why the key of the webhooks' secrets cannot be used; `description` is a sentence for the operator.
-package enum VaultProblem: Error, Hashable, CustomStringConvertible {
-    case unreadable(String, String)
-    case unwritable(String, String)
-    case notAKey(String)
-    /// Secrets are stored, their key is gone.
-    case missing(String)
-    /// Another key than the one the stored secrets were sealed with.
-    case wrongKey(String)
+extension VaultKey {
+    /// Why the key of the webhooks' secrets cannot be used; `description` is a sentence for the operator.
+    package enum Problem: Error, Hashable, CustomStringConvertible {
+        case unreadable(String, String)
+        case unwritable(String, String)
+        case notAKey(String)
+        /// Secrets are stored, their key is gone.
+        case missing(String)
+        /// Another key than the one the stored secrets were sealed with.
+        case wrongKey(String)
 
-    package var description: String {
-        switch self {
-        case .unreadable(let path, let reason): "the key file \(path) cannot be read: \(reason)"
-        case .unwritable(let path, let reason): "the key file \(path) cannot be written: \(reason)"
-        case .notAKey(let path): "the key file \(path) does not hold 32 bytes in base64 or hexadecimal"
-        case .missing(let path):
-            "the key file \(path) is missing, but webhooks.sqlite holds secrets sealed with it; put it back, or move "
-                + "webhooks.sqlite away to start without webhooks"
-        case .wrongKey(let path):
-            "the key file \(path) is not the key webhooks.sqlite was sealed with; put the right one there, or move "
-                + "webhooks.sqlite away to start without webhooks"
+        package var description: String {
+            switch self {
+            case .unreadable(let path, let reason): "the key file \(path) cannot be read: \(reason)"
+            case .unwritable(let path, let reason): "the key file \(path) cannot be written: \(reason)"
+            case .notAKey(let path): "the key file \(path) does not hold 32 bytes in base64 or hexadecimal"
+            case .missing(let path):
+                "the key file \(path) is missing, but webhooks.sqlite holds secrets sealed with it; put it back, or move "
+                    + "webhooks.sqlite away to start without webhooks"
+            case .wrongKey(let path):
+                "the key file \(path) is not the key webhooks.sqlite was sealed with; put the right one there, or move "
+                    + "webhooks.sqlite away to start without webhooks"
+            }
         }
     }
 }

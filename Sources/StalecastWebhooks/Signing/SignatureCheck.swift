@@ -24,10 +24,10 @@ package struct SignatureCheck: Sendable {
     /// Strangers choose the header: its length is judged first, and the body is hashed once, whatever the header says.
     ///
     /// - Parameter now: nil does not look at the time.
-    /// - Throws: ``SignatureProblem``.
+    /// - Throws: ``SignatureCheck.Problem``.
     package func verify(
         messageID: String, timestamp: String, signatures: String, body: [UInt8], at now: Timestamp?
-    ) throws(SignatureProblem) {
+    ) throws(SignatureCheck.Problem) {
         guard let seconds = Int64(timestamp), Self.timeRange.contains(seconds) else {
             throw .notATime(String(timestamp.prefix(40)))
         }
@@ -50,29 +50,31 @@ package struct SignatureCheck: Sendable {
     }
 }
 
-/// Why a request is not to be trusted.
-package enum SignatureProblem: Error, Hashable, CustomStringConvertible {
-    case notATime(String)
-    /// No signature of the key's scheme (`v1`, `v1a`) is there; `found` are the schemes that are.
-    case noneOfScheme(String, found: [String])
-    /// More than ``SignatureCheck/maxSignatures``, or a header longer than so many can be.
-    case tooMany
-    case mismatch
-    case tooOld(Duration)
-    case fromTheFuture(Duration)
+extension SignatureCheck {
+    /// Why a request is not to be trusted.
+    package enum Problem: Error, Hashable, CustomStringConvertible {
+        case notATime(String)
+        /// No signature of the key's scheme (`v1`, `v1a`) is there; `found` are the schemes that are.
+        case noneOfScheme(String, found: [String])
+        /// More than ``SignatureCheck/maxSignatures``, or a header longer than so many can be.
+        case tooMany
+        case mismatch
+        case tooOld(Duration)
+        case fromTheFuture(Duration)
 
-    package var description: String {
-        switch self {
-        case .notATime(let text): "webhook-timestamp \"\(text)\" is not a number of seconds since 1970"
-        case .noneOfScheme(let scheme, let found):
-            "there is no \(scheme) signature, which this key verifies; there is \(found.joined(separator: ", "))"
-        case .tooMany: "webhook-signature has more than \(SignatureCheck.maxSignatures) signatures"
-        case .mismatch:
-            "no signature fits: another secret, or another id, timestamp or body than was signed (the body must be "
-                + "exactly the bytes received)"
-        case .tooOld(let age): "the signature fits, but was made \(age.components.seconds) s ago"
-        case .fromTheFuture(let lead):
-            "the signature fits, but its time is \(lead.components.seconds) s ahead of this clock"
+        package var description: String {
+            switch self {
+            case .notATime(let text): "webhook-timestamp \"\(text)\" is not a number of seconds since 1970"
+            case .noneOfScheme(let scheme, let found):
+                "there is no \(scheme) signature, which this key verifies; there is \(found.joined(separator: ", "))"
+            case .tooMany: "webhook-signature has more than \(SignatureCheck.maxSignatures) signatures"
+            case .mismatch:
+                "no signature fits: another secret, or another id, timestamp or body than was signed (the body must be "
+                    + "exactly the bytes received)"
+            case .tooOld(let age): "the signature fits, but was made \(age.components.seconds) s ago"
+            case .fromTheFuture(let lead):
+                "the signature fits, but its time is \(lead.components.seconds) s ahead of this clock"
+            }
         }
     }
 }
@@ -90,8 +92,8 @@ package struct VerificationKey: Sendable {
     /// `v1` or `v1a`.
     package var scheme: String { if case .hmac = state { "v1" } else { "v1a" } }
 
-    /// - Throws: ``InvalidKey`` with a sentence that does not repeat the text.
-    package init(_ text: String) throws(InvalidKey) {
+    /// - Throws: ``SigningKey.Invalid`` with a sentence that does not repeat the text.
+    package init(_ text: String) throws(SigningKey.Invalid) {
         let text = text.trimmingWhitespace()
         guard text.hasPrefix("whpk_") else {
             let key = try SigningKey(text)
@@ -99,23 +101,23 @@ package struct VerificationKey: Sendable {
             return
         }
         guard let bytes = Base64.decode(text.dropFirst(5)), bytes.count == 32 else {
-            throw InvalidKey("a public key is whpk_ followed by 32 bytes in base64")
+            throw SigningKey.Invalid("a public key is whpk_ followed by 32 bytes in base64")
         }
         state = .ed25519(try Self.publicKey(bytes))
     }
 
-    private static func state(of key: SigningKey) throws(InvalidKey) -> State {
+    private static func state(of key: SigningKey) throws(SigningKey.Invalid) -> State {
         switch key.algorithm {
         case .hmacSHA256: .hmac(SymmetricKey(data: key.bytes))
         case .ed25519: .ed25519(try publicKey(Array(key.bytes.suffix(32))))
         }
     }
 
-    private static func publicKey(_ bytes: [UInt8]) throws(InvalidKey) -> Curve25519.Signing.PublicKey {
+    private static func publicKey(_ bytes: [UInt8]) throws(SigningKey.Invalid) -> Curve25519.Signing.PublicKey {
         do {
             return try Curve25519.Signing.PublicKey(rawRepresentation: bytes)
         } catch {
-            throw InvalidKey("these 32 bytes are no Ed25519 public key")
+            throw SigningKey.Invalid("these 32 bytes are no Ed25519 public key")
         }
     }
 

@@ -4,10 +4,10 @@ package import StalecastWire
 /// Signs what one webhook is sent: with its current key and with every old one that is still in its grace period.
 /// Keys are prepared once; a signature by HMAC then costs two short hashes.
 package struct Signer: Sendable {
-    private let keys: [PreparedKey]
+    private let keys: [Signer.PreparedKey]
 
     /// - Parameter keys: the current one first.
-    package init(_ keys: [SecretKey]) { self.keys = keys.map(PreparedKey.init) }
+    package init(_ keys: [Signer.SecretKey]) { self.keys = keys.map(Signer.PreparedKey.init) }
 
     /// The value of `webhook-signature`: `v1,<base64>` per key, separated by blanks; empty without a valid key.
     ///
@@ -28,51 +28,53 @@ package struct Signer: Sendable {
     }
 }
 
-/// A key of a webhook with its time.
-package struct SecretKey: Sendable, Equatable {
-    package let key: SigningKey
-    package let createdAt: Timestamp
-    /// From when it no longer signs; nil for the current key.
-    package var expiresAt: Timestamp?
+extension Signer {
+    /// A key of a webhook with its time.
+    package struct SecretKey: Sendable, Equatable {
+        package let key: SigningKey
+        package let createdAt: Timestamp
+        /// From when it no longer signs; nil for the current key.
+        package var expiresAt: Timestamp?
 
-    package init(_ key: SigningKey, createdAt: Timestamp, expiresAt: Timestamp? = nil) {
-        self.key = key
-        self.createdAt = createdAt
-        self.expiresAt = expiresAt
-    }
-}
-
-/// A key in the form in which signing is cheap.
-private struct PreparedKey: Sendable {
-    private enum State: Sendable {
-        /// The hash state after the padded key: copied, not computed, for each signature.
-        case hmac(HMAC<SHA256>)
-        case ed25519(Curve25519.Signing.PrivateKey)
-    }
-
-    private let state: State
-    private let expiresAt: Timestamp?
-
-    init(_ secret: SecretKey) {
-        expiresAt = secret.expiresAt
-        switch secret.key.algorithm {
-        case .hmacSHA256: state = .hmac(HMAC(key: SymmetricKey(data: secret.key.bytes)))
-        case .ed25519: state = .ed25519(secret.key.privateKey)
+        package init(_ key: SigningKey, createdAt: Timestamp, expiresAt: Timestamp? = nil) {
+            self.key = key
+            self.createdAt = createdAt
+            self.expiresAt = expiresAt
         }
     }
 
-    func isValid(at now: Timestamp) -> Bool { expiresAt.map { now < $0 } ?? true }
+    /// A key in the form in which signing is cheap.
+    fileprivate struct PreparedKey: Sendable {
+        private enum State: Sendable {
+            /// The hash state after the padded key: copied, not computed, for each signature.
+            case hmac(HMAC<SHA256>)
+            case ed25519(Curve25519.Signing.PrivateKey)
+        }
 
-    func appendSignature(_ prefix: [UInt8], _ body: [UInt8], to text: inout [UInt8]) {
-        switch state {
-        case .hmac(var code):
-            code.update(data: prefix)
-            code.update(data: body)
-            text.append(contentsOf: "v1,".utf8)
-            Base64.append(code.finalize(), to: &text)
-        case .ed25519(let key):
-            text.append(contentsOf: "v1a,".utf8)
-            Base64.append(key.checkedSignature(for: prefix + body), to: &text)
+        private let state: State
+        private let expiresAt: Timestamp?
+
+        init(_ secret: Signer.SecretKey) {
+            expiresAt = secret.expiresAt
+            switch secret.key.algorithm {
+            case .hmacSHA256: state = .hmac(HMAC(key: SymmetricKey(data: secret.key.bytes)))
+            case .ed25519: state = .ed25519(secret.key.privateKey)
+            }
+        }
+
+        func isValid(at now: Timestamp) -> Bool { expiresAt.map { now < $0 } ?? true }
+
+        func appendSignature(_ prefix: [UInt8], _ body: [UInt8], to text: inout [UInt8]) {
+            switch state {
+            case .hmac(var code):
+                code.update(data: prefix)
+                code.update(data: body)
+                text.append(contentsOf: "v1,".utf8)
+                Base64.append(code.finalize(), to: &text)
+            case .ed25519(let key):
+                text.append(contentsOf: "v1a,".utf8)
+                Base64.append(key.checkedSignature(for: prefix + body), to: &text)
+            }
         }
     }
 }

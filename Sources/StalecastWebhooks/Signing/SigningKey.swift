@@ -41,16 +41,16 @@ package struct SigningKey: Sendable, Equatable, CustomStringConvertible {
 
     /// Reads a secret; blanks around it are ignored, `whsec_` may be missing, an Ed25519 secret has 32 or 64 bytes.
     ///
-    /// - Throws: ``InvalidKey`` with a sentence that does not repeat the text.
-    package init(_ text: String) throws(InvalidKey) {
+    /// - Throws: ``SigningKey.Invalid`` with a sentence that does not repeat the text.
+    package init(_ text: String) throws(SigningKey.Invalid) {
         let text = text.trimmingWhitespace()
         if text.hasPrefix(Self.publicPrefix) {
-            throw InvalidKey("this is a public key (whpk_); signing needs the secret key (whsk_)")
+            throw SigningKey.Invalid("this is a public key (whpk_); signing needs the secret key (whsk_)")
         }
         let algorithm = text.hasPrefix(Algorithm.ed25519.secretPrefix) ? Algorithm.ed25519 : .hmacSHA256
         let encoded = text.hasPrefix(algorithm.secretPrefix) ? text.dropFirst(algorithm.secretPrefix.count) : text[...]
         guard !encoded.isEmpty, let bytes = Base64.decode(encoded) else {
-            throw InvalidKey("a secret is whsec_ or whsk_ followed by base64")
+            throw SigningKey.Invalid("a secret is whsec_ or whsk_ followed by base64")
         }
         switch algorithm {
         case .hmacSHA256: try self.init(hmac: bytes)
@@ -58,20 +58,20 @@ package struct SigningKey: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    private init(hmac bytes: [UInt8]) throws(InvalidKey) {
+    private init(hmac bytes: [UInt8]) throws(SigningKey.Invalid) {
         guard Self.hmacBytes.contains(bytes.count) else {
-            throw InvalidKey("a whsec_ secret has 24 to 64 bytes; this one has \(bytes.count)")
+            throw SigningKey.Invalid("a whsec_ secret has 24 to 64 bytes; this one has \(bytes.count)")
         }
         self.init(.hmacSHA256, bytes)
     }
 
-    private init(ed25519 bytes: [UInt8]) throws(InvalidKey) {
+    private init(ed25519 bytes: [UInt8]) throws(SigningKey.Invalid) {
         guard bytes.count == 32 || bytes.count == 64,
             let key = try? Curve25519.Signing.PrivateKey(rawRepresentation: bytes.prefix(32))
-        else { throw InvalidKey("a whsk_ secret has 32 or 64 bytes; this one has \(bytes.count)") }
+        else { throw SigningKey.Invalid("a whsk_ secret has 32 or 64 bytes; this one has \(bytes.count)") }
         self.init(key)
         guard self.bytes.starts(with: bytes) else {
-            throw InvalidKey("the second half of this whsk_ secret is not the public key of its first half")
+            throw SigningKey.Invalid("the second half of this whsk_ secret is not the public key of its first half")
         }
     }
 
@@ -86,11 +86,13 @@ package struct SigningKey: Sendable, Equatable, CustomStringConvertible {
     package var description: String { "this \(algorithm.rawValue) key" }
 }
 
-/// Why a text is no key; a sentence without the text.
-package struct InvalidKey: Error, Hashable, CustomStringConvertible {
-    package let description: String
+extension SigningKey {
+    /// Why a text is no key; a sentence without the text.
+    package struct Invalid: Error, Hashable, CustomStringConvertible {
+        package let description: String
 
-    init(_ description: String) { self.description = description }
+        init(_ description: String) { self.description = description }
+    }
 }
 
 extension String {

@@ -28,7 +28,7 @@ struct ConsentQuestion: Sendable {
     private static let maxAnswerBytes = 4096
 
     private func challenge(at now: Timestamp) async throws(RegistryProblem) -> Consent {
-        let text = DeliveryNonce.random()
+        let text = Epoch.random().description
         let plan: AttemptPlan
         do {
             let delivery = Delivery(webhook: webhook.id, content: .challenge(text))

@@ -21,7 +21,12 @@ struct Backup: AsyncParsableCommand {
 
     /// Makes the copy.
     struct Make: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Copy the store and the webhooks into one file.")
+        static let configuration = CommandConfiguration(
+            abstract: "Copy the store and the webhooks into one file.",
+            discussion: """
+                Examples:
+                  stalecast backup stalecast-$(date +%F).backup
+                """)
 
         @Argument(help: "The file to write; it must not exist yet.", completion: .file())
         var file: String
@@ -57,7 +62,12 @@ struct Backup: AsyncParsableCommand {
 
     /// Reads a backup through.
     struct Verify: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Read a backup through and say what it holds.")
+        static let configuration = CommandConfiguration(
+            abstract: "Read a backup through and say what it holds.",
+            discussion: """
+                Examples:
+                  stalecast backup verify stalecast.backup
+                """)
 
         @Argument(help: "A file made by `stalecast backup`.", completion: .file())
         var file: String
@@ -99,6 +109,9 @@ struct Restore: AsyncParsableCommand {
     @Flag(help: "Say what would be done, and change nothing.")
     var dryRun = false
 
+    @Flag(name: .shortAndLong, help: "Restore without the question that a terminal is asked.")
+    var yes = false
+
     @OptionGroup var data: DataOptions
     @OptionGroup var outputOptions: OutputOptions
 
@@ -109,25 +122,36 @@ struct Restore: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let directory = data.directory.path
-        let report: RestoreReport
-        do {
-            report = try TemplateStore.restore(
-                from: file, to: directory, above: VersionNumber(clamping: above), isRehearsal: dryRun)
-        } catch {
-            throw CommandFailure(.refused, "nothing restored: \(error)")
+        let (directory, output) = (data.directory.path, outputOptions.output)
+        let isAsked = Question.canBeAsked && !yes && !dryRun && !output.isJSON
+        if isAsked {
+            try show(try restore(to: directory, isRehearsal: true), directory, output)
+            try Question("Put it in the place of the store in \(directory)?").agree()
         }
-        let output = outputOptions.output
+        let report = try restore(to: directory, isRehearsal: dryRun)
         if output.isJSON { return try output.json(report.json(file, directory, isRehearsal: dryRun)) }
-        try output.line("\(file): \(report.summary.text)")
-        for line in report.numberLines { try output.line(line) }
-        try output.line(webhookLine(report, directory))
+        if !isAsked { try show(report, directory, output) }
         if let kept = report.kept { try output.line("the replaced store is \(kept)") }
         for removed in report.removed { try output.line("removed \(removed), of a former restore") }
         try output.line(
             dryRun
                 ? "nothing was changed; leave --dry-run out to restore into \(directory)"
                 : "\(file) is now the store in \(directory); start it with `stalecast serve --data \(directory)`")
+    }
+
+    private func restore(to directory: String, isRehearsal: Bool) throws(CommandFailure) -> RestoreReport {
+        do {
+            return try TemplateStore.restore(
+                from: file, to: directory, above: VersionNumber(clamping: above), isRehearsal: isRehearsal)
+        } catch {
+            throw CommandFailure(.refused, "nothing restored: \(error)")
+        }
+    }
+
+    private func show(_ report: RestoreReport, _ directory: String, _ output: Output) throws(CommandFailure) {
+        try output.line("\(file): \(report.summary.text)")
+        for line in report.numberLines { try output.line(line) }
+        try output.line(webhookLine(report, directory))
     }
 
     private func webhookLine(_ report: RestoreReport, _ directory: String) -> String {
@@ -147,7 +171,9 @@ extension BackupSummary {
         let named = scopes.prefix(5).map { "\($0.scope) at version \($0.latest)" }
         let more = scopes.count > named.count ? ["\(scopes.count - named.count) more"] : []
         let list =
-            scopes.isEmpty ? "no versions" : (named + more).joined(separator: ", ") + "; \(versions) versions in all"
+            scopes.isEmpty
+            ? "no versions"
+            : (named + more).joined(separator: ", ") + "; \(versions) version\(versions == 1 ? "" : "s") in all"
         let hooks = webhooks.map { ", \($0) webhook\($0 == 1 ? "" : "s")" } ?? ", no webhooks"
         return list + hooks + (madeAt.map { "; made \($0.description.prefix(19))Z" } ?? "")
     }

@@ -5,7 +5,7 @@ struct Completion: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Print a script that completes commands, options, files, ids and versions in your shell.",
         discussion: """
-            Ids, topics and versions are asked from the daemon of ./stalecast-data or $STALECAST_DATA.
+            Ids, topics, parameters and versions are asked from the daemon that counts without flags.
 
             Examples:
               source <(stalecast completion bash)
@@ -39,10 +39,19 @@ extension CompletionKind {
     static let versionNumbers = listed("versions", "versionNumber")
     /// Names of the topics.
     static let topics = listed("topics", "name")
+    /// Numbers of the open proposals.
+    static let proposals = listed("proposals list", "number")
     /// Ids of the webhooks.
     static let webhooks = listed("webhooks list", "id")
     /// Ids of the projects.
     static let projects = listed("status", "project")
+    /// Names of the current version's parameters.
+    static let parameters = CompletionKind.shellCommand("stalecast get --keys 2>/dev/null")
+    /// Names of its conditions: nothing else in a template is called by a name.
+    static let conditions = listed("get", "name")
+    /// Names of the contexts.
+    static let contexts = CompletionKind.shellCommand(
+        "stalecast context list --json 2>/dev/null | sed -n 's/^    \"\\([^\"]*\\)\": {.*/\\1/p'")
     static let namespaces = CompletionKind.list(["firebase", "firebase-server"])
 
     /// The values of a member of what a command lists; nothing when no daemon is there.

@@ -62,10 +62,10 @@ struct Evaluate: AsyncParsableCommand {
         let template = try TemplateFile(template).template(for: namespace)
         let compiled = CompiledTemplate(template, kind: TemplateKind(namespace: namespace))
         if let contexts { return try writeAll(compiled, contexts) }
-        let explanation = compiled.explain(try ContextText(context ?? "-").context())
+        let explanation = compiled.explain(try Evaluate.ContextText(context ?? "-").context())
         let output = outputOptions.output
         if output.isJSON { return try output.json(explanation.json) }
-        for line in EvaluationReport(explanation).lines(output.palette) { try output.line(line) }
+        for line in Evaluate.Report(explanation).lines(output.palette) { try output.line(line) }
     }
 
     private func namespaceOption() throws(CommandFailure) -> Namespace {
@@ -77,87 +77,89 @@ struct Evaluate: AsyncParsableCommand {
     }
 
     private func writeAll(_ compiled: CompiledTemplate, _ path: String) throws {
-        for (index, line) in try ContextText.lines(of: path).enumerated() {
-            let context = try ContextText(text: line, name: "\(path), line \(index + 1)").context()
+        for (index, line) in try Evaluate.ContextText.lines(of: path).enumerated() {
+            let context = try Evaluate.ContextText(text: line, name: "\(path), line \(index + 1)").context()
             try outputOptions.output.jsonText(compiled.explain(context).json.text())
         }
     }
 }
 
-/// A context as JSON text.
-private struct ContextText {
-    let text: String
-    /// What error messages call it.
-    let name: String
+extension Evaluate {
+    /// A context as JSON text.
+    fileprivate struct ContextText {
+        let text: String
+        /// What error messages call it.
+        let name: String
 
-    init(text: String, name: String) {
-        self.text = text
-        self.name = name
-    }
+        init(text: String, name: String) {
+            self.text = text
+            self.name = name
+        }
 
-    /// JSON when it begins like an object, else a file's name or `-`.
-    init(_ argument: String) throws(CommandFailure) {
-        if argument.drop(while: \.isWhitespace).first == "{" {
-            self.init(text: argument, name: "the context")
-        } else {
-            self.init(text: try Self.read(argument), name: argument)
+        /// JSON when it begins like an object, else a file's name or `-`.
+        init(_ argument: String) throws(CommandFailure) {
+            if argument.drop(while: \.isWhitespace).first == "{" {
+                self.init(text: argument, name: "the context")
+            } else {
+                self.init(text: try Self.read(argument), name: argument)
+            }
+        }
+
+        /// The lines of a file that are not blank.
+        static func lines(of path: String) throws(CommandFailure) -> [String] {
+            try read(path).split(whereSeparator: \.isNewline).map(String.init)
+        }
+
+        func context() throws(CommandFailure) -> EvaluationContext {
+            do {
+                return try EvaluationContext(json: try JSONValue.parse(text.utf8))
+            } catch let error as JSONError {
+                throw CommandFailure(.refused, "\(name) is not JSON: \(error)")
+            } catch {
+                throw CommandFailure(.refused, "\(name) is not a context: \(error)")
+            }
+        }
+
+        private static func read(_ path: String) throws(CommandFailure) -> String {
+            String(decoding: try InputFile.read(path), as: UTF8.self)
         }
     }
 
-    /// The lines of a file that are not blank.
-    static func lines(of path: String) throws(CommandFailure) -> [String] {
-        try read(path).split(whereSeparator: \.isNewline).map(String.init)
-    }
+    /// An explanation as two tables for people.
+    fileprivate struct Report {
+        private let explanation: Explanation
 
-    func context() throws(CommandFailure) -> EvaluationContext {
-        do {
-            return try EvaluationContext(json: try JSONValue.parse(text.utf8))
-        } catch let error as JSONError {
-            throw CommandFailure(.refused, "\(name) is not JSON: \(error)")
-        } catch {
-            throw CommandFailure(.refused, "\(name) is not a context: \(error)")
+        init(_ explanation: Explanation) { self.explanation = explanation }
+
+        func lines(_ palette: Palette) -> [String] {
+            conditions(palette) + [""] + entries(palette) + managed
         }
-    }
 
-    private static func read(_ path: String) throws(CommandFailure) -> String {
-        String(decoding: try InputFile.read(path), as: UTF8.self)
-    }
-}
-
-/// An explanation as two tables for people.
-private struct EvaluationReport {
-    private let explanation: Explanation
-
-    init(_ explanation: Explanation) { self.explanation = explanation }
-
-    func lines(_ palette: Palette) -> [String] {
-        conditions(palette) + [""] + entries(palette) + managed
-    }
-
-    private func conditions(_ palette: Palette) -> [String] {
-        guard !explanation.conditions.isEmpty else { return ["no conditions"] }
-        var table = TextTable(.left("CONDITION"), .left("MATCHED"), .left("WHY"))
-        for condition in explanation.conditions {
-            table.add(condition.name, condition.isMatched ? "yes" : "no", condition.reason)
+        private func conditions(_ palette: Palette) -> [String] {
+            guard !explanation.conditions.isEmpty else { return ["no conditions"] }
+            var table = TextTable(.left("CONDITION"), .left("MATCHED"), .left("WHY"))
+            for condition in explanation.conditions {
+                table.add(condition.name, condition.isMatched ? "yes" : "no", condition.reason)
+            }
+            return table.lines(palette)
         }
-        return table.lines(palette)
-    }
 
-    private func entries(_ palette: Palette) -> [String] {
-        guard !explanation.parameters.isEmpty else { return ["no parameters"] }
-        var table = TextTable(.left("PARAMETER"), .left("VALUE"), .left("DECIDED BY"))
-        for parameter in explanation.parameters {
-            table.add(parameter.name, parameter.value ?? "(in-app default)", parameter.condition ?? "default")
+        private func entries(_ palette: Palette) -> [String] {
+            guard !explanation.parameters.isEmpty else { return ["no parameters"] }
+            var table = TextTable(.left("PARAMETER"), .left("VALUE"), .left("DECIDED BY"))
+            for parameter in explanation.parameters {
+                table.add(parameter.name, parameter.value ?? "(in-app default)", parameter.condition ?? "default")
+            }
+            return table.lines(palette)
         }
-        return table.lines(palette)
-    }
 
-    private var managed: [String] {
-        let values = explanation.values
-        let lines = (values.rolloutMetadata + values.experimentDescriptions).map { item in
-            let id = item["rolloutId"]?.string ?? item["experimentId"]?.string ?? ""
-            return "\(id.printable): \((item["variantId"]?.string ?? "").printable)"
+        private var managed: [String] {
+            let values = explanation.values
+            let lines = (values.rolloutMetadata + values.experimentDescriptions).map { item in
+                let id = item["rolloutId"]?.string ?? item["experimentId"]?.string ?? ""
+                return "\(id.printable): \((item["variantId"]?.string ?? "").printable)"
+            }
+            return lines.isEmpty ? [] : [""] + lines
         }
-        return lines.isEmpty ? [] : [""] + lines
     }
 }

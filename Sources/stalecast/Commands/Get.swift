@@ -1,18 +1,32 @@
 import ArgumentParser
+import Foundation
 import StalecastWire
 
 /// `stalecast get`: the active template or an older one.
 struct Get: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Print or save a template.",
+        abstract: "Print one value, or print or save a template.",
         discussion: """
-            The document is what Control serves, with its `version` member; `publish` takes it back as it is.
+            With a key its default value is printed as it is, or its value for a condition. The document is what Control \
+            serves, with its `version` member; `publish` takes it back as it is.
 
             Examples:
+              stalecast get max_items
+              stalecast get max_items --condition ios_france
+              stalecast get --keys
               stalecast get
               stalecast get -o current.json
               stalecast get --version-number 3 | jq .parameters
             """)
+
+    @Argument(help: "A parameter (default: the whole template).", completion: .parameters)
+    var key: String?
+
+    @Flag(help: "Print the names of the parameters, one on each line.")
+    var keys = false
+
+    @Option(help: ArgumentHelp("Print the value for this condition.", valueName: "name"), completion: .conditions)
+    var condition: String?
 
     @Option(
         help: ArgumentHelp("An older version (default: the active one).", valueName: "number"),
@@ -30,14 +44,46 @@ struct Get: AsyncParsableCommand {
 
     func validate() throws {
         if let versionNumber, versionNumber < 1 { throw ValidationError("a version number is 1 or more") }
+        if key == nil, condition != nil { throw ValidationError("--condition is about a KEY") }
+        if key != nil, keys { throw ValidationError("--keys is about all of them") }
+        if key != nil || keys, output != nil { throw ValidationError("--output saves a whole template") }
     }
 
     func run() async throws {
         let scope = try scopeOptions.scope()
         let api = TemplateAPI(client: try connection.controlClient(), scope: scope)
         let served = try await api.get(versionNumber)
+        if let key { return try show(key, TemplateEdit(served.json)) }
+        if keys { return try list(TemplateEdit(served.json).names.sorted()) }
         guard let output else { return try outputOptions.output.json(served.json) }
         try OutputFile.write(served.json.encoded(.pretty) + [0x0A], to: output)
         outputOptions.output.remark("version \(served.version) of \(scope), \(served.etag), written to \(output)")
+    }
+
+    private func list(_ names: [String]) throws(CommandFailure) {
+        let output = outputOptions.output
+        if output.isJSON { return try output.json(.array(names.map(JSONValue.string))) }
+        for name in names { try output.line(name.printable) }
+    }
+
+    /// The bare value to standard output; what there is besides as a remark.
+    private func show(_ key: String, _ template: TemplateEdit) throws(CommandFailure) {
+        let output = outputOptions.output
+        let value = try template.value(key, if: condition)
+        if output.isJSON {
+            return try output.json(condition == nil ? .object(template.parameter(key)) : value)
+        }
+        if let text = value["value"]?.string {
+            try output.line(isatty(STDOUT_FILENO) == 1 ? text.printable : text)
+        } else if value["useInAppDefault"]?.bool == true || value == .null {
+            output.remark("\(key) uses what apps were built with")
+        } else {
+            try output.jsonText(value.text())
+        }
+        guard condition == nil, let others = try template.parameter(key)["conditionalValues"]?.object else { return }
+        for (name, other) in others.members {
+            let text = other["value"]?.string ?? other.text()
+            output.remark(output.palette.dim("if \(name.printable): \(text.printable)"))
+        }
     }
 }

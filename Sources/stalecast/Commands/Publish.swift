@@ -8,15 +8,21 @@ struct Publish: AsyncParsableCommand {
         abstract: "Publish a template from a file; subscribers hear of it at once.",
         discussion: """
             The file is checked here, then by the server; then it is published, provided that nobody published \
-            since the current version was read (exit code 5 otherwise). A template that differs in nothing is not \
-            published, unless --force; one that lacks parameters of the current version is published after a question \
-            on a terminal, else only with --allow-removals.
+            since the current version was read (exit code 5 otherwise). A terminal shows what would change and asks, \
+            unless --yes. A template that differs in nothing is not published, unless --force; without a terminal one \
+            that lacks parameters of the current version only with --allow-removals.
+
+            The answer says who has heard of it: streams whose socket has taken the message, and how long that took; \
+            long-polls answered; webhooks that are still owed it. --wait waits until they have it.
 
             Examples:
               stalecast publish samples/templates/demo.json
+              stalecast publish winter.json --wait
+              stalecast publish winter.json --wait 95% --timeout 5s --on-timeout warn
               stalecast publish winter.json --description 'winter campaign'
               stalecast publish winter.json --validate-only
               stalecast publish winter.json --if-match '*'  # over whatever is current
+              stalecast publish winter.json --propose  # for somebody else to approve
               stalecast get | jq … | stalecast publish -
             """)
 
@@ -38,17 +44,15 @@ struct Publish: AsyncParsableCommand {
     @Flag(help: "Ask clients to fetch at once, whatever the herd window of the scope.")
     var urgent = false
 
-    @Flag(help: "Publish also when nothing differs; every client fetches again.")
-    var force = false
-
-    @Flag(help: "Publish without a question although parameters of the current version are missing.")
+    @Flag(help: "Publish also where parameters of the current version are missing.")
     var allowRemovals = false
 
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
+    @OptionGroup var proposing: ProposeOptions
+    @OptionGroup var wait: WaitOptions
+    @OptionGroup var options: PublishingOptions
 
     func validate() throws {
+        if proposing.propose, wait.share != nil { throw ValidationError("a proposal publishes nothing to wait for") }
         guard let ifMatch, !ifMatch.isEmpty, ifMatch.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return }
         throw ValidationError(
             "--if-match takes an ETag, not a version number: `stalecast get --version-number \(ifMatch)` tells it, "
@@ -56,39 +60,22 @@ struct Publish: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let scope = try scopeOptions.scope()
-        let file = try TemplateFile(file)
-        let template = try file.template(for: scope.namespace)
-        let api = TemplateAPI(client: try connection.controlClient(), scope: scope)
+        let api = try options.api()
+        let source = try TemplateFile(file)
+        let template = try source.template(for: api.scope.namespace)
         let before = try await api.get()
-        let request = file.request(description: description)
+        let request = source.request(description: description)
         let etag = ifMatch ?? before.etag
         let checked = try await api.put(request, ifMatch: etag, validateOnly: true)
-        func report(_ after: ServedTemplate?) throws(CommandFailure) -> PublishReport {
-            try PublishReport(scope: scope, before: before, after: after, content: template, isCheck: validateOnly)
+        let publishing = Publishing(
+            api: api, before: before, content: template, options: options, allowsRemovals: allowRemovals,
+            isMute: file == "-", wait: wait)
+        if validateOnly {
+            return try publishing.report(checked, isCheck: true).write(to: options.outputOptions.output)
         }
-        let outlook = try report(checked)
-        if validateOnly { return try outlook.write(to: outputOptions.output) }
-        if outlook.changes.isEmpty, before.version > 0, !force {
-            return try report(nil).write(to: outputOptions.output)
-        }
-        try permit(outlook.changes.removed, of: try before.template().allParameters.count)
-        let after = try await api.put(request, ifMatch: etag, validateOnly: false, isUrgent: urgent)
-        try report(after).write(to: outputOptions.output)
-    }
-
-    /// Asks on a terminal before parameters disappear from every app; elsewhere that takes a flag.
-    private func permit(_ removed: [String], of count: Int) throws(CommandFailure) {
-        guard !removed.isEmpty, !allowRemovals else { return }
-        let sentence = "this removes \(removed.count) of \(count) parameters"
-        guard Question.canBeAsked, file != "-" else {
-            throw CommandFailure(
-                .refused, sentence + "; nothing was published", problems: removed,
-                advice: "--allow-removals publishes it. `stalecast diff current FILE` shows everything that differs.")
-        }
-        let names = removed.prefix(10).map(\.printable).joined(separator: ", ") + (removed.count > 10 ? ", …" : "")
-        guard Question("\(sentence): \(names). Publish?").isAffirmed else {
-            throw CommandFailure(.refused, "nothing was published")
+        if proposing.propose { return try await publishing.propose(request, ifMatch: etag, isUrgent: urgent) }
+        try await publishing.run { () async throws(CommandFailure) in
+            try await api.put(request, ifMatch: etag, validateOnly: false, isUrgent: urgent)
         }
     }
 }
@@ -98,37 +85,57 @@ struct Rollback: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Publish the content of an older version as a new version.",
         discussion: """
-            The version number goes up, also on a rollback: rolling version 5 back to 3 makes version 6.
+            The version number goes up, also on a rollback: rolling version 5 back to 3 makes version 6. Without a number \
+            it goes back to the version before the current one. A terminal shows what would change and asks; scripts \
+            give a number or --yes. A version whose content is what is current already is not published again, unless \
+            --force.
 
             Examples:
+              stalecast rollback
               stalecast rollback 3
+              stalecast rollback 3 --wait 99% --timeout 5s
               stalecast rollback 3 --json
-
-            A version whose content is what is current already is not published again, unless --force.
             """)
 
-    @Argument(help: "The number of the version to go back to; see `stalecast versions`.", completion: .versionNumbers)
-    var version: Int64
+    @Argument(
+        help: "The version to go back to; see `stalecast versions` (default: the one before the current one).",
+        completion: .versionNumbers)
+    var version: Int64?
 
-    @Flag(help: "Publish also when nothing differs; every client fetches again.")
-    var force = false
-
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
+    @OptionGroup var wait: WaitOptions
+    @OptionGroup var options: PublishingOptions
 
     func validate() throws {
-        if version < 1 { throw ValidationError("a version number is 1 or more") }
+        if let version, version < 1 { throw ValidationError("a version number is 1 or more") }
     }
 
     func run() async throws {
-        let scope = try scopeOptions.scope()
-        let api = TemplateAPI(client: try connection.controlClient(), scope: scope)
+        let api = try options.api()
         let before = try await api.get()
+        let version = if let version { version } else { try await previous(before, api) }
         let content = try await api.get(version).template()
-        let outlook = try PublishReport(scope: scope, before: before, after: nil, content: content)
-        if outlook.changes.isEmpty, !force { return try outlook.write(to: outputOptions.output) }
-        let after = try await api.rollback(to: version)
-        try PublishReport(scope: scope, before: before, after: after, content: content).write(to: outputOptions.output)
+        let publishing = Publishing(
+            api: api, before: before, content: content, options: options, allowsRemovals: true, wait: wait)
+        try await publishing.run({ "Roll back \($0) to version \(version)?" }) { () async throws(CommandFailure) in
+            try await api.rollback(to: version)
+        }
+    }
+
+    /// The version before the current one, where somebody sees which that is or has agreed to it.
+    private func previous(_ current: ServedTemplate, _ api: TemplateAPI) async throws(CommandFailure) -> Int64 {
+        let page = try await api.versions(pageSize: 2, from: nil, pageToken: nil).versions
+        guard page.count == 2, let version = page[1]["versionNumber"]?.int64 else {
+            throw CommandFailure(.notFound, "there is no version before version \(current.version)")
+        }
+        guard Question.canBeAsked || options.yes else {
+            throw CommandFailure(
+                .usage, "the version before is \(version), and nobody is here to agree",
+                advice: "Give the number, `stalecast rollback \(version)`, or --yes.")
+        }
+        let output = options.outputOptions.output
+        if let source = current.json["version"]?["rollbackSource"]?.int64, !output.isJSON {
+            output.remark("version \(current.version) is itself a rollback, to \(source)")
+        }
+        return version
     }
 }

@@ -10,7 +10,8 @@ struct Send: AsyncParsableCommand {
             stalecast send [<options>] --condition <expression> <key>=<value> ...
             """,
         discussion: """
-            Whoever is connected now gets exactly this data; nothing is stored or replayed.
+            Whoever is connected now gets exactly this data; nothing is replayed. `stalecast messages` lists who sent what \
+            to whom.
 
             Examples:
               stalecast send PUSH_RC CONFIG_STATE=STALE
@@ -23,8 +24,7 @@ struct Send: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The topic, then the data as KEY=VALUE.", valueName: "words"), completion: .topics)
     var words: [String]
 
-    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"), completion: .projects)
-    var project = "demo"
+    @OptionGroup var project: ProjectOptions
 
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
@@ -37,7 +37,7 @@ struct Send: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let projectID = try checked { () throws(InvalidName) -> ProjectID in try ProjectID(project) }
+        let projectID = try project.id()
         let message = try message()
         let answer = try await connection.controlClient()
             .send("POST", "/v1/projects/\(projectID)/messages:send", body: ["message": message], changes: true)

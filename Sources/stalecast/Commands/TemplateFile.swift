@@ -19,6 +19,13 @@ struct TemplateFile {
         }
     }
 
+    /// A document that was made here: nobody has seen its lines.
+    init(_ document: JSONValue, named name: String) {
+        path = name
+        text = []
+        self.document = document
+    }
+
     /// The template, checked by the same rules the server applies.
     /// - Throws: ``CommandFailure`` with every problem found.
     func template(for namespace: Namespace) throws(CommandFailure) -> Template {

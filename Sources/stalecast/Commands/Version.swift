@@ -1,5 +1,6 @@
 import ArgumentParser
 import StalecastDaemon
+import StalecastWire
 
 /// `stalecast version`.
 struct Version: AsyncParsableCommand {
@@ -11,5 +12,11 @@ struct Version: AsyncParsableCommand {
               stalecast --version
             """)
 
-    func run() async throws { try Output(isJSON: false, palette: Palette(isOn: false)).line(DaemonVersion.text) }
+    @OptionGroup var outputOptions: OutputOptions
+
+    func run() async throws {
+        let output = outputOptions.output
+        if output.isJSON { return try output.json(["version": .string(DaemonVersion.text)]) }
+        try output.line(DaemonVersion.text)
+    }
 }

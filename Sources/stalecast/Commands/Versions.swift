@@ -55,8 +55,8 @@ struct Versions: AsyncParsableCommand {
 
     private func table(_ versions: [JSONValue]) -> TextTable {
         var table = TextTable(
-            .right("VERSION"), .left("TIME"), .right("AGE"), .left("TYPE"), .left("ORIGIN"), .left("USER"),
-            .left("DESCRIPTION"))
+            .right("VERSION"), .whole("TIME"), .right("AGE"), .left("TYPE"), .whole("ORIGIN"), .extra("USER"),
+            .extra("DESCRIPTION"))
         for version in versions {
             let user = UpdateUser(json: version["updateUser"])
             table.add(

@@ -16,6 +16,7 @@ struct Watch: AsyncParsableCommand {
               stalecast watch --namespace firebase-server
               stalecast watch --json --count 1 --timeout 30 && ./refetch.sh
               stalecast watch --poll
+              stalecast watch --api-key-file app.key
               stalecast watch --have 16  # a message at once if there is a newer one
             """)
 
@@ -39,6 +40,13 @@ struct Watch: AsyncParsableCommand {
 
     @Option(help: ArgumentHelp("The version you hold.", valueName: "number"))
     var have: Int64?
+
+    @Option(
+        help: ArgumentHelp(
+            "File with the API key that Edge asks for where auth.mode is enforce (default: $STALECAST_API_KEY).",
+            valueName: "file"),
+        completion: .file())
+    var apiKeyFile: String?
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
@@ -69,25 +77,43 @@ struct Watch: AsyncParsableCommand {
             try checked { () throws(InvalidName) -> TopicName in try TopicName(name) }
         }
         let scope = try scopeOptions.scope()
-        let request = WatchRequest(
+        let request = Watcher.Request(
             topics: given.isEmpty ? [scope.announcedTopic] : given, scope: scope, cursor: since, have: have)
-        let printer = WatchPrinter(output: outputOptions.output, clock: LocalClock.asked, limit: count) {
+        let printer = Watch.Printer(output: outputOptions.output, clock: LocalClock.asked, limit: count) {
             await greeting(request)
         }
         var watcher = Watcher(
             request, polls: poll,
-            address: { try connection.edgeAddress() }, sink: printer.take)
+            address: edge, sink: printer.take)
         do {
             try await watcher.run()
-        } catch is WatchPrinter.Enough {}
+        } catch is Watch.Printer.Enough {}
     }
 }
 
 extension Watch {
+    /// Edge's address, read anew on every call, with the key to show there.
+    private func edge() throws(CommandFailure) -> ServerAddress {
+        var address = try connection.edgeAddress()
+        guard let apiKeyFile else {
+            address.apiKey = ProcessInfo.processInfo.environment["STALECAST_API_KEY"]
+            return address
+        }
+        do {
+            address.apiKey = try String(contentsOfFile: apiKeyFile, encoding: .utf8)
+                .trimmingCharacters(in: .whitespacesAndNewlines)
+        } catch {
+            throw CommandFailure(
+                .tokenRefused, "the API key cannot be read from \(apiKeyFile) (\(error.reason))",
+                advice: "`stalecast keys create --action watch --save FILE` makes one.")
+        }
+        return address
+    }
+
     /// `connected to http://127.0.0.1:8080: PUSH_RC, demo/firebase version 4`; without what `/v1/state` does not tell.
-    fileprivate func greeting(_ subscription: WatchRequest) async -> String {
+    fileprivate func greeting(_ subscription: Watcher.Request) async -> String {
         // The stream stands: a state that cannot be read is no reason to say anything.
-        guard let address = try? connection.edgeAddress() else { return "connected" }
+        guard let address = try? edge() else { return "connected" }
         let names = subscription.topics.map(\.description).joined(separator: ", ")
         let start = "connected to \(address.url): \(names)"
         guard let request = try? address.request("/v1/state", subscription.query),
@@ -118,39 +144,41 @@ extension JSONValue {
     }
 }
 
-/// Prints watch events and says when there were enough.
-private final class WatchPrinter {
-    /// The message that `--count` asked for last has been printed.
-    struct Enough: Error {}
+extension Watch {
+    /// Prints watch events and says when there were enough.
+    fileprivate final class Printer {
+        /// The message that `--count` asked for last has been printed.
+        struct Enough: Error {}
 
-    private let output: Output
-    private let clock: LocalClock
-    private let limit: Int?
-    /// What is said first, once the connection stands.
-    private let greeting: () async -> String
-    private var hasGreeted = false
-    private var printed = 0
+        private let output: Output
+        private let clock: LocalClock
+        private let limit: Int?
+        /// What is said first, once the connection stands.
+        private let greeting: () async -> String
+        private var hasGreeted = false
+        private var printed = 0
 
-    init(output: Output, clock: LocalClock, limit: Int?, greeting: @escaping () async -> String) {
-        self.output = output
-        self.clock = clock
-        self.limit = limit
-        self.greeting = greeting
-    }
-
-    func take(_ event: WatchEvent) async throws {
-        let line = WatchLine(output.palette, clock)
-        if case .synced(let cursor) = event, !hasGreeted {
-            hasGreeted = true
-            return output.remark(output.palette.dim("\(await greeting()); up to date, cursor \(cursor.printable)"))
+        init(output: Output, clock: LocalClock, limit: Int?, greeting: @escaping () async -> String) {
+            self.output = output
+            self.clock = clock
+            self.limit = limit
+            self.greeting = greeting
         }
-        guard case .message(let data) = event else {
-            if let remark = line.remark(event) { output.remark(remark) }
-            return
+
+        func take(_ event: Watcher.Event) async throws {
+            let line = Watcher.Line(output.palette, clock)
+            if case .synced(let cursor) = event, !hasGreeted {
+                hasGreeted = true
+                return output.remark(output.palette.dim("\(await greeting()); up to date, cursor \(cursor.printable)"))
+            }
+            guard case .message(let data) = event else {
+                if let remark = line.remark(event) { output.remark(remark) }
+                return
+            }
+            if output.isJSON { try output.jsonText(data) } else { try output.line(line.message(data, at: .now())) }
+            printed += 1
+            if printed == limit { throw Enough() }
         }
-        if output.isJSON { try output.jsonText(data) } else { try output.line(line.message(data, at: .now())) }
-        printed += 1
-        if printed == limit { throw Enough() }
     }
 }
 

@@ -1,11 +1,17 @@
 import ArgumentParser
 import Foundation
+import StalecastClient
 import StalecastOutbound
 import StalecastWire
 
 /// Where the daemon is and what opens it; shared by all client commands.
 struct ConnectionOptions: ParsableArguments {
     @OptionGroup var data: DataOptions
+
+    @Option(
+        help: ArgumentHelp("A daemon of `stalecast context list` (default: the one in use).", valueName: "name"),
+        completion: .contexts)
+    var context: String?
 
     @Option(help: ArgumentHelp("Address of Control, for example http://127.0.0.1:8081.", valueName: "url"))
     var control: String?
@@ -14,7 +20,9 @@ struct ConnectionOptions: ParsableArguments {
     var edge: String?
 
     @Option(
-        help: ArgumentHelp("File with the control token (default: control.token in --data).", valueName: "file"),
+        help: ArgumentHelp(
+            "File with the control token (default: $STALECAST_TOKEN, $STALECAST_TOKEN_FILE, control.token in --data).",
+            valueName: "file"),
         completion: .file())
     var tokenFile: String?
 
@@ -32,8 +40,9 @@ struct ConnectionOptions: ParsableArguments {
     /// A client of Control with the token read.
     /// - Throws: ``CommandFailure`` `unreachable` without an address, `tokenRefused` without a token.
     func controlClient() throws(CommandFailure) -> ControlClient {
-        let address = try address(flag: "--control", given: control, \.control)
-        if let caFile, !address.url.hasPrefix("https:") {
+        let address = try address(.control, given: control, \.control)
+        // Whatever keeps Edge's address from being known is told where it is needed.
+        if let caFile, !address.url.hasPrefix("https:"), (try? edgeAddress())?.url.hasPrefix("https:") != true {
             throw CommandFailure(
                 .usage, "--ca-file \(caFile) is for https, and Control is at \(address.url)",
                 advice: "The authority of a webhook's receiver is named with --receiver-ca-file.")
@@ -45,14 +54,35 @@ struct ConnectionOptions: ParsableArguments {
 
     /// Edge's address, read anew on every call: after a restart on port 0 it is another one.
     func edgeAddress() throws(CommandFailure) -> ServerAddress {
-        try address(flag: "--edge", given: edge, \.edge)
+        try address(.edge, given: edge, \.edge)
     }
 
+    /// `at http://127.0.0.1:8081 (context prod)`, for questions.
+    func place(of client: ControlClient) -> String {
+        let name = (try? Surroundings.current.get())?.nameOfContext(isPlaced: isPlaced)
+        return "at \(client.address.url)" + (name.map { " (context \($0))" } ?? "")
+    }
+
+    private var isPlaced: Bool { control != nil || data.path != nil }
+
+    private func surroundings() throws(CommandFailure) -> Surroundings { try Surroundings.current.get() }
+
     private func address(
-        flag: String, given: String?, _ member: KeyPath<DataDirectory.Endpoints, String>
+        _ field: PlaceField, given: String?, _ member: KeyPath<DataDirectory.Endpoints, String>
     ) throws(CommandFailure) -> ServerAddress {
-        let authorities = caFile ?? Self.authoritiesOfEnvironment
-        if let given { return try ServerAddress(given, from: flag, caFile: authorities) }
+        let surroundings = try surroundings()
+        let authorities = caFile ?? surroundings.value(.caFile, isPlaced: isPlaced) ?? Self.authoritiesOfEnvironment
+        if let given { return try ServerAddress(given, from: "--\(field.rawValue)", caFile: authorities) }
+        let name = surroundings.nameOfContext(isPlaced: isPlaced)
+        if data.path == nil, let known = surroundings.value(field, isPlaced: isPlaced) {
+            let origin = name.map { "context \($0)" } ?? "$\(field.variable)"
+            return try ServerAddress(known, from: origin, caFile: authorities)
+        }
+        if let name, surroundings.value(.data) == nil {
+            throw CommandFailure(
+                .unreachable, "the context \(name) has no address of \(field.rawValue.capitalized)",
+                advice: "`stalecast context add \(name) --\(field.rawValue) URL` adds it.")
+        }
         let endpoints = try data.running.endpoints()
         var origin = data.running.endpointsFile
         if let process = endpoints.process {
@@ -68,7 +98,13 @@ struct ConnectionOptions: ParsableArguments {
     }
 
     private func token() throws(CommandFailure) -> ControlToken {
-        try ControlToken(readFrom: tokenFile ?? data.running.tokenFile)
+        if let tokenFile { return try ControlToken(readFrom: tokenFile) }
+        let surroundings = try surroundings()
+        if data.path == nil, let secret = surroundings.token {
+            return try ControlToken(checking: secret, from: "$STALECAST_TOKEN", advice: "")
+        }
+        return try ControlToken(
+            readFrom: surroundings.value(.tokenFile, isPlaced: isPlaced) ?? data.running(isPlaced: isPlaced).tokenFile)
     }
 }
 
@@ -78,7 +114,9 @@ struct ServerAddress: Sendable {
     let url: String
     let origin: String
     /// Trusted instead of the system's authorities; nil for those.
-    private let caFile: String?
+    let caFile: String?
+    /// Shown with every ``request(_:_:)``; nil or empty shows none.
+    var apiKey: String?
 
     /// - Parameter text: `http://host:port`, or `host:port`, which means http; an IPv6 address in brackets.
     init(_ text: String, from origin: String, caFile: String? = nil) throws(CommandFailure) {
@@ -98,13 +136,30 @@ struct ServerAddress: Sendable {
     /// A `GET` of a path below this address.
     /// - Parameter path: begins with `/`; made of names that need no escaping.
     func request(_ path: String, _ query: [URLQueryItem] = []) throws(CommandFailure) -> OutboundRequest {
-        let words = query.map { "\($0.name)=\(Self.encoded($0.value ?? ""))" }.joined(separator: "&")
         do {
-            let url = try OutboundURL(url + path + (words.isEmpty ? "" : "?" + words), maxBytes: Self.maxURLBytes)
-            return OutboundRequest(url: url, policy: Self.anywhere, tls: caFile.map { OutboundTLS(caFile: $0) })
+            let url = try OutboundURL(target(path, query), maxBytes: Self.maxURLBytes)
+            var request = OutboundRequest(url: url, policy: Self.anywhere, tls: caFile.map { OutboundTLS(caFile: $0) })
+            if let apiKey, !apiKey.isEmpty { request.headers = [try OutboundHeader("X-API-Key", apiKey)] }
+            return request
         } catch {
             throw CommandFailure(.usage, "the address \(url) (from \(origin)) \(error)")
         }
+    }
+
+    /// As ``request(_:_:)``, for a connection of the Swift client.
+    func streamRequest(_ path: String, _ query: [URLQueryItem]) throws(CommandFailure) -> StreamRequest {
+        guard let url = URL(string: target(path, query)) else {
+            throw CommandFailure(.usage, "the address \(url) (from \(origin)) is not one of the web's")
+        }
+        var request = StreamRequest(url: url)
+        request.authorityFile = caFile
+        if let apiKey, !apiKey.isEmpty { request.set("X-API-Key", apiKey) }
+        return request
+    }
+
+    private func target(_ path: String, _ query: [URLQueryItem]) -> String {
+        let words = query.map { "\($0.name)=\(Self.encoded($0.value ?? ""))" }.joined(separator: "&")
+        return url + path + (words.isEmpty ? "" : "?" + words)
     }
 
     /// 64 topics of 255 characters do not fit into a request's head anyway.
@@ -144,32 +199,51 @@ struct ControlToken: Sendable {
             throw CommandFailure(
                 .tokenRefused, "the control token cannot be read from \(file) (\(error.reason))", advice: advice)
         }
-        let text = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
-        guard !text.isEmpty, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw CommandFailure(.tokenRefused, "\(file) holds no control token", advice: advice)
+        try self.init(checking: String(decoding: bytes, as: UTF8.self), from: file, advice: advice)
+    }
+
+    init(checking text: String, from origin: String, advice: String) throws(CommandFailure) {
+        secret = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        file = origin
+        guard !secret.isEmpty, secret.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            throw CommandFailure(
+                .tokenRefused, "\(file) holds no control token", advice: advice.isEmpty ? nil : advice)
         }
-        self.secret = text
-        self.file = file
+    }
+}
+
+/// The project a command is about.
+struct ProjectOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Project, by id or number (default: $STALECAST_PROJECT, else the context's, else demo).", valueName: "id"),
+        completion: .projects)
+    var project: String?
+
+    func id() throws(CommandFailure) -> ProjectID {
+        let surroundings = try Surroundings.current.get()
+        let name = project ?? surroundings.value(.project) ?? "demo"
+        return try checked { () throws(InvalidName) -> ProjectID in try ProjectID(name) }
     }
 }
 
 /// The scope a command is about.
 struct ScopeOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"), completion: .projects)
-    var project = "demo"
+    @OptionGroup var project: ProjectOptions
 
     @Option(
-        help: ArgumentHelp("Namespace: firebase (client) or firebase-server.", valueName: "name"),
+        help: ArgumentHelp(
+            "Namespace (default: $STALECAST_NAMESPACE, else the context's, else firebase).", valueName: "name"),
         completion: .namespaces)
-    var namespace = "firebase"
+    var namespace: String?
 
     /// The scope, with both names checked.
     func scope() throws(CommandFailure) -> Scope {
-        do {
-            return Scope(project: try ProjectID(project), namespace: try Namespace(namespace))
-        } catch {
-            throw CommandFailure(.usage, error.description)
-        }
+        let surroundings = try Surroundings.current.get()
+        let name = namespace ?? surroundings.value(.namespace) ?? "firebase"
+        return Scope(
+            project: try project.id(),
+            namespace: try checked { () throws(InvalidName) -> Namespace in try Namespace(name) })
     }
 }
 

@@ -16,10 +16,16 @@ struct DataOptions: ParsableArguments {
 
     /// Where a running daemon is looked up: where nothing is named and no directory is here, the installed service,
     /// which shares its address and token with the members of its group in systemd's runtime directory.
-    var running: DataDirectory {
+    var running: DataDirectory { running(isPlaced: false) }
+
+    /// - Parameter isPlaced: a flag says where the daemon is, so the context's directory is another one's.
+    func running(isPlaced: Bool) -> DataDirectory {
+        // A broken file of contexts was said when the address was looked up.
+        guard path == nil, let surroundings = try? Surroundings.current.get() else { return directory }
+        if let data = surroundings.value(.data, isPlaced: isPlaced) { return DataDirectory(path: data) }
         let isHere = FileManager.default.fileExists(atPath: Self.here)
         let hasService = FileManager.default.fileExists(atPath: DataDirectory.service.path)
-        return named == nil && !isHere && hasService ? .service : directory
+        return !isHere && hasService ? .service : DataDirectory(path: Self.here)
     }
 
     private static let here = "./stalecast-data"

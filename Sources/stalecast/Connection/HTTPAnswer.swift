@@ -4,7 +4,7 @@ import StalecastWire
 
 /// A complete HTTP answer.
 struct HTTPAnswer: Sendable {
-    let head: HTTPHead
+    let head: HTTPAnswer.Head
     let body: [UInt8]
 
     /// Longer answers are refused, in bytes: a full template has at most about 8 MB.

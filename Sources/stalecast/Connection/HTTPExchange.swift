@@ -3,22 +3,24 @@ import Logging
 import StalecastOutbound
 import Synchronization
 
-/// Status and the few fields of an answer that the commands look at.
-struct HTTPHead: Sendable {
-    let status: Int
-    private let fields: [String: String]
+extension HTTPAnswer {
+    /// Status and the few fields of an answer that the commands look at.
+    struct Head: Sendable {
+        let status: Int
+        private let fields: [String: String]
 
-    /// Names in lower case of the fields that are kept.
-    static let keptFields: Set<String> = ["etag", "content-type", "retry-after"]
+        /// Names in lower case of the fields that are kept.
+        static let keptFields: Set<String> = ["etag", "content-type", "retry-after"]
 
-    /// - Parameter fields: by their names in lower case.
-    init(status: Int, fields: [String: String]) {
-        self.status = status
-        self.fields = fields
+        /// - Parameter fields: by their names in lower case.
+        init(status: Int, fields: [String: String]) {
+            self.status = status
+            self.fields = fields
+        }
+
+        /// A header field's value by its name in any case; nil when absent.
+        subscript(field: String) -> String? { fields[field.lowercased()] }
     }
-
-    /// A header field's value by its name in any case; nil when absent.
-    subscript(field: String) -> String? { fields[field.lowercased()] }
 }
 
 /// One request to the daemon over libcurl, whose answer arrives in parts, as the network delivers them.
@@ -30,7 +32,7 @@ enum HTTPExchange {
         /// Of an answer's body; of a refusal's none.
         case bytes([UInt8])
         /// The answer is complete; of a refusal's body the beginning.
-        case end(HTTPHead, refusal: [UInt8])
+        case end(HTTPAnswer.Head, refusal: [UInt8])
     }
 
     /// Parts waiting for a slow reader, at most; then the exchange ends and a watcher resumes without loss.
@@ -52,7 +54,7 @@ enum HTTPExchange {
         var request = request
         request.limits = OutboundLimits(
             connectTimeout: min(connectTimeout, patience), timeout: .zero, maxBodyBytes: maxRefusalBytes)
-        request.keptHeaders = HTTPHead.keptFields
+        request.keptHeaders = HTTPAnswer.Head.keptFields
         return AsyncThrowingStream(bufferingPolicy: .bufferingOldest(maxWaitingParts)) { [request] parts in
             let running = Task { await run(request, patience, parts) }
             parts.onTermination = { _ in running.cancel() }
@@ -64,7 +66,7 @@ enum HTTPExchange {
     ) async {
         do {
             let engine = try engine.get()
-            let heard = LastHeard()
+            let heard = HTTPExchange.LastHeard()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     let outcome = await engine.stream(request) { _, bytes in
@@ -74,7 +76,7 @@ enum HTTPExchange {
                     }
                     switch outcome.result {
                     case .answered(let status, let headers, let refusal, _):
-                        parts.yield(.end(HTTPHead(status: status, fields: headers), refusal: refusal))
+                        parts.yield(.end(HTTPAnswer.Head(status: status, fields: headers), refusal: refusal))
                     case .failed(let failure): throw failure
                     }
                 }
@@ -89,18 +91,20 @@ enum HTTPExchange {
     }
 }
 
-/// When the last byte came.
-private final class LastHeard: Sendable {
-    private let time = Mutex(ContinuousClock.now)
+extension HTTPExchange {
+    /// When the last byte came.
+    fileprivate final class LastHeard: Sendable {
+        private let time = Mutex(ContinuousClock.now)
 
-    func now() { time.withLock { $0 = .now } }
+        func now() { time.withLock { $0 = .now } }
 
-    /// - Throws: ``OutboundFailure`` after so long without a byte; `CancellationError`.
-    func waitForSilence(of patience: Duration) async throws {
-        while true {
-            let due = time.withLock { $0 } + patience
-            guard due > .now else { throw OutboundFailure(.responseTimeout) }
-            try await Task.sleep(until: due, clock: .continuous)
+        /// - Throws: ``OutboundFailure`` after so long without a byte; `CancellationError`.
+        func waitForSilence(of patience: Duration) async throws {
+            while true {
+                let due = time.withLock { $0 } + patience
+                guard due > .now else { throw OutboundFailure(.responseTimeout) }
+                try await Task.sleep(until: due, clock: .continuous)
+            }
         }
     }
 }

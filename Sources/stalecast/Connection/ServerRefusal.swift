@@ -69,14 +69,19 @@ struct ServerRefusal {
         case .notFound where message.contains("no such path") && token != nil:
             "Is that Control's address? Edge has other paths; Control's is the second line of <data>/endpoints.json."
         case .notFound where message.contains("no webhook"): "`stalecast webhooks list` shows those of a project."
+        case .notFound where message.contains("no proposal"): "`stalecast proposals list --all` shows those of a scope."
         case .notFound where message.contains("version"): "`stalecast versions` lists those that are stored."
         case .tokenRefused where token == nil:
-            "Is that Edge's address? Control asks for a token; Edge is named with --edge."
+            "An Edge that asks for a key is shown one with --api-key-file. Control's address would ask for a token: --edge "
+                + "names Edge's."
         case .tokenRefused:
             token.map {
                 "The token was read from \($0.file). Does it belong to this daemon? Its own lies in control.token in "
                     + "its data directory; name it with --token-file FILE."
             }
+        case .versionMismatch where message.contains("Proposal "):
+            "`stalecast proposals show NUMBER --json | jq .template` is its template, to be brought up to date and proposed "
+                + "again."
         case .versionMismatch:
             "Somebody published meanwhile. See what with `stalecast versions` and `stalecast diff`, then publish again."
         case .outcomeUnknown: Self.lookFirst

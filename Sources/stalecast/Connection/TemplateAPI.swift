@@ -35,7 +35,7 @@ struct TemplateAPI: Sendable {
     let client: ControlClient
     let scope: Scope
 
-    private var path: String { "/v1/projects/\(scope.project)/namespaces/\(scope.namespace)/remoteConfig" }
+    var path: String { "/v1/projects/\(scope.project)/namespaces/\(scope.namespace)/remoteConfig" }
 
     /// The active template, or that of `version`.
     func get(_ version: Int64? = nil) async throws(CommandFailure) -> ServedTemplate {
@@ -51,7 +51,7 @@ struct TemplateAPI: Sendable {
         return try ServedTemplate(
             try await client.send(
                 "PUT", path, query: query, ifMatch: ifMatch,
-                headers: isUrgent ? [OutboundHeader(trusted: "X-Stalecast-Urgent", "true")] : [], body: template,
+                headers: isUrgent ? [.urgent] : [], body: template,
                 changes: !validateOnly))
     }
 
@@ -59,6 +59,27 @@ struct TemplateAPI: Sendable {
     func rollback(to version: Int64) async throws(CommandFailure) -> ServedTemplate {
         let body: JSONValue = ["versionNumber": .string(String(version))]
         return try ServedTemplate(try await client.send("POST", path + ":rollback", body: body, changes: true))
+    }
+
+    /// Who has the newest version's message now; nil when the daemon cannot say: that is no reason to fail.
+    func reach() async -> PublishReach? {
+        let answer = try? await client.send("GET", path + "/propagation", patience: .seconds(2))
+        return (try? answer?.json()).map(PublishReach.init(json:))
+    }
+
+    /// Reads what lies under the template, for example `/propagation`.
+    func read(
+        _ place: String, version: Int64?, _ query: [URLQueryItem] = []
+    ) async throws(CommandFailure) -> JSONValue {
+        let version = version.map { [URLQueryItem(name: "versionNumber", value: String($0))] } ?? []
+        return try await client.send("GET", path + place, query: version + query).json()
+    }
+
+    /// A request for what lies under the template and does not end by itself.
+    func request(_ place: String, _ query: [URLQueryItem]) throws(CommandFailure) -> OutboundRequest {
+        var request = try client.address.request(path + place, query)
+        request.headers = [OutboundHeader(trusted: "Authorization", "Bearer \(client.token.secret)")]
+        return request
     }
 
     /// One page of version metadata, newest first.
@@ -71,4 +92,9 @@ struct TemplateAPI: Sendable {
         let page = try await client.send("GET", path + ":listVersions", query: query).json()
         return (page["versions"]?.array ?? [], page["nextPageToken"]?.string)
     }
+}
+
+extension OutboundHeader {
+    /// Clients are to fetch at once.
+    static let urgent = OutboundHeader(trusted: "X-Stalecast-Urgent", "true")
 }

@@ -21,8 +21,8 @@ struct LoadFanout: AsyncParsableCommand {
               stalecast load fanout --subscribers 10000 --rounds 20 --histogram
               stalecast load fanout --subscribers 5000 --transport poll
               stalecast load fanout --data /var/lib/stalecast --json > fanout.json
-              stalecast load fanout --edge http://edge:8080 \\
-                --control http://edge:8081 --token-file token
+              stalecast load fanout --edge https://edge:8443 --ca-file ca.pem \\
+                --api-key KEY --control http://edge:8081 --token-file token
 
             Exit codes: 0 all delivered, 1 some not delivered or not connected; the others as for every command.
             """)

@@ -48,9 +48,6 @@ struct LoadFetch: AsyncParsableCommand {
     @Option(help: ArgumentHelp("About how large an answer is, in kB.", valueName: "kB"))
     var size = 100
 
-    @Option(help: ArgumentHelp("One of the daemon's API keys, when it asks for them.", valueName: "key"))
-    var apiKey: String?
-
     @Option(help: ArgumentHelp("Longest wait for all to connect, and after the window.", valueName: "time"))
     var timeout = Span(.seconds(30))
 
@@ -69,6 +66,7 @@ struct LoadFetch: AsyncParsableCommand {
     @Flag(help: "Add a histogram of all latencies.")
     var histogram = false
 
+    @OptionGroup var key: LoadKeyOptions
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
@@ -122,7 +120,7 @@ struct LoadFetch: AsyncParsableCommand {
         let plan = FetchPlan(
             target: try connection.loadTarget(), scope: scope, clients: clients,
             window: window.duration, fetchesPerClient: keepAlive,
-            template: FetchTemplate(outcomes: outcomes, answerBytes: size * 1024), apiKey: apiKey,
+            template: FetchTemplate(outcomes: outcomes, answerBytes: size * 1024), apiKey: try key.key(),
             threads: min(threads, clients), inFlight: inFlight, timeout: timeout.duration)
         try loading(plan.check)
         return plan

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import StalecastLoad
 import StalecastWire
 
@@ -26,6 +27,7 @@ struct LoadOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Connections being made at once.", valueName: "count"))
     var inFlight = 256
 
+    @OptionGroup var key: LoadKeyOptions
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
@@ -44,7 +46,8 @@ struct LoadOptions: ParsableArguments {
         let topic = try checked { () throws(InvalidName) -> TopicName in try TopicName(name) }
         let plan = LoadPlan(
             target: try connection.loadTarget(), subscribers: subscribers, transport: transport, scope: scope,
-            topic: topic, threads: min(threads, subscribers), inFlight: inFlight, timeout: timeout.duration)
+            topic: topic, apiKey: try key.key(), threads: min(threads, subscribers), inFlight: inFlight,
+            timeout: timeout.duration)
         try loading(plan.check)
         return plan
     }
@@ -52,6 +55,22 @@ struct LoadOptions: ParsableArguments {
     /// A session that has not begun to connect.
     func session(_ plan: LoadPlan) -> LoadSession {
         LoadSession(plan: plan, probe: connection.probe(of: plan.target), progress: LoadProgress())
+    }
+}
+
+/// What opens Edge to a load.
+struct LoadKeyOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "An API key or a token, when Edge asks for one (default: $STALECAST_API_KEY).", valueName: "key"))
+    var apiKey: String?
+
+    func key() throws(CommandFailure) -> String? {
+        let key = apiKey ?? ProcessInfo.processInfo.environment["STALECAST_API_KEY"] ?? ""
+        guard key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            throw CommandFailure(.usage, "an API key has visible characters only")
+        }
+        return key.isEmpty ? nil : key
     }
 }
 
@@ -76,6 +95,6 @@ extension ConnectionOptions {
 extension ServerAddress {
     /// The address, resolved and known to answer.
     func loadTarget() throws(CommandFailure) -> LoadTarget {
-        try loading { () throws(LoadProblem) in try LoadTarget(url: url, origin: origin) }
+        try loading { () throws(LoadProblem) in try LoadTarget(url: url, origin: origin, caFile: caFile) }
     }
 }

@@ -31,19 +31,28 @@ struct LoadPublisher: Sendable {
         let topics =
             try await client.send("GET", "/v1/projects/\(api.scope.project)/topics").json()["topics"]?.array ?? []
         let heard = topics.filter { topic in
-            (topic["scopes"]?.array ?? []).contains { TopicTable.scope($0) == api.scope.description }
+            (topic["scopes"]?.array ?? []).contains { TopicsReading.scope($0) == api.scope.description }
         }
         let subscribers = heard.reduce(0) { sum, topic in
             sum + (topic["subscribers"]?["sse"]?.int64 ?? 0) + (topic["subscribers"]?["poll"]?.int64 ?? 0)
         }
         let webhooks = try await WebhookAPI(client: client, project: api.scope.project).list()
             .filter { $0["description"]?.string != WebhookRegistrations.description }
-        guard subscribers > 0 || !webhooks.isEmpty else { return }
+        let apps = try await api.read("/audience", version: nil)["clientsSeen"]?.int64 ?? 0
+        guard subscribers > 0 || !webhooks.isEmpty || apps > 0 else { return }
         throw CommandFailure(
             .refused,
-            "\(subscribers) subscribers and \(webhooks.count) webhooks listen to \(api.scope); "
-                + "this load would publish to them again and again",
+            "\(Self.listeners(subscribers, webhooks.count, apps)) \(api.scope); this load would publish to them again "
+                + "and again",
             advice: "--project and --namespace name a scope of the load's own; --yes publishes to them all the same.")
+    }
+
+    /// For example `1 subscriber and 2 webhooks listen to`. Apps that only fetch are known for 25 h.
+    private static func listeners(_ subscribers: Int64, _ webhooks: Int, _ apps: Int64) -> String {
+        let counts = [(subscribers, "subscriber"), (Int64(webhooks), "webhook"), (apps, "app")].filter { $0.0 > 0 }
+        let parts = counts.map { "\($0) \($1)\($0 == 1 ? "" : "s")" }
+        return parts.joined(separator: " and ")
+            + (counts.reduce(0) { $0 + $1.0 } == 1 ? " listens to or fetches" : " listen to or fetch")
     }
 
     /// Gets ready to publish `latest` with another value of ``parameter``; what it returns does it. That throws a
@@ -67,7 +76,7 @@ struct LoadPublisher: Sendable {
         return {
             let answer = try await connection.exchange(request)
             let received = HTTPAnswer(
-                head: HTTPHead(status: answer.status, fields: answer.etag.map { ["etag": $0] } ?? [:]),
+                head: HTTPAnswer.Head(status: answer.status, fields: answer.etag.map { ["etag": $0] } ?? [:]),
                 body: answer.body)
             guard answer.status == 200 else { throw ServerRefusal(received, token: api.client.token).failure }
             return try ServedTemplate(received)

@@ -2,10 +2,10 @@ import Foundation
 import StalecastWire
 
 /// Times as people read them: in the zone of TZ, or in UTC, always with the zone's name.
-struct LocalClock: Sendable {
+package struct LocalClock: Sendable {
     private let isUTC: Bool
 
-    init(isUTC: Bool = false) { self.isUTC = isUTC }
+    package init(isUTC: Bool = false) { self.isUTC = isUTC }
 
     /// As `--utc` says; looked up by itself, as times stand in many places.
     static let asked = LocalClock(isUTC: CommandLine.arguments.prefix { $0 != "--" }.contains("--utc"))

@@ -104,7 +104,8 @@ package struct ErrorReport {
 
     /// To standard error, as results are to standard output: standard output has whole results or nothing.
     func write() {
-        let text = Self.isJSONAsked ? json : lines.joined(separator: "\n")
+        let width = TerminalSize.of(STDERR_FILENO)?.columns
+        let text = Self.isJSONAsked ? json : lines.joined(separator: "\n").wrapped(to: width)
         FileHandle.standardError.write(Data((text + "\n").utf8))
     }
 

@@ -12,6 +12,12 @@ struct PublishReport {
     let changedKeys: [String]
     /// Nothing was to be published.
     var isCheck = false
+    /// Who was told; nil when nothing was published or the daemon does not say.
+    var reach: PublishReach?
+    /// How the waiting ended; nil when nobody waited.
+    var wait: WaitOutcome?
+    /// The differences have been read already.
+    var wasShown = false
 
     /// Lines of differences that are shown; more of them nobody reads on the way.
     private static let maxLines = 60
@@ -32,15 +38,25 @@ struct PublishReport {
     func write(to output: Output) throws(CommandFailure) {
         if output.isJSON { return try output.json(json) }
         try output.line(headline(output.palette))
-        let lines = changes.text.split(separator: "\n")
-        for line in lines.prefix(Self.maxLines) { try output.line("  " + output.palette.difference(String(line))) }
-        guard lines.count > Self.maxLines else { return }
-        let newer = after.map { isCheck ? "FILE" : String($0.version) } ?? "FILE"
-        output.remark("  … \(lines.count - Self.maxLines) more lines: stalecast diff \(before.version) \(newer)")
+        if let reach { try output.line(reach.sentence) }
+        if !wasShown { for line in difference(output.palette) { try output.line(line) } }
     }
 
-    /// `{"scope","validateOnly","published","version","etag","since","changedKeys","added","removed"}`; without `version`
-    /// and `etag` when nothing was published. `since` is the version that everything was compared with.
+    /// What would change, before it does.
+    func preview(_ palette: Palette) -> [String] {
+        difference(palette) + ["", "\(summary) since version \(before.version)"]
+    }
+
+    func difference(_ palette: Palette) -> [String] {
+        let lines = changes.text.split(separator: "\n")
+        let shown = lines.prefix(Self.maxLines).map { "  " + palette.difference(String($0)) }
+        guard lines.count > Self.maxLines else { return shown }
+        let newer = after.map { isCheck ? "FILE" : String($0.version) } ?? "FILE"
+        return shown + ["  … \(lines.count - Self.maxLines) more lines: stalecast diff \(before.version) \(newer)"]
+    }
+
+    /// `{"scope","validateOnly","published","version","etag","told","wait","since","changedKeys","added","removed"}`; without
+    /// `version`, `etag` and `told` when nothing was published. `since` is the version that everything was compared with.
     private var json: JSONValue {
         var object: JSONObject = ["scope": .string(scope.description), "validateOnly": .bool(isCheck)]
         object["published"] = .bool(after != nil && !isCheck)
@@ -48,6 +64,8 @@ struct PublishReport {
             object["version"] = after.json["version"]
             object["etag"] = .string(after.etag)
         }
+        object["told"] = reach?.json
+        object["wait"] = wait?.done
         object["since"] = .string(String(before.version))
         object["changedKeys"] = .array(changedKeys.map(JSONValue.string))
         object["added"] = .array(changes.added.map(JSONValue.string))
@@ -63,8 +81,8 @@ struct PublishReport {
         if isCheck { return "valid for \(scope); nothing was published. Since version \(before.version): \(summary)" }
         let source = after.json["version"]?["rollbackSource"]?.int64
         let act = source.map { "rolled back to the content of version \($0): " } ?? "published "
-        return "\(act)\(palette.green("version \(after.version)")) of \(scope), \(after.etag); "
-            + "since version \(before.version): \(summary)"
+        return "\(act)\(palette.green("version \(after.version)")) of \(scope), \(after.etag)"
+            + (wasShown ? "" : "; since version \(before.version): \(summary)")
     }
 
     /// `1 parameter added, 2 changed, 1 removed`.

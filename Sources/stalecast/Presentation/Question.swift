@@ -9,9 +9,25 @@ struct Question {
     /// Somebody sits there who sees the question and can answer.
     static var canBeAsked: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
-    /// Asks and waits.
+    /// - Throws: ``CommandFailure`` when the answer is no.
+    func agree() throws(CommandFailure) {
+        if !isAffirmed { throw CommandFailure(.refused, "nothing was changed") }
+    }
+
+    /// Asks and waits. Ctrl-C is an answer too: the process ends with 130.
     var isAffirmed: Bool {
-        FileHandle.standardError.write(Data("\(text) [y/N] ".utf8))
-        return ["y", "yes"].contains((readLine() ?? "").trimmingCharacters(in: .whitespaces).lowercased())
+        let before = signal(SIGINT) { _ in
+            let words: StaticString = "\nstalecast: interrupted; nothing was changed\n"
+            write(STDERR_FILENO, words.utf8Start, words.utf8CodeUnitCount)
+            _exit(128 + SIGINT)
+        }
+        defer { signal(SIGINT, before) }
+        let asked = "\(text) [y/N]".wrapped(to: TerminalSize.of(STDERR_FILENO)?.columns) + " "
+        FileHandle.standardError.write(Data(asked.utf8))
+        guard let answer = readLine() else {
+            FileHandle.standardError.write(Data("\n".utf8))
+            return false
+        }
+        return ["y", "yes"].contains(answer.trimmingCharacters(in: .whitespaces).lowercased())
     }
 }

@@ -1,35 +1,51 @@
-import StalecastWire
+package import StalecastWire
 
 /// Control's `/status` as a page for people.
-struct StatusReading {
+package struct StatusReading {
     private let status: JSONValue
+    private let clock: LocalClock
+    private let now: Timestamp
 
-    init(_ status: JSONValue) { self.status = status }
+    package init(_ status: JSONValue) { self.init(status, clock: .asked, now: .now()) }
 
-    func lines(_ palette: Palette) -> [String] {
-        summary(palette) + [""] + scopes(palette) + [""] + TopicTable(status["topics"]?.array ?? []).lines(palette)
-            + [""] + figures
+    init(_ status: JSONValue, clock: LocalClock, now: Timestamp) {
+        self.status = status
+        self.clock = clock
+        self.now = now
     }
 
-    private func summary(_ palette: Palette) -> [String] {
+    package func lines(_ palette: Palette) -> [String] {
+        headline(palette) + ["cursor \(text("cursor").printable)", ""] + scopes(palette) + [""]
+            + TopicsReading(status["topics"]?.array ?? []).lines(palette) + [""] + figures
+    }
+
+    /// What runs there since when, and how it is.
+    func headline(_ palette: Palette, width: Int? = nil) -> [String] {
         let reasons = (status["notReady"]?.array ?? []).compactMap(\.string)
         let state =
             reasons.isEmpty
             ? palette.green("ready") : palette.red("not ready: " + reasons.map(\.printable).joined(separator: "; "))
-        let daemon = "stalecast \(text("version")), process \(text("pid")), since \(clockTime(text("startedAt")))"
-        return ["\(daemon.printable): \(state)", "cursor \(text("cursor").printable)"]
+        let since = text("startedAt")
+        let time = Timestamp(since).map { width.map { $0 < 70 } ?? false ? clock.time($0) : clock.date($0) } ?? since
+        let daemon = "stalecast \(text("version")), process \(text("pid")), since \(time)"
+        let up = age(since, at: now)
+        return width.map { $0 < 70 } ?? false
+            ? ["stalecast \(text("version")), up \(up)".printable + ": \(state)"]
+            : ["\("\(daemon), \(up)".printable): \(state)"]
     }
 
-    private func scopes(_ palette: Palette) -> [String] {
-        var table = TextTable(.left("SCOPE"), .right("VERSION"), .left("TIME"), .left("TYPE"), .left("ETAG"))
+    func scopes(_ palette: Palette, width: Int? = TerminalSize.forTables) -> [String] {
+        var table = TextTable(
+            .left("SCOPE"), .right("VERSION"), .right("AGE"), .whole("TIME"), .whole("TYPE"), .whole("ETAG"))
         for scope in status["scopes"]?.array ?? [] {
             let name = "\(scope["project"]?.string ?? "?")/\(scope["namespace"]?.string ?? "?")"
             let version = scope["versionNumber"]?.int64 ?? 0
+            let time = scope["updateTime"]?.string ?? ""
             table.add(
-                name, version == 0 ? "none" : String(version), clockTime(scope["updateTime"]?.string ?? ""),
-                specified(scope["updateType"]), scope["etag"]?.string ?? "")
+                name, version == 0 ? "none" : String(version), age(time, at: now),
+                Timestamp(time).map(clock.date) ?? time, specified(scope["updateType"]), scope["etag"]?.string ?? "")
         }
-        return table.lines(palette)
+        return table.lines(palette, width: width)
     }
 
     private var figures: [String] {
@@ -41,13 +57,13 @@ struct StatusReading {
             "ended    \(counts(edge?["drops"]))",
             "refused  \(counts(edge?["refused"]))",
             "store    \(store?["health"]?.string ?? "?"), \(list(store, ["published", "rolledBack", "sequence"]))",
-            "process  memory \(mebibytes(process?["residentBytes"])), \(list(process, ["descriptors"])), "
+            "process  memory \(memory), \(list(process, ["descriptors"])), "
                 + "CPU \(seconds(process?["cpuSeconds"]))",
         ].map(\.printable)
     }
 
     /// `3 active, 1 failing`, from the states that `/status` counts.
-    private var webhooks: String {
+    var webhooks: String {
         guard let webhooks = status["webhooks"] else { return "none" }
         let states = webhooks["states"] ?? webhooks
         let shown = (states.object?.members ?? []).filter { ($0.value.int64 ?? 0) > 0 }
@@ -55,7 +71,7 @@ struct StatusReading {
     }
 
     /// `2 well, failing: demo/firebase (unreachable)`.
-    private var sources: String {
+    var sources: String {
         let sources = status["sources"]?.array ?? []
         if sources.isEmpty { return "none" }
         let failing = sources.filter { $0["error"]?["reason"] != nil }.map { source in
@@ -86,12 +102,18 @@ struct StatusReading {
         return shown.isEmpty ? "none" : shown.joined(separator: ", ")
     }
 
-    private func mebibytes(_ bytes: JSONValue?) -> String {
-        bytes?.int64.map { "\(($0 + (1 << 19)) >> 20) MiB" } ?? "?"
+    /// `45 MiB`.
+    var memory: String {
+        status["process"]?["residentBytes"]?.int64.map { "\(($0 >> 20) + ($0 >> 19 & 1)) MiB" } ?? "?"
     }
 
-    private func seconds(_ number: JSONValue?) -> String {
-        guard case .number(let text) = number, let seconds = Double(text) else { return "?" }
-        return Duration.seconds(seconds).inSeconds
+    private func seconds(_ number: JSONValue?) -> String { number?.seconds?.inSeconds ?? "?" }
+}
+
+extension JSONValue {
+    /// A number of seconds, at most a century of them; nil for what is no number.
+    package var seconds: Duration? {
+        guard case .number(let text) = self, let seconds = Double(text) else { return nil }
+        return .seconds(min(max(seconds, -3.2e9), 3.2e9))
     }
 }

@@ -1,17 +1,37 @@
 import Foundation
 
-/// Rows of text in columns that line up: names to the left, numbers to the right. On a terminal that is too narrow the
-/// widest columns of text are shortened with `…`.
+/// Rows of text in columns that line up: names to the left, numbers to the right. On a terminal that is too narrow
+/// columns that can be spared are left out, then the widest columns of text are shortened with `…`.
 package struct TextTable {
     package enum Alignment { case left, right }
 
-    /// A column's heading and which way its cells go.
+    /// A column's heading, which way its cells go, and what may be done to it.
     package struct Column {
         let title: String
         let alignment: Alignment
+        var mayBeShortened = false
+        var canBeSpared = false
 
-        package static func left(_ title: String) -> Column { Column(title: title, alignment: .left) }
+        /// Text that can be shortened.
+        package static func left(_ title: String) -> Column {
+            Column(title: title, alignment: .left, mayBeShortened: true)
+        }
+        /// What is typed again: always whole.
+        package static func id(_ title: String) -> Column { Column(title: title, alignment: .left) }
+        /// A number: always whole.
         package static func right(_ title: String) -> Column { Column(title: title, alignment: .right) }
+        /// A number that can be left out.
+        package static func spare(_ title: String) -> Column {
+            Column(title: title, alignment: .right, canBeSpared: true)
+        }
+        /// Text that can be shortened or left out.
+        package static func extra(_ title: String) -> Column {
+            Column(title: title, alignment: .left, mayBeShortened: true, canBeSpared: true)
+        }
+        /// A time or its like, whole or not there.
+        package static func whole(_ title: String) -> Column {
+            Column(title: title, alignment: .left, canBeSpared: true)
+        }
     }
 
     private let columns: [Column]
@@ -22,11 +42,14 @@ package struct TextTable {
     private static let gap = "  "
 
     package init(_ columns: Column...) { self.columns = columns }
+    package init(_ columns: [Column]) { self.columns = columns }
 
     var isEmpty: Bool { rows.isEmpty }
 
     /// Adds a row; it has as many cells as there are columns.
-    package mutating func add(_ cells: String...) {
+    package mutating func add(_ cells: String...) { add(cells) }
+
+    package mutating func add(_ cells: [String]) {
         precondition(cells.count == columns.count, "a row has one cell per column")
         rows.append(cells.map(\.printable))
     }
@@ -34,22 +57,43 @@ package struct TextTable {
     /// The heading and the rows, without blanks at line ends.
     ///
     /// - Parameter width: columns of the terminal; nil for no limit.
-    package func lines(_ palette: Palette, width: Int? = TerminalWidth.forTables) -> [String] {
+    package func lines(_ palette: Palette, width: Int? = TerminalSize.forTables) -> [String] {
         let natural = columns.indices.map { index in
             rows.reduce(columns[index].title.width) { max($0, $1[index].width) }
         }
-        let widths = width.map { fitted(natural, into: $0) } ?? natural
-        let heading = line(columns.map(\.title), widths)
-        return [palette.bold(heading)] + rows.map { line($0, widths) }
+        let shown = width.map { kept(natural, in: $0) } ?? Array(columns.indices)
+        let widths = width.map { fitted(natural, shown, into: $0) } ?? natural
+        let heading = line(columns.map(\.title), shown, widths)
+        return [palette.bold(heading)] + rows.map { line($0, shown, widths) }
+    }
+
+    /// The columns that have a place when all that may be are as short as they get; those to be spared go from the last.
+    private func kept(_ natural: [Int], in width: Int) -> [Int] {
+        var shown = columns.indices.filter { index in
+            // A column of nothing only takes room.
+            !columns[index].canBeSpared || rows.contains { !$0[index].isEmpty }
+        }
+        func least() -> Int {
+            shown.reduce(0) { sum, index in
+                let title = columns[index].title.width
+                let short =
+                    columns[index].mayBeShortened ? min(natural[index], max(Self.leastWidth, title)) : natural[index]
+                return sum + short
+            } + Self.gap.count * (shown.count - 1)
+        }
+        while least() > width, let spared = shown.last(where: { columns[$0].canBeSpared }) {
+            shown.removeAll { $0 == spared }
+        }
+        return shown
     }
 
     /// Takes a column's width from the widest column of text, again and again, until the row fits.
-    private func fitted(_ natural: [Int], into width: Int) -> [Int] {
+    private func fitted(_ natural: [Int], _ shown: [Int], into width: Int) -> [Int] {
         var widths = natural
-        var excess = widths.reduce(0, +) + Self.gap.count * (columns.count - 1) - width
+        var excess = shown.reduce(0) { $0 + widths[$1] } + Self.gap.count * (shown.count - 1) - width
         while excess > 0 {
-            let candidates = columns.indices.filter { index in
-                columns[index].alignment == .left && widths[index] > max(Self.leastWidth, columns[index].title.width)
+            let candidates = shown.filter { index in
+                columns[index].mayBeShortened && widths[index] > max(Self.leastWidth, columns[index].title.width)
             }
             guard let widest = candidates.max(by: { widths[$0] < widths[$1] }) else { break }
             widths[widest] -= 1
@@ -58,32 +102,86 @@ package struct TextTable {
         return widths
     }
 
-    private func line(_ cells: [String], _ widths: [Int]) -> String {
-        let padded = columns.indices.map { index in
+    private func line(_ cells: [String], _ shown: [Int], _ widths: [Int]) -> String {
+        let padded = shown.map { index in
             let cell = cells[index].width > widths[index] ? cells[index].prefix(widths[index] - 1) + "…" : cells[index]
             let gap = String(repeating: " ", count: widths[index] - cell.width)
             return columns[index].alignment == .right ? gap + cell : cell + gap
         }
-        var text = padded.joined(separator: Self.gap)
-        while text.last == " " { text.removeLast() }
-        return text
+        return padded.joined(separator: Self.gap).trimmedAtEnd
     }
 }
 
-/// How wide tables may be.
-package enum TerminalWidth {
-    /// Of the terminal that standard output is; nil in a pipe, and with `--wide`: then nothing is shortened.
+/// How much the terminal shows.
+package enum TerminalSize {
+    /// How wide tables may be; nil in a pipe, and with `--wide`: then nothing is shortened.
     package static var forTables: Int? {
-        guard isatty(STDOUT_FILENO) == 1, !CommandLine.arguments.prefix(while: { $0 != "--" }).contains("--wide") else {
-            return nil
-        }
+        guard !CommandLine.arguments.prefix(while: { $0 != "--" }).contains("--wide") else { return nil }
+        return now?.columns
+    }
+
+    /// Of the terminal that standard output is.
+    static var now: (columns: Int, rows: Int)? { of(STDOUT_FILENO) }
+
+    /// Of the terminal that a descriptor is; `COLUMNS` and `LINES` correct what it says. Nil in a pipe.
+    static func of(_ descriptor: Int32) -> (columns: Int, rows: Int)? {
+        guard isatty(descriptor) == 1 else { return nil }
         var size = winsize()
-        guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
-        return Int(size.ws_col)
+        let isKnown = ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0
+        let environment = ProcessInfo.processInfo.environment
+        func said(_ name: String) -> Int? { environment[name].flatMap(Int.init).flatMap { $0 > 0 ? $0 : nil } }
+        guard let columns = said("COLUMNS") ?? (isKnown ? Int(size.ws_col) : nil) else { return nil }
+        return (columns, said("LINES") ?? (size.ws_row > 0 ? Int(size.ws_row) : 24))
+    }
+
+    /// The cursor can be moved.
+    static var canBeDrawnOn: Bool {
+        now != nil && !["", "dumb"].contains(ProcessInfo.processInfo.environment["TERM"] ?? "")
     }
 }
 
 extension StringProtocol {
     /// Columns on a terminal, near enough: one per character.
     fileprivate var width: Int { count }
+
+    fileprivate func wrappedLine(to width: Int) -> String {
+        guard self.width > width else { return String(self) }
+        let indent = String(prefix { $0 == " " || $0 == "-" })
+        let hanging = String(repeating: " ", count: indent.count)
+        var (lines, line, isQuoted) = ([String](), "", false)
+        var word = ""
+        func endOfLine() {
+            lines.append(line.trimmedAtEnd)
+            line = hanging
+        }
+        for character in self + " " {
+            if character == "`" { isQuoted.toggle() }
+            guard character == " ", !isQuoted else {
+                word.append(character)
+                continue
+            }
+            if line.width + word.width > width, line.width > hanging.width { endOfLine() }
+            line += word + " "
+            word = ""
+        }
+        lines.append((line + word).trimmedAtEnd)
+        return lines.joined(separator: "\n")
+    }
+}
+
+extension String {
+    /// In lines of at most `width` columns, broken at blanks. What stands between backquotes is a command to copy: it
+    /// stays whole, even where it is longer.
+    package func wrapped(to width: Int?) -> String {
+        guard let width else { return self }
+        return split(separator: "\n", omittingEmptySubsequences: false).map { $0.wrappedLine(to: width) }
+            .joined(separator: "\n")
+    }
+
+    /// Without blanks at the end.
+    var trimmedAtEnd: String {
+        var text = self
+        while text.last == " " { text.removeLast() }
+        return text
+    }
 }

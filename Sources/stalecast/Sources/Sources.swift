@@ -5,81 +5,82 @@ import StalecastWire
 struct Sources: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show the sources that scopes are fed from, or try them.",
-        subcommands: [SourcesList.self, SourcesCheck.self], defaultSubcommand: SourcesList.self)
-}
-
-/// `stalecast sources list`: as the running daemon sees them.
-struct SourcesList: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "list",
-        abstract: "Show the sources of a running daemon: last good look, next one, last change, error.",
         discussion: """
-            LAST GOOD is when the origin was last seen well, NEXT when it is looked at again; LAST CHANGE is the time of \
-            the version that is current here.
-
             Examples:
               stalecast sources
-              stalecast sources --json \\
-                | jq -r '.sources[] | select(.error) | .error.message'
-            """)
+              stalecast sources check --config stalecast.yaml
+            """,
+        subcommands: [Sources.List.self, Sources.Check.self], defaultSubcommand: Sources.List.self)
+}
 
-    @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
+extension Sources {
+    /// `stalecast sources list`: as the running daemon sees them.
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list",
+            abstract: "Show the sources of a running daemon: last good look, next one, last change, error.",
+            discussion: """
+                LAST GOOD is when the origin was last seen well, NEXT when it is looked at again; LAST CHANGE is the time of \
+                the version that is current here.
 
-    func run() async throws {
-        let status = try await connection.controlClient().send("GET", "/status").json()
-        let sources = status["sources"]?.array ?? []
-        let output = outputOptions.output
-        if output.isJSON { return try output.json(["sources": .array(sources)]) }
-        if sources.isEmpty {
-            return output.remark("no scope is fed from outside; see `sources` in `stalecast check-config --explain`")
+                Examples:
+                  stalecast sources
+                  stalecast sources --json \\
+                    | jq -r '.sources[] | select(.error) | .error.message'
+                """)
+
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var outputOptions: OutputOptions
+
+        func run() async throws {
+            let status = try await connection.controlClient().send("GET", "/status").json()
+            let sources = status["sources"]?.array ?? []
+            let output = outputOptions.output
+            if output.isJSON { return try output.json(["sources": .array(sources)]) }
+            if sources.isEmpty {
+                return output.remark(
+                    "no scope is fed from outside; see `sources` in `stalecast check-config --explain`")
+            }
+            for line in table(sources).lines(output.palette) { try output.line(line) }
+            for source in sources {
+                guard let message = source["error"]?["message"]?.string else { continue }
+                try output.line()
+                try output.line("\(output.palette.red(scope(source))): \(message.printable)")
+            }
         }
-        for line in table(sources).lines(output.palette) { try output.line(line) }
-        for source in sources {
-            guard let message = source["error"]?["message"]?.string else { continue }
-            try output.line()
-            try output.line("\(output.palette.red(scope(source))): \(message.printable)")
+
+        private func table(_ sources: [JSONValue]) -> TextTable {
+            var table = TextTable(
+                .left("SCOPE"), .left("KIND"), .whole("SERVE"), .whole("LAST GOOD"), .whole("NEXT"),
+                .whole("LAST CHANGE"),
+                .left("ERROR"),
+                .extra("PLACE"))
+            for source in sources {
+                table.add(
+                    scope(source), source["kind"]?.string ?? "?", source["serve"]?.string ?? "?", lastGood(source),
+                    next(source), source["lastChange"]?.string.map { "\(age($0)) ago, \(clockTime($0))" } ?? "-",
+                    source["error"]?["reason"]?.string ?? "-",
+                    source["place"]?.string ?? "?")
+            }
+            return table
         }
-    }
 
-    private func table(_ sources: [JSONValue]) -> TextTable {
-        var table = TextTable(
-            .left("SCOPE"), .left("KIND"), .left("SERVE"), .left("LAST GOOD"), .left("NEXT"), .left("LAST CHANGE"),
-            .left("ERROR"),
-            .left("PLACE"))
-        for source in sources {
-            table.add(
-                scope(source), source["kind"]?.string ?? "?", source["serve"]?.string ?? "?", lastGood(source),
-                next(source), source["lastChange"]?.string.map(shortTime) ?? "-",
-                source["error"]?["reason"]?.string ?? "-",
-                source["place"]?.string ?? "?")
+        private func scope(_ source: JSONValue) -> String {
+            "\(source["project"]?.string ?? "?")/\(source["namespace"]?.string ?? "?")"
         }
-        return table
-    }
 
-    private func scope(_ source: JSONValue) -> String {
-        "\(source["project"]?.string ?? "?")/\(source["namespace"]?.string ?? "?")"
-    }
-
-    private func lastGood(_ source: JSONValue) -> String {
-        guard source["lastSuccess"] != nil, case .number(let text)? = source["ageSeconds"], let age = Double(text)
-        else {
-            return "never"
+        private func lastGood(_ source: JSONValue) -> String {
+            guard source["lastSuccess"] != nil, let age = source["ageSeconds"]?.seconds else { return "never" }
+            return "\(seconds(age)) ago"
         }
-        return "\(seconds(age)) ago"
-    }
 
-    private func next(_ source: JSONValue) -> String {
-        guard case .number(let text)? = source["nextLookSeconds"], let left = Double(text) else { return "-" }
-        return left > 0 ? "in \(seconds(left))" : "now"
-    }
+        private func next(_ source: JSONValue) -> String {
+            guard let left = source["nextLookSeconds"]?.seconds else { return "-" }
+            return left > .zero ? "in \(seconds(left))" : "now"
+        }
 
-    private func seconds(_ count: Double) -> String {
-        count < 10 ? "\((count * 10).rounded() / 10) s" : "\(Int(count.rounded())) s"
-    }
-
-    /// `2026-08-20 14:05:09` of a timestamp.
-    private func shortTime(_ text: String) -> String {
-        String(text.prefix(19)).replacing("T", with: " ")
+        private func seconds(_ time: Duration) -> String {
+            time < .seconds(10) ? time.inSeconds : "\(time.components.seconds) s"
+        }
     }
 }

@@ -1,62 +1,69 @@
 import StalecastWire
 
-/// What a watcher learns, from a stream or a poll alike.
-enum WatchEvent: Sendable {
-    /// A message's data, one line of JSON.
-    case message(String)
-    /// Everything up to this cursor has been delivered.
-    case synced(String)
-    /// The cursor no longer means anything: forget what you hold; the newest messages follow.
-    case reset(String)
-    /// The connection is gone and will be made again.
-    case reconnecting(reason: String, after: Duration)
-}
-
-/// A watch event as a line for people.
-struct WatchLine {
-    private let palette: Palette
-    private let clock: LocalClock
-
-    init(_ palette: Palette, _ clock: LocalClock) {
-        self.palette = palette
-        self.clock = clock
+extension Watcher {
+    /// What a watcher learns, from a stream or a poll alike.
+    enum Event: Sendable {
+        /// A message's data, one line of JSON.
+        case message(String)
+        /// Everything up to this cursor has been delivered.
+        case synced(String)
+        /// The cursor no longer means anything: forget what you hold; the newest messages follow.
+        case reset(String)
+        /// Something else that the server says of the subscription.
+        case remark(String)
+        /// The connection is gone and will be made again.
+        case reconnecting(reason: String, after: Duration)
     }
 
-    /// A message, for example `13:00:00.123 CET  PUSH_RC  demo/firebase  version 17  ROLLBACK to 12  changed: pay_x`.
-    func message(_ data: String, at time: Timestamp) -> String {
-        let clock = palette.dim(clock.time(time))
-        guard let json = try? JSONValue.parse(data.utf8),  // not JSON: shown as it came
-            let version = json["latestTemplateVersionNumber"]?.int64
-        else { return "\(clock)  \(data.printable)" }
-        let scope = [json["project"]?.string, json["namespace"]?.string].compactMap { $0 }.joined(separator: "/")
-        let before = [json["topic"]?.string ?? "", scope].map(\.printable)
-        let after = [updateType(of: json), changes(json)].map(\.printable)
-        let words = [clock] + before + [palette.green("version \(version)")] + after
-        return words.filter { !$0.isEmpty }.joined(separator: "  ")
-    }
+    /// A watch event as a line for people.
+    struct Line {
+        private let palette: Palette
+        private let clock: LocalClock
 
-    private func changes(_ json: JSONValue) -> String {
-        guard let keys = json["changedKeys"]?.array?.compactMap(\.string) else { return "anything may have changed" }
-        return keys.isEmpty ? "no parameter changed" : "changed: " + keys.joined(separator: ", ")
-    }
-
-    /// Why a server could not go on from a cursor.
-    private static func words(_ reason: String) -> String {
-        switch reason {
-        case "malformed": "it is not one of a server's (malformed)"
-        case "unknown-epoch": "the store is another one since, for example restored (unknown-epoch)"
-        case "future-cursor": "it is ahead of the store (future-cursor)"
-        default: reason.printable
+        init(_ palette: Palette, _ clock: LocalClock) {
+            self.palette = palette
+            self.clock = clock
         }
-    }
 
-    /// A remark about the connection, for standard error.
-    func remark(_ event: WatchEvent) -> String? {
-        switch event {
-        case .message: nil
-        case .synced(let cursor): palette.dim("up to date, cursor \(cursor.printable)")
-        case .reset(let reason): "the cursor means nothing here: \(Self.words(reason)); what is current follows"
-        case .reconnecting(let reason, let wait): palette.dim("\(reason.printable); again in \(wait.inSeconds)")
+        /// A message, for example `13:00:00.123 CET  PUSH_RC  demo/firebase  version 17  ROLLBACK to 12  changed: pay_x`.
+        func message(_ data: String, at time: Timestamp) -> String {
+            let clock = palette.dim(clock.time(time))
+            guard let json = try? JSONValue.parse(data.utf8),  // not JSON: shown as it came
+                let version = json["latestTemplateVersionNumber"]?.int64
+            else { return "\(clock)  \(data.printable)" }
+            let scope = [json["project"]?.string, json["namespace"]?.string].compactMap { $0 }.joined(separator: "/")
+            let before = [json["topic"]?.string ?? "", scope].map(\.printable)
+            let after = [updateType(of: json), changes(json)].map(\.printable)
+            let words = [clock] + before + [palette.green("version \(version)")] + after
+            return words.filter { !$0.isEmpty }.joined(separator: "  ")
+        }
+
+        private func changes(_ json: JSONValue) -> String {
+            guard let keys = json["changedKeys"]?.array?.compactMap(\.string) else {
+                return "anything may have changed"
+            }
+            return keys.isEmpty ? "no parameter changed" : "changed: " + keys.joined(separator: ", ")
+        }
+
+        /// Why a server could not go on from a cursor.
+        private static func words(_ reason: String) -> String {
+            switch reason {
+            case "malformed": "it is not one of a server's (malformed)"
+            case "unknown-epoch": "the store is another one since, for example restored (unknown-epoch)"
+            case "future-cursor": "it is ahead of the store (future-cursor)"
+            default: reason.printable
+            }
+        }
+
+        /// A remark about the connection, for standard error.
+        func remark(_ event: Watcher.Event) -> String? {
+            switch event {
+            case .message: nil
+            case .synced(let cursor): palette.dim("up to date, cursor \(cursor.printable)")
+            case .reset(let reason): "the cursor means nothing here: \(Self.words(reason)); what is current follows"
+            case .remark(let text): text.printable
+            case .reconnecting(let reason, let wait): palette.dim("\(reason.printable); again in \(wait.inSeconds)")
+            }
         }
     }
 }

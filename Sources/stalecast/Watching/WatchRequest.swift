@@ -1,28 +1,30 @@
 import Foundation
 import StalecastWire
 
-/// What to watch and where to begin.
-struct WatchRequest: Sendable {
-    let topics: [TopicName]
-    /// Whose messages; a topic's other scopes are not heard.
-    let scope: Scope
-    /// Resume after this cursor; nil begins now.
-    var cursor: String?
-    /// The version held, so that a STALE comes at once when it is older; nil without. Counts until a cursor came.
-    var have: Int64?
+extension Watcher {
+    /// What to watch and where to begin.
+    struct Request: Sendable {
+        let topics: [TopicName]
+        /// Whose messages; a topic's other scopes are not heard.
+        let scope: Scope
+        /// Resume after this cursor; nil begins now.
+        var cursor: String?
+        /// The version held, so that a STALE comes at once when it is older; nil without. Counts until a cursor came.
+        var have: Int64?
 
-    /// From now on resume after `cursor`, which says more than the version held at the beginning.
-    mutating func advance(to cursor: String) {
-        guard !cursor.isEmpty else { return }
-        self.cursor = cursor
-        have = nil
-    }
+        /// From now on resume after `cursor`, which says more than the version held at the beginning.
+        mutating func advance(to cursor: String) {
+            guard !cursor.isEmpty else { return }
+            self.cursor = cursor
+            have = nil
+        }
 
-    /// The query of `/v1/events`, `/v1/poll` and `/v1/state`.
-    var query: [URLQueryItem] {
-        topics.map { URLQueryItem(name: "topic", value: $0.description) } + [
-            URLQueryItem(name: "project", value: scope.project.description),
-            URLQueryItem(name: "namespace", value: scope.namespace.description),
-        ] + (have.map { [URLQueryItem(name: "have", value: String($0))] } ?? [])
+        /// The query of `/v1/events`, `/v1/poll` and `/v1/state`.
+        var query: [URLQueryItem] {
+            topics.map { URLQueryItem(name: "topic", value: $0.description) } + [
+                URLQueryItem(name: "project", value: scope.project.description),
+                URLQueryItem(name: "namespace", value: scope.namespace.description),
+            ] + (have.map { [URLQueryItem(name: "have", value: String($0))] } ?? [])
+        }
     }
 }

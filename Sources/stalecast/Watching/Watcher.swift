@@ -3,7 +3,7 @@ import StalecastClient
 import StalecastOutbound
 import StalecastWire
 
-/// Watches topics for ever: connects, resumes where it was, and connects again, after the delays of the Swift client.
+/// Watches topics for ever with the Swift client's attempts and delays: connects, resumes where it was, connects again.
 ///
 /// Fails only when the very first connection finds nobody, or when the server refuses for good.
 struct Watcher {
@@ -12,14 +12,25 @@ struct Watcher {
     /// Long-poll instead of a stream.
     let polls: Bool
 
-    private var request: WatchRequest
+    private var request: Watcher.Request
     private var schedule = ReconnectSchedule(firstDelay: 1, longestDelay: 30)
     private var hasConnected = false
-    private let sink: (WatchEvent) async throws -> Void
+    /// Each poll that brought something says so; it is told once for each connection.
+    private var isSynced = false
+    private let sink: (Watcher.Event) async throws -> Void
+
+    /// How long the server may hold a poll, in seconds.
+    private static let pollWait: TimeInterval = 55
+    /// An empty answer sooner than this is followed by a pause as long: a cache or a proxy that answers for the server
+    /// must not make us spin.
+    private static let pollPause: Duration = .seconds(1)
+
+    /// The Swift client's.
+    private static let limits = StalecastClient.ConnectionOptions()
 
     init(
-        _ request: WatchRequest, polls: Bool, address: @escaping () throws -> ServerAddress,
-        sink: @escaping (WatchEvent) async throws -> Void
+        _ request: Watcher.Request, polls: Bool, address: @escaping () throws -> ServerAddress,
+        sink: @escaping (Watcher.Event) async throws -> Void
     ) {
         self.request = request
         self.polls = polls
@@ -27,147 +38,146 @@ struct Watcher {
         self.sink = sink
     }
 
-    /// Runs until cancelled, the sink throws, or the server refuses for good.
+    /// Runs until cancelled, the sink throws, or the server refuses for good or asks never to come back.
     mutating func run() async throws {
+        var poll: PollDialect?
         while true {
-            let start = ContinuousClock.now
             do {
-                if polls { try await poll() } else { try await stream() }
-            } catch let loss as LinkLoss where loss.kind == .dismissed {
-                return
-            } catch {
-                try await pause(after: try loss(error), upFor: start.duration(to: .now) / .seconds(1))
+                let address = try address()
+                do {
+                    if polls {
+                        poll = try await follow(
+                            try poll
+                                ?? PollDialect(
+                                    address.streamRequest("/v1/poll", request.query), cursor: request.cursor,
+                                    wait: Self.pollWait), silence: Self.pollWait)
+                    } else {
+                        _ = try await follow(
+                            EventStreamDialect(
+                                address.streamRequest("/v1/events", request.query), lastEventID: request.cursor),
+                            silence: Self.limits.heartbeatLimit)
+                    }
+                } catch let end as End {
+                    poll = nil
+                    if end.loss.kind == .dismissed { return }
+                    try await giveUp(after: end.loss, at: address)
+                    try await pause(after: end.loss, upFor: end.upFor)
+                }
+            } catch let failure as CommandFailure where hasConnected && failure.status == .unreachable {
+                // A daemon that restarts has no address for a while.
+                try await pause(after: LinkLoss(.broken, failure.sentence), upFor: nil)
             }
         }
     }
 
-    /// What ended a connection that is to be made again; anything else is thrown.
-    private func loss(_ error: any Error) throws -> LinkLoss {
-        switch error {
-        case let loss as LinkLoss: return loss
-        case let failure as OutboundFailure:
-            try Task.checkCancellation()
-            guard hasConnected else { throw CommandFailure(noAnswerFrom: try address(), failure) }
-            return LinkLoss(.broken, "connection lost (\(failure.words))")
-        case let failure as CommandFailure where hasConnected && failure.status == .unreachable:
-            return LinkLoss(.broken, failure.sentence)
-        default: throw error
-        }
+    /// How a connection ended.
+    private struct End: Error {
+        let loss: LinkLoss
+        var upFor: TimeInterval?
     }
 
-    private mutating func pause(after loss: LinkLoss, upFor: Double) async throws {
-        let wait = schedule.lost(loss, upFor: loss.kind == .closed ? upFor : nil, random: .random(in: 0..<1))
+    /// Passes on what one attempt brings.
+    ///
+    /// - Returns: the dialect for the next one, after a poll that was answered.
+    /// - Throws: ``End``, and what the sink throws.
+    private mutating func follow<Dialect: LinkDialect>(
+        _ dialect: Dialect, silence: TimeInterval
+    ) async throws -> Dialect where Dialect.Output == EventStreamDialect.Output {
+        let limits = LinkLimits(opening: Self.limits.openingLimit, silence: silence)
+        for await (report, dialect) in LinkAttempt.reports(of: dialect, limits: limits) {
+            switch report {
+            case .open: hasConnected = true
+            case .output(.event(let event)):
+                request.advance(to: event.lastEventID)
+                guard let event = Watcher.Event(event) else { continue }
+                if case .synced = event {
+                    if isSynced { continue }
+                    isSynced = true
+                }
+                try await sink(event)
+            case .output(.comment), .pause: break
+            case .retry(let delay): schedule.serverAsked(for: delay)
+            case .answered(let isNews, let seconds):
+                schedule = schedule.withoutFailures
+                if !isNews, .seconds(seconds) < Self.pollPause { try await Task.sleep(for: Self.pollPause) }
+                return dialect
+            case .lost(let loss, let upFor): throw End(loss: loss, upFor: upFor)
+            case .dismissed: throw End(loss: LinkLoss(.dismissed, "the server asks never to come back"))
+            }
+        }
+        try Task.checkCancellation()
+        throw End(loss: LinkLoss(.broken, "what came was printed too slowly"))
+    }
+
+    private mutating func pause(after loss: LinkLoss, upFor: TimeInterval?) async throws {
+        isSynced = false
+        let wait = schedule.lost(loss, upFor: upFor, random: .random(in: 0..<1))
         try await sink(.reconnecting(reason: loss.reason, after: .seconds(wait)))
         try await Task.sleep(for: .seconds(wait))
     }
 
-    // MARK: Server-sent events
+    /// Throws what is to be said instead of connecting again. An attempt does not keep the text of a refusal, nor does it
+    /// tell why nobody answers: the same question is asked once more, as the other commands ask theirs.
+    private func giveUp(after loss: LinkLoss, at address: ServerAddress) async throws {
+        switch loss.kind {
+        case .closed, .dismissed: return
+        case .broken, .silent: if hasConnected { return }
+        case .foreign: throw CommandFailure(.refused, "\(loss.reason); is that Edge's address?")
+        case .refused(let status): if ReconnectSchedule.isPassing(status) { return }
+        }
+        let answer: HTTPAnswer
+        do {
+            let question = try address.request("/v1/poll", request.query + [URLQueryItem(name: "wait", value: "0")])
+            answer = try await HTTPAnswer.of(question, patience: .seconds(20))
+        } catch let failure as OutboundFailure {
+            try Task.checkCancellation()
+            throw CommandFailure(noAnswerFrom: address, failure)
+        }
+        if answer.head.status < 300 || ReconnectSchedule.isPassing(answer.head.status) { return }
+        guard answer.head.status == 404, String(decoding: answer.body, as: UTF8.self).contains("no such topic") else {
+            throw ServerRefusal(answer).failure
+        }
+        let topics = request.topics.map(\.description).joined(separator: ", ")
+        throw CommandFailure(
+            .notFound, "\(request.scope) has no such topic: \(topics)",
+            advice: "`stalecast topics` lists those there are, with their scopes; --namespace names another.")
+    }
+}
 
-    /// No byte for this long means a dead connection: three heartbeats of 25 s, and a bit.
-    private static let streamPatience: Duration = .seconds(80)
+extension LinkAttempt {
+    /// Reports waiting for a slow reader, at most; then the attempt ends, and the next one resumes without loss.
+    private static var maxWaiting: Int { 4096 }
 
-    /// Always throws, as a stream has no other end.
-    private mutating func stream() async throws {
-        var opening = try address().request("/v1/events", request.query)
-        opening.headers = [OutboundHeader(trusted: "Accept", "text/event-stream")]
-        if let cursor = request.cursor { opening.headers.append(try .given("Last-Event-ID", cursor)) }
-        var parser = SSEParser(lastEventID: request.cursor ?? "")
-        for try await part in HTTPExchange.start(opening, patience: Self.streamPatience) {
-            switch part {
-            case .bytes(let bytes): try await take(try parser.receive(bytes), cursor: parser.lastEventID)
-            case .end(let head, _) where head.status == 200 && head.isEventStream:
-                throw LinkLoss(.closed, "the server ended the stream")
-            case .end(let head, let refusal): throw judged(HTTPAnswer(head: head, body: refusal))
+    /// What one attempt reports, each time with the dialect as it is then; over with its last report, or when nobody reads.
+    fileprivate static func reports(of dialect: Dialect, limits: LinkLimits) -> AsyncStream<(Report, Dialect)> {
+        AsyncStream(bufferingPolicy: .bufferingOldest(maxWaiting)) { reports in
+            let loop = LinkLoop.shared
+            let attempt = LinkAttempt(dialect, limits: limits, loop: loop) { attempt, report in
+                if case .dropped = reports.yield((report, attempt.dialect)) { reports.finish() }
+                switch report {
+                case .lost, .answered, .dismissed: reports.finish()
+                case .open, .output, .retry, .pause: break
+                }
             }
-        }
-        throw CancellationError()
-    }
-
-    private mutating func take(_ outputs: [SSEParser.Output], cursor: String) async throws {
-        for output in outputs {
-            hasConnected = true
-            switch output {
-            case .comment: break
-            case .retry(let milliseconds): schedule.serverAsked(for: Double(milliseconds) / 1000)
-            case .event(let event):
-                if event.lastEventID != request.cursor { request.advance(to: event.lastEventID) }
-                try await sink(WatchEvent(event))
-            }
-        }
-        if cursor != request.cursor { request.advance(to: cursor) }
-    }
-
-    // MARK: Long-poll
-
-    /// How long the server may hold a poll; it adds up to a sixteenth, and the network some more.
-    private static let pollWaitSeconds = 55
-
-    /// An empty answer sooner than this is followed by a pause as long: a cache or a proxy that answers for the server
-    /// must not make us spin.
-    private static let pollPause: Duration = .seconds(1)
-
-    private mutating func poll() async throws {
-        let start = ContinuousClock.now
-        // The first poll only asks where we are; from there on nothing is missed.
-        let wait = request.cursor == nil ? 0 : Self.pollWaitSeconds
-        var query = request.query + [URLQueryItem(name: "wait", value: "\(wait)s")]
-        if let cursor = request.cursor { query.append(URLQueryItem(name: "cursor", value: cursor)) }
-        let answer = try await HTTPAnswer.of(
-            try address().request("/v1/poll", query), patience: .seconds(Self.pollWaitSeconds * 17 / 16 + 20))
-        guard answer.head.status == 200 else { throw judged(answer) }
-        let json = try answer.json()
-        guard let cursor = json["cursor"]?.string, !cursor.isEmpty else {
-            throw CommandFailure(.refused, "the answer has no cursor; is something else listening there?")
-        }
-        let isFirst = !hasConnected
-        hasConnected = true
-        schedule = schedule.withoutFailures
-        if let reset = json["reset"] { try await sink(.reset(reset["reason"]?.string ?? reset.text())) }
-        request.advance(to: cursor)
-        let messages = json["messages"]?.array ?? []
-        for message in messages { try await sink(.message(message.text())) }
-        if isFirst { try await sink(.synced(cursor)) }
-        if messages.isEmpty, !isFirst, ContinuousClock.now - start < Self.pollPause {
-            try await Task.sleep(for: Self.pollPause)
-        }
-    }
-
-    // MARK: Both
-
-    /// An answer that is neither a stream nor a poll's result: come back later (``LinkLoss``), or give up.
-    private func judged(_ answer: HTTPAnswer) -> any Error {
-        switch answer.head.status {
-        case 204: return LinkLoss(.dismissed, "the server asks never to come back")
-        case 200: return CommandFailure(.refused, "the answer is no event stream; is that Edge's address?")
-        case 404 where String(decoding: answer.body, as: UTF8.self).contains("no such topic"):
-            let topics = request.topics.map(\.description).joined(separator: ", ")
-            return CommandFailure(
-                .notFound, "\(request.scope) has no such topic: \(topics)",
-                advice: "`stalecast topics` lists those there are, with their scopes; --namespace names another.")
-        case 408, 429, 500...599:
-            let seconds = answer.head["Retry-After"].flatMap { Int($0) }
-            return LinkLoss(
-                .refused(status: answer.head.status), "the server answered with HTTP status \(answer.head.status)",
-                retryAfter: seconds.map { Double(min(max($0, 0), 3600)) })
-        default: return ServerRefusal(answer).failure
+            reports.onTermination = { _ in loop.perform { attempt.cancel() } }
+            loop.perform { attempt.start() }
         }
     }
 }
 
-extension HTTPHead {
-    fileprivate var isEventStream: Bool {
-        self["Content-Type"]?.lowercased().hasPrefix("text/event-stream") ?? false
-    }
-}
-
-extension WatchEvent {
-    fileprivate init(_ event: ServerSentEvent) {
+extension Watcher.Event {
+    /// nil for what says nothing to who watches.
+    fileprivate init?(_ event: ServerSentEvent) {
+        let data = try? JSONValue.parse(event.data.utf8)  // plain text is shown as it is
         switch event.type {
+        case "message": self = .message(event.data)
         case "synced": self = .synced(event.lastEventID)
-        case "reset":
-            let json = try? JSONValue.parse(event.data.utf8)  // plain text is shown as it is
-            self = .reset(json?["reason"]?.string ?? event.data)
-        default: self = .message(event.data)
+        case "reset": self = .reset(data?["reason"]?.string ?? event.data)
+        case "unknown-topics":
+            self = .remark(
+                "no such topic: \((data?["topics"]?.array ?? []).compactMap(\.string).joined(separator: ", "))")
+        case "auth": self = .remark("the credential: \(data?["type"]?.string ?? event.data)")
+        default: return nil
         }
     }
 }

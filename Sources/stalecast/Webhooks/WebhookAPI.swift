@@ -4,15 +4,13 @@ import StalecastWire
 
 /// Where the webhooks are: a project on a daemon.
 struct WebhookOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"), completion: .projects)
-    var project = "demo"
+    @OptionGroup var project: ProjectOptions
 
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
 
     func api() throws(CommandFailure) -> WebhookAPI {
-        let project = try checked { () throws(InvalidName) -> ProjectID in try ProjectID(self.project) }
-        return WebhookAPI(client: try connection.controlClient(), project: project)
+        WebhookAPI(client: try connection.controlClient(), project: try project.id())
     }
 }
 

@@ -18,10 +18,10 @@ struct Webhooks: AsyncParsableCommand {
             Exit codes are those of every command: 6 when there is no such webhook.
             """,
         subcommands: [
-            WebhooksAdd.self, WebhooksList.self, WebhooksShow.self, WebhooksUpdate.self, WebhooksRemove.self,
-            WebhooksPause.self, WebhooksResume.self, WebhooksEnable.self, WebhooksVerify.self, WebhooksTest.self,
-            WebhooksRotateSecret.self, WebhooksAttempts.self, WebhooksRedeliver.self, WebhooksRecover.self,
-            WebhooksDeadLetters.self, WebhooksRedrive.self, WebhooksNewSecret.self, WebhooksSign.self,
-            WebhooksCheckSignature.self, WebhooksListen.self,
+            Webhooks.Add.self, Webhooks.List.self, Webhooks.Show.self, Webhooks.Update.self, Webhooks.Remove.self,
+            Webhooks.Pause.self, Webhooks.Resume.self, Webhooks.Enable.self, Webhooks.Verify.self, Webhooks.Test.self,
+            Webhooks.RotateSecret.self, Webhooks.Attempts.self, Webhooks.Redeliver.self, Webhooks.Recover.self,
+            Webhooks.DeadLetters.self, Webhooks.Redrive.self, Webhooks.NewSecret.self, Webhooks.Sign.self,
+            Webhooks.CheckSignature.self, Webhooks.Listen.self,
         ])
 }

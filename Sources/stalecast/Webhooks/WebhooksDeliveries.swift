@@ -1,216 +1,220 @@
 import ArgumentParser
 import StalecastWire
 
-/// `stalecast webhooks test`: one message now.
-struct WebhooksTest: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "test",
-        abstract: "Send a test message now and show how it went.",
-        discussion: """
-            Exit codes: 0 the receiver took it, 1 it did not; the others as for every command.
+extension Webhooks {
+    /// `stalecast webhooks test`: one message now.
+    struct Test: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "test",
+            abstract: "Send a test message now and show how it went.",
+            discussion: """
+                Exit codes: 0 the receiver took it, 1 it did not; the others as for every command.
 
-            Examples:
-              stalecast webhooks test wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks test wh_4n3xqv7pqk2yb6l5m7ta --json \\
-                | jq .attempt.phasesMs
-            """)
+                Examples:
+                  stalecast webhooks test wh_4n3xqv7pqk2yb6l5m7ta
+                  stalecast webhooks test wh_4n3xqv7pqk2yb6l5m7ta --json \\
+                    | jq .attempt.phasesMs
+                """)
 
-    @OptionGroup var target: WebhookTarget
-    @OptionGroup var options: WebhookOptions
+        @OptionGroup var target: WebhookTarget
+        @OptionGroup var options: WebhookOptions
 
-    func run() async throws {
-        let answer = try await options.api().act(target.id, "test")
-        let attempt = WebhookAttemptText(answer["attempt"] ?? .null)
-        let output = options.outputOptions.output
-        if output.isJSON {
-            try output.json(answer)
-        } else {
-            for line in attempt.page { try output.line(line) }
+        func run() async throws {
+            let answer = try await options.api().act(target.id, "test")
+            let attempt = WebhookAttemptText(answer["attempt"] ?? .null)
+            let output = options.outputOptions.output
+            if output.isJSON {
+                try output.json(answer)
+            } else {
+                for line in attempt.page { try output.line(line) }
+            }
+            guard attempt.isSuccess else {
+                throw CommandFailure(.refused, "the receiver did not take the test message: \(attempt.outcome)")
+            }
         }
-        guard attempt.isSuccess else {
-            throw CommandFailure(.refused, "the receiver did not take the test message: \(attempt.outcome)")
+    }
+
+    /// `stalecast webhooks attempts`: what was tried.
+    struct Attempts: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "attempts",
+            abstract: "List what was tried, newest first, with the time each phase took.",
+            discussion: """
+                Examples:
+                  stalecast webhooks attempts wh_4n3xqv7pqk2yb6l5m7ta
+                  stalecast webhooks attempts wh_4n3xqv7pqk2yb6l5m7ta --limit 1 --json \\
+                    | jq -r '.attempts[0].response'
+                """)
+
+        @OptionGroup var target: WebhookTarget
+
+        @Option(help: "How many to list, 1 or more.")
+        var limit = 20
+
+        @OptionGroup var options: WebhookOptions
+
+        func validate() throws {
+            if limit < 1 { throw ValidationError("--limit is 1 or more") }
+        }
+
+        func run() async throws {
+            let (attempts, hasMore) = try await options.api().list("attempts", of: target.id, limit: limit)
+            let output = options.outputOptions.output
+            if output.isJSON { return try output.json(["attempts": .array(attempts)]) }
+            if attempts.isEmpty { return output.remark("nothing was tried yet") }
+            for line in table(attempts).lines(output.palette) { try output.line(line) }
+            if hasMore { output.remark("there are more; see --limit") }
+        }
+
+        private func table(_ attempts: [JSONValue]) -> TextTable {
+            var table = TextTable(
+                .whole("TIME"), .right("AGE"), .extra("KIND"), .left("VERSION"), .right("TRY"), .left("OUTCOME"),
+                .right("MS"), .whole("NEXT TRY"))
+            for attempt in attempts {
+                let text = WebhookAttemptText(attempt)
+                table.add(
+                    clockTime(attempt["startTime"]?.string ?? ""), age(attempt["startTime"]?.string ?? ""),
+                    attempt["kind"]?.string ?? "", text.version,
+                    attempt["attempt"]?.int64.map { String($0) } ?? "", text.outcome, text.milliseconds,
+                    clockTime(attempt["nextAttemptTime"]?.string ?? ""))
+            }
+            return table
         }
     }
-}
 
-/// `stalecast webhooks attempts`: what was tried.
-struct WebhooksAttempts: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "attempts",
-        abstract: "List what was tried, newest first, with the time each phase took.",
-        discussion: """
-            Examples:
-              stalecast webhooks attempts wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks attempts wh_4n3xqv7pqk2yb6l5m7ta --limit 1 --json \\
-                | jq -r '.attempts[0].response'
-            """)
+    /// `stalecast webhooks redeliver`: a version once more.
+    struct Redeliver: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "redeliver",
+            abstract: "Send a version once more, the newest unless another is named.",
+            discussion: """
+                Examples:
+                  stalecast webhooks redeliver wh_4n3xqv7pqk2yb6l5m7ta
+                  stalecast webhooks redeliver wh_4n3xqv7pqk2yb6l5m7ta \\
+                    --version-number 7 --namespace firebase
+                """)
 
-    @OptionGroup var target: WebhookTarget
+        @OptionGroup var target: WebhookTarget
 
-    @Option(help: "How many to list, 1 or more.")
-    var limit = 20
+        @Option(
+            help: ArgumentHelp("The version to send (default: the newest).", valueName: "number"),
+            completion: .versionNumbers)
+        var versionNumber: Int64?
 
-    @OptionGroup var options: WebhookOptions
+        @Option(
+            help: ArgumentHelp("Namespace: firebase (client) or firebase-server.", valueName: "name"),
+            completion: .namespaces)
+        var namespace = "firebase"
 
-    func validate() throws {
-        if limit < 1 { throw ValidationError("--limit is 1 or more") }
-    }
+        @OptionGroup var options: WebhookOptions
 
-    func run() async throws {
-        let (attempts, hasMore) = try await options.api().list("attempts", of: target.id, limit: limit)
-        let output = options.outputOptions.output
-        if output.isJSON { return try output.json(["attempts": .array(attempts)]) }
-        if attempts.isEmpty { return output.remark("nothing was tried yet") }
-        for line in table(attempts).lines(output.palette) { try output.line(line) }
-        if hasMore { output.remark("there are more; see --limit") }
-    }
-
-    private func table(_ attempts: [JSONValue]) -> TextTable {
-        var table = TextTable(
-            .left("TIME"), .left("KIND"), .left("VERSION"), .right("TRY"), .left("OUTCOME"), .right("MS"),
-            .left("NEXT TRY"))
-        for attempt in attempts {
-            let text = WebhookAttemptText(attempt)
-            table.add(
-                clockTime(attempt["startTime"]?.string ?? ""), attempt["kind"]?.string ?? "", text.version,
-                attempt["attempt"]?.int64.map { String($0) } ?? "", text.outcome, text.milliseconds,
-                clockTime(attempt["nextAttemptTime"]?.string ?? ""))
+        func validate() throws {
+            if let versionNumber, versionNumber < 1 { throw ValidationError("--version-number is 1 or more") }
         }
-        return table
-    }
-}
 
-/// `stalecast webhooks redeliver`: a version once more.
-struct WebhooksRedeliver: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "redeliver",
-        abstract: "Send a version once more, the newest unless another is named.",
-        discussion: """
-            Examples:
-              stalecast webhooks redeliver wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks redeliver wh_4n3xqv7pqk2yb6l5m7ta \\
-                --version-number 7 --namespace firebase
-            """)
-
-    @OptionGroup var target: WebhookTarget
-
-    @Option(
-        help: ArgumentHelp("The version to send (default: the newest).", valueName: "number"),
-        completion: .versionNumbers)
-    var versionNumber: Int64?
-
-    @Option(
-        help: ArgumentHelp("Namespace: firebase (client) or firebase-server.", valueName: "name"),
-        completion: .namespaces)
-    var namespace = "firebase"
-
-    @OptionGroup var options: WebhookOptions
-
-    func validate() throws {
-        if let versionNumber, versionNumber < 1 { throw ValidationError("--version-number is 1 or more") }
-    }
-
-    func run() async throws {
-        var request = WebhookSettings()
-        request.set("namespace", namespace)
-        request.set("versionNumber", versionNumber.map { String($0) })
-        try await options.owe(target, "redeliver", request.json)
-    }
-}
-
-/// `stalecast webhooks recover`: everything since a time.
-struct WebhooksRecover: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "recover",
-        abstract: "Owe again what was published since a time.",
-        discussion: """
-            A webhook of mode latest gets the newest version once; all and fifo get every version since then.
-
-            Examples:
-              stalecast webhooks recover wh_4n3xqv7pqk2yb6l5m7ta \\
-                --since 2026-11-20T08:00:00Z
-              stalecast webhooks recover wh_4n3xqv7pqk2yb6l5m7ta --since 2h
-            """)
-
-    @OptionGroup var target: WebhookTarget
-
-    @Option(help: ArgumentHelp("A time such as 2026-11-20T08:00:00Z, or how long ago: 30m, 2h, 3d.", valueName: "time"))
-    var since: PastTime
-
-    @OptionGroup var options: WebhookOptions
-
-    func run() async throws {
-        try await options.owe(target, "recover", ["since": .string(since.time.description)])
-    }
-}
-
-/// `stalecast webhooks dead-letters`: what was given up.
-struct WebhooksDeadLetters: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "dead-letters",
-        abstract: "List the messages that were given up, oldest first.",
-        discussion: """
-            Only modes all, fifo and fifo-advance give messages up; latest keeps trying the newest version.
-
-            Examples:
-              stalecast webhooks dead-letters wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks redrive wh_4n3xqv7pqk2yb6l5m7ta  # all of them again
-            """)
-
-    @OptionGroup var target: WebhookTarget
-
-    @Option(help: "How many to list, 1 or more.")
-    var limit = 20
-
-    @OptionGroup var options: WebhookOptions
-
-    func validate() throws {
-        if limit < 1 { throw ValidationError("--limit is 1 or more") }
-    }
-
-    func run() async throws {
-        let (letters, hasMore) = try await options.api().list("deadLetters", of: target.id, limit: limit)
-        let output = options.outputOptions.output
-        if output.isJSON { return try output.json(["deadLetters": .array(letters)]) }
-        if letters.isEmpty { return output.remark("nothing was given up") }
-        for line in table(letters).lines(output.palette) { try output.line(line) }
-        if hasMore { output.remark("there are more; see --limit") }
-    }
-
-    private func table(_ letters: [JSONValue]) -> TextTable {
-        var table = TextTable(
-            .left("ID"), .left("GIVEN UP"), .left("NAMESPACE"), .right("VERSION"), .right("TRIES"),
-            .left("REASON"))
-        for letter in letters {
-            table.add(
-                letter["id"]?.string ?? "?", clockTime(letter["moveTime"]?.string ?? ""),
-                letter["namespace"]?.string ?? "", letter["versionNumber"]?.string ?? "",
-                letter["attempts"]?.int64.map { String($0) } ?? "", letter["reason"]?.string ?? "")
+        func run() async throws {
+            var request = WebhookSettings()
+            request.set("namespace", namespace)
+            request.set("versionNumber", versionNumber.map { String($0) })
+            try await options.owe(target, "redeliver", request.json)
         }
-        return table
     }
-}
 
-/// `stalecast webhooks redrive`: dead letters once more.
-struct WebhooksRedrive: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "redrive",
-        abstract: "Take messages that were given up up again, all or one.",
-        discussion: """
-            Examples:
-              stalecast webhooks redrive wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks redrive wh_4n3xqv7pqk2yb6l5m7ta --letter 42
-            """)
+    /// `stalecast webhooks recover`: everything since a time.
+    struct Recover: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "recover",
+            abstract: "Owe again what was published since a time.",
+            discussion: """
+                A webhook of mode latest gets the newest version once; all and fifo get every version since then.
 
-    @OptionGroup var target: WebhookTarget
+                Examples:
+                  stalecast webhooks recover wh_4n3xqv7pqk2yb6l5m7ta \\
+                    --since 2026-11-20T08:00:00Z
+                  stalecast webhooks recover wh_4n3xqv7pqk2yb6l5m7ta --since 2h
+                """)
 
-    @Option(help: ArgumentHelp("One of `dead-letters` (default: all).", valueName: "id"))
-    var letter: String?
+        @OptionGroup var target: WebhookTarget
 
-    @OptionGroup var options: WebhookOptions
+        @Option(
+            help: ArgumentHelp("A time such as 2026-11-20T08:00:00Z, or how long ago: 30m, 2h, 3d.", valueName: "time"))
+        var since: PastTime
 
-    func run() async throws {
-        try await options.owe(target, "redrive", letter.map { ["id": .string($0)] } ?? [:])
+        @OptionGroup var options: WebhookOptions
+
+        func run() async throws {
+            try await options.owe(target, "recover", ["since": .string(since.time.description)])
+        }
+    }
+
+    /// `stalecast webhooks dead-letters`: what was given up.
+    struct DeadLetters: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "dead-letters",
+            abstract: "List the messages that were given up, oldest first.",
+            discussion: """
+                Only modes all, fifo and fifo-advance give messages up; latest keeps trying the newest version.
+
+                Examples:
+                  stalecast webhooks dead-letters wh_4n3xqv7pqk2yb6l5m7ta
+                  stalecast webhooks redrive wh_4n3xqv7pqk2yb6l5m7ta  # all of them again
+                """)
+
+        @OptionGroup var target: WebhookTarget
+
+        @Option(help: "How many to list, 1 or more.")
+        var limit = 20
+
+        @OptionGroup var options: WebhookOptions
+
+        func validate() throws {
+            if limit < 1 { throw ValidationError("--limit is 1 or more") }
+        }
+
+        func run() async throws {
+            let (letters, hasMore) = try await options.api().list("deadLetters", of: target.id, limit: limit)
+            let output = options.outputOptions.output
+            if output.isJSON { return try output.json(["deadLetters": .array(letters)]) }
+            if letters.isEmpty { return output.remark("nothing was given up") }
+            for line in table(letters).lines(output.palette) { try output.line(line) }
+            if hasMore { output.remark("there are more; see --limit") }
+        }
+
+        private func table(_ letters: [JSONValue]) -> TextTable {
+            var table = TextTable(
+                .id("ID"), .whole("GIVEN UP"), .whole("NAMESPACE"), .right("VERSION"), .right("TRIES"),
+                .left("REASON"))
+            for letter in letters {
+                table.add(
+                    letter["id"]?.string ?? "?", clockTime(letter["moveTime"]?.string ?? ""),
+                    letter["namespace"]?.string ?? "", letter["versionNumber"]?.string ?? "",
+                    letter["attempts"]?.int64.map { String($0) } ?? "", letter["reason"]?.string ?? "")
+            }
+            return table
+        }
+    }
+
+    /// `stalecast webhooks redrive`: dead letters once more.
+    struct Redrive: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "redrive",
+            abstract: "Take messages that were given up up again, all or one.",
+            discussion: """
+                Examples:
+                  stalecast webhooks redrive wh_4n3xqv7pqk2yb6l5m7ta
+                  stalecast webhooks redrive wh_4n3xqv7pqk2yb6l5m7ta --letter 42
+                """)
+
+        @OptionGroup var target: WebhookTarget
+
+        @Option(help: ArgumentHelp("One of `dead-letters` (default: all).", valueName: "id"))
+        var letter: String?
+
+        @OptionGroup var options: WebhookOptions
+
+        func run() async throws {
+            try await options.owe(target, "redrive", letter.map { ["id": .string($0)] } ?? [:])
+        }
     }
 }
 

@@ -4,114 +4,116 @@ import Foundation
 import StalecastWebhooks
 import StalecastWire
 
-/// `stalecast webhooks listen`: a receiver to look at requests with.
-struct WebhooksListen: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "listen",
-        abstract: "Receive webhooks here and show them, with what their signatures are worth.",
-        discussion: """
-            A receiver for trying things out: it answers 204, echoes challenges and grants CloudEvents' OPTIONS. The \
-            daemon calls this machine only if allowed: STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=127.0.0.0/8 stalecast serve.
+extension Webhooks {
+    /// `stalecast webhooks listen`: a receiver to look at requests with.
+    struct Listen: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "listen",
+            abstract: "Receive webhooks here and show them, with what their signatures are worth.",
+            discussion: """
+                A receiver for trying things out: it answers 204, echoes challenges and grants CloudEvents' OPTIONS. The \
+                daemon calls this machine only if allowed: STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=127.0.0.0/8 stalecast serve.
 
-            Examples:
-              stalecast webhooks listen                # on 127.0.0.1:9000
-              stalecast webhooks add http://127.0.0.1:9000/ --save-secret hook.secret
-              stalecast webhooks listen --secret-file hook.secret --count 1 --json
-              stalecast webhooks listen --status 503   # a receiver that fails
-            """)
+                Examples:
+                  stalecast webhooks listen                # on 127.0.0.1:9000
+                  stalecast webhooks add http://127.0.0.1:9000/ --save-secret hook.secret
+                  stalecast webhooks listen --secret-file hook.secret --count 1 --json
+                  stalecast webhooks listen --status 503   # a receiver that fails
+                """)
 
-    @Option(help: ArgumentHelp("Where to listen.", valueName: "host:port"))
-    var listen = "127.0.0.1:9000"
+        @Option(help: ArgumentHelp("Where to listen.", valueName: "host:port"))
+        var listen = "127.0.0.1:9000"
 
-    @Option(
-        help: ArgumentHelp(
-            "File with the secret or public key; without it signatures are not checked.", valueName: "file"))
-    var secretFile: String?
+        @Option(
+            help: ArgumentHelp(
+                "File with the secret or public key; without it signatures are not checked.", valueName: "file"))
+        var secretFile: String?
 
-    @Option(help: ArgumentHelp("What requests are answered with.", valueName: "code"))
-    var status = 204
+        @Option(help: ArgumentHelp("What requests are answered with.", valueName: "code"))
+        var status = 204
 
-    @Option(help: ArgumentHelp("End after so many requests.", valueName: "number"))
-    var count: Int?
+        @Option(help: ArgumentHelp("End after so many requests.", valueName: "number"))
+        var count: Int?
 
-    @OptionGroup var outputOptions: OutputOptions
+        @OptionGroup var outputOptions: OutputOptions
 
-    func validate() throws {
-        guard (200...599).contains(status) else { throw ValidationError("--status is 200 to 599") }
-        if let count, count < 1 { throw ValidationError("--count is 1 or more") }
-    }
-
-    func run() throws {
-        let key = try secretFile.map { path throws(CommandFailure) in try SecretFile.verificationKey(path) }
-        let output = outputOptions.output
-        let desk = try WebhookDesk(listen, status: status)
-        output.remark(
-            "listening on http://\(desk.address)/, answering \(status)"
-                + (key == nil ? "; signatures are not checked" : ""))
-        var seen = 0
-        try desk.serve { request throws(CommandFailure) in
-            try WebhookReceipt(request, key: key).write(to: output)
-            seen += 1
-            return count.map { seen < $0 } ?? true
+        func validate() throws {
+            guard (200...599).contains(status) else { throw ValidationError("--status is 200 to 599") }
+            if let count, count < 1 { throw ValidationError("--count is 1 or more") }
         }
-    }
-}
 
-/// A request that was received, and what its signature is worth.
-private struct WebhookReceipt {
-    private let request: ReceivedRequest
-    /// `ok`, or why not; nil when it was not checked.
-    private let signature: String?
-    private let body: JSONValue?
-
-    init(_ request: ReceivedRequest, key: VerificationKey?) {
-        self.request = request
-        body = try? JSONValue.parse(request.body)  // whatever it is, it is shown
-        signature = key.map { key in
-            do {
-                try SignatureCheck(key: key).verify(
-                    messageID: request.headers["webhook-id"] ?? "",
-                    timestamp: request.headers["webhook-timestamp"] ?? "",
-                    signatures: request.headers["webhook-signature"] ?? "", body: request.body, at: .now())
-                return "ok"
-            } catch {
-                return "\(error)"
+        func run() throws {
+            let key = try secretFile.map { path throws(CommandFailure) in try SecretFile.verificationKey(path) }
+            let output = outputOptions.output
+            let desk = try WebhookDesk(listen, status: status)
+            output.remark(
+                "listening on http://\(desk.address)/, answering \(status)"
+                    + (key == nil ? "; signatures are not checked" : ""))
+            var seen = 0
+            try desk.serve { request throws(CommandFailure) in
+                try Webhooks.Receipt(request, key: key).write(to: output)
+                seen += 1
+                return count.map { seen < $0 } ?? true
             }
         }
     }
 
-    func write(to output: Output) throws(CommandFailure) {
-        if output.isJSON { return try output.jsonText(json.text()) }
-        try output.line(
-            "\(LocalClock.asked.date(.now())) \(request.method.printable) \(request.target.printable) \(about)"
-        )
-        if let signature {
-            let isGood = signature == "ok"
-            let text = isGood ? "the signature fits" : signature.printable
-            try output.line("  \(isGood ? output.palette.green(text) : output.palette.red(text))")
-        }
-        if let body {
-            for line in body.text(.pretty).split(separator: "\n") { try output.line("  " + String(line).printable) }
-        }
-    }
+    /// A request that was received, and what its signature is worth.
+    fileprivate struct Receipt {
+        private let request: ReceivedRequest
+        /// `ok`, or why not; nil when it was not checked.
+        private let signature: String?
+        private let body: JSONValue?
 
-    /// `config.stale, version 7 since 6`.
-    private var about: String {
-        let type = body?["type"]?.string ?? request.headers["ce-type"] ?? ""
-        guard let version = body?["data"]?["version"]?.int64 ?? body?["versionNumber"]?.int64 else {
-            return type.printable
+        init(_ request: ReceivedRequest, key: VerificationKey?) {
+            self.request = request
+            body = try? JSONValue.parse(request.body)  // whatever it is, it is shown
+            signature = key.map { key in
+                do {
+                    try SignatureCheck(key: key).verify(
+                        messageID: request.headers["webhook-id"] ?? "",
+                        timestamp: request.headers["webhook-timestamp"] ?? "",
+                        signatures: request.headers["webhook-signature"] ?? "", body: request.body, at: .now())
+                    return "ok"
+                } catch {
+                    return "\(error)"
+                }
+            }
         }
-        let since = body?["data"]?["sinceVersion"]?.int64.map { " since \($0)" } ?? ""
-        return "\(type.printable), version \(version)\(since)"
-    }
 
-    private var json: JSONValue {
-        var headers = JSONObject()
-        for (name, value) in request.headers.sorted(by: { $0.key < $1.key }) { headers[name] = .string(value) }
-        var object: JSONObject = ["method": .string(request.method), "target": .string(request.target)]
-        object["headers"] = .object(headers)
-        object["body"] = body ?? .string(String(decoding: request.body, as: UTF8.self))
-        object["signature"] = signature.map(JSONValue.string)
-        return .object(object)
+        func write(to output: Output) throws(CommandFailure) {
+            if output.isJSON { return try output.jsonText(json.text()) }
+            try output.line(
+                "\(LocalClock.asked.date(.now())) \(request.method.printable) \(request.target.printable) \(about)"
+            )
+            if let signature {
+                let isGood = signature == "ok"
+                let text = isGood ? "the signature fits" : signature.printable
+                try output.line("  \(isGood ? output.palette.green(text) : output.palette.red(text))")
+            }
+            if let body {
+                for line in body.text(.pretty).split(separator: "\n") { try output.line("  " + String(line).printable) }
+            }
+        }
+
+        /// `config.stale, version 7 since 6`.
+        private var about: String {
+            let type = body?["type"]?.string ?? request.headers["ce-type"] ?? ""
+            guard let version = body?["data"]?["version"]?.int64 ?? body?["versionNumber"]?.int64 else {
+                return type.printable
+            }
+            let since = body?["data"]?["sinceVersion"]?.int64.map { " since \($0)" } ?? ""
+            return "\(type.printable), version \(version)\(since)"
+        }
+
+        private var json: JSONValue {
+            var headers = JSONObject()
+            for (name, value) in request.headers.sorted(by: { $0.key < $1.key }) { headers[name] = .string(value) }
+            var object: JSONObject = ["method": .string(request.method), "target": .string(request.target)]
+            object["headers"] = .object(headers)
+            object["body"] = body ?? .string(String(decoding: request.body, as: UTF8.self))
+            object["signature"] = signature.map(JSONValue.string)
+            return .object(object)
+        }
     }
 }

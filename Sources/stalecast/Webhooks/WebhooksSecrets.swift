@@ -2,182 +2,184 @@ import ArgumentParser
 import StalecastWebhooks
 import StalecastWire
 
-/// `stalecast webhooks new-secret`: for the configuration file's `secretFiles`.
-struct WebhooksNewSecret: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "new-secret",
-        abstract: "Make a signing secret, for secretFiles of the configuration file or for tests.",
-        discussion: """
-            Needs no daemon. For ed25519 the public key, which the receiver gets, goes to standard error.
+extension Webhooks {
+    /// `stalecast webhooks new-secret`: for the configuration file's `secretFiles`.
+    struct NewSecret: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "new-secret",
+            abstract: "Make a signing secret, for secretFiles of the configuration file or for tests.",
+            discussion: """
+                Needs no daemon. For ed25519 the public key, which the receiver gets, goes to standard error.
 
-            Examples:
-              (umask 077; stalecast webhooks new-secret > hook.secret)
-              stalecast webhooks new-secret --algorithm ed25519
-            """)
+                Examples:
+                  (umask 077; stalecast webhooks new-secret > hook.secret)
+                  stalecast webhooks new-secret --algorithm ed25519
+                """)
 
-    @Option(help: "hmac-sha256 or ed25519.")
-    var algorithm = "hmac-sha256"
+        @Option(help: "hmac-sha256 or ed25519.")
+        var algorithm = "hmac-sha256"
 
-    @OptionGroup var outputOptions: OutputOptions
+        @OptionGroup var outputOptions: OutputOptions
 
-    func run() throws {
-        guard let algorithm = SigningKey.Algorithm(rawValue: algorithm) else {
-            throw CommandFailure(.usage, "--algorithm is hmac-sha256 or ed25519, not \"\(self.algorithm)\"")
-        }
-        let key = SigningKey.generate(algorithm)
-        let output = outputOptions.output
-        if output.isJSON {
-            var object: JSONObject = ["algorithm": .string(algorithm.rawValue), "secret": .string(key.secretText)]
-            object["publicKey"] = key.publicText.map(JSONValue.string)
-            return try output.json(.object(object))
-        }
-        try output.line(key.secretText)
-        if let text = key.publicText { output.remark("public key: \(text)") }
-    }
-}
-
-/// `stalecast webhooks sign`: what the daemon would put into the headers.
-struct WebhooksSign: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "sign",
-        abstract: "Sign a body as the daemon does, to try a receiver without one.",
-        discussion: """
-            Needs no daemon. Prints the three headers. With --lines every line of standard input is a JSON object \
-            {"body", "id", "timestamp"}, the last two optional, and is answered with a line of JSON.
-
-            Examples:
-              stalecast webhooks sign --secret-file hook.secret body.json > headers
-              curl -H @headers --data-binary @body.json http://127.0.0.1:3000/hook
-              stalecast webhooks sign --secret-file new.secret \\
-                --secret-file old.secret body.json
-            """)
-
-    @Argument(help: "File with the body; - reads standard input.")
-    var body = "-"
-
-    @Option(
-        name: .customLong("secret-file"),
-        help: ArgumentHelp("File with a secret; repeatable, the current one first.", valueName: "file"))
-    var secretFiles: [String]
-
-    @Option(help: ArgumentHelp("webhook-id (default: a random one).", valueName: "text"))
-    var id: String?
-
-    @Option(help: ArgumentHelp("webhook-timestamp, seconds since 1970 (default: now).", valueName: "seconds"))
-    var timestamp: Int64?
-
-    @Flag(help: "Sign each line of standard input.")
-    var lines = false
-
-    @OptionGroup var outputOptions: OutputOptions
-
-    func validate() throws {
-        if secretFiles.isEmpty { throw ValidationError("--secret-file is missing") }
-        if lines, body != "-" || secretFiles.contains("-") {
-            throw ValidationError("--lines reads the bodies from standard input")
-        }
-    }
-
-    func run() throws {
-        let signer = try signer()
-        let output = outputOptions.output
-        if !lines {
-            let headers = headers(Array(try InputFile.read(body)), id: id, timestamp: timestamp, signer)
+        func run() throws {
+            guard let algorithm = SigningKey.Algorithm(rawValue: algorithm) else {
+                throw CommandFailure(.usage, "--algorithm is hmac-sha256 or ed25519, not \"\(self.algorithm)\"")
+            }
+            let key = SigningKey.generate(algorithm)
+            let output = outputOptions.output
             if output.isJSON {
-                var object = JSONObject()
-                for (name, value) in headers { object[name] = .string(value) }
+                var object: JSONObject = ["algorithm": .string(algorithm.rawValue), "secret": .string(key.secretText)]
+                object["publicKey"] = key.publicText.map(JSONValue.string)
                 return try output.json(.object(object))
             }
-            for (name, value) in headers { try output.line("\(name): \(value)") }
-            return
-        }
-        while let line = readLine() {
-            let headers = try answer(line, signer)
-            try output.line(JSONValue.object(headers).text())
+            try output.line(key.secretText)
+            if let text = key.publicText { output.remark("public key: \(text)") }
         }
     }
 
-    private func signer() throws(CommandFailure) -> Signer {
-        var keys: [SecretKey] = []
-        for file in secretFiles {
-            keys.append(SecretKey(try SecretFile.signingKey(file), createdAt: Timestamp(microseconds: 0)))
+    /// `stalecast webhooks sign`: what the daemon would put into the headers.
+    struct Sign: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "sign",
+            abstract: "Sign a body as the daemon does, to try a receiver without one.",
+            discussion: """
+                Needs no daemon. Prints the three headers. With --lines every line of standard input is a JSON object \
+                {"body", "id", "timestamp"}, the last two optional, and is answered with a line of JSON.
+
+                Examples:
+                  stalecast webhooks sign --secret-file hook.secret body.json > headers
+                  curl -H @headers --data-binary @body.json http://127.0.0.1:3000/hook
+                  stalecast webhooks sign --secret-file new.secret \\
+                    --secret-file old.secret body.json
+                """)
+
+        @Argument(help: "File with the body; - reads standard input.")
+        var body = "-"
+
+        @Option(
+            name: .customLong("secret-file"),
+            help: ArgumentHelp("File with a secret; repeatable, the current one first.", valueName: "file"))
+        var secretFiles: [String]
+
+        @Option(help: ArgumentHelp("webhook-id (default: a random one).", valueName: "text"))
+        var id: String?
+
+        @Option(help: ArgumentHelp("webhook-timestamp, seconds since 1970 (default: now).", valueName: "seconds"))
+        var timestamp: Int64?
+
+        @Flag(help: "Sign each line of standard input.")
+        var lines = false
+
+        @OptionGroup var outputOptions: OutputOptions
+
+        func validate() throws {
+            if secretFiles.isEmpty { throw ValidationError("--secret-file is missing") }
+            if lines, body != "-" || secretFiles.contains("-") {
+                throw ValidationError("--lines reads the bodies from standard input")
+            }
         }
-        return Signer(keys)
+
+        func run() throws {
+            let signer = try signer()
+            let output = outputOptions.output
+            if !lines {
+                let headers = headers(Array(try InputFile.read(body)), id: id, timestamp: timestamp, signer)
+                if output.isJSON {
+                    var object = JSONObject()
+                    for (name, value) in headers { object[name] = .string(value) }
+                    return try output.json(.object(object))
+                }
+                for (name, value) in headers { try output.line("\(name): \(value)") }
+                return
+            }
+            while let line = readLine() {
+                let headers = try answer(line, signer)
+                try output.line(JSONValue.object(headers).text())
+            }
+        }
+
+        private func signer() throws(CommandFailure) -> Signer {
+            var keys: [Signer.SecretKey] = []
+            for file in secretFiles {
+                keys.append(Signer.SecretKey(try SecretFile.signingKey(file), createdAt: Timestamp(microseconds: 0)))
+            }
+            return Signer(keys)
+        }
+
+        private func answer(_ line: String, _ signer: Signer) throws(CommandFailure) -> JSONObject {
+            guard let request = try? JSONValue.parse(Array(line.utf8)), let body = request["body"]?.string else {
+                throw CommandFailure(.refused, "a line is not a JSON object with a member \"body\"")
+            }
+            let headers = headers(
+                Array(body.utf8), id: request["id"]?.string ?? id, timestamp: request["timestamp"]?.int64 ?? timestamp,
+                signer)
+            var object = JSONObject()
+            for (name, value) in headers { object[name] = .string(value) }
+            return object
+        }
+
+        private func headers(
+            _ body: [UInt8], id: String?, timestamp: Int64?, _ signer: Signer
+        ) -> [(name: String, value: String)] {
+            let id = id ?? MessageID.of("sign", nonce: Epoch.random().description)
+            let now = Timestamp.now()
+            let seconds = timestamp ?? now.microseconds / 1_000_000
+            let signatures = signer.signatures(messageID: id, timestamp: seconds, body: body, at: now)
+            return [("webhook-id", id), ("webhook-timestamp", String(seconds)), ("webhook-signature", signatures)]
+        }
+
     }
 
-    private func answer(_ line: String, _ signer: Signer) throws(CommandFailure) -> JSONObject {
-        guard let request = try? JSONValue.parse(Array(line.utf8)), let body = request["body"]?.string else {
-            throw CommandFailure(.refused, "a line is not a JSON object with a member \"body\"")
+    /// `stalecast webhooks check-signature`: a receiver's view, to find out why its library refuses.
+    struct CheckSignature: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "check-signature",
+            abstract: "Say whether a request was signed with a secret, and if not, why.",
+            discussion: """
+                Needs no daemon. The body must be exactly the bytes received.
+
+                Example:
+                  stalecast webhooks check-signature body.bin --secret-file hook.secret \\
+                    --id msg_… --timestamp 1792000000 --signature 'v1,…'
+
+                Exit codes: 0 one of the signatures fits, 1 none does or its time is wrong.
+                """)
+
+        @Argument(help: "File with the body; - reads standard input.")
+        var body = "-"
+
+        @Option(
+            help: ArgumentHelp("File with the secret, or with the public key (whpk_…).", valueName: "file"),
+            completion: .file())
+        var secretFile: String
+
+        @Option(help: ArgumentHelp("webhook-id of the request.", valueName: "text"))
+        var id: String
+
+        @Option(help: ArgumentHelp("webhook-timestamp of the request.", valueName: "seconds"))
+        var timestamp: String
+
+        @Option(help: ArgumentHelp("webhook-signature of the request.", valueName: "text"))
+        var signature: String
+
+        @Flag(help: "Do not look at the time; without it, 300 s from now is too far.")
+        var anyTime = false
+
+        @OptionGroup var outputOptions: OutputOptions
+
+        func run() throws {
+            let key = try SecretFile.verificationKey(secretFile)
+            let bytes = Array(try InputFile.read(body))
+            do {
+                try SignatureCheck(key: key).verify(
+                    messageID: id, timestamp: timestamp, signatures: signature, body: bytes, at: anyTime ? nil : .now())
+            } catch {
+                throw CommandFailure(.refused, "\(error)")
+            }
+            let output = outputOptions.output
+            if output.isJSON { return try output.json(["fits": .bool(true)]) }
+            try output.line("the signature fits")
         }
-        let headers = headers(
-            Array(body.utf8), id: request["id"]?.string ?? id, timestamp: request["timestamp"]?.int64 ?? timestamp,
-            signer)
-        var object = JSONObject()
-        for (name, value) in headers { object[name] = .string(value) }
-        return object
-    }
-
-    private func headers(
-        _ body: [UInt8], id: String?, timestamp: Int64?, _ signer: Signer
-    ) -> [(name: String, value: String)] {
-        let id = id ?? MessageID.of("sign", nonce: DeliveryNonce.random())
-        let now = Timestamp.now()
-        let seconds = timestamp ?? now.microseconds / 1_000_000
-        let signatures = signer.signatures(messageID: id, timestamp: seconds, body: body, at: now)
-        return [("webhook-id", id), ("webhook-timestamp", String(seconds)), ("webhook-signature", signatures)]
-    }
-
-}
-
-/// `stalecast webhooks check-signature`: a receiver's view, to find out why its library refuses.
-struct WebhooksCheckSignature: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "check-signature",
-        abstract: "Say whether a request was signed with a secret, and if not, why.",
-        discussion: """
-            Needs no daemon. The body must be exactly the bytes received.
-
-            Example:
-              stalecast webhooks check-signature body.bin --secret-file hook.secret \\
-                --id msg_… --timestamp 1792000000 --signature 'v1,…'
-
-            Exit codes: 0 one of the signatures fits, 1 none does or its time is wrong.
-            """)
-
-    @Argument(help: "File with the body; - reads standard input.")
-    var body = "-"
-
-    @Option(
-        help: ArgumentHelp("File with the secret, or with the public key (whpk_…).", valueName: "file"),
-        completion: .file())
-    var secretFile: String
-
-    @Option(help: ArgumentHelp("webhook-id of the request.", valueName: "text"))
-    var id: String
-
-    @Option(help: ArgumentHelp("webhook-timestamp of the request.", valueName: "seconds"))
-    var timestamp: String
-
-    @Option(help: ArgumentHelp("webhook-signature of the request.", valueName: "text"))
-    var signature: String
-
-    @Flag(help: "Do not look at the time; without it, 300 s from now is too far.")
-    var anyTime = false
-
-    @OptionGroup var outputOptions: OutputOptions
-
-    func run() throws {
-        let key = try SecretFile.verificationKey(secretFile)
-        let bytes = Array(try InputFile.read(body))
-        do {
-            try SignatureCheck(key: key).verify(
-                messageID: id, timestamp: timestamp, signatures: signature, body: bytes, at: anyTime ? nil : .now())
-        } catch {
-            throw CommandFailure(.refused, "\(error)")
-        }
-        let output = outputOptions.output
-        if output.isJSON { return try output.json(["fits": .bool(true)]) }
-        try output.line("the signature fits")
     }
 }
 

@@ -2,126 +2,128 @@ import ArgumentParser
 import StalecastWebhooks
 import StalecastWire
 
-/// `stalecast webhooks pause`.
-struct WebhooksPause: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "pause",
-        abstract: "Send nothing more until it is resumed; what is owed stays owed.",
-        discussion: "Example:\n  stalecast webhooks pause wh_4n3xqv7pqk2yb6l5m7ta")
+extension Webhooks {
+    /// `stalecast webhooks pause`.
+    struct Pause: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "pause",
+            abstract: "Send nothing more until it is resumed; what is owed stays owed.",
+            discussion: "Example:\n  stalecast webhooks pause wh_4n3xqv7pqk2yb6l5m7ta")
 
-    @OptionGroup var target: WebhookTarget
-    @OptionGroup var options: WebhookOptions
+        @OptionGroup var target: WebhookTarget
+        @OptionGroup var options: WebhookOptions
 
-    func run() async throws { try await options.change(target, "pause", "paused") }
-}
-
-/// `stalecast webhooks resume`.
-struct WebhooksResume: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "resume",
-        abstract: "End a pause; the newest version goes out at once.",
-        discussion: "Example:\n  stalecast webhooks resume wh_4n3xqv7pqk2yb6l5m7ta")
-
-    @OptionGroup var target: WebhookTarget
-    @OptionGroup var options: WebhookOptions
-
-    func run() async throws { try await options.change(target, "resume", "resumed") }
-}
-
-/// `stalecast webhooks enable`.
-struct WebhooksEnable: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "enable",
-        abstract: "Put a webhook that was disabled after long failure to work again.",
-        discussion: """
-            The newest version goes out at once, whatever was missed meanwhile.
-
-            Example:
-              stalecast webhooks enable wh_4n3xqv7pqk2yb6l5m7ta
-            """)
-
-    @OptionGroup var target: WebhookTarget
-    @OptionGroup var options: WebhookOptions
-
-    func run() async throws { try await options.change(target, "enable", "enabled") }
-}
-
-/// `stalecast webhooks verify`.
-struct WebhooksVerify: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "verify",
-        abstract: "Ask the receiver for its consent now.",
-        discussion: """
-            For webhooks with --verification challenge or cloudevents. The daemon asks by itself after `add` and after a \
-            change of the URL.
-
-            Example:
-              stalecast webhooks verify wh_4n3xqv7pqk2yb6l5m7ta
-            """)
-
-    @OptionGroup var target: WebhookTarget
-    @OptionGroup var options: WebhookOptions
-
-    func run() async throws { try await options.change(target, "verify", "verified") }
-}
-
-/// `stalecast webhooks rotate-secret`.
-struct WebhooksRotateSecret: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "rotate-secret",
-        abstract: "Make a new secret, shown this once; the old one goes on signing for a while.",
-        discussion: """
-            Until the grace period is over every request carries a signature of each key, so that the receiver can \
-            change over at any time within it.
-
-            Examples:
-              stalecast webhooks rotate-secret wh_4n3xqv7pqk2yb6l5m7ta
-              stalecast webhooks rotate-secret wh_4n3xqv7pqk2yb6l5m7ta \\
-                --grace-period 0s  # the old one leaked
-              stalecast webhooks rotate-secret wh_4n3xqv7pqk2yb6l5m7ta \\
-                --algorithm ed25519 --save-secret new.secret
-            """)
-
-    @OptionGroup var target: WebhookTarget
-
-    @Option(help: ArgumentHelp("How long the old secret goes on signing, 0s to 7d.", valueName: "time"))
-    var gracePeriod = Span(.seconds(86_400))
-
-    @Option(help: "hmac-sha256 or ed25519 (default: as before).")
-    var algorithm: String?
-
-    @Option(
-        help: ArgumentHelp("Use the secret in this file (whsec_… or whsk_…) instead.", valueName: "file"),
-        completion: .file())
-    var secretFile: String?
-
-    @Option(
-        help: ArgumentHelp("Write the secret into this file, which must not exist.", valueName: "file"),
-        completion: .file())
-    var saveSecret: String?
-
-    @OptionGroup var options: WebhookOptions
-
-    func validate() throws {
-        if gracePeriod.duration > .seconds(7 * 86_400) { throw ValidationError("--grace-period is 0s to 7d") }
+        func run() async throws { try await options.change(target, "pause", "paused") }
     }
 
-    func run() async throws {
-        var request = WebhookSettings()
-        request.set("gracePeriod", gracePeriod.duration.wireText)
-        request.set("algorithm", algorithm)
-        request.set("secret", try secretFile.map { path throws(CommandFailure) in try SecretFile.read(path) })
-        let api = try options.api()
-        if let saveSecret { try SecretFile.claim(saveSecret) }
-        let webhook: JSONValue
-        do {
-            webhook = try await api.act(target.id, "rotateSecret", request.json)
-        } catch {
-            if let saveSecret { SecretFile.release(saveSecret) }
-            throw error
+    /// `stalecast webhooks resume`.
+    struct Resume: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "resume",
+            abstract: "End a pause; the newest version goes out at once.",
+            discussion: "Example:\n  stalecast webhooks resume wh_4n3xqv7pqk2yb6l5m7ta")
+
+        @OptionGroup var target: WebhookTarget
+        @OptionGroup var options: WebhookOptions
+
+        func run() async throws { try await options.change(target, "resume", "resumed") }
+    }
+
+    /// `stalecast webhooks enable`.
+    struct Enable: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "enable",
+            abstract: "Put a webhook that was disabled after long failure to work again.",
+            discussion: """
+                The newest version goes out at once, whatever was missed meanwhile.
+
+                Example:
+                  stalecast webhooks enable wh_4n3xqv7pqk2yb6l5m7ta
+                """)
+
+        @OptionGroup var target: WebhookTarget
+        @OptionGroup var options: WebhookOptions
+
+        func run() async throws { try await options.change(target, "enable", "enabled") }
+    }
+
+    /// `stalecast webhooks verify`.
+    struct Verify: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "verify",
+            abstract: "Ask the receiver for its consent now.",
+            discussion: """
+                For webhooks with --verification challenge or cloudevents. The daemon asks by itself after `add` and after a \
+                change of the URL.
+
+                Example:
+                  stalecast webhooks verify wh_4n3xqv7pqk2yb6l5m7ta
+                """)
+
+        @OptionGroup var target: WebhookTarget
+        @OptionGroup var options: WebhookOptions
+
+        func run() async throws { try await options.change(target, "verify", "verified") }
+    }
+
+    /// `stalecast webhooks rotate-secret`.
+    struct RotateSecret: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "rotate-secret",
+            abstract: "Make a new secret, shown this once; the old one goes on signing for a while.",
+            discussion: """
+                Until the grace period is over every request carries a signature of each key, so that the receiver can \
+                change over at any time within it.
+
+                Examples:
+                  stalecast webhooks rotate-secret wh_4n3xqv7pqk2yb6l5m7ta
+                  stalecast webhooks rotate-secret wh_4n3xqv7pqk2yb6l5m7ta \\
+                    --grace-period 0s  # the old one leaked
+                  stalecast webhooks rotate-secret wh_4n3xqv7pqk2yb6l5m7ta \\
+                    --algorithm ed25519 --save-secret new.secret
+                """)
+
+        @OptionGroup var target: WebhookTarget
+
+        @Option(help: ArgumentHelp("How long the old secret goes on signing, 0s to 7d.", valueName: "time"))
+        var gracePeriod = Span(.seconds(86_400))
+
+        @Option(help: "hmac-sha256 or ed25519 (default: as before).")
+        var algorithm: String?
+
+        @Option(
+            help: ArgumentHelp("Use the secret in this file (whsec_… or whsk_…) instead.", valueName: "file"),
+            completion: .file())
+        var secretFile: String?
+
+        @Option(
+            help: ArgumentHelp("Write the secret into this file, which must not exist.", valueName: "file"),
+            completion: .file())
+        var saveSecret: String?
+
+        @OptionGroup var options: WebhookOptions
+
+        func validate() throws {
+            if gracePeriod.duration > .seconds(7 * 86_400) { throw ValidationError("--grace-period is 0s to 7d") }
         }
-        try WebhookReport(webhook, savedTo: saveSecret, isSecretKnown: secretFile != nil)
-            .write("new secret for", options.outputOptions.output)
+
+        func run() async throws {
+            var request = WebhookSettings()
+            request.set("gracePeriod", gracePeriod.duration.wireText)
+            request.set("algorithm", algorithm)
+            request.set("secret", try secretFile.map { path throws(CommandFailure) in try SecretFile.read(path) })
+            let api = try options.api()
+            if let saveSecret { try SecretFile.claim(saveSecret) }
+            let webhook: JSONValue
+            do {
+                webhook = try await api.act(target.id, "rotateSecret", request.json)
+            } catch {
+                if let saveSecret { SecretFile.release(saveSecret) }
+                throw error
+            }
+            try WebhookReport(webhook, savedTo: saveSecret, isSecretKnown: secretFile != nil)
+                .write("new secret for", options.outputOptions.output)
+        }
     }
 }
 

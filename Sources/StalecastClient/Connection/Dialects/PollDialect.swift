@@ -1,9 +1,10 @@
 package import Foundation
 import StalecastWire
 
-/// Long-poll, for networks that let no stream through: `GET /v1/poll`, again and again.
+/// Long-poll, for networks that let no stream through: `GET /v1/poll`, again and again. What an answer holds comes as the
+/// events that a stream would have brought.
 package struct PollDialect: LinkDialect {
-    package typealias Output = ConnectionEvent
+    package typealias Output = EventStreamDialect.Output
 
     /// The longest answer that is read, in bytes.
     private static let maxAnswerBytes = 4 << 20
@@ -11,20 +12,18 @@ package struct PollDialect: LinkDialect {
     /// Without cursor and wait.
     var base: StreamRequest
     private(set) var cursor: String?
-    private let topic: String
     private let wait: TimeInterval
     /// The first, also after a failure, is answered at once, which tells that polls get through.
     private var isFirst = true
     private var answer: [UInt8] = []
 
     /// - Parameters:
-    ///   - topic: what messages came over that do not say.
-    ///   - wait: how long the server may hold a poll, in seconds.
-    package init(_ base: StreamRequest, cursor: String?, topic: String, wait: TimeInterval) {
+    ///   - cursor: where to begin; nil begins now.
+    ///   - wait: how long the server may hold a poll, in seconds; at most a day.
+    package init(_ base: StreamRequest, cursor: String?, wait: TimeInterval) {
         self.base = base
         self.cursor = cursor
-        self.topic = topic
-        self.wait = wait
+        self.wait = max(0, min(wait, 86_400))
     }
 
     package var opening: LinkOpening { .completeAnswer }
@@ -63,19 +62,20 @@ package struct PollDialect: LinkDialect {
         guard let object, let cursor = object["cursor"]?.string, !cursor.isEmpty,
             let messages = object["messages"]?.array
         else { throw LinkLoss(.foreign, "the answer has no cursor or no messages") }
-        var events: [ConnectionEvent] = []
-        if let reset = object["reset"] { events.append(.reset(reason: reset["reason"]?.string ?? "")) }
-        if let unknown = object["unknownTopics"]?.array, isFirst, !unknown.isEmpty {
-            events.append(.unknownTopics(unknown.compactMap(\.string)))
+        var events: [ServerSentEvent] = []
+        if let reset = object["reset"] { events.append(event("reset", reset)) }
+        if let unknown = object["unknownTopics"], isFirst, unknown.array?.isEmpty == false {
+            events.append(event("unknown-topics", ["topics": unknown]))
         }
-        for message in messages {
-            let notice = message.object.map { ConnectionEvent.stale(NoticeReader.notice($0, topic: topic)) }
-            events.append(notice ?? .invalidMessage("a message is not a JSON object"))
-        }
+        events += messages.map { event("message", $0) }
         let isNews = isFirst || !messages.isEmpty && cursor != self.cursor
-        if isFirst || cursor != self.cursor { events.append(.synced(cursor: cursor)) }
+        if isFirst || cursor != self.cursor { events.append(event("synced", ["cursor": .string(cursor)], id: cursor)) }
         (self.cursor, isFirst) = (cursor, false)
-        return .answered(events.map(DialectStep.output), isNews: isNews)
+        return .answered(events.map { .output(.event($0)) }, isNews: isNews)
+    }
+
+    private func event(_ type: String, _ data: JSONValue, id: String = "") -> ServerSentEvent {
+        ServerSentEvent(type: type, data: String(decoding: data.encoded(), as: UTF8.self), lastEventID: id)
     }
 
     package mutating func lost() { isFirst = true }

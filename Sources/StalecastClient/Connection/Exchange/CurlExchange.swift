@@ -8,7 +8,7 @@
     /// `@unchecked`: touched on the loop's thread only.
     final class CurlExchange: StreamExchange, @unchecked Sendable {
         private let transfers: CurlTransfers
-        private let handler: StreamExchanges.Handler
+        private let handler: StreamHandler
         private var transfer: UnsafeMutableRawPointer?
         /// nil once the head was shown, after which trailers are not.
         private var reader: ResponseHeadReader? = ResponseHeadReader()
@@ -16,7 +16,7 @@
         private var pending: [StreamEvent] = []
         private var isOver = false
 
-        init(_ request: StreamRequest, in transfers: CurlTransfers, _ handler: @escaping StreamExchanges.Handler) {
+        init(_ request: StreamRequest, in transfers: CurlTransfers, _ handler: @escaping StreamHandler) {
             self.transfers = transfers
             self.handler = handler
             transfer = transfers.begin(request, self)
@@ -105,7 +105,8 @@
             let transfer = (body ?? []).withUnsafeBufferPointer { bytes in
                 stalecast_transfer_begin(
                     transfers, request.method, request.url.absoluteString, &headers,
-                    body == nil ? nil : bytes.baseAddress ?? UnsafePointer(bitPattern: 1), bytes.count, context,
+                    body == nil ? nil : bytes.baseAddress ?? UnsafePointer(bitPattern: 1), bytes.count,
+                    request.authorityFile, context,
                     { context, bytes, count in
                         CurlTransfers.exchange(context).takeHead(UnsafeRawBufferPointer(start: bytes, count: count))
                     },

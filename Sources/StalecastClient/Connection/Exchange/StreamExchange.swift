@@ -10,6 +10,8 @@ package struct StreamRequest: Sendable, Hashable {
     package var body: [UInt8]?
     /// Whether it goes over Foundation's `URLSession` where libcurl could do it. Default false.
     package var prefersURLSession = false
+    /// See ``StalecastOptions/authorityFile``.
+    package var authorityFile: String?
 
     package init(method: String = "GET", url: URL, headers: [String: String] = [:], body: [UInt8]? = nil) {
         self.method = method
@@ -44,18 +46,18 @@ protocol StreamExchange: AnyObject, Sendable {
     func resume()
 }
 
-/// Starts exchanges over the transport that is fit for a URL.
-enum StreamExchanges {
-    typealias Handler = @Sendable (StreamEvent) -> Void
+typealias StreamHandler = @Sendable (StreamEvent) -> Void
 
-    /// On the loop only. `handler` is called there, but not before this returned.
-    static func start(_ request: StreamRequest, on loop: LinkLoop, _ handler: @escaping Handler) -> any StreamExchange {
+extension LinkLoop {
+    /// Starts an exchange over the transport that is fit for its URL. On the loop only; `handler` is called there, but not
+    /// before this returned.
+    func start(_ request: StreamRequest, _ handler: @escaping StreamHandler) -> any StreamExchange {
         #if os(Linux)
             // Foundation's URLSession on Linux spends most of a core on one open stream, and 4 s to open 1,000.
-            if !request.prefersURLSession, let transfers = loop.transfers {
+            if !request.prefersURLSession, let transfers {
                 return CurlExchange(request, in: transfers, handler)
             }
         #endif
-        return URLSessionExchange(request, on: loop, handler)
+        return URLSessionExchange(request, on: self, handler)
     }
 }

@@ -9,10 +9,10 @@ import Foundation
 /// `@unchecked`: touched on the loop's thread only.
 final class URLSessionExchange: StreamExchange, @unchecked Sendable {
     private let task: URLSessionDataTask
-    private let handler: StreamExchanges.Handler
+    private let handler: StreamHandler
     private var isEnded = false
 
-    init(_ request: StreamRequest, on loop: LinkLoop, _ handler: @escaping StreamExchanges.Handler) {
+    init(_ request: StreamRequest, on loop: LinkLoop, _ handler: @escaping StreamHandler) {
         self.handler = handler
         var outgoing = URLRequest(url: request.url, timeoutInterval: Session.longestSilence)
         outgoing.httpMethod = request.method
@@ -50,7 +50,7 @@ final class URLSessionExchange: StreamExchange, @unchecked Sendable {
         static let longestSilence: TimeInterval = 86_400
 
         private var session: URLSession!
-        private let handlers = Locked<[Int: StreamExchanges.Handler]>([:])
+        private let handlers = Locked<[Int: StreamHandler]>([:])
 
         private override init() {
             super.init()
@@ -70,7 +70,7 @@ final class URLSessionExchange: StreamExchange, @unchecked Sendable {
         func task(_ request: URLRequest) -> URLSessionDataTask { session.dataTask(with: request) }
 
         /// Before the task is resumed.
-        func bind(_ task: URLSessionTask, _ handler: @escaping StreamExchanges.Handler) {
+        func bind(_ task: URLSessionTask, _ handler: @escaping StreamHandler) {
             handlers.withLock { $0[task.taskIdentifier] = handler }
         }
 

@@ -1,7 +1,7 @@
 import Foundation
 
 /// Hands events to their owner, one at a time, on a queue of their own: an owner that takes its time holds up nobody
-/// else. When too many wait, `onFull` is called, and `onDrained` once they are gone.
+/// else. When too many wait, ``deliver(_:onDrained:)`` says so, and `onDrained` is called once they are gone.
 final class EventOutlet: Sendable {
     /// Events that may wait.
     static let capacity = 64

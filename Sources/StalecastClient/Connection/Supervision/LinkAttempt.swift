@@ -122,7 +122,7 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
     private func open(_ request: StreamRequest) {
         self.request = request
         let hop = redirects
-        exchange = StreamExchanges.start(request, on: loop) { [weak self] event in
+        exchange = loop.start(request) { [weak self] event in
             if let self, !isOver, redirects == hop { received(event) }
         }
         if isPaused { exchange?.pause() }

@@ -90,5 +90,5 @@ package struct ReconnectSchedule: Sendable {
     }
 
     /// Statuses that say "later" rather than "no".
-    private static func isPassing(_ status: Int) -> Bool { status >= 500 || [408, 425, 429].contains(status) }
+    package static func isPassing(_ status: Int) -> Bool { status >= 500 || [408, 425, 429].contains(status) }
 }

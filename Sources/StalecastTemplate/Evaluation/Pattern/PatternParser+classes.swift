@@ -1,6 +1,6 @@
-extension PatternParser {
+extension Pattern.Parser {
     /// An escape outside brackets.
-    mutating func escape() throws(PatternError) -> PatternSyntax {
+    mutating func escape() throws(Pattern.SyntaxError) -> Pattern.Syntax {
         if let kind = peek(1).flatMap(Self.assertion) {
             index += 2
             return .assertion(kind)
@@ -12,7 +12,7 @@ extension PatternParser {
         return literal(try scalarEscape())
     }
 
-    private static func assertion(_ letter: Unicode.Scalar) -> PatternAssertion? {
+    private static func assertion(_ letter: Unicode.Scalar) -> Pattern.Assertion? {
         switch letter {
         case "A": .textStart
         case "z": .textEnd
@@ -23,8 +23,8 @@ extension PatternParser {
     }
 
     /// `\d` and its like, and `\p{…}`; nil, nothing taken, for other escapes.
-    private mutating func classEscape() throws(PatternError) -> PatternScalarSet? {
-        let set: PatternScalarSet
+    private mutating func classEscape() throws(Pattern.SyntaxError) -> Pattern.ScalarSet? {
+        let set: Pattern.ScalarSet
         switch peek(1) {
         case "d": set = .digits
         case "D": set = .digits.negated
@@ -40,7 +40,7 @@ extension PatternParser {
     }
 
     /// `\pL`, `\p{Lu}`, `\P{…}`, `\p{^…}`.
-    private mutating func categoryEscape() throws(PatternError) -> PatternScalarSet {
+    private mutating func categoryEscape() throws(Pattern.SyntaxError) -> Pattern.ScalarSet {
         var isNegated = peek(1) == "P"
         index += 2
         var name = ""
@@ -50,21 +50,22 @@ extension PatternParser {
                 name.unicodeScalars.append(next)
                 index += 1
             }
-            guard skip("}") else { throw PatternError(reason: "a '\\p{' is not closed") }
+            guard skip("}") else { throw Pattern.SyntaxError(reason: "a '\\p{' is not closed") }
         } else {
             name.unicodeScalars.append(try take("a '\\p'"))
         }
-        guard PatternScalarSet.categories.contains(name) else {
-            throw PatternError(reason: "'\\p{\(name.shown)}' is not supported, only general categories such as L or Nd")
+        guard Pattern.ScalarSet.categories.contains(name) else {
+            throw Pattern.SyntaxError(
+                reason: "'\\p{\(name.shown)}' is not supported, only general categories such as L or Nd")
         }
-        var set = PatternScalarSet()
+        var set = Pattern.ScalarSet()
         set.insert(category: name)
         set.isNegated = isNegated
         return set
     }
 
     /// An escape that stands for one character, its backslash next.
-    private mutating func scalarEscape() throws(PatternError) -> UInt32 {
+    private mutating func scalarEscape() throws(Pattern.SyntaxError) -> UInt32 {
         index += 1
         let letter = try take("the escape at the end")
         switch letter {
@@ -76,10 +77,10 @@ extension PatternParser {
         case "v": return 0x0B
         case "x": return try hexadecimal()
         case "0": return octal()
-        case "1"..."9": throw PatternError(reason: "backreferences are not supported")
-        case "A"..."Z", "a"..."z": throw PatternError(reason: "the escape '\\\(letter)' is not supported")
+        case "1"..."9": throw Pattern.SyntaxError(reason: "backreferences are not supported")
+        case "A"..."Z", "a"..."z": throw Pattern.SyntaxError(reason: "the escape '\\\(letter)' is not supported")
         case let other where other.isASCII: return other.value
-        default: throw PatternError(reason: "a character beyond ASCII cannot be escaped")
+        default: throw Pattern.SyntaxError(reason: "a character beyond ASCII cannot be escaped")
         }
     }
 
@@ -93,7 +94,7 @@ extension PatternParser {
         return value
     }
 
-    private mutating func hexadecimal() throws(PatternError) -> UInt32 {
+    private mutating func hexadecimal() throws(Pattern.SyntaxError) -> UInt32 {
         let isBraced = skip("{")
         var value: UInt32 = 0
         var count = 0
@@ -104,22 +105,22 @@ extension PatternParser {
         }
         let isComplete = isBraced ? count > 0 && skip("}") : count == 2
         guard isComplete, Unicode.Scalar(value) != nil else {
-            throw PatternError(reason: "after '\\x' two hexadecimal digits are expected, or some in braces")
+            throw Pattern.SyntaxError(reason: "after '\\x' two hexadecimal digits are expected, or some in braces")
         }
         return value
     }
 }
 
-extension PatternParser {
+extension Pattern.Parser {
     /// `[…]`, its bracket next.
-    mutating func bracketClass() throws(PatternError) -> PatternScalarSet {
-        var set = PatternScalarSet()
+    mutating func bracketClass() throws(Pattern.SyntaxError) -> Pattern.ScalarSet {
+        var set = Pattern.ScalarSet()
         set.foldsCase = flags.foldsCase
         index += 1
         set.isNegated = skip("^")
         var isFirst = true
         while isFirst || peek != "]" {
-            if peek == nil { throw PatternError(reason: "a '[' is not closed") }
+            if peek == nil { throw Pattern.SyntaxError(reason: "a '[' is not closed") }
             try classMember(into: &set)
             isFirst = false
         }
@@ -127,24 +128,24 @@ extension PatternParser {
         return set
     }
 
-    private mutating func classMember(into set: inout PatternScalarSet) throws(PatternError) {
+    private mutating func classMember(into set: inout Pattern.ScalarSet) throws(Pattern.SyntaxError) {
         if peek == "[", peek(1) == ":", let named = try posixClass() { return set.insert(named) }
         if peek == "\\", let nested = try classEscape() { return set.insert(nested) }
         let lower = try classScalar()
         guard peek == "-", let next = peek(1), next != "]" else { return set.insert(lower...lower) }
         index += 1
         let upper = try classScalar()
-        guard lower <= upper else { throw PatternError(reason: "a range in brackets goes backwards") }
+        guard lower <= upper else { throw Pattern.SyntaxError(reason: "a range in brackets goes backwards") }
         set.insert(lower...upper)
     }
 
-    private mutating func classScalar() throws(PatternError) -> UInt32 {
+    private mutating func classScalar() throws(Pattern.SyntaxError) -> UInt32 {
         if peek == "\\" { return try scalarEscape() }
         return try take("a '['").value
     }
 
     /// `[:name:]` or `[:^name:]`; nil, nothing taken, when the bracket is only a character.
-    private mutating func posixClass() throws(PatternError) -> PatternScalarSet? {
+    private mutating func posixClass() throws(Pattern.SyntaxError) -> Pattern.ScalarSet? {
         if lacksClassEnd { return nil }
         var end = index + 2
         while end + 1 < scalars.count, !(scalars[end] == 0x3A && scalars[end + 1] == 0x5D) { end += 1 }
@@ -155,8 +156,8 @@ extension PatternParser {
         var name = String(String.UnicodeScalarView(scalars[index + 2..<end].compactMap(Unicode.Scalar.init)))
         let isNegated = name.hasPrefix("^")
         if isNegated { name.removeFirst() }
-        guard let set = PatternScalarSet.posix(name) else {
-            throw PatternError(reason: "'[:\(name.shown):]' is not a class")
+        guard let set = Pattern.ScalarSet.posix(name) else {
+            throw Pattern.SyntaxError(reason: "'[:\(name.shown):]' is not a class")
         }
         index = end + 2
         return isNegated ? set.negated : set

@@ -1,180 +1,184 @@
-/// Reads RE2's syntax. What RE2 refuses (look-around, backreferences, possessive repetition) is refused here, and so
-/// is the little of RE2 that is missing here: scripts in `\p{…}` and `\C`.
-struct PatternParser {
-    var flags = Flags()
-    private(set) var scalars: [UInt32]
-    var index = 0
-    /// Each set of the pattern once; the syntax names them by their place, so that a class that is repeated is not
-    /// compared and hashed with each repetition.
-    private(set) var sets: [PatternScalarSet] = []
-    private var places: [PatternScalarSet: UInt32] = [:]
-    /// True once a search for `:]` came to the end in vain: the next one would, too.
-    var lacksClassEnd = false
-    private var depth = 0
+extension Pattern {
+    /// Reads RE2's syntax. What RE2 refuses (look-around, backreferences, possessive repetition) is refused here, and so
+    /// is the little of RE2 that is missing here: scripts in `\p{…}` and `\C`.
+    struct Parser {
+        var flags = Flags()
+        private(set) var scalars: [UInt32]
+        var index = 0
+        /// Each set of the pattern once; the syntax names them by their place, so that a class that is repeated is not
+        /// compared and hashed with each repetition.
+        private(set) var sets: [Pattern.ScalarSet] = []
+        private var places: [Pattern.ScalarSet: UInt32] = [:]
+        /// True once a search for `:]` came to the end in vain: the next one would, too.
+        var lacksClassEnd = false
+        private var depth = 0
 
-    struct Flags {
-        /// `i`
-        var foldsCase = false
-        /// `m`
-        var isMultiline = false
-        /// `s`
-        var dotTakesLineEnd = false
-    }
+        struct Flags {
+            /// `i`
+            var foldsCase = false
+            /// `m`
+            var isMultiline = false
+            /// `s`
+            var dotTakesLineEnd = false
+        }
 
-    /// Nesting of groups accepted; recursion is bounded by it.
-    static let maxDepth = 50
-    /// RE2's limit of `{n,m}`.
-    static let maxRepetition = 1000
+        /// Nesting of groups accepted; recursion is bounded by it.
+        static let maxDepth = 50
+        /// RE2's limit of `{n,m}`.
+        static let maxRepetition = 1000
 
-    init(_ text: String) { scalars = text.unicodeScalars.map(\.value) }
+        init(_ text: String) { scalars = text.unicodeScalars.map(\.value) }
 
-    mutating func pattern() throws(PatternError) -> PatternSyntax {
-        let syntax = try alternatives()
-        if peek != nil { throw PatternError(reason: "there is a ')' without its '('") }
-        return syntax
-    }
+        mutating func pattern() throws(Pattern.SyntaxError) -> Pattern.Syntax {
+            let syntax = try alternatives()
+            if peek != nil { throw Pattern.SyntaxError(reason: "there is a ')' without its '('") }
+            return syntax
+        }
 
-    private mutating func alternatives() throws(PatternError) -> PatternSyntax {
-        var parts = [try sequence()]
-        while skip("|") { parts.append(try sequence()) }
-        return try checked(.alternatives(parts))
-    }
+        private mutating func alternatives() throws(Pattern.SyntaxError) -> Pattern.Syntax {
+            var parts = [try sequence()]
+            while skip("|") { parts.append(try sequence()) }
+            return try checked(.alternatives(parts))
+        }
 
-    private mutating func sequence() throws(PatternError) -> PatternSyntax {
-        var parts: [PatternSyntax] = []
-        while let next = peek, next != "|", next != ")" {
-            if let quoted = quotedText() {
-                for scalar in quoted.dropLast() { parts.append(literal(scalar)) }
-                guard let last = quoted.last else { continue }
-                parts.append(try repeated(literal(last)))
-            } else if let atom = try atom() {
-                parts.append(try repeated(atom))
+        private mutating func sequence() throws(Pattern.SyntaxError) -> Pattern.Syntax {
+            var parts: [Pattern.Syntax] = []
+            while let next = peek, next != "|", next != ")" {
+                if let quoted = quotedText() {
+                    for scalar in quoted.dropLast() { parts.append(literal(scalar)) }
+                    guard let last = quoted.last else { continue }
+                    parts.append(try repeated(literal(last)))
+                } else if let atom = try atom() {
+                    parts.append(try repeated(atom))
+                }
             }
+            return try checked(.sequence(parts))
         }
-        return try checked(.sequence(parts))
-    }
 
-    /// Refuses what has become too large, before it is made larger.
-    private func checked(_ syntax: PatternSyntax) throws(PatternError) -> PatternSyntax {
-        guard syntax.size < Pattern.maxSize else {
-            throw PatternError(reason: "it is too large (a repetition counts as often as it repeats)")
-        }
-        return syntax
-    }
-
-    mutating func syntax(of set: PatternScalarSet) -> PatternSyntax {
-        if let place = places[set] { return .set(place) }
-        let place = UInt32(sets.count)
-        places[set] = place
-        sets.append(set)
-        return .set(place)
-    }
-
-    /// `\Q…\E`; nil when there is none here. Without `\E` it goes to the end.
-    private mutating func quotedText() -> [UInt32]? {
-        guard peek == "\\", peek(1) == "Q" else { return nil }
-        index += 2
-        var text: [UInt32] = []
-        while index < scalars.count {
-            if peek == "\\", peek(1) == "E" {
-                index += 2
-                return text
+        /// Refuses what has become too large, before it is made larger.
+        private func checked(_ syntax: Pattern.Syntax) throws(Pattern.SyntaxError) -> Pattern.Syntax {
+            guard syntax.size < Pattern.maxSize else {
+                throw Pattern.SyntaxError(reason: "it is too large (a repetition counts as often as it repeats)")
             }
-            text.append(scalars[index])
-            index += 1
+            return syntax
         }
-        return text
-    }
 
-    /// nil for a group that only sets flags.
-    private mutating func atom() throws(PatternError) -> PatternSyntax? {
-        guard let scalar = peek else { return .empty }
-        switch scalar {
-        case "(": return try group()
-        case "[": return syntax(of: try bracketClass())
-        case "\\": return try escape()
-        case "*", "+", "?": throw PatternError(reason: "there is nothing '\(scalar)' could repeat")
-        case "{" where try repetitionBounds(consume: false) != nil:
-            throw PatternError(reason: "there is nothing '{' could repeat")
-        default: break
+        mutating func syntax(of set: Pattern.ScalarSet) -> Pattern.Syntax {
+            if let place = places[set] { return .set(place) }
+            let place = UInt32(sets.count)
+            places[set] = place
+            sets.append(set)
+            return .set(place)
         }
-        index += 1
-        switch scalar {
-        case ".": return syntax(of: PatternScalarSet(flags.dotTakesLineEnd ? [] : [0x0A...0x0A], isNegated: true))
-        case "^": return .assertion(flags.isMultiline ? .lineStart : .textStart)
-        case "$": return .assertion(flags.isMultiline ? .lineEnd : .textEnd)
-        default: return literal(scalar.value)
-        }
-    }
 
-    mutating func literal(_ value: UInt32) -> PatternSyntax {
-        guard flags.foldsCase else { return .scalar(value) }
-        var set = PatternScalarSet([value...value])
-        set.foldsCase = true
-        return syntax(of: set)
-    }
-
-    private mutating func group() throws(PatternError) -> PatternSyntax? {
-        depth += 1
-        defer { depth -= 1 }
-        if depth > Self.maxDepth { throw PatternError(reason: "groups are nested deeper than \(Self.maxDepth) levels") }
-        let outer = flags
-        index += 1
-        if skip("?") {
-            let opens = try groupOpening()
-            if !opens { return nil }
+        /// `\Q…\E`; nil when there is none here. Without `\E` it goes to the end.
+        private mutating func quotedText() -> [UInt32]? {
+            guard peek == "\\", peek(1) == "Q" else { return nil }
+            index += 2
+            var text: [UInt32] = []
+            while index < scalars.count {
+                if peek == "\\", peek(1) == "E" {
+                    index += 2
+                    return text
+                }
+                text.append(scalars[index])
+                index += 1
+            }
+            return text
         }
-        let syntax = try alternatives()
-        guard skip(")") else { throw PatternError(reason: "a '(' is not closed") }
-        flags = outer
-        return syntax
-    }
 
-    /// What follows `(?`: a name, or flags. False when the group is closed already and only sets flags.
-    private mutating func groupOpening() throws(PatternError) -> Bool {
-        if peek == "=" || peek == "!" { throw PatternError(reason: "look-ahead is not supported") }
-        if peek == "<", peek(1) == "=" || peek(1) == "!" {
-            throw PatternError(reason: "look-behind is not supported")
-        }
-        if peek == "<" || (peek == "P" && peek(1) == "<") {
-            index += peek == "P" ? 2 : 1
-            try groupName()
-            return true
-        }
-        return try groupFlags()
-    }
-
-    private mutating func groupName() throws(PatternError) {
-        let start = index
-        while let next = peek, next != ">" {
-            guard PatternScalarSet.wordCharacters.lists(ascii: next.value) else {
-                throw PatternError(reason: "a group's name consists of letters, digits and '_'")
+        /// nil for a group that only sets flags.
+        private mutating func atom() throws(Pattern.SyntaxError) -> Pattern.Syntax? {
+            guard let scalar = peek else { return .empty }
+            switch scalar {
+            case "(": return try group()
+            case "[": return syntax(of: try bracketClass())
+            case "\\": return try escape()
+            case "*", "+", "?": throw Pattern.SyntaxError(reason: "there is nothing '\(scalar)' could repeat")
+            case "{" where try repetitionBounds(consume: false) != nil:
+                throw Pattern.SyntaxError(reason: "there is nothing '{' could repeat")
+            default: break
             }
             index += 1
-        }
-        guard index > start, skip(">") else { throw PatternError(reason: "a group's name is not complete") }
-    }
-
-    private mutating func groupFlags() throws(PatternError) -> Bool {
-        var isOn = true
-        while let next = peek {
-            index += 1
-            switch next {
-            case "i": flags.foldsCase = isOn
-            case "m": flags.isMultiline = isOn
-            case "s": flags.dotTakesLineEnd = isOn
-            case "U": break
-            case "-" where isOn: isOn = false
-            case ":": return true
-            case ")": return false
-            default: throw PatternError(reason: "'(?\(next)' is not supported")
+            switch scalar {
+            case ".": return syntax(of: Pattern.ScalarSet(flags.dotTakesLineEnd ? [] : [0x0A...0x0A], isNegated: true))
+            case "^": return .assertion(flags.isMultiline ? .lineStart : .textStart)
+            case "$": return .assertion(flags.isMultiline ? .lineEnd : .textEnd)
+            default: return literal(scalar.value)
             }
         }
-        throw PatternError(reason: "a '(' is not closed")
+
+        mutating func literal(_ value: UInt32) -> Pattern.Syntax {
+            guard flags.foldsCase else { return .scalar(value) }
+            var set = Pattern.ScalarSet([value...value])
+            set.foldsCase = true
+            return syntax(of: set)
+        }
+
+        private mutating func group() throws(Pattern.SyntaxError) -> Pattern.Syntax? {
+            depth += 1
+            defer { depth -= 1 }
+            if depth > Self.maxDepth {
+                throw Pattern.SyntaxError(reason: "groups are nested deeper than \(Self.maxDepth) levels")
+            }
+            let outer = flags
+            index += 1
+            if skip("?") {
+                let opens = try groupOpening()
+                if !opens { return nil }
+            }
+            let syntax = try alternatives()
+            guard skip(")") else { throw Pattern.SyntaxError(reason: "a '(' is not closed") }
+            flags = outer
+            return syntax
+        }
+
+        /// What follows `(?`: a name, or flags. False when the group is closed already and only sets flags.
+        private mutating func groupOpening() throws(Pattern.SyntaxError) -> Bool {
+            if peek == "=" || peek == "!" { throw Pattern.SyntaxError(reason: "look-ahead is not supported") }
+            if peek == "<", peek(1) == "=" || peek(1) == "!" {
+                throw Pattern.SyntaxError(reason: "look-behind is not supported")
+            }
+            if peek == "<" || (peek == "P" && peek(1) == "<") {
+                index += peek == "P" ? 2 : 1
+                try groupName()
+                return true
+            }
+            return try groupFlags()
+        }
+
+        private mutating func groupName() throws(Pattern.SyntaxError) {
+            let start = index
+            while let next = peek, next != ">" {
+                guard Pattern.ScalarSet.wordCharacters.lists(ascii: next.value) else {
+                    throw Pattern.SyntaxError(reason: "a group's name consists of letters, digits and '_'")
+                }
+                index += 1
+            }
+            guard index > start, skip(">") else { throw Pattern.SyntaxError(reason: "a group's name is not complete") }
+        }
+
+        private mutating func groupFlags() throws(Pattern.SyntaxError) -> Bool {
+            var isOn = true
+            while let next = peek {
+                index += 1
+                switch next {
+                case "i": flags.foldsCase = isOn
+                case "m": flags.isMultiline = isOn
+                case "s": flags.dotTakesLineEnd = isOn
+                case "U": break
+                case "-" where isOn: isOn = false
+                case ":": return true
+                case ")": return false
+                default: throw Pattern.SyntaxError(reason: "'(?\(next)' is not supported")
+                }
+            }
+            throw Pattern.SyntaxError(reason: "a '(' is not closed")
+        }
     }
 }
 
-extension PatternParser {
+extension Pattern.Parser {
     var peek: Unicode.Scalar? { peek(0) }
 
     func peek(_ offset: Int) -> Unicode.Scalar? {
@@ -189,21 +193,23 @@ extension PatternParser {
     }
 
     /// Takes the next scalar, whatever it is.
-    mutating func take(_ what: String) throws(PatternError) -> Unicode.Scalar {
-        guard let scalar = peek else { throw PatternError(reason: "\(what) is not complete") }
+    mutating func take(_ what: String) throws(Pattern.SyntaxError) -> Unicode.Scalar {
+        guard let scalar = peek else { throw Pattern.SyntaxError(reason: "\(what) is not complete") }
         index += 1
         return scalar
     }
 
     /// `syntax` with the repetition that follows it, if one does.
-    private mutating func repeated(_ syntax: PatternSyntax) throws(PatternError) -> PatternSyntax {
+    private mutating func repeated(_ syntax: Pattern.Syntax) throws(Pattern.SyntaxError) -> Pattern.Syntax {
         guard let (least, most) = try repetition() else { return syntax }
         _ = skip("?")
-        if try repetition() != nil { throw PatternError(reason: "a repetition cannot be repeated without a group") }
+        if try repetition() != nil {
+            throw Pattern.SyntaxError(reason: "a repetition cannot be repeated without a group")
+        }
         return try checked(.repetition(syntax, least: least, most: most))
     }
 
-    private mutating func repetition() throws(PatternError) -> (Int, Int?)? {
+    private mutating func repetition() throws(Pattern.SyntaxError) -> (Int, Int?)? {
         if skip("*") { return (0, nil) }
         if skip("+") { return (1, nil) }
         if skip("?") { return (0, 1) }
@@ -211,7 +217,7 @@ extension PatternParser {
     }
 
     /// `{n}`, `{n,}` or `{n,m}`; nil, nothing taken, when the brace is only a character.
-    private mutating func repetitionBounds(consume: Bool) throws(PatternError) -> (Int, Int?)? {
+    private mutating func repetitionBounds(consume: Bool) throws(Pattern.SyntaxError) -> (Int, Int?)? {
         let start = index
         var isRepetition = false
         defer { if !consume || !isRepetition { index = start } }
@@ -221,9 +227,11 @@ extension PatternParser {
         guard most != -1, skip("}") else { return nil }
         isRepetition = true
         if max(least, most ?? 0) > Self.maxRepetition {
-            throw PatternError(reason: "a repetition of more than \(Self.maxRepetition) times is not supported")
+            throw Pattern.SyntaxError(reason: "a repetition of more than \(Self.maxRepetition) times is not supported")
         }
-        if let most, most < least { throw PatternError(reason: "a repetition's upper bound is below the lower one") }
+        if let most, most < least {
+            throw Pattern.SyntaxError(reason: "a repetition's upper bound is below the lower one")
+        }
         return (least, most)
     }
 

@@ -1,4 +1,10 @@
-import Glibc
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
 
 /// An IPv4 or IPv6 address: 4 or 16 bytes in network order.
 package struct IPAddress: Sendable, Hashable, CustomStringConvertible {
@@ -25,16 +31,6 @@ package struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Nil for an address of another family.
-    init?(_ socket: UnsafeMutablePointer<sockaddr>) {
-        let raw = UnsafeRawPointer(socket)
-        switch Int32(socket.pointee.sa_family) {
-        case AF_INET: bytes = withUnsafeBytes(of: raw.loadUnaligned(as: sockaddr_in.self).sin_addr) { Array($0) }
-        case AF_INET6: bytes = withUnsafeBytes(of: raw.loadUnaligned(as: sockaddr_in6.self).sin6_addr) { Array($0) }
-        default: return nil
-        }
-    }
-
     package var description: String {
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
         _ = bytes.withUnsafeBytes {
@@ -49,14 +45,5 @@ package struct IPAddress: Sendable, Hashable, CustomStringConvertible {
             return self
         }
         return IPAddress(bytes: Array(bytes[12...])) ?? self
-    }
-}
-
-extension IPAddress {
-    /// The address that resolvers make of `2130706433`, `0x7f.1` or `0177.0.0.1`.
-    static func fromOldSpelling(_ text: String) -> IPAddress? {
-        var address = in_addr()
-        guard inet_aton(text, &address) == 1 else { return nil }
-        return IPAddress(bytes: withUnsafeBytes(of: &address) { Array($0) })
     }
 }

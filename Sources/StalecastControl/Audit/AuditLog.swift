@@ -1,0 +1,311 @@
+import CLinux
+import StalecastAccess
+package import StalecastWire
+import Synchronization
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// Who changed what, as lines of an ``AuditChain`` in `audit.jsonl` of the data directory, mode 0600. A line is with the
+/// kernel before the answer to what it tells of: it survives the end of the process, not the loss of power.
+///
+/// A file that is full is renamed (see ``AuditFiles``) and the chain goes on in another one, whose first line says so.
+package final class AuditLog: Sendable {
+    /// How much is kept.
+    package struct Limits: Sendable, Equatable {
+        /// From this size on another file is begun. Default 64 MiB, some 200,000 changes.
+        package var maxBytes = 64 << 20
+        /// Full files that stay. Default 16.
+        package var keep = 16
+
+        package init() {}
+    }
+
+    private struct State: Sendable {
+        var file: Int32
+        var size: Int64
+        /// The size at which another file is begun, or tried again.
+        var rotateAt: Int64
+        var chain: AuditChain
+        /// The file ends in the middle of a line.
+        var isTorn: Bool
+        var failures = 0
+        /// Why no other file could be begun; nil since one was.
+        var rotationProblem: String?
+    }
+
+    private let directory: String
+    private let limits: Limits
+    private let state: Mutex<State>
+    private let clock: @Sendable () -> Timestamp
+
+    private var path: String { "\(directory)/\(AuditFiles.current)" }
+
+    /// Why there is no log.
+    package struct Problem: Error, CustomStringConvertible { package let description: String }
+
+    /// Opens the log of a directory, or begins one; blocks.
+    package init(
+        directory: String, limits: Limits = Limits(), clock: @escaping @Sendable () -> Timestamp = Timestamp.now
+    ) throws(Problem) {
+        let path = "\(directory)/\(AuditFiles.current)"
+        let file = try Self.open(path)
+        // A process that ended between two files has left none, or an empty one.
+        let former = lseek(file, 0, SEEK_END) == 0 ? AuditFiles.former(in: directory).last : nil
+        let resumed: (chain: AuditChain, isTorn: Bool)
+        do throws(AuditChain.Fault) {
+            if let former {
+                resumed = try Self.resume(at: "\(directory)/\(former)")
+            } else {
+                resumed = try Self.resume(file)
+            }
+        } catch {
+            close(file)
+            throw Problem(
+                description:
+                    "\(directory)/\(former ?? AuditFiles.current): \(error); move it away to begin another one, "
+                    + "and find out what wrote into it")
+        }
+        self.directory = directory
+        self.limits = limits
+        self.clock = clock
+        state = Mutex(
+            State(
+                file: file, size: Int64(lseek(file, 0, SEEK_END)), rotateAt: Int64(limits.maxBytes),
+                chain: resumed.chain,
+                isTorn: former == nil && resumed.isTorn))
+        if let former { write(AuditChain.rotated, ["former": .string(former)]) }
+    }
+
+    private static func open(_ path: String, _ flags: Int32 = 0) throws(Problem) -> Int32 {
+        let file = systemOpen(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | flags, 0o600)
+        guard file >= 0 else {
+            throw Problem(description: "\(path) cannot be opened: \(String(cString: strerror(errno)))")
+        }
+        return file
+    }
+
+    deinit { state.withLock { _ = close($0.file) } }
+
+    private static func resume(at path: String) throws(AuditChain.Fault) -> (AuditChain, isTorn: Bool) {
+        let file = systemOpen(path, O_RDONLY | O_CLOEXEC, 0)
+        guard file >= 0 else {
+            throw AuditChain.Fault(description: "cannot be read (\(String(cString: strerror(errno))))")
+        }
+        defer { close(file) }
+        return try resume(file)
+    }
+
+    /// More than the longest lines there are.
+    private static let tailBytes = 1 << 20
+
+    private static func resume(_ file: Int32) throws(AuditChain.Fault) -> (AuditChain, isTorn: Bool) {
+        var chain = AuditChain()
+        let size = lseek(file, 0, SEEK_END)
+        guard size > 0 else { return (chain, false) }
+        var tail = [UInt8](repeating: 0, count: min(Int(size), tailBytes))
+        let start = size - off_t(tail.count)
+        let count = tail.withUnsafeMutableBytes { pread(file, $0.baseAddress, $0.count, start) }
+        tail.removeLast(tail.count - max(0, count))
+        let hasLineFeed = tail.last == 0x0A
+        var lines = tail.split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init)
+        if hasLineFeed { lines.removeLast() }
+        // What follows the last whole line is the beginning of others.
+        guard let last = lines.lastIndex(where: { (try? JSONValue.parse($0))?["seq"] != nil }) else {
+            if start == 0 {
+                for line in lines { chain.resume(afterTorn: line) }
+                return (chain, true)
+            }
+            throw AuditChain.Fault(description: "it ends in what is no audit log")
+        }
+        try chain.resume(after: lines[last])
+        for line in lines[(last + 1)...] { chain.resume(afterTorn: line) }
+        return (chain, last + 1 < lines.count || !hasLineFeed)
+    }
+
+    /// Bytes that are kept for lines to come, and how far they may shrink when the disk has no more: there is still room
+    /// for those of forty changes under way at once. Between the two are a hundred changes on a full disk.
+    private static let reserve: Int64 = 1 << 16
+    private static let leastReserve: Int64 = 1 << 14
+
+    /// Whether the line of a change that is about to be made will find room. Blocks are set aside behind the end of the
+    /// file, so that a disk that fills up meanwhile takes nothing away.
+    package func hasRoom() -> Bool { state.withLock { Self.hasRoom($0.file) } }
+
+    private static func hasRoom(_ file: Int32) -> Bool {
+        stalecast_reserve(file, reserve) == 0 || stalecast_reserve(file, leastReserve) == 0
+    }
+
+    /// Writes a line. When that fails it is counted, and what was to be told goes on: a change that is durable cannot be
+    /// taken back for want of a line.
+    ///
+    /// - Parameter entry: without secrets and values.
+    package func write(_ action: String, _ entry: JSONObject) {
+        let time = clock()
+        state.withLock { state in
+            if state.size >= state.rotateAt, !state.isTorn { rotate(&state, time) }
+            write(Self.entry(action, entry, time), &state, time)
+        }
+    }
+
+    private func write(_ entry: JSONObject, _ state: inout State, _ time: Timestamp) {
+        var chain = state.chain
+        var bytes: [UInt8] = []
+        if state.isTorn {
+            bytes.append(0x0A)
+            bytes += chain.append(Self.entry(AuditChain.recovered, [:], time)) + [0x0A]
+        }
+        bytes += chain.append(entry) + [0x0A]
+        let written = bytes.withUnsafeBytes { Self.writeAll(state.file, $0) }
+        state.size += Int64(written)
+        if written == bytes.count {
+            state.chain = chain
+            state.isTorn = false
+            return
+        }
+        state.failures += 1
+        fell(short: Array(bytes[..<written]), &state)
+    }
+
+    // MARK: Other files
+
+    /// Goes on in another file. Whatever stands in the way, this one goes on meanwhile: no line is lost, and what was set
+    /// aside behind its end is there still.
+    private func rotate(_ state: inout State, _ time: Timestamp) {
+        let next = path + ".next"
+        let former = AuditFiles.former(endingAt: state.chain.count)
+        unlink(next)
+        state.rotateAt = state.size + Self.reserve
+        // A file that somebody has moved is theirs; the next SIGHUP goes on in another one.
+        guard AuditFiles.identity(path) == AuditFiles.identity(state.file) else { return }
+        guard access("\(directory)/\(former)", F_OK) != 0 else {
+            state.rotationProblem = "\(former) is there already"
+            return
+        }
+        let file: Int32
+        do { file = try Self.open(next, O_EXCL) } catch {
+            state.rotationProblem = error.description
+            return
+        }
+        // Between the two renames there is no file of that name; a process that ends there goes on from the former.
+        let hasRoom = Self.hasRoom(file)
+        guard hasRoom, fsync(state.file) == 0, rename(path, "\(directory)/\(former)") == 0 else {
+            state.rotationProblem = hasRoom ? String(cString: strerror(errno)) : "there is no room for another file"
+            close(file)
+            unlink(next)
+            return
+        }
+        guard rename(next, path) == 0 else {
+            state.rotationProblem = String(cString: strerror(errno))
+            rename("\(directory)/\(former)", path)
+            close(file)
+            unlink(next)
+            return
+        }
+        goOn(in: file, &state)
+        var entry: JSONObject = ["former": .string(former)]
+        let removed = removeOld()
+        if !removed.isEmpty { entry["removed"] = .array(removed.map(JSONValue.string)) }
+        write(Self.entry(AuditChain.rotated, entry, time), &state, time)
+    }
+
+    private func goOn(in file: Int32, _ state: inout State) {
+        // Gives back what was set aside behind its end.
+        ftruncate(state.file, off_t(state.size))
+        close(state.file)
+        state.file = file
+        state.size = 0
+        state.rotateAt = Int64(limits.maxBytes)
+        state.rotationProblem = nil
+    }
+
+    /// - Returns: the names that were removed.
+    private func removeOld() -> [String] {
+        AuditFiles.former(in: directory).dropLast(limits.keep).filter { unlink("\(directory)/\($0)") == 0 }
+    }
+
+    /// Goes on in a new file when somebody has moved this one away, as logrotate does before it sends SIGHUP.
+    ///
+    /// - Returns: whether that was so.
+    /// - Throws: why it goes on in the old one.
+    package func reopen() throws(Problem) -> Bool {
+        let time = clock()
+        return try state.withLock { state throws(Problem) in
+            let there = AuditFiles.identity(path)
+            if there == AuditFiles.identity(state.file) { return false }
+            let (file, said) = (try Self.open(path), "what is written goes on in the file that was moved away")
+            guard lseek(file, 0, SEEK_END) == 0 else {
+                close(file)
+                throw Problem(
+                    description: "\(path) is another file and not empty; \(said); remove it and send SIGHUP again")
+            }
+            guard !state.isTorn, Self.hasRoom(file) else {
+                close(file)
+                if there == nil { unlink(path) }
+                throw Problem(description: "there is no room for another \(path); \(said)")
+            }
+            fchmod(file, 0o600)
+            state.size = Int64(max(0, lseek(state.file, 0, SEEK_END)))
+            goOn(in: file, &state)
+            write(Self.entry(AuditChain.reopened, [:], time), &state, time)
+            return true
+        }
+    }
+
+    /// The disk took only a part: the next line accounts for it.
+    private func fell(short part: [UInt8], _ state: inout State) {
+        guard !part.isEmpty else { return }
+        // A file that was torn before goes on with a line feed.
+        let rest = state.isTorn ? Array(part.dropFirst()) : part
+        state.isTorn = true
+        let lines = rest.split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init)
+        for (index, line) in lines.enumerated() {
+            let isWhole = index + 1 < lines.count
+            if isWhole, (try? state.chain.check(line)) == true { continue }
+            if !line.isEmpty { state.chain.resume(afterTorn: line) }
+        }
+    }
+
+    private static func entry(_ action: String, _ members: JSONObject, _ time: Timestamp) -> JSONObject {
+        var entry: JSONObject = ["time": .string(time.description), "action": .string(action)]
+        for (name, value) in members.members { entry[name] = value }
+        return entry
+    }
+
+    /// - Returns: how many bytes the file took.
+    private static func writeAll(_ file: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+        var written = 0
+        while written < bytes.count {
+            let count = Self.writeSome(file, bytes.baseAddress! + written, bytes.count - written)
+            if count < 0 && errno == EINTR { continue }
+            guard count > 0 else { break }
+            written += count
+        }
+        return written
+    }
+
+    private static func writeSome(_ file: Int32, _ start: UnsafeRawPointer, _ count: Int) -> Int {
+        #if canImport(Glibc)
+            Glibc.write(file, start, count)
+        #elseif canImport(Musl)
+            Musl.write(file, start, count)
+        #else
+            Darwin.write(file, start, count)
+        #endif
+    }
+
+    /// Lines that could not be written.
+    package var failures: Int { state.withLock { $0.failures } }
+    /// Why it goes on in a file that is full; nil when it does not.
+    package var rotationProblem: String? { state.withLock { $0.rotationProblem } }
+    /// The number and the hash of the last line, to be noted elsewhere.
+    package var end: (count: Int64, hash: String) { state.withLock { ($0.chain.count, $0.chain.hash) } }
+}
+
+/// `open`, whose name the log has for something else.
+private func systemOpen(_ path: String, _ flags: Int32, _ mode: mode_t) -> Int32 { open(path, flags, mode) }

@@ -1,0 +1,91 @@
+import StalecastAccess
+import StalecastHTTP
+import StalecastStore
+import StalecastWire
+import Synchronization
+
+/// What an operation's handler tells of what it did, for the audit log.
+final class AuditNote: Sendable {
+    private let members = Mutex(JSONObject())
+    private let isTrial = Mutex(false)
+    private let action = Mutex<String?>(nil)
+
+    func set(_ name: String, _ value: JSONValue) { members.withLock { $0[name] = value } }
+
+    /// What was done, where the operation's name says something else.
+    func act(_ name: String) { action.withLock { $0 = name } }
+
+    /// Nothing was to be changed.
+    func onlyChecked() { isTrial.withLock { $0 = true } }
+
+    /// Names in one line; the rest are counted.
+    private static let namesShown = 64
+
+    func published(_ version: StoredVersion) {
+        set("version", .string(String(version.version)))
+        set("previousVersion", .string(String(version.version - 1)))
+        if let source = version.metadata.rollbackSource { set("rollbackSource", .string(String(source))) }
+        if let keys = version.change.changedKeys { named(keys) }
+    }
+
+    /// Names of parameters that are changed.
+    func named(_ keys: [String]) {
+        set("changedKeys", .array(keys.prefix(Self.namesShown).map(JSONValue.string)))
+        if keys.count > Self.namesShown { set("changedKeyCount", .int(keys.count)) }
+    }
+
+    /// nil is what the operation is called.
+    var done: String? { action.withLock(\.self) }
+
+    /// nil when nothing was to be changed.
+    var told: JSONObject? { isTrial.withLock(\.self) ? nil : members.withLock { $0 } }
+}
+
+extension Control {
+    /// Whether an operation may be run: one that changes something needs room for its line.
+    func canRecord(_ operation: ControlOperation) -> Bool {
+        guard let audit, operation.changesSomething else { return true }
+        return audit.hasRoom()
+    }
+
+    /// Writes the line of an operation that changes something; before it is answered.
+    func record(
+        _ operation: ControlOperation, _ names: PathValues, _ call: Call, _ answer: inout Answer, peer: String?
+    ) {
+        guard let audit, operation.changesSomething, var entry = call.note.told else { return }
+        let id = call.requestID
+        answer.add("X-Request-Id", id)
+        entry["actor"] = .string(call.principal?.actor ?? "stranger")
+        let user = call.updateUser
+        if user != UpdateUser() { entry["user"] = .string(user.name.isEmpty ? user.email : user.name) }
+        entry["ip"] = peer.map(JSONValue.string)
+        for name in ["project", "namespace", "webhook", "key", "proposal"] where !names[name].isEmpty {
+            entry[name] = entry[name] ?? .string(String(names[name].prefix(80)))
+        }
+        entry["outcome"] = .string(answer.status == 200 ? "ok" : answer.status == 500 ? "unknown" : "refused")
+        entry["status"] = .int(answer.status)
+        entry["requestId"] = .string(id)
+        let action = call.note.done ?? operation.document.id
+        audit.write(action.hasSuffix("InNamespace") ? String(action.dropLast(11)) : action, entry)
+    }
+}
+
+extension ControlOperation {
+    /// A look that an event asks a source for changes nothing by itself.
+    fileprivate var changesSomething: Bool {
+        guard let action = document.action, document.method != "GET" else { return false }
+        return action != .read && document.id != "trigger"
+    }
+}
+
+extension Call {
+    /// The caller's `X-Request-Id`, when it is a plain word of up to 64 characters, or one of our own.
+    var requestID: String {
+        if let given = self[field: "x-request-id"], (1...64).contains(given.utf8.count),
+            given.utf8.allSatisfy({ $0.isASCIIAlphanumeric || "-_.".utf8.contains($0) })
+        {
+            return given
+        }
+        return String(UInt64.random(in: .min ... .max), radix: 16)
+    }
+}

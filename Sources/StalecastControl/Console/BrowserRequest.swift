@@ -1,0 +1,61 @@
+import NIOHTTP1
+import StalecastAccess
+import StalecastHTTP
+import StalecastWire
+
+/// What a browser adds to a request by itself, and what follows from it. Requests with a credential of their own are no
+/// page's: nothing here is asked of them.
+struct BrowserRequest: Sendable {
+    private let head: RequestHead
+    private let configuration: ControlConfiguration
+    /// The console's cookie; nil when there is none, or a credential beside it.
+    let cookie: String?
+    /// It is for one of the console's own paths.
+    private let isConsole: Bool
+
+    init(_ head: RequestHead, _ presented: Presented, cookieName: String, _ configuration: ControlConfiguration) {
+        self.head = head
+        self.configuration = configuration
+        isConsole = head.path == "/console" || head.path.hasPrefix("/console/")
+        cookie = presented.isEmpty ? Self.cookie(named: cookieName, head) : nil
+    }
+
+    private static func cookie(named name: String, _ head: RequestHead) -> String? {
+        for field in head.headers[canonicalForm: "cookie"] {
+            for pair in field.split(separator: ";") {
+                let pair = pair.trimmingBlanks()
+                if pair.hasPrefix(name + "=") { return String(pair.dropFirst(name.utf8.count + 1)) }
+            }
+        }
+        return nil
+    }
+
+    /// - Throws: 421 for a host that is not ours, 403 for what another origin's page sends.
+    func check(isStranger: Bool) throws(GoogleError) {
+        guard isConsole || cookie != nil else { return }
+        // A page can make its own name resolve to this address; then only the name tells.
+        let host = head.headers.first(name: "host") ?? ""
+        guard HostRule.only(configuration.hosts).judge(host.utf8) == .admitted else {
+            throw .misdirected
+        }
+        guard isStranger, !["GET", "HEAD", "OPTIONS"].contains(head.method.rawValue) else { return }
+        guard isOfOneOrigin(with: host) else { throw .crossOrigin }
+    }
+
+    /// The rule of Go 1.25's `CrossOriginProtection`. Who sends neither field is no browser, and has no use for a cookie.
+    private func isOfOneOrigin(with host: String) -> Bool {
+        let sites = head.headers[canonicalForm: "sec-fetch-site"]
+        if !sites.isEmpty { return sites.allSatisfy { $0 == "same-origin" || $0 == "none" } }
+        let origins = head.headers[canonicalForm: "origin"]
+        if origins.isEmpty { return cookie == nil }
+        return origins.allSatisfy { origin in
+            let scheme = origin.prefix { $0 != ":" }
+            return origin.dropFirst(scheme.count).lowercased() == "://\(host)".lowercased()
+        }
+    }
+}
+
+extension GoogleError {
+    fileprivate static let crossOrigin = GoogleError(
+        403, "A page of another origin, or no page at all, sent this with the console's cookie. Programs send a token.")
+}

@@ -1,0 +1,144 @@
+import NIOHTTP1
+import StalecastAccess
+import StalecastHTTP
+import StalecastStore
+import StalecastWire
+
+extension Control {
+    /// Cookies ignore ports: daemons of one host have names of their own. Over TLS no other host can set it.
+    var cookieName: String {
+        (configuration.tls == nil ? "" : "__Host-") + "stalecast-" + store.epoch.description.prefix(8)
+    }
+
+    /// `Set-Cookie`.
+    fileprivate func cookie(_ value: String, maxAge: Duration) -> String {
+        "\(cookieName)=\(value); HttpOnly; SameSite=Strict; Path=/; Max-Age=\(maxAge.components.seconds)"
+            + (configuration.tls == nil ? "" : "; Secure")
+    }
+}
+
+extension Call {
+    var browser: BrowserRequest {
+        BrowserRequest(head, Presented(head), cookieName: control.cookieName, control.configuration)
+    }
+
+    func consolePage() throws(GoogleError) -> Answer {
+        guard head.path == "/console" else { return try consoleFile(named: "index.html") }
+        var answer = Answer(status: 308, contentType: "text/plain; charset=utf-8", body: [])
+        answer.add("Location", "/console/")
+        return answer
+    }
+
+    func consoleFile(named name: String) throws(GoogleError) -> Answer {
+        guard let file = ConsoleFile.all[name] else { throw .notFound("There is nothing at this path.") }
+        return file.answer(self)
+    }
+
+    /// `POST /console/code`: `{"code","path","expires"}`, for who has a credential of their own.
+    func makeConsoleCode() throws(GoogleError) -> Answer {
+        let presented = Presented(head)
+        // A session that makes sessions would never end.
+        if presented.isEmpty { throw .forbidden }
+        let code = control.sessions.makeCode(
+            for: presented, user: updateUser.name.isEmpty ? updateUser.email : updateUser.name)
+        return Answer([
+            "code": .string(code), "path": .string("/console/#code=\(code)"),
+            "expires": .string(Timestamp.now().advanced(by: ConsoleSessions.codeLife).description),
+        ])
+    }
+
+    /// `POST /console/session` with `{"code"}` or `{"token"}`: sets the cookie.
+    func openSession() throws(GoogleError) -> Answer {
+        let address = peer ?? ""
+        guard control.sessions.mayTry(address) else {
+            throw GoogleError(429, "Too many wrong codes and tokens from this address; wait a minute.")
+                .with("Retry-After", "60")
+        }
+        let json = try JSONBody.parse(body)
+        var opened: (presented: Presented, user: String)?
+        if let code = json["code"]?.string {
+            opened = control.sessions.take(code: code)
+        } else if let token = json["token"]?.string {
+            var presented = Presented()
+            presented.authorization = "Bearer \(token)"
+            opened = (
+                presented, json["user"]?.string.map { String(decoding: $0.utf8.prefix(256), as: UTF8.self) } ?? ""
+            )
+        } else {
+            throw .invalidField("code", "the body needs a code of `stalecast console`, or a token")
+        }
+        guard let opened, let principal = try? control.access.admit(opened.presented, at: .control) else {
+            control.sessions.failed(address)
+            control.access.count(.unknown, at: .control, isEnforced: true, Presented(), of: "/console/session")
+            throw .notSignedIn
+        }
+        let cookie = control.sessions.open(opened.presented, user: opened.user)
+        control.audit?.write(
+            "console.signIn",
+            [
+                "actor": .string(principal.kind == .key ? "key:\(principal.id)" : principal.id),
+                "ip": .string(address), "outcome": "ok",
+            ])
+        var answer = describe(control.sessions.session(cookie), principal)
+        answer.add("Set-Cookie", control.cookie(cookie, maxAge: ConsoleSessions.life))
+        return answer
+    }
+
+    /// `GET /console/session`: who is signed in and what they may see; for strangers `{"signedIn":false}`.
+    func readSession() -> Answer { describe(browser.cookie.flatMap(control.sessions.session), principal) }
+
+    /// `DELETE /console/session`.
+    func closeSession() -> Answer {
+        if let cookie = browser.cookie { control.sessions.close(cookie) }
+        var answer = Answer(["signedIn": false])
+        answer.add("Set-Cookie", control.cookie("", maxAge: .zero))
+        return answer
+    }
+
+    private func describe(_ session: ConsoleSessions.Session?, _ principal: Principal?) -> Answer {
+        guard let principal else { return Answer(["signedIn": false]) }
+        var object: JSONObject = [
+            "signedIn": true, "version": .string(control.configuration.version),
+            "principal": [
+                "kind": .string(principal.kind.rawValue), "actor": .string(principal.actor),
+                "id": .string(principal.id), "name": .string(principal.name),
+            ],
+            "mayOperate": .bool(principal.mayEverywhere(.operate)), "mayReadAll": .bool(principal.mayEverywhere(.read)),
+            "scopes": .array(scopes(of: principal)),
+            "paths": .array(ControlOperations.paths.map(JSONValue.string)),
+        ]
+        if let session {
+            object["user"] = .string(session.user)
+            object["expires"] = .string(min(session.ends, principal.expiresAt ?? session.ends).description)
+        }
+        return Answer(.object(object))
+    }
+
+    /// Those that may be read, with what else may be done there.
+    private func scopes(of principal: Principal) -> [JSONValue] {
+        control.store.projects.projects.flatMap { project in
+            (control.namespaces[project.id] ?? []).compactMap { namespace in
+                let scope = Scope(project: project.id, namespace: namespace)
+                guard principal.may(.read, in: scope) else { return nil }
+                let actions = [AccessAction.publish, .manage].filter { principal.may($0, in: scope) }
+                var object: JSONObject = [
+                    "project": .string(project.id.description), "number": .string(String(project.number)),
+                    "namespace": .string(namespace.description),
+                    "actions": .array(actions.map { .string($0.rawValue) }),
+                ]
+                // Topics and webhooks are of all of a project.
+                object["wholeProject"] = .bool(control.may(principal, .read, project: project.id.description))
+                object["needsApproval"] = .bool(needsApproval(project.id))
+                object["fedBy"] = control.feeds[scope].map(JSONValue.string)
+                return .object(object)
+            }
+        }
+    }
+}
+
+extension GoogleError {
+    fileprivate static let notSignedIn = GoogleError(
+        401,
+        "That code or token opens nothing. A code is good once and for a minute: `stalecast console` makes another."
+    ).with("WWW-Authenticate", "Bearer realm=\"stalecast\"")
+}

@@ -1,0 +1,141 @@
+package import StalecastAccess
+package import StalecastWire
+import Synchronization
+
+/// Who is signed in to the console, in memory only. A session holds the credential it was opened with, which is judged
+/// again at each request: what happens to the key, or to the token, happens to the session.
+package final class ConsoleSessions: Sendable {
+    /// A code is for the page that opens next.
+    package static let codeLife: Duration = .seconds(60)
+    /// Without a request; a page that is looked at asks all the time.
+    package static let idleLife: Duration = .seconds(3600)
+    package static let life: Duration = .seconds(12 * 3600)
+    /// Sessions, and codes, at once; the one that was used longest ago makes room.
+    package static let most = 64
+    /// Wrong codes and tokens of one address within a minute; after them it is told 429.
+    package static let wrongPerMinute = 10
+    /// Addresses that are remembered; nobody signs in while more guess.
+    private static let mostAddresses = 1024
+
+    /// What a cookie stands for.
+    package struct Session: Sendable {
+        package let presented: Presented
+        /// Who sits there, as far as they said; may be empty.
+        package let user: String
+        package let opened: Timestamp
+        package var used: Timestamp
+
+        package var ends: Timestamp { opened.advanced(by: life) }
+        func isOver(at now: Timestamp) -> Bool { ends <= now || used.advanced(by: idleLife) <= now }
+    }
+
+    private struct State: Sendable {
+        var codes: [SecretDigest: Session] = [:]
+        var sessions: [SecretDigest: Session] = [:]
+        var wrong: [String: (since: Timestamp, count: Int)] = [:]
+    }
+
+    private let state = Mutex(State())
+    private let clock: @Sendable () -> Timestamp
+    private let random: @Sendable () -> UInt64
+
+    /// - Parameter random: 64 bits that nobody can guess.
+    package init(
+        clock: @escaping @Sendable () -> Timestamp = Timestamp.now,
+        random: @escaping @Sendable () -> UInt64 = { UInt64.random(in: .min ... .max) }
+    ) {
+        self.clock = clock
+        self.random = random
+    }
+
+    /// 256 bits, hexadecimal.
+    private func secret() -> String {
+        (0..<4).map { _ in
+            let digits = String(random(), radix: 16)
+            return String(repeating: "0", count: 16 - digits.count) + digits
+        }.joined()
+    }
+
+    private static func put(
+        _ session: Session, as secret: String, in sessions: inout [SecretDigest: Session], _ now: Timestamp
+    ) {
+        sessions = sessions.filter { !$0.value.isOver(at: now) }
+        if sessions.count >= most, let oldest = sessions.min(by: { $0.value.used < $1.value.used }) {
+            sessions[oldest.key] = nil
+        }
+        sessions[SecretDigest(of: secret)] = session
+    }
+
+    /// A code that opens one session within ``codeLife``.
+    package func makeCode(for presented: Presented, user: String) -> String {
+        let (code, now) = (secret(), clock())
+        state.withLock { state in
+            state.codes = state.codes.filter { now < $0.value.opened.advanced(by: Self.codeLife) }
+            Self.put(
+                Session(presented: presented, user: user, opened: now, used: now), as: code, in: &state.codes, now)
+        }
+        return code
+    }
+
+    /// Uses up a code; nil for one that is none, or no longer.
+    package func take(code: String) -> (presented: Presented, user: String)? {
+        let now = clock()
+        let taken = state.withLock { $0.codes.removeValue(forKey: SecretDigest(of: code)) }
+        guard let taken, now < taken.opened.advanced(by: Self.codeLife) else { return nil }
+        return (taken.presented, taken.user)
+    }
+
+    /// - Returns: the cookie's value.
+    package func open(_ presented: Presented, user: String) -> String {
+        let (cookie, now) = (secret(), clock())
+        state.withLock { state in
+            Self.put(
+                Session(presented: presented, user: user, opened: now, used: now), as: cookie, in: &state.sessions, now)
+        }
+        return cookie
+    }
+
+    /// What a cookie stands for, which is used with it; nil for nothing.
+    package func session(_ cookie: String) -> Session? {
+        let (digest, now) = (SecretDigest(of: cookie), clock())
+        return state.withLock { state in
+            guard var session = state.sessions[digest] else { return nil }
+            if session.isOver(at: now) {
+                state.sessions[digest] = nil
+                return nil
+            }
+            session.used = max(session.used, now)
+            state.sessions[digest] = session
+            return session
+        }
+    }
+
+    /// The credential of a session that goes on; nil when it is over. That is no use of it: a stream that it opened
+    /// may be all there is.
+    package func held(_ cookie: String) -> Presented? {
+        let (digest, now) = (SecretDigest(of: cookie), clock())
+        return state.withLock { $0.sessions[digest].flatMap { $0.isOver(at: now) ? nil : $0.presented } }
+    }
+
+    package func close(_ cookie: String) {
+        _ = state.withLock { $0.sessions.removeValue(forKey: SecretDigest(of: cookie)) }
+    }
+
+    // MARK: Guessing
+
+    /// Whether an address may try to sign in.
+    package func mayTry(_ address: String) -> Bool {
+        let minuteAgo = clock().advanced(by: .seconds(-60))
+        return state.withLock { state in
+            state.wrong = state.wrong.filter { minuteAgo < $0.value.since }
+            return state.wrong[address].map { $0.count < Self.wrongPerMinute }
+                ?? (state.wrong.count < Self.mostAddresses)
+        }
+    }
+
+    /// An address tried in vain.
+    package func failed(_ address: String) {
+        let now = clock()
+        state.withLock { $0.wrong[address, default: (now, 0)].count += 1 }
+    }
+}

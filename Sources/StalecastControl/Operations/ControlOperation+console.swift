@@ -1,0 +1,75 @@
+import StalecastAccess
+import StalecastHTTP
+import StalecastWire
+
+extension ControlOperations {
+    /// The console: its pages, and who is signed in to them.
+    static let console: [ControlOperation] =
+        ["/console", "/console/"].map { path in
+            operation(
+                APIOperation(
+                    path == "/console" ? "findConsole" : "openConsole", "GET", PathTemplate(stringLiteral: path),
+                    tag: "Console", summary: path == "/console" ? "Where the console is" : "The console, for browsers",
+                    answers: path == "/console"
+                        ? [APIAnswer("At `/console/`", status: 308, headers: ["Location"])] : [file("text/html")],
+                    errors: [421]), access: .anyone
+            ) { call async throws(GoogleError) in try call.consolePage() }
+        } + [
+            operation(
+                APIOperation(
+                    "consoleFile", "GET", "/console/{file}", tag: "Console", summary: "A part of the console",
+                    answers: [file("text/javascript", "text/css", "text/html", "image/svg+xml")], errors: [404, 421]),
+                access: .anyone
+            ) { call async throws(GoogleError) in try call.consoleFile(named: call.names["file"]) },
+            operation(
+                APIOperation(
+                    "makeConsoleCode", "POST", "/console/code", tag: "Console",
+                    summary: "A code that opens the console once, within a minute, with the caller's own grants",
+                    parameters: [APIParameter(.header, "X-Stalecast-User", "Who will sit there.")],
+                    answers: [.json("The code", .schema("ConsoleCode"))], errors: [421], action: .read),
+                about: .document
+            ) { call async throws(GoogleError) in try call.makeConsoleCode() },
+            operation(
+                APIOperation(
+                    "openSession", "POST", "/console/session", tag: "Console",
+                    summary: "Signs in to the console: sets a cookie that stands for the credential",
+                    body: APIBody(.schema("ConsoleCredential")),
+                    answers: [.json("Signed in", .schema("ConsoleSession"), headers: ["Set-Cookie"])],
+                    errors: [400, 401, 403, 421, 429]), access: .anyone
+            ) { call async throws(GoogleError) in try call.openSession() },
+            operation(
+                APIOperation(
+                    "readSession", "GET", "/console/session", tag: "Console",
+                    summary: "Who is signed in to the console, and what they may see there",
+                    answers: [.json("Who, or nobody", .schema("ConsoleSession"))], errors: [421]), access: .anyone
+            ) { call async throws(GoogleError) in call.readSession() },
+            operation(
+                APIOperation(
+                    "closeSession", "DELETE", "/console/session", tag: "Console", summary: "Signs out of the console",
+                    answers: [.json("Signed out", .schema("ConsoleSession"), headers: ["Set-Cookie"])],
+                    errors: [403, 421]), access: .anyone
+            ) { call async throws(GoogleError) in call.closeSession() },
+        ]
+
+    private static func file(_ types: String...) -> APIAnswer {
+        APIAnswer(
+            "The file", content: types.map { APIAnswer.Content($0) }, headers: ["ETag", "Content-Security-Policy"])
+    }
+
+    /// What this listener knows to do, for a page that may be newer or older than it.
+    static let paths: [String] = table.operations.map(\.document.path.text).filter { !$0.contains("{namespace}") }
+
+    private static let text: JSONValue = ["type": "string"]
+
+    static let consoleSchemas: JSONObject = [
+        "ConsoleCode": .objectSchema(
+            ["code": text, "path": text, "expires": text], required: ["code", "path", "expires"]),
+        "ConsoleCredential": .objectSchema(["code": text, "token": text, "user": text]),
+        "ConsoleSession": .objectSchema(
+            [
+                "signedIn": ["type": "boolean"], "principal": ["type": "object"], "user": text, "expires": text,
+                "version": text, "mayOperate": ["type": "boolean"], "mayReadAll": ["type": "boolean"],
+                "scopes": .listSchema(["type": "object"]), "paths": .listSchema(text),
+            ], required: ["signedIn"]),
+    ]
+}

@@ -1,0 +1,143 @@
+import StalecastAccess
+import StalecastHTTP
+import StalecastHub
+import StalecastWire
+
+extension ControlOperations {
+    /// Who has a version, and who would hear of the next.
+    static func propagation(under base: String) -> [ControlOperation] {
+        let path = base + "/remoteConfig/"
+        return [
+            operation(
+                document(
+                    "propagation", path + "propagation", "How far a version has come", [version, pretty],
+                    .json("The counts", .schema("Propagation"))), about: template
+            ) { call async throws(GoogleError) in try await call.propagation() },
+            operation(
+                document(
+                    "listPropagations", path + "propagation:list", "How far the versions have come, newest first",
+                    [size(300), pretty], .json("The versions", .schema("Propagations"))), about: template
+            ) { call async throws(GoogleError) in try await call.propagations() },
+            operation(
+                document(
+                    "listLaggards", path + "propagation:laggards", "Which clients a version is still missing at",
+                    [
+                        version, stage([.fetched, .active]),
+                        APIParameter(
+                            .query, "groupBy", "Count them by a trait instead.",
+                            schema: .enumSchema(ClientGroups.Trait.allCases.map(\.rawValue))),
+                        APIParameter(.query, "client", "Only the client of this id, whatever it has."), size(1000),
+                        pretty,
+                    ], .json("The clients", .schema("Laggards"))), about: template
+            ) { call async throws(GoogleError) in try call.laggards() },
+            operation(
+                document(
+                    "watchPropagation", path + "propagation:watch",
+                    "Server-sent events: `progress` as it changes, then `done` and why", watching,
+                    APIAnswer("The events", content: [.init("text/event-stream")])), about: template
+            ) { call async throws(GoogleError) in try await call.watchPropagation() },
+            operation(
+                document(
+                    "audience", path + "audience", "Who would hear of a change now",
+                    [APIParameter(.query, "topic", "Of this topic alone."), pretty],
+                    .json("The counts", .schema("Audience"))), about: template
+            ) { call async throws(GoogleError) in try await call.audience() },
+        ]
+    }
+
+    private static func document(
+        _ id: String, _ path: String, _ summary: String, _ parameters: [APIParameter], _ answer: APIAnswer
+    ) -> APIOperation {
+        APIOperation(
+            id, "GET", PathTemplate(stringLiteral: path), tag: "Propagation", summary: summary,
+            parameters: parameters, answers: [answer], action: .read)
+    }
+
+    private static func size(_ most: Int) -> APIParameter {
+        APIParameter(
+            .query, "pageSize", "How many at most.",
+            schema: ["type": "integer", "minimum": 1, "maximum": .int(most)])
+    }
+
+    private static func stage(_ stages: [Propagation.Stage]) -> APIParameter {
+        APIParameter(
+            .query, "stage", "Which rung; streams are `sent`, clients that say who they are the others.",
+            schema: .enumSchema(stages.map(\.rawValue)))
+    }
+
+    private static let watching = [
+        version, stage(Propagation.Stage.allCases),
+        APIParameter(.query, "target", "The share to wait for: `0.99` (default) or `99%`."),
+        APIParameter(
+            .query, "minClients", "Fewer than so many in the audience are NO_AUDIENCE; 0 when absent.",
+            schema: ["type": "integer", "minimum": 0, "maximum": 1_000_000_000]),
+        APIParameter(.query, "timeout", "For example `90s` or `2m`; a minute and the herd window when absent."),
+        APIParameter(
+            .query, "follow", "Never done: goes on with newer versions.", schema: ["type": "boolean"]),
+    ]
+
+    // MARK: Schemas
+
+    private static let text: JSONValue = ["type": "string"]
+    private static let count: JSONValue = ["type": "integer", "minimum": 0]
+    private static let seconds: JSONValue = ["type": ["number", "null"]]
+    private static let rung = JSONValue.objectSchema(["t50": seconds, "t95": seconds, "t99": seconds, "last": seconds])
+    private static let counts = JSONValue.listSchema(count)
+
+    private static func numbers(_ names: String...) -> JSONValue {
+        .objectSchema(names.reduce(into: [:]) { $0[$1] = count }, required: names)
+    }
+
+    private static let groups = JSONValue.listSchema(
+        .objectSchema(["key": text, "count": count], required: ["key", "count"]))
+
+    private static let herd = JSONValue.objectSchema(
+        [
+            "windowMs": count, "pacedOverMs": count, "subscribers": count, "configuredBudget": count, "budget": count,
+            "fetchesPerStream": ["type": ["number", "null"]],
+        ], required: ["windowMs", "budget"])
+
+    static let propagationSchemas: JSONObject = [
+        "Propagation": .objectSchema(
+            [
+                "versionNumber": text, "previousVersionNumber": text,
+                "announceTime": ["type": "string", "format": "date-time"], "ageSeconds": ["type": "number"],
+                "state": .enumSchema(["SPREADING", "CONVERGED", "SUPERSEDED", "EXPIRED"]),
+                "partial": ["type": "boolean"], "fetchWindowMs": count,
+                "streams": numbers(
+                    "audience", "sent", "received", "receivedUnknown", "backlogged", "left", "joined"),
+                "clients": .objectSchema([
+                    "audience": count, "fetched": count, "active": count, "failed": count, "behind": count,
+                    "left": count, "unidentifiedStreams": count,
+                    "sampling": .objectSchema(["rate": ["type": "number"], "error": ["type": "number"]]),
+                ]),
+                "times": .objectSchema(["sent": rung, "fetched": rung, "active": rung]),
+                "curve": .objectSchema([
+                    "at": .listSchema(["type": "number"]), "sent": counts, "fetched": counts, "active": counts,
+                ]),
+                "fetches": numbers("answers", "errors", "peakPerSecond"), "herd": herd, "polls": numbers("answered"),
+                "milliseconds": ["type": "number"], "webhooks": numbers("owed", "delivered", "failing"),
+            ], required: ["versionNumber", "streams", "clients"]),
+        "Propagations": .objectSchema(
+            ["propagations": .listSchema(.schema("Propagation"))], required: ["propagations"]),
+        "Laggards": .objectSchema(
+            [
+                "versionNumber": text, "stage": text, "total": count, "groups": groups,
+                "laggards": .listSchema(
+                    .objectSchema(
+                        [
+                            "client": text, "address": text, "app": text, "sdk": text, "held": text, "active": text,
+                            "behindSince": text, "lastSeen": text, "live": ["type": "boolean"],
+                            "state": .enumSchema(["current", "behind", "failed", "unknown"]), "error": text,
+                        ], required: ["live", "state"])),
+            ], required: ["versionNumber", "stage", "total"]),
+        "Audience": .objectSchema(
+            [
+                "streams": count, "polls": count, "clients": count, "unidentifiedStreams": count,
+                "clientsSeen": count, "fetchWindowMs": count,
+                "topics": .listSchema(.objectSchema(["name": text, "streams": count, "polls": count])),
+                "held": .listSchema(.objectSchema(["versionNumber": text, "clients": count])), "apps": groups,
+                "sdks": groups,
+            ], required: ["streams", "polls", "clients", "topics"]),
+    ]
+}

@@ -1,0 +1,61 @@
+import NIOHTTP1
+import StalecastAccess
+import StalecastHTTP
+
+/// Who sent a request, as far as its credentials say.
+struct Caller {
+    private let outcome: Result<Principal, Denial>
+    private let presented: Presented
+    private let path: String
+    private let access: Authorizer
+    /// Of the console; nil for a request with a credential of its own, and for strangers.
+    let session: ConsoleSessions.Session?
+
+    /// - Parameter isGuessing: too many bad credentials came from there: no signature is checked.
+    /// - Throws: 421 and 403 for what a browser sends and no page of ours asked for.
+    init(
+        _ head: RequestHead, _ control: Control, isGuessing: Bool, _ certificate: ClientCertificate?
+    ) throws(GoogleError) {
+        var own = Presented(head)
+        // A browser shows it for any page's requests.
+        if !head.isOfBrowser { own.certificate = certificate }
+        path = String(head.path)
+        access = control.access
+        let browser = BrowserRequest(head, own, cookieName: control.cookieName, control.configuration)
+        try browser.check(isStranger: own.isEmpty)
+        session = browser.cookie.flatMap(control.sessions.session)
+        presented = session?.presented ?? own
+        if isGuessing, access.unknownToken(in: presented) != nil {
+            outcome = .failure(.overRate)
+            return
+        }
+        do throws(Denial) { outcome = .success(try access.admit(presented, at: .control)) } catch {
+            outcome = .failure(error)
+        }
+    }
+
+    /// nil when nobody is known.
+    var principal: Principal? { try? outcome.get() }  // why not is said by known()
+
+    /// - Throws: what to answer to a stranger.
+    func known() throws(GoogleError) -> Principal {
+        do throws(Denial) { return try outcome.get() } catch { throw refused(error) }
+    }
+
+    /// Counts a refusal. The reason is for log and metric: there is one answer for all that have a status.
+    func refused(_ reason: Denial) -> GoogleError {
+        access.count(reason, at: .control, isEnforced: true, presented, of: path)
+        switch reason.status {
+        case 400: return .ambiguousCredentials
+        case 403: return .forbidden
+        case 429: return .guessing
+        case 503: return .credentialNotReady
+        default: return .unauthenticated
+        }
+    }
+}
+
+extension RequestHead {
+    /// It has a field that browsers alone send.
+    fileprivate var isOfBrowser: Bool { headers.contains(name: "origin") || headers.contains(name: "sec-fetch-site") }
+}

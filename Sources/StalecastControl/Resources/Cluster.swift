@@ -1,0 +1,168 @@
+import StalecastAccess
+import StalecastHTTP
+package import StalecastStore
+package import StalecastWire
+
+/// What a node of a cluster tells of it, and does to it.
+package struct ClusterDesk: Sendable {
+    /// Why the log did not do what it was asked.
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+        /// It may have been done, or be done later.
+        let isUnknown: Bool
+
+        package init(description: String, isUnknown: Bool) {
+            self.description = description
+            self.isUnknown = isUnknown
+        }
+    }
+
+    /// What became of a publish.
+    package enum Outcome: Sendable {
+        case committed(StoredVersion)
+        case pending, notCommitted, unknown
+    }
+
+    let status: @Sendable () async -> JSONValue
+    let newEpoch: @Sendable () async throws(Failure) -> JSONValue
+    let upgrade: @Sendable () async throws(Failure) -> JSONValue
+    let outcome: @Sendable (String) async throws(StoreError) -> Outcome
+
+    package init(
+        status: @escaping @Sendable () async -> JSONValue,
+        newEpoch: @escaping @Sendable () async throws(Failure) -> JSONValue,
+        upgrade: @escaping @Sendable () async throws(Failure) -> JSONValue,
+        outcome: @escaping @Sendable (String) async throws(StoreError) -> Outcome
+    ) {
+        self.status = status
+        self.newEpoch = newEpoch
+        self.upgrade = upgrade
+        self.outcome = outcome
+    }
+}
+
+extension Call {
+    private func cluster() throws(GoogleError) -> ClusterDesk {
+        guard let cluster = control.cluster else {
+            throw .notFound("This daemon is one by itself: it is no node of a cluster (store.etcd.endpoints).")
+        }
+        return cluster
+    }
+
+    func clusterStatus() async throws(GoogleError) -> Answer {
+        let cluster = try cluster()
+        return Answer(await cluster.status())
+    }
+
+    func changeCluster(
+        _ change: (ClusterDesk) async throws(ClusterDesk.Failure) -> JSONValue
+    ) async throws(GoogleError) -> Answer {
+        let cluster = try cluster()
+        do throws(ClusterDesk.Failure) { return Answer(try await change(cluster)) } catch {
+            if error.isUnknown {
+                throw GoogleError(
+                    504, "DEADLINE_EXCEEDED",
+                    "The log of the cluster did not say whether it took it; look at `stalecast cluster status`: "
+                        + error.description
+                ).with(detail: OutcomeMapping.outcome("CHANGE_PENDING", "unknown"))
+            }
+            throw GoogleError(503, "UNAVAILABLE", "The log of the cluster did not take it: \(error.description)")
+                .with("Retry-After", "5").with(detail: OutcomeMapping.outcome("LOG_UNAVAILABLE", "not_committed"))
+        }
+    }
+
+    /// What became of a publish whose answer was 504; also good for what was answered at once.
+    func publishOutcome() async throws(GoogleError) -> Answer {
+        let (cluster, publish, project) = (try cluster(), names["publish"], try project())
+        let outcome: ClusterDesk.Outcome
+        do throws(StoreError) { outcome = try await cluster.outcome(publish) } catch {
+            throw GoogleError(503, "UNAVAILABLE", error.description).with("Retry-After", "5")
+        }
+        var object: JSONObject = ["publishId": .string(publish)]
+        switch outcome {
+        case .committed(let version) where version.scope.project == project:
+            object["state"] = "COMMITTED"
+            object["namespace"] = .string(version.scope.namespace.description)
+            object["version"] = version.metadata.json
+            object["etag"] = .string(version.etag)
+        case .pending: object["state"] = "PENDING"
+        case .notCommitted: object["state"] = "NOT_COMMITTED"
+        case .committed, .unknown:
+            throw .notFound("The log has no publish \(publish) of this project, as far as this node knows.")
+        }
+        return Answer(.object(object))
+    }
+}
+
+extension ControlOperations {
+    static let cluster: [ControlOperation] = [
+        operation(
+            APIOperation(
+                "clusterStatus", "GET", "/v1/cluster", tag: "Cluster",
+                summary: "This node, its log, and etcd's members",
+                answers: [.json("The cluster as this node sees it", .schema("Cluster"))], errors: [404])
+        ) { call async throws(GoogleError) in try await call.clusterStatus() },
+        operation(
+            APIOperation(
+                "newEpoch", "POST", "/v1/cluster:newEpoch", tag: "Cluster",
+                summary: "Begins another history with the log as it is; nodes take it over, clients are reset",
+                body: APIBody(["type": "object"], isRequired: false),
+                answers: [.json("The log's rules", .schema("Charter"))], errors: [404, 503, 504], action: .operate)
+        ) { call async throws(GoogleError) in
+            try await call.changeCluster { desk async throws(ClusterDesk.Failure) in try await desk.newEpoch() }
+        },
+        operation(
+            APIOperation(
+                "upgradeCluster", "POST", "/v1/cluster:upgrade", tag: "Cluster",
+                summary: "Lets nodes write what this format has; older programs take no part any more",
+                body: APIBody(["type": "object"], isRequired: false),
+                answers: [.json("The log's rules", .schema("Charter"))], errors: [404, 503, 504], action: .operate)
+        ) { call async throws(GoogleError) in
+            try await call.changeCluster { desk async throws(ClusterDesk.Failure) in try await desk.upgrade() }
+        },
+        operation(
+            APIOperation(
+                "publishOutcome", "GET", "/v1/projects/{project}/publishes/{publish}", tag: "Cluster",
+                summary: "What became of a publish, by the identity that its 504 named",
+                answers: [.json("Its outcome", .schema("PublishOutcome"))], errors: [404, 503])
+        ) { call async throws(GoogleError) in try await call.publishOutcome() },
+    ]
+
+    static let clusterSchemas: JSONObject = [
+        "Cluster": .objectSchema(
+            [
+                "name": text, "node": text, "epoch": text, "head": text, "logHead": text, "publishId": text,
+                "ready": flag, "whole": flag, "unverifiedSeconds": ["type": "number"], "problem": text,
+                "advertise": text,
+                "charter": .objectSchema(
+                    ["format": number, "minimumVersion": number, "prunedBelow": text, "frozen": flag],
+                    required: ["format", "minimumVersion", "prunedBelow", "frozen"]),
+                "etcd": .listSchema(
+                    .objectSchema(
+                        [
+                            "endpoint": text, "version": text, "isLeader": flag, "databaseBytes": number,
+                            "finding": text, "error": text,
+                        ], required: ["endpoint"])),
+                "nodes": .listSchema(
+                    .objectSchema(
+                        [
+                            "id": text, "version": text, "head": text, "configurationHash": text,
+                            "differs": .listSchema(text), "subscribers": number, "advertise": text,
+                        ], required: ["id", "version", "head", "configurationHash", "subscribers"])),
+            ],
+            required: [
+                "name", "node", "epoch", "head", "logHead", "ready", "whole", "unverifiedSeconds", "etcd", "nodes",
+            ]),
+        "Charter": .objectSchema(
+            ["epoch": text, "minimumVersion": number], required: ["epoch", "minimumVersion"]),
+        "PublishOutcome": .objectSchema(
+            [
+                "publishId": text, "state": .enumSchema(["COMMITTED", "PENDING", "NOT_COMMITTED"]),
+                "namespace": text, "version": .schema("Version"), "etag": text,
+            ], required: ["publishId", "state"]),
+    ]
+
+    private static let text: JSONValue = ["type": "string"]
+    private static let flag: JSONValue = ["type": "boolean"]
+    private static let number: JSONValue = ["type": "integer"]
+}

@@ -1,0 +1,296 @@
+import StalecastHTTP
+package import StalecastHub
+import StalecastStore
+import StalecastWebhooks
+package import StalecastWire
+
+extension Call {
+    private func json(_ object: JSONObject) -> Answer {
+        Answer(contentType: Answer.jsonType, body: JSONValue.object(object).encoded(wantsPretty ? .pretty : .utf8Line))
+    }
+
+    private var book: PropagationBook { control.hub.propagation }
+
+    /// `GET remoteConfig/propagation`: how far a version has come, as of now. Of one that is no longer in memory what the
+    /// store has.
+    func propagation() async throws(GoogleError) -> Answer {
+        let resource = try template()
+        let wanted = try query.versionNumber("versionNumber")
+        guard let found = try await control.propagation(resource, wanted) else {
+            if let wanted { throw .notKnown(wanted) }
+            var object = Propagation.nothing
+            object["webhooks"] = await control.webhooks.reach(of: resource.scope, 0).json
+            return json(object)
+        }
+        var object = found.json(hasCurve: true)
+        guard found.isFromMemory else { return json(object) }
+        object["herd"] = control.hub.herd(of: resource.scope)?.json
+        object["polls"] = ["answered": .int(found.streams.polls)]
+        if found.streams.nanoseconds > 0 {
+            object["milliseconds"] = .double((Double(found.streams.nanoseconds) / 1e3).rounded() / 1e3)
+        }
+        object["webhooks"] = await control.webhooks.reach(of: resource.scope, found.version).json
+        return json(object)
+    }
+
+    /// `GET remoteConfig/propagation:list`: those in memory, then those in the store.
+    func propagations() async throws(GoogleError) -> Answer {
+        let resource = try template()
+        let size = try pageSize(20, most: 300)
+        _ = await control.reach(resource.scope)
+        var found = Array(book.propagations(of: resource.scope).prefix(size))
+        if found.count < size {
+            let known = Set(found.map(\.version))
+            let (scope, store) = (resource.scope, resource.store)
+            found += try await resource.store { () async throws(StoreError) in
+                try await store.propagations(of: scope, limit: size)
+            }.filter { !known.contains($0.version) }.compactMap(Propagation.init)
+        }
+        return json(["propagations": .array(found.prefix(size).map { .object($0.json(hasCurve: false)) })])
+    }
+
+    private func pageSize(_ usual: Int, most: Int) throws(GoogleError) -> Int {
+        let size = try query.integer("pageSize") ?? Int64(usual)
+        guard size > 0 else { throw .invalidField("pageSize", "pageSize must be greater than 0") }
+        return Int(min(size, Int64(most)))
+    }
+
+    // MARK: Clients
+
+    /// `GET remoteConfig/propagation:laggards`.
+    func laggards() throws(GoogleError) -> Answer {
+        let scope = try template().scope
+        let version = try query.versionNumber("versionNumber")
+        let stage = try choice("stage", among: [.fetched, .active]) ?? Propagation.Stage.fetched
+        var object: JSONObject = [
+            "versionNumber": .string(String(version ?? control.store.currentTemplates[scope]?.version ?? 0)),
+            "stage": .string(stage.rawValue),
+        ]
+        if let name = query["client"] {
+            let client = ClientIdentity(name).flatMap { book.client($0, in: scope, version) }
+            object["total"] = .int(client == nil ? 0 : 1)
+            object["laggards"] = .array(client.map { [$0.json] } ?? [])
+            return json(object)
+        }
+        if let trait = try choice("groupBy", among: ClientGroups.Trait.allCases) {
+            let found = book.laggards(of: scope, version, stage: stage, by: trait, address: Self.address)
+            if found == nil, let version { throw .notKnown(version) }
+            object["total"] = .int(found?.total ?? 0)
+            object["groups"] = (found?.groups ?? ClientGroups()).json(limit: 1000)
+            return json(object)
+        }
+        let found = book.laggards(of: scope, version, stage: stage, limit: try pageSize(100, most: 1000))
+        if found == nil, let version { throw .notKnown(version) }
+        object["total"] = .int(found?.total ?? 0)
+        object["laggards"] = .array(found?.clients.map(\.json) ?? [])
+        return json(object)
+    }
+
+    func choice<Choice: RawRepresentable<String>>(
+        _ name: String, among choices: [Choice]
+    ) throws(GoogleError) -> Choice? {
+        guard let text = query[name] else { return nil }
+        guard let choice = choices.first(where: { $0.rawValue == text }) else {
+            throw .invalidField(
+                name, "\(name) must be one of \(choices.map(\.rawValue).joined(separator: ", "))")
+        }
+        return choice
+    }
+
+    /// `GET remoteConfig/audience`: who would hear of a change now. A stream of several topics counts for each.
+    func audience() async throws(GoogleError) -> Answer {
+        let scope = try template().scope
+        let board = control.hub.board
+        let wanted = query["topic"].map { name in
+            board.topics.indices.filter { board.topics[$0].name.description == name }
+        }
+        let own = (wanted ?? Array(board.topics.indices)).filter {
+            board.topics[$0].scope == scope && !board.topics[$0].isRetired
+        }
+        if own.isEmpty, let name = query["topic"] {
+            throw .notFound("Requested entity was not found: no topic \(name).")
+        }
+        let presence = await control.presence(scope.project)
+        var (streams, polls) = (0, 0)
+        let topics = own.map { index -> JSONValue in
+            let topic = board.topics[index]
+            let counts = presence[topic.name] ?? [:]
+            let held = counts[Transport.poll.rawValue] ?? 0
+            let open = counts.values.reduce(0, +) - held
+            (streams, polls) = (streams + open, polls + held)
+            let name = topic.isInvalidation ? "firebase" : topic.name.description
+            return ["name": .string(name), "streams": .int(open), "polls": .int(held)]
+        }
+        let clients = book.audience(of: scope, topics: wanted == nil ? nil : Set(own.map(Topic.Index.init)))
+        return json([
+            "streams": .int(streams), "polls": .int(polls), "clients": .int(clients.clients),
+            "unidentifiedStreams": .int(max(0, streams - clients.streams)), "clientsSeen": .int(clients.seen),
+            "topics": .array(topics),
+            "held": .array(
+                clients.held.counts.prefix(20).map { ["versionNumber": .string($0.key), "clients": .int($0.count)] }),
+            "apps": clients.apps.json(limit: 20), "sdks": clients.sdks.json(limit: 20),
+            "fetchWindowMs": .int(control.hub.herd(of: scope)?.windowMs ?? 0),
+        ])
+    }
+
+    /// As people write it; of IPv6 the network's first 48 bits, for more is not known.
+    static func address(_ key: UInt64) -> String {
+        let bytes = (0..<8).map { UInt8(truncatingIfNeeded: key >> UInt64($0 * 8)) }
+        if key <= UInt64(UInt32.max) { return bytes.prefix(4).map { String($0) }.joined(separator: ".") }
+        if bytes.dropLast().allSatisfy({ $0 == 0 }) { return "::1" }
+        let words = stride(from: 0, to: 6, by: 2).map { String(Int(bytes[$0]) << 8 | Int(bytes[$0 + 1]), radix: 16) }
+        return words.joined(separator: ":") + "::/48"
+    }
+}
+
+extension Control {
+    /// As of now, of what is in memory. Of a version of before this process the streams are those that are here.
+    func propagation(of scope: Scope, _ version: VersionNumber?) async -> Propagation? {
+        let reach = await reach(scope)
+        guard var found = hub.propagation.propagation(of: scope, version), found.isPartial else {
+            return hub.propagation.propagation(of: scope, version)
+        }
+        if found.state != .superseded {
+            found.streams = reach
+            found.streams.merge(hub.propagation.reachElsewhere(of: scope, found.version))
+        }
+        found.ageSeconds = Double((Timestamp.now().microseconds - found.announceTime.microseconds) / 1000) / 1000
+        return found
+    }
+
+    /// A version's way as of now; nil where nothing is known of it.
+    func propagation(
+        _ resource: TemplateResource, _ version: VersionNumber?
+    ) async throws(GoogleError) -> Propagation? {
+        if let found = await propagation(of: resource.scope, version) { return found }
+        guard let version = version ?? store.currentTemplates[resource.scope]?.version else { return nil }
+        let (scope, store) = (resource.scope, resource.store)
+        return try await resource.store { () async throws(StoreError) in
+            try await store.propagations(of: scope, version)
+        }.first.flatMap(Propagation.init)
+    }
+}
+
+extension GoogleError {
+    static func notKnown(_ version: VersionNumber) -> GoogleError {
+        .notFound("Requested entity was not found: nothing is known of the way of version \(version).")
+    }
+}
+
+extension ClientGroups {
+    func json(limit: Int) -> JSONValue {
+        .array(counts.prefix(limit).map { ["key": .string($0.key), "count": .int($0.count)] })
+    }
+}
+
+extension KnownClient {
+    var json: JSONValue {
+        var object: JSONObject = [:]
+        object["client"] = id.map(JSONValue.string)
+        object["address"] = address.map { .string(Call.address($0)) }
+        if !app.isEmpty { object["app"] = .string(app) }
+        if !sdk.isEmpty { object["sdk"] = .string(sdk) }
+        if held > 0 { object["held"] = .string(String(held)) }
+        if active > 0 { object["active"] = .string(String(active)) }
+        object["behindSince"] = behindSince.map { .string($0.description) }
+        let seen = Timestamp.now().microseconds - Int64(secondsUnseen * 1e6)
+        object["lastSeen"] = .string(Timestamp(microseconds: seen).description)
+        object["live"] = .bool(isLive)
+        object["state"] = .string(state.rawValue)
+        if !error.isEmpty { object["error"] = .string(error) }
+        return .object(object)
+    }
+}
+
+extension Propagation {
+    fileprivate init?(_ row: PropagationRow) { self.init(record: row.record, of: row.version) }
+
+    /// Of a scope without versions.
+    static let nothing: JSONObject = [
+        "versionNumber": "0", "state": .string(State.converged.rawValue), "partial": false, "streams": Reach().json,
+        "clients": Clients().json, "polls": ["answered": 0],
+    ]
+
+    func json(hasCurve: Bool) -> JSONObject {
+        var object: JSONObject = ["versionNumber": .string(String(version))]
+        object["previousVersionNumber"] = previous.map { .string(String($0)) }
+        object["announceTime"] = .string(announceTime.description)
+        object["ageSeconds"] = .double(ageSeconds)
+        object["state"] = .string(state.rawValue)
+        object["partial"] = .bool(isPartial)
+        object["fetchWindowMs"] = .int(fetchWindowMs)
+        object["streams"] = streams.json
+        object["clients"] = clients.json
+        object["times"] = ["sent": sent.json, "fetched": fetched.json, "active": active.json]
+        guard isFromMemory else { return object }
+        if hasCurve { object["curve"] = curve }
+        object["fetches"] = [
+            "answers": .int(answers), "errors": .int(errors), "peakPerSecond": .int(peakPerSecond),
+        ]
+        return object
+    }
+
+    /// Up to the end of the bucket that is now.
+    private var curve: JSONValue {
+        var buckets = 1
+        while buckets < Rung.buckets, Rung.bound(buckets - 1) < ageSeconds { buckets += 1 }
+        func sums(_ rung: Rung) -> JSONValue {
+            var sum = 0
+            return .array(
+                (0..<buckets).map { bucket in
+                    sum += bucket < rung.counts.count ? Int(rung.counts[bucket]) : 0
+                    return .int(sum)
+                })
+        }
+        return [
+            "at": .array((0..<buckets).map { .double((Rung.bound($0) * 1e5).rounded() / 1e5) }), "sent": sums(sent),
+            "fetched": sums(fetched), "active": sums(active),
+        ]
+    }
+}
+
+extension WebhookReach {
+    fileprivate var json: JSONValue {
+        ["owed": .int(owed), "delivered": .int(delivered), "failing": .int(failing)]
+    }
+}
+
+extension Hub.Herd {
+    package var json: JSONValue {
+        [
+            "windowMs": .int(windowMs), "pacedOverMs": .int(pacedOverMs), "subscribers": .int(subscribers),
+            "configuredBudget": .int(configuredBudget),
+            "budget": .int(budget),
+            "fetchesPerStream": fetchesPerStream.map { .double(($0 * 1000).rounded() / 1000) } ?? .null,
+        ]
+    }
+}
+
+extension Reach {
+    var json: JSONValue {
+        [
+            "audience": .int(streams), "sent": .int(told), "received": .int(received),
+            "receivedUnknown": .int(receivedUnknown), "backlogged": .int(backlogged), "left": .int(left),
+            "joined": .int(joined),
+        ]
+    }
+}
+
+extension Propagation.Clients {
+    var json: JSONValue {
+        [
+            "audience": .int(audience), "fetched": .int(fetched), "active": .int(active), "failed": .int(failed),
+            "behind": .int(behind), "left": .int(left), "unidentifiedStreams": .int(unidentifiedStreams),
+            "sampling": ["rate": .double(1 / Double(weight)), "error": .double((error * 1e6).rounded() / 1e6)],
+        ]
+    }
+}
+
+extension Rung {
+    var json: JSONValue {
+        func seconds(_ nanoseconds: UInt64?) -> JSONValue {
+            nanoseconds.map { .double((Double($0) / 1e5).rounded() / 1e4) } ?? .null
+        }
+        return ["t50": seconds(t50), "t95": seconds(t95), "t99": seconds(t99), "last": seconds(last)]
+    }
+}

@@ -1,0 +1,166 @@
+package import StalecastWebhooks
+package import StalecastWire
+
+/// What only the daemon can say or do that delivers to a webhook; in a cluster that may be another node.
+package struct WebhookQuestion: Sendable {
+    /// A list of the delivery database.
+    enum List: String { case attempts, deadLetters }
+
+    enum Subject {
+        case list(List, size: Int, place: Int64?)
+        /// With the body of the request, an object.
+        case action(WebhookAction, JSONValue)
+    }
+
+    package let webhook: WebhookID
+    let project: ProjectID
+    let subject: Subject
+
+    init(_ webhook: WebhookID, in project: ProjectID, _ subject: Subject) {
+        self.webhook = webhook
+        self.project = project
+        self.subject = subject
+    }
+
+    /// Whether an answer says that something will be done, which the next owner must know.
+    package var isPromise: Bool {
+        guard case .action(let action, _) = subject else { return false }
+        return action != .test
+    }
+
+    /// Whether the receiver is asked before the answer.
+    package var isTest: Bool {
+        guard case .action(.test, _) = subject else { return false }
+        return true
+    }
+
+    // MARK: From node to node
+
+    package var json: JSONValue {
+        var object: JSONObject = [
+            "webhook": .string(webhook.description), "project": .string(project.description),
+        ]
+        switch subject {
+        case .list(let list, let size, let place):
+            object["list"] = .string(list.rawValue)
+            object["size"] = .int(size)
+            object["place"] = place.map { .int($0) }
+        case .action(let action, let request):
+            object["action"] = .string(action.rawValue)
+            object["request"] = request
+        }
+        return .object(object)
+    }
+
+    /// nil for what ``json`` did not make.
+    package init?(json: JSONValue) {
+        guard let webhook = json["webhook"]?.string.flatMap({ WebhookID($0) }),
+            let project = json["project"]?.string.flatMap({ try? ProjectID($0) })
+        else { return nil }
+        if let action = json["action"]?.string.flatMap(WebhookAction.init), action.isOfDelivery {
+            self.init(webhook, in: project, .action(action, json["request"] ?? [:]))
+        } else if let list = json["list"]?.string.flatMap(List.init), let size = json["size"]?.int64, size > 0 {
+            let place = json["place"]?.int64
+            self.init(webhook, in: project, .list(list, size: Int(min(size, 1000)), place: place))
+        } else {
+            return nil
+        }
+    }
+}
+
+/// Who delivers to the webhooks of a cluster, and says how that goes.
+package struct WebhookOffice: Sendable {
+    /// Puts a question to the node that delivers to its webhook, which may be this one.
+    let ask: @Sendable (WebhookQuestion) async throws(RegistryProblem) -> JSONValue
+    /// ``WebhookDesk/status(of:)`` of the node that delivers, or `{"problem":…}`, a sentence.
+    let statuses: @Sendable ([WebhookID]) async -> [WebhookID: JSONValue]
+
+    package init(
+        ask: @escaping @Sendable (WebhookQuestion) async throws(RegistryProblem) -> JSONValue,
+        statuses: @escaping @Sendable ([WebhookID]) async -> [WebhookID: JSONValue]
+    ) {
+        self.ask = ask
+        self.statuses = statuses
+    }
+}
+
+extension WebhookDesk {
+    /// Has a question answered by whoever delivers.
+    func answer(_ question: WebhookQuestion) async throws(RegistryProblem) -> JSONValue {
+        if let office { return try await office.ask(question) }
+        return try await perform(question)
+    }
+
+    /// Answers a question here.
+    ///
+    /// - Parameter room: for the answer, in bytes; a list is as long as fits. nil: there is no limit.
+    package func perform(
+        _ question: WebhookQuestion, room: Int? = nil
+    ) async throws(RegistryProblem) -> JSONValue {
+        let entry = try registry.entry(question.webhook, in: question.project)
+        switch question.subject {
+        case .action(let action, let request): return try await action.perform(on: entry, request, self)
+        case .list(let list, var size, let place):
+            while true {
+                let page = try await page(list, of: question.webhook, size, place)
+                guard let room, size > 1, page.encoded().count > room else { return page }
+                size = (size + 1) / 2
+            }
+        }
+    }
+
+    private func page(
+        _ list: WebhookQuestion.List, of id: WebhookID, _ size: Int, _ place: Int64?
+    ) async throws(RegistryProblem) -> JSONValue {
+        let (items, next): ([JSONValue], Int64?) = try await ask { delivery in
+            switch list {
+            case .attempts:
+                let page = try delivery.attempts(of: id, limit: size, before: place)
+                return (page.attempts.map(\.json), page.next)
+            case .deadLetters:
+                let page = try delivery.deadLetters(of: id, limit: size, after: place)
+                return (page.letters.map(\.json), page.next)
+            }
+        }
+        var object: JSONObject = [list.rawValue: .array(items)]
+        if let next { object["nextPageToken"] = .string(String(next)) }
+        return .object(object)
+    }
+
+    /// `{"state":…,"delivery":…}` of a webhook that is delivered to here; nil for another.
+    package func status(of id: WebhookID) async -> JSONValue? {
+        await delivery.status(of: id).map { ["state": $0.state.json, "delivery": $0.json] }
+    }
+}
+
+// MARK: Problems from node to node
+
+extension RegistryProblem {
+    package var json: JSONValue {
+        switch self {
+        case .invalid(let field, let sentence): ["invalid": .string(field), "text": .string(sentence)]
+        case .notFound(let id): ["notFound": .string(id)]
+        case .storage(let cause): ["storage": .string(cause)]
+        case .away(let cause): ["away": .string(cause)]
+        case .elsewhere(let sentence): ["elsewhere": .string(sentence)]
+        case .notNow, .changedMeanwhile, .configured, .tooMany: ["notNow": .string(description)]
+        }
+    }
+
+    /// What ``json`` made; anything else is a failure of the node that said it.
+    package init(json: JSONValue) {
+        if let field = json["invalid"]?.string {
+            self = .invalid(field: field, json["text"]?.string ?? "")
+        } else if let id = json["notFound"]?.string {
+            self = .notFound(id)
+        } else if let sentence = json["notNow"]?.string {
+            self = .notNow(sentence)
+        } else if let cause = json["away"]?.string {
+            self = .away(cause: cause)
+        } else if let sentence = json["elsewhere"]?.string {
+            self = .elsewhere(sentence)
+        } else {
+            self = .storage(cause: json["storage"]?.string ?? "another node gave an answer that is none")
+        }
+    }
+}

@@ -1,0 +1,222 @@
+import Crypto
+import Glibc
+import Logging
+import StalecastCluster
+import StalecastControl
+import StalecastEtcd
+import StalecastHub
+import StalecastWire
+import Synchronization
+
+/// What the nodes of a cluster tell each other beside the log: who lives, how many subscribers each has, messages that
+/// somebody sent, and whose a duty is.
+final class ClusterNodes: Sendable {
+    let board: RecordBoard
+    let duties: Duties
+    let asks: Asks
+    private let records: EtcdRecords
+    private let presence: StalecastCluster.Presence
+    let node: String
+    private let nodes = Mutex(NodeBoard())
+    private let work = DutyWork()
+    private let logger: Logger
+    /// Nodes that were said to be configured differently, by their hash.
+    private let warned = Mutex<[String: String]>([:])
+
+    init(_ client: EtcdClient, _ settings: Configuration.Cluster, _ logger: Logger) {
+        node = settings.effectiveNode
+        self.logger = logger
+        records = EtcdRecords(client, cluster: settings.name)
+        board = RecordBoard(records)
+        let instance = Epoch.random().description
+        presence = StalecastCluster.Presence(node: node, instance: instance, board, records, clock: Self.now)
+        duties = Duties(
+            node: node, instance: instance, board, records, clock: Self.now,
+            worker: work.worker)
+        asks = Asks(duties.mark, board, records)
+    }
+
+    /// Of a clock that goes on while the machine sleeps.
+    static let now: @Sendable () -> Duration = {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+
+    /// The work of a duty, under the token with which this node has it.
+    typealias Body = @Sendable (DutyLease.Token) async -> Void
+
+    /// Work that only the node does whose duty it is: begins when it becomes this node's, is cancelled when it is not.
+    func setDuties(_ bodies: [String: Body]) {
+        work.set(bodies)
+        duties.want(work.names)
+    }
+
+    /// Who delivers to webhooks, by these duties; before ``setDuties(_:)``.
+    func setWebhooks(_ worker: Duties.Worker, _ names: Set<String>) { work.set(webhooks: worker, names) }
+
+    /// Hands the duties of webhooks over: delivery ends before the rest does.
+    func endWebhooks() {
+        work.endWebhooks()
+        duties.want(work.names)
+    }
+
+    /// Until the task is cancelled; then duties are handed over.
+    ///
+    /// - Parameter current: what to tell the others.
+    func run(
+        _ current: @escaping @Sendable () -> NodeRecord, heard: @escaping @Sendable (DataMessage) -> Void
+    ) async {
+        await board.observe(NodeRecord.kind) { [self] change in
+            switch change {
+            case .put(let record): met(NodeRecord(record.value), of: record.name.id, current())
+            case .removed(let name): nodes.withLock { $0.heard(nil, of: name.id, now: Self.now()) }
+            case .complete: break
+            }
+        }
+        await board.observe(Self.messages) { change in
+            if case .put(let record) = change, let message = Messaging.Relayed.read(record.value) { heard(message) }
+        }
+        // Duties are handed over while the records can still be changed.
+        let following = Task { await board.run() }
+        let telling = Task { await presence.run(current) }
+        await withTaskCancellationHandler {
+            await Task { [duties] in await duties.run() }.value
+        } onCancel: {
+            duties.stop()
+        }
+        telling.cancel()
+        await telling.value
+        following.cancel()
+    }
+
+    private func met(_ record: NodeRecord, of id: String, _ ours: NodeRecord) {
+        nodes.withLock { $0.heard(record, of: id, now: Self.now()) }
+        let theirs = record.configurationHash
+        // Before the first look at ourselves there is nothing to compare.
+        guard theirs != ours.configurationHash, !ours.settings.isEmpty, id != node,
+            warned.withLock({ $0.updateValue(theirs, forKey: id) }) != theirs
+        else { return }
+        logger.warning(
+            "a node is configured differently",
+            metadata: [
+                "node": "\(id)", "in": "\(record.differences(from: ours).joined(separator: ", "))",
+                "theirs": "\(theirs)", "ours": "\(ours.configurationHash)",
+            ])
+    }
+
+    // MARK: What the others say
+
+    /// Subscribers of a topic at the other nodes, as they said last.
+    func subscribersElsewhere(_ topic: TopicName) -> Int {
+        let all = nodes.withLock(\.nodes)
+        return all.reduce(0) { $0 + ($1.key == node ? 0 : Int(clamping: $1.value.topics[topic] ?? 0)) }
+    }
+
+    /// The nodes that live, besides this one.
+    var others: Set<String> { nodes.withLock { Set($0.nodes.keys) }.subtracting([node]) }
+
+    /// With which this node's record lives; nil while it has none.
+    var lease: RecordLease? { presence.lease }
+
+    func grant(_ lifetime: Duration) async throws(LogError) -> RecordLease { try await records.grant(lifetime) }
+
+    /// Why others may not see this node.
+    var problem: String? { presence.problem }
+
+    /// Nodes that live, and those of them that are configured otherwise than this one.
+    var counts: (all: Int, different: Int) {
+        let all = nodes.withLock(\.nodes)
+        guard let ours = all[node] else { return (all.count, 0) }
+        return (all.count, all.values.count { $0.configurationHash != ours.configurationHash })
+    }
+
+    var json: [JSONValue] {
+        let all = nodes.withLock(\.nodes)
+        return all.sorted { $0.key < $1.key }.map { id, record in
+            var object: JSONObject = [
+                "id": .string(id), "version": .string(record.version), "head": .string(String(record.head.sequence)),
+                "configurationHash": .string(record.configurationHash), "subscribers": .int(record.subscribers),
+            ]
+            object["advertise"] = record.addresses["control"].map { .string($0) }
+            let differences = all[node].map { record.differences(from: $0) } ?? []
+            if !differences.isEmpty { object["differs"] = .array(differences.map(JSONValue.string)) }
+            return .object(object)
+        }
+    }
+
+    // MARK: Messages
+
+    /// A node whose watch broke off is told when it has another within this time.
+    private static let messageLifetime = Duration.seconds(5)
+    private static let messages = "message"
+
+    /// Tells every node, this one as well, of a message.
+    ///
+    /// - Returns: false when nobody knows whether they were told.
+    func send(_ message: Messaging.Relayed) async -> Bool {
+        do throws(LogError) {
+            let lease = try await records.grant(Self.messageLifetime)
+            let name = RecordName(Self.messages, Epoch.random().description)
+            if case .done = try await board.put(message.encoded, to: name, over: nil, lease: lease) { return true }
+            return false
+        } catch {
+            return false
+        }
+    }
+}
+
+/// The duties that this node works on now.
+private final class DutyWork: Sendable {
+    private struct State {
+        var bodies: [String: ClusterNodes.Body] = [:]
+        var tasks: [String: Task<Void, Never>] = [:]
+        var webhooks: Duties.Worker?
+        var webhookNames: Set<String> = []
+        var isDelivering = true
+    }
+
+    private let state = Mutex(State())
+
+    func set(_ bodies: [String: ClusterNodes.Body]) { state.withLock { $0.bodies = bodies } }
+
+    func set(webhooks: Duties.Worker, _ names: Set<String>) {
+        state.withLock { ($0.webhooks, $0.webhookNames) = (webhooks, names) }
+    }
+
+    func endWebhooks() { state.withLock { $0.isDelivering = false } }
+
+    /// All duties that this node wants.
+    var names: Set<String> {
+        state.withLock { Set($0.bodies.keys).union($0.isDelivering ? $0.webhookNames : []) }
+    }
+
+    private func webhooks(_ name: String) -> Duties.Worker? {
+        state.withLock { $0.webhookNames.contains(name) ? $0.webhooks : nil }
+    }
+
+    var worker: Duties.Worker {
+        Duties.Worker(
+            begin: { [self] name, token in
+                if let webhooks = webhooks(name) { return webhooks.begin(name, token) }
+                state.withLock { state in
+                    if let body = state.bodies[name] { state.tasks[name] = Task { await body(token) } }
+                }
+            },
+            finish: { [self] name, token in
+                if let webhooks = webhooks(name) { return await webhooks.finish(name, token) }
+                let task = end(name)
+                await task?.value
+            },
+            lost: { [self] name in
+                if let webhooks = webhooks(name) { return webhooks.lost(name) }
+                _ = end(name)
+            })
+    }
+
+    private func end(_ name: String) -> Task<Void, Never>? {
+        let task = state.withLock { $0.tasks.removeValue(forKey: name) }
+        task?.cancel()
+        return task
+    }
+}

@@ -1,0 +1,332 @@
+import CLinux
+import Foundation
+import Logging
+import ServiceLifecycle
+import StalecastAccess
+import StalecastCluster
+import StalecastControl
+import StalecastEdge
+import StalecastEtcd
+import StalecastHTTP
+import StalecastHub
+import StalecastSources
+import StalecastStore
+import StalecastWire
+import Synchronization
+
+/// What makes this daemon a node of a cluster.
+final class ClusterParts: Sendable {
+    let node: ClusterNode
+    let nodes: ClusterNodes
+    private let connection: ClusterConnection
+    private let cluster: Configuration.Cluster
+    let members: EtcdMembers
+    let waits = ClusterWaits()
+    private let store: TemplateStore
+    private let vault: ClusterVault
+    /// Copies of former histories in the data directory; the process begins anew when there is one more.
+    let formerCopies: Int
+    /// Of the configuration, for others to compare with theirs.
+    private let settings: Mutex<[String: String]>
+    /// Subscribers by topic, as of a moment ago, and this daemon's addresses.
+    private let ours = Mutex(NodeRecord())
+    private let epochs: AsyncStream<Void>
+    private let hub = LateHub()
+    private let proposals: ClusterProposals
+    private let hasForeignEpoch = Atomic(false)
+    /// Why the log cannot be reached; nil: it can.
+    private let problem = Mutex<String?>(nil)
+
+    /// - Throws: what the store says when its state cannot be read.
+    init(
+        _ connection: ClusterConnection, _ store: TemplateStore, _ configuration: Configuration, _ logger: Logger
+    ) throws {
+        self.connection = connection
+        self.store = store
+        cluster = configuration.cluster
+        nodes = ClusterNodes(connection.client, configuration.cluster, logger)
+        vault = ClusterVault(configuration)
+        settings = Mutex(configuration.sharedSettings)
+        formerCopies = Self.formerCopies(in: configuration.data)
+        members = EtcdMembers(connection.client, configuration.store.etcd.endpoints, logger)
+        let (epochs, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        self.epochs = epochs
+        proposals = ClusterProposals(nodes.board, store, logger)
+        let reports = Mutex<(@Sendable (ClusterNode.Report) -> Void)?>(nil)
+        let hub = hub
+        node = try ClusterNode(
+            connection.log, store, name: configuration.cluster.effectiveNode, now: Self.now,
+            fetchWindow: { scope, isUrgent in hub.held.withLock(\.self)?.window(of: scope, isUrgent: isUrgent) ?? 0 },
+            report: { report in reports.withLock { $0 }?(report) })
+        reports.withLock {
+            $0 = { [weak self] report in
+                self?.note(report)
+                logger.log(report)
+                if case .foreignEpoch = report { continuation.yield() }
+            }
+        }
+        store.setAuthority(node)
+        store.share(proposals.shared)
+    }
+
+    /// Who knows over which time clients spread their fetches after what this node proposes.
+    func attach(_ hub: Hub) { self.hub.held.withLock { $0 = hub } }
+
+    /// The daemon goes without a figure that it cannot read.
+    private static func formerCopies(in directory: String) -> Int {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+        return names.count { $0.hasPrefix("stalecast.sqlite.of-epoch-") && !$0.hasSuffix("-journal") }
+    }
+
+    var name: String { cluster.name }
+    var etcdFigures: EtcdFigures { connection.client.figures }
+
+    /// Tells the others how this node is configured, from now on.
+    ///
+    /// - Throws: ``StartError`` when the key of the webhooks' secrets cannot be read.
+    func describe(_ configuration: Configuration, _ token: TokenFile) throws(StartError) {
+        var marks = configuration.sharedSettings
+        marks["control.token"] = configuration.control.tokenEnabled ? try vault.mark(of: token.digest) : "none"
+        settings.withLock { [marks] in $0 = marks }
+        ours.withLock { [marks] in ($0.settings, $0.configurationHash) = (marks, Self.hash(marks)) }
+    }
+
+    /// Of a clock that only goes forward.
+    static let now: @Sendable () -> Duration = { .nanoseconds(Int64(clamping: stalecast_monotonic_ns())) }
+
+    private func note(_ report: ClusterNode.Report) {
+        switch report {
+        case .unreachable(let why): problem.withLock { $0 = why }
+        case .reachable: problem.withLock { $0 = nil }
+        case .foreignEpoch: hasForeignEpoch.store(true, ordering: .relaxed)
+        case .cannotApply, .renewing, .resolved: break
+        }
+    }
+
+    /// Whether the process ends to begin anew.
+    var beginsAnew: Bool { hasForeignEpoch.load(ordering: .relaxed) }
+
+    /// Follows the log until told to end.
+    ///
+    /// - Throws: ``EpochChanged``
+    func run(_ parts: Daemon.Parts) async throws {
+        let (hub, board) = (parts.hub, nodes)
+        var duties: [String: ClusterNodes.Body] = [:]
+        for watcher in parts.sources.watchers {
+            let duty = "source/\(watcher.scope)"
+            duties[duty] = { await watcher.run(under: Ownership(duty: duty, token: $0)) }
+        }
+        duties["contents"] = { [self] _ in await sweepContents() }
+        nodes.setDuties(duties)
+        let keys = ClusterKeys(nodes, parts.store, parts.access)
+        try await withThrowingTaskGroup { group in
+            group.addTask { await keys.run() }
+            group.addTask { [self] in
+                await board.run({ [self] in ours.withLock { $0 } }, heard: { hub.send($0) })
+            }
+            group.addTask { [self] in await count(parts) }
+            group.addTask { [proposals] in await proposals.run() }
+            group.addTask { [node] in await node.run() }
+            group.addTask { [members] in await members.run() }
+            group.addTask { [vault, node] in try await vault.keep(node) }
+            group.addTask { [epochs] in
+                for await _ in epochs.cancelOnGracefulShutdown() { throw EpochChanged() }
+            }
+            group.addTask { [self] in await prune() }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+        connection.client.close()
+    }
+
+    /// Lets go of the log's old entries each minute. Every node does: who comes second finds nothing to do.
+    private func prune() async {
+        while !Task.isCancelled {
+            do {
+                try await Task.sleep(for: .seconds(.random(in: 45...75)))
+                while try await node.prune() == 100 {}
+            } catch { continue }
+        }
+    }
+
+    /// Removes what nobody needs beside the log, while that is this node's duty.
+    private func sweepContents() async {
+        while !Task.isCancelled {
+            // What fails is done the next time.
+            _ = try? await node.sweepContents()
+            // Cancelled: the loop ends.
+            try? await Task.sleep(for: ContentSweep.grace + .seconds(5))
+        }
+    }
+
+    /// Why this node should get no traffic.
+    func unready() -> [String] {
+        guard cluster.readiness == .strict, let problem = problem.withLock({ $0 }) else { return [] }
+        return ["the cluster's log cannot be reached: \(problem)"]
+    }
+
+    /// Why this node is not all that it should be, although it serves.
+    var degraded: String? { problem.withLock { $0 } ?? nodes.problem }
+
+    /// Keeps what the other nodes are told, and takes in what they tell.
+    private func count(_ parts: Daemon.Parts) async {
+        while !Task.isCancelled {
+            let presence = await parts.edge.presence()
+            var record = NodeRecord()
+            record.version = DaemonVersion.text
+            record.settings = settings.withLock { $0 }
+            record.configurationHash = Self.hash(record.settings)
+            record.head = await node.follower.head
+            record.addresses["control"] = cluster.advertise
+            for counts in presence.counts.values {
+                for (topic, transports) in counts {
+                    record.topics[topic, default: 0] += Int64(transports.values.reduce(0, +))
+                }
+            }
+            record.subscribers = Int64(parts.edge.tally.streams + parts.edge.tally.polls)
+            ours.withLock { $0 = record }
+            tellHub(parts)
+            // Cancelled: the loop ends.
+            try? await Task.sleep(for: .seconds(1))
+        }
+    }
+
+    private static func hash(_ settings: [String: String]) -> String {
+        let text = settings.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: "\n")
+        return String(SecretDigest(of: text).hexadecimal.prefix(16))
+    }
+
+    /// Windows over which clients spread their fetches are for the clients of all nodes.
+    private func tellHub(_ parts: Daemon.Parts) {
+        guard parts.hub.countsSubscribers else { return }
+        var elsewhere: [Scope: Int] = [:]
+        for binding in parts.hub.bindings {
+            let count = nodes.subscribersElsewhere(binding.name)
+            for scope in binding.scopes where count > 0 { elsewhere[scope, default: 0] += count }
+        }
+        parts.hub.count(elsewhere, of: self)
+    }
+}
+
+/// A hub that is made after the node that asks it.
+private final class LateHub: Sendable {
+    let held = Mutex<Hub?>(nil)
+}
+
+extension ClusterParts: FreshnessGate {
+    private static let patience: Duration = .seconds(2)
+
+    func newest(_ done: @escaping @Sendable (Freshness) -> Void) {
+        if cluster.fetch == .local { return done(.fresh) }
+        Task { done(waits.counted(await freshness(), .newest)) }
+    }
+
+    private func freshness() async -> Freshness {
+        if await node.isCurrent(within: Self.patience) == true { return .fresh }
+        let since = await node.unverified
+        let isTooLong = cluster.maxUnverified > .zero && since > cluster.maxUnverified
+        return isTooLong ? .refused : .unverified(seconds: Int(clamping: since.wholeSeconds + 1))
+    }
+
+    func reached(_ sequence: CommitSequence, _ done: @escaping @Sendable (Freshness) -> Void) {
+        Task {
+            let isDone = await node.catchUp(within: Self.patience)
+            let isHere = store.head() >= sequence
+            done(waits.counted(isHere ? .fresh : isDone == true ? .beyondTheLog : .refused, .cursor))
+        }
+    }
+}
+
+extension ClusterParts {
+    /// The body of `/v1/cluster`.
+    func json() async -> JSONValue {
+        let follower = await node.follower
+        var object: JSONObject = [
+            "name": .string(name), "node": .string(node.name), "epoch": .string(store.epoch.description),
+            "head": .string(String(follower.head.sequence)), "ready": .bool(follower.isReady),
+            "whole": .bool(follower.isWhole), "etcd": .array(await members.json), "nodes": .array(nodes.json),
+            "logHead": .string(String(max(follower.head.sequence, await node.figures.newest))),
+        ]
+        object["publishId"] = follower.head.publish.map { .string($0.description) }
+        object["advertise"] = cluster.advertise.map { .string($0) }
+        object["unverifiedSeconds"] = .double(await node.unverified / .seconds(1))
+        object["problem"] = degraded.map { .string($0) }
+        object["charter"] = follower.charter.map { charter in
+            [
+                "format": .int(Charter.format), "minimumVersion": .int(charter.minimumVersion),
+                "prunedBelow": .string(String(charter.prunedBelow)), "frozen": .bool(charter.isFrozen),
+            ]
+        }
+        return .object(object)
+    }
+
+    /// Sends a message to the subscribers of all nodes.
+    var relay: @Sendable (Messaging.Relayed) async -> Bool { { [nodes] in await nodes.send($0) } }
+
+    /// What Control offers of it.
+    var desk: ClusterDesk {
+        ClusterDesk(
+            status: { [self] in await json() },
+            newEpoch: { [self] () async throws(ClusterDesk.Failure) in
+                try await changed { () async throws(LogError) in try await node.renewEpoch() }
+            },
+            upgrade: { [self] () async throws(ClusterDesk.Failure) in
+                try await changed { () async throws(LogError) in try await node.upgrade() }
+            },
+            outcome: { [self] publish async throws(StoreError) in
+                guard let publish = PublishID(publish) else { return .unknown }
+                return switch try await node.outcome(of: publish) {
+                case .committed(let version): .committed(version)
+                case .pending: .pending
+                case .notCommitted: .notCommitted
+                case .unknown: .unknown
+                }
+            })
+    }
+
+    private func changed(
+        _ body: () async throws(LogError) -> Charter
+    ) async throws(ClusterDesk.Failure) -> JSONValue {
+        do throws(LogError) {
+            let charter = try await body()
+            return ["epoch": .string(charter.epoch.description), "minimumVersion": .int(charter.minimumVersion)]
+        } catch {
+            if case .unknown(let sentence) = error { throw ClusterDesk.Failure(description: sentence, isUnknown: true) }
+            throw ClusterDesk.Failure(description: error.description, isUnknown: false)
+        }
+    }
+}
+
+extension Logger {
+    fileprivate func log(_ report: ClusterNode.Report) {
+        switch report {
+        case .unreachable(let why): error("the cluster's log cannot be reached", metadata: ["error": "\(why)"])
+        case .reachable: notice("the cluster's log can be reached again")
+        case .cannotApply(let why): error("a version of the log cannot be stored", metadata: ["error": "\(why)"])
+        case .renewing: error("the log is not the one this node followed, a new epoch begins")
+        case .foreignEpoch(let epoch): warning("the log has another history", metadata: ["epoch": "\(epoch)"])
+        case .resolved(let publish, let isCommitted):
+            notice(
+                "a publish of unknown outcome is known",
+                metadata: [
+                    "publish": "\(publish)",
+                    "outcome": "\(isCommitted.map { $0 ? "committed" : "not committed" } ?? "unknown for ever")",
+                ])
+        }
+    }
+}
+
+extension Daemon.Parts {
+    /// Subscribers of a project's topics by transport; those of other nodes as `otherNodes`, where there is one project
+    /// only: nodes tell of topics.
+    func subscribers(of project: ProjectID) async -> [TopicName: [String: Int]] {
+        var counts = (await edge.presence().counts[project] ?? [:]).mapValues { counts in
+            Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, $0.value) })
+        }
+        guard let cluster, Set(scopes.map(\.project)).count == 1 else { return counts }
+        for topic in hub.bindings.map(\.name) {
+            counts[topic, default: [:]]["otherNodes"] = cluster.nodes.subscribersElsewhere(topic)
+        }
+        return counts
+    }
+}

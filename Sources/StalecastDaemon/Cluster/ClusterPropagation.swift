@@ -1,0 +1,183 @@
+import Crypto
+import Foundation
+import StalecastAccess
+import StalecastCluster
+import StalecastHub
+import StalecastWebhooks
+import StalecastWire
+import Synchronization
+
+/// How versions come to the clients of all nodes. Each node keeps a record `way/<node>/<scope>` of what it counts, under
+/// the lease with which it lives, and tells of clients that it answered and that are nobody's here (`seen/<id>`).
+final class ClusterPropagation: Sendable {
+    private let nodes: ClusterNodes
+    private let book: PropagationBook
+    private let delivery: WebhookDelivery
+    private let scopes: [Scope]
+    private let written = Mutex<[Scope: (value: [UInt8], at: ContinuousClock.Instant)]>([:])
+    /// Webhooks of other nodes that have a version.
+    private let reaches = Mutex<[String: [Scope: (version: VersionNumber, reach: WebhookReach)]]>([:])
+
+    private static let way = "way"
+    private static let seen = "seen"
+    /// Versions of a scope in its record.
+    private static let newest = 4
+    /// So long after an announcement a record is written each second, and then each ten.
+    private static let fresh = 120.0
+    private static let rarely = Duration.seconds(10)
+    /// A node whose watch broke off is told when it has another within this time.
+    private static let seenLifetime = Duration.seconds(15)
+    /// Of 8 bytes, in one record.
+    private static let keysInRecord = 5000
+
+    init(_ nodes: ClusterNodes, _ book: PropagationBook, _ delivery: WebhookDelivery, _ scopes: [Scope]) {
+        self.nodes = nodes
+        self.book = book
+        self.delivery = delivery
+        self.scopes = scopes
+    }
+
+    /// Makes the ids of clients mean the same at all nodes, which know the control token and the epoch.
+    static func shareKeys(_ token: SecretDigest, _ epoch: Epoch) {
+        let bytes = Array(SHA256.hash(data: Array("clients \(token.hexadecimal) \(epoch)".utf8)))
+        func word(_ from: Int) -> UInt64 { bytes[from..<from + 8].reduce(0) { $0 << 8 | UInt64($1) } }
+        ClientIdentity.share((word(0), word(8)))
+    }
+
+    /// Until its task is cancelled.
+    func run() async {
+        book.beginSharing()
+        await nodes.board.observe(Self.way) { [self] in hearWay($0) }
+        await nodes.board.observe(Self.seen) { [self] change in
+            if case .put(let record) = change { hearSeen(record) }
+        }
+        // Cancelled: the loop ends.
+        while (try? await Task.sleep(for: .seconds(1))) != nil {
+            book.setNodes(nodes.others)
+            await tellSeen()
+            for scope in scopes { await tellWay(scope) }
+        }
+    }
+
+    /// Webhooks of all nodes that have a version.
+    func webhooks(of scope: Scope, _ version: VersionNumber) async -> WebhookReach {
+        let own = await delivery.reach(of: scope, version)
+        let alive = nodes.others
+        return reaches.withLock { reaches in
+            alive.reduce(into: own) { sum, node in
+                guard let other = reaches[node]?[scope], other.version == version else { return }
+                sum.owed += other.reach.owed
+                sum.delivered += other.reach.delivered
+                sum.failing += other.reach.failing
+            }
+        }
+    }
+
+    // MARK: Ways
+
+    private func tellWay(_ scope: Scope) async {
+        guard let (head, ways) = book.own(of: scope, limit: Self.newest), let newest = ways.first else { return }
+        var document: JSONObject = ["head": .int(head)]
+        let reach = await delivery.reach(of: scope, newest.version)
+        document["webhooks"] = .array([reach.owed, reach.delivered, reach.failing].map { .int($0) })
+        var members = JSONObject()
+        for way in ways { members["\(way.version)"] = way.shared }
+        document["ways"] = .object(members)
+        let value = JSONValue.object(document).encoded()
+        let last = written.withLock { $0[scope] }
+        let isQuiet = newest.ageSeconds > Self.fresh
+        if let last, last.value == value || isQuiet && last.at + Self.rarely > .now { return }
+        guard let lease = nodes.lease, value.count <= SharedRecord.maxBytes else { return }
+        let name = RecordName(Self.way, "\(nodes.node)/\(scope)")
+        let revision = await nodes.board.record(name)?.revision
+        // If it is not done, it is tried again in a second.
+        if case .done? = try? await nodes.board.put(value, to: name, over: revision, lease: lease) {
+            written.withLock { $0[scope] = (value, .now) }
+        }
+    }
+
+    private func hearWay(_ change: RecordBoard.Change) {
+        switch change {
+        case .put(let record):
+            guard let (node, scope) = Self.parts(record.name), node != nodes.node,
+                let document = try? JSONValue.parse(record.value), let head = document["head"]?.int64, head > 0
+            else { return }
+            let ways = (document["ways"]?.object?.members ?? []).compactMap { number, way in
+                VersionNumber(number).flatMap { Propagation(shared: way, of: $0) }
+            }
+            book.heard(node, of: scope, (CommitSequence(head), ways))
+            hear(document["webhooks"], node, scope, ways.map(\.version).max())
+        case .removed(let name):
+            guard let (node, scope) = Self.parts(name) else { return }
+            if node == nodes.node { return written.withLock { $0[scope] = nil } }
+            book.heard(node, of: scope, nil)
+            reaches.withLock { $0[node]?[scope] = nil }
+        case .complete: break
+        }
+    }
+
+    private func hear(_ value: JSONValue?, _ node: String, _ scope: Scope, _ version: VersionNumber?) {
+        let counts = (value?.array ?? []).map { Int(min(max($0.int64 ?? 0, 0), 1 << 32)) }
+        guard counts.count == 3, let version else { return }
+        var reach = WebhookReach()
+        (reach.owed, reach.delivered, reach.failing) = (counts[0], counts[1], counts[2])
+        reaches.withLock { [reach] in $0[node, default: [:]][scope] = (version, reach) }
+    }
+
+    private static func parts(_ name: RecordName) -> (node: String, scope: Scope)? {
+        let parts = name.id.split(separator: "/")
+        guard parts.count == 3, let project = try? ProjectID(String(parts[1])),
+            let namespace = try? Namespace(String(parts[2]))
+        else { return nil }
+        return (String(parts[0]), Scope(project: project, namespace: namespace))
+    }
+
+    // MARK: Sightings
+
+    private struct Kind: Hashable {
+        let scope: Scope
+        let fetched: VersionNumber
+        let active: VersionNumber
+    }
+
+    /// Records of sightings a second, at most.
+    private static let mostKinds = 16
+
+    private func tellSeen() async {
+        let seen = book.takeSightings()
+        if seen.isEmpty || nodes.others.isEmpty { return }
+        let kinds = Dictionary(grouping: seen) { Kind(scope: $0.scope, fetched: $0.fetched, active: $0.active) }
+        // Without etcd they are lost: those clients are awaited until they fetch again, or leave.
+        guard let lease = try? await nodes.grant(Self.seenLifetime) else { return }
+        // What clients claim makes kinds: those of few wait for their next fetch when there are too many.
+        for (kind, seen) in kinds.sorted(by: { $0.value.count > $1.value.count }).prefix(Self.mostKinds) {
+            for start in stride(from: 0, to: seen.count, by: Self.keysInRecord) {
+                var keys = Data()
+                for one in seen[start..<min(start + Self.keysInRecord, seen.count)] {
+                    withUnsafeBytes(of: one.key.littleEndian) { keys.append(contentsOf: $0) }
+                }
+                let value: JSONValue = [
+                    "node": .string(nodes.node), "scope": .string("/\(kind.scope)"),
+                    "fetched": .string(String(kind.fetched)), "active": .string(String(kind.active)),
+                    "keys": .string(keys.base64EncodedString()),
+                ]
+                let name = RecordName(Self.seen, Epoch.random().description)
+                _ = try? await nodes.board.put(value.encoded(), to: name, over: nil, lease: lease)
+            }
+        }
+    }
+
+    private func hearSeen(_ record: SharedRecord) {
+        guard let value = try? JSONValue.parse(record.value), value["node"]?.string != nodes.node,
+            let (_, scope) = Self.parts(RecordName(Self.way, "x\(value["scope"]?.string ?? "")")),
+            let fetched = value["fetched"]?.versionNumber, let active = value["active"]?.versionNumber,
+            let keys = value["keys"]?.string.flatMap({ Data(base64Encoded: $0) })
+        else { return }
+        let bytes = [UInt8](keys)
+        for start in stride(from: 0, to: bytes.count - bytes.count % 8, by: 8) {
+            let key = bytes[start..<start + 8].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            book.seenElsewhere(
+                PropagationBook.Sighting(key: key, scope: scope, fetched: fetched, active: active))
+        }
+    }
+}

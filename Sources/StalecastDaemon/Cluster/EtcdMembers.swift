@@ -1,0 +1,109 @@
+import Logging
+import StalecastEtcd
+import StalecastWire
+import Synchronization
+
+/// What etcd's members say of themselves: asked each minute, and judged again each time, for they may be replaced.
+final class EtcdMembers: Sendable {
+    /// One, as it answered last.
+    struct Member: Sendable {
+        let endpoint: EtcdEndpoint
+        let answer: Result<EtcdStatus, EtcdFailure>
+
+        var status: EtcdStatus? { try? answer.get() }
+
+        /// `good`, `old`, `refused`; `silent` for one that does not answer.
+        var word: String { status?.verdict.word ?? Self.silent }
+
+        static let silent = "silent"
+        static let words = ["good", "old", "refused", silent]
+    }
+
+    private let client: EtcdClient
+    private let endpoints: [EtcdEndpoint]
+    private let logger: Logger
+    private let known = Mutex<[Member]>([])
+    private let warned = Mutex<[EtcdEndpoint: String]>([:])
+
+    private static let askEvery = Duration.seconds(60)
+
+    init(_ client: EtcdClient, _ endpoints: [EtcdEndpoint], _ logger: Logger) {
+        self.client = client
+        self.endpoints = endpoints
+        self.logger = logger
+    }
+
+    /// As they answered last, in the order of the configuration; empty before the first time.
+    var all: [Member] { known.withLock { $0 } }
+
+    /// Asks until its task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            _ = await ask()
+            // Cancelled: the loop ends.
+            try? await Task.sleep(for: Self.askEvery)
+        }
+    }
+
+    /// Asks all of them at once.
+    func ask() async -> [Member] {
+        let members = await withTaskGroup { group in
+            for (number, endpoint) in endpoints.enumerated() {
+                group.addTask { [client] in
+                    do throws(EtcdFailure) {
+                        return (
+                            number, Member(endpoint: endpoint, answer: .success(try await client.status(of: number)))
+                        )
+                    } catch {
+                        return (number, Member(endpoint: endpoint, answer: .failure(error)))
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }.sorted { $0.0 < $1.0 }.map(\.1)
+        }
+        known.withLock { $0 = members }
+        members.forEach(warn)
+        return members
+    }
+
+    /// Once for each finding of a member.
+    private func warn(_ member: Member) {
+        guard let finding = member.status?.verdict.finding else { return }
+        guard warned.withLock({ $0.updateValue(finding, forKey: member.endpoint) }) != finding else { return }
+        logger.warning("etcd", metadata: ["member": "\(member.endpoint)", "finding": "\(finding)"])
+    }
+
+    var json: [JSONValue] {
+        get async {
+            await ask().map { member in
+                var object: JSONObject = ["endpoint": .string(member.endpoint.description)]
+                switch member.answer {
+                case .success(let status):
+                    object["version"] = .string(status.version)
+                    object["isLeader"] = .bool(status.leader != 0 && status.leader == status.memberID)
+                    object["databaseBytes"] = .int(status.databaseBytes)
+                    object["finding"] = status.verdict.finding.map { .string($0) }
+                case .failure(let failure): object["error"] = .string(failure.description)
+                }
+                return .object(object)
+            }
+        }
+    }
+}
+
+extension EtcdStatus.Verdict {
+    fileprivate var word: String {
+        switch self {
+        case .good: "good"
+        case .old: "old"
+        case .refused: "refused"
+        }
+    }
+
+    fileprivate var finding: String? {
+        switch self {
+        case .good: nil
+        case .old(let sentence), .refused(let sentence): sentence
+        }
+    }
+}

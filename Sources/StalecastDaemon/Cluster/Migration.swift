@@ -1,0 +1,115 @@
+import Foundation
+import NIOPosix
+import StalecastCluster
+import StalecastEtcd
+import StalecastStore
+import StalecastWebhooks
+package import StalecastWire
+
+/// A store of its own that becomes the beginning of a cluster: its versions, numbers and epoch go on, and clients resume
+/// with the cursors they have.
+package struct Migration: Sendable {
+    /// What was done.
+    package struct Report: Sendable {
+        package let versions: Int
+        package let epoch: Epoch
+        package let head: CommitSequence
+    }
+
+    /// Why it was not done; nothing counts then.
+    package struct Problem: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    private let configuration: Configuration
+
+    package init(_ configuration: Configuration) { self.configuration = configuration }
+
+    /// Puts the store's versions into the log that `store.etcd` and `cluster.name` say, and makes the store the first
+    /// replica. The log's charter comes last: before it nothing counts, and the same again goes on.
+    ///
+    /// - Parameter progress: versions put so far, and of how many.
+    /// - Throws: ``Problem``, and what the store throws.
+    package func run(progress: @Sendable (Int, Int) -> Void) async throws -> Report {
+        guard configuration.isClustered else {
+            throw Problem(description: "store.etcd.endpoints is empty: say in the configuration where etcd is")
+        }
+        guard !TemplateStore.hasReplica(configuration.data) else {
+            throw Problem(description: "\(configuration.data) holds a replica already; just start it")
+        }
+        let client = try EtcdClient(configuration.etcdConfiguration, on: MultiThreadedEventLoopGroup.singleton)
+        defer { client.close() }
+        let log = EtcdLog(client, cluster: configuration.cluster.name)
+        let store = try TemplateStore.open(configuration.storeConfiguration)
+        defer { store.close() }
+        let versions = try await put(store, into: log, progress)
+        try WebhookRegistry.unshare(in: configuration.data)
+        try await leaveDeliveries(store.epoch, EtcdRecords(client, cluster: configuration.cluster.name))
+        try await store.becomeReplica { Self.publish(store.epoch, $0).description }
+        return Report(versions: versions, epoch: store.epoch, head: store.head())
+    }
+
+    /// Webhooks go on where this store's daemon left them: who delivers next begins with its cursors.
+    private func leaveDeliveries(_ epoch: Epoch, _ records: EtcdRecords) async throws {
+        guard let image = try DeliveryImage.left(in: configuration.data, epoch: epoch) else { return }
+        for (duty, ids) in Dictionary(grouping: image.ids, by: ClusterWebhooks.duty) {
+            let document = image.only(Set(ids)).document(epoch: epoch)
+            // 0: nobody has the duty.
+            guard try await records.keep(document, of: RecordName(Duties.kind, duty), token: 0) else {
+                let name = configuration.cluster.name
+                throw Problem(description: "a node of \(name) delivers already: stop all nodes, and migrate again")
+            }
+        }
+    }
+
+    private func put(
+        _ store: TemplateStore, into log: EtcdLog, _ progress: @Sendable (Int, Int) -> Void
+    ) async throws -> Int {
+        let head = LogHead(store.head() == 0 ? "0" : "\(store.head()) \(Self.publish(store.epoch, store.head()))")
+        guard let head else { throw Problem(description: "the store's head is no head") }
+        if let page = try? await log.page(after: store.head(), limit: 1) {
+            // The former run ended between the charter and the store's becoming a replica.
+            if page.head == head, page.charter.epoch == store.epoch { return 0 }
+            throw Problem(
+                description: "the cluster \(configuration.cluster.name) has a log already, of epoch "
+                    + "\(page.charter.epoch); give this one another cluster.name")
+        }
+        var (count, after, wholeFrom) = (0, CommitSequence(0), CommitSequence(1))
+        let all = try await store.countVersions()
+        while true {
+            let versions = try await store.versions(after: after, limit: 50)
+            if versions.isEmpty { break }
+            for version in versions {
+                let sequence = version.change.sequence
+                if sequence != after + 1 { wholeFrom = sequence }
+                after = sequence
+                try await lay(version, store.epoch, log)
+                count += 1
+            }
+            progress(count, all)
+        }
+        // The newest commits may be of versions that retention took.
+        if after < head.sequence { wholeFrom = head.sequence + 1 }
+        var charter = Charter(epoch: store.epoch)
+        charter.prunedBelow = wholeFrom
+        charter.raiseFloors(to: try store.numbersGivenAway())
+        try await log.found(charter, head: head)
+        return count
+    }
+
+    private func lay(_ version: StoredVersion, _ epoch: Epoch, _ log: EtcdLog) async throws {
+        let sequence = version.change.sequence
+        let previous = sequence == 1 ? "0" : "\(sequence - 1) \(Self.publish(epoch, sequence - 1))"
+        guard let previous = LogHead(previous) else { return }
+        var chunks: [[UInt8]] = []
+        let entry = LogEntry(
+            change: version.change, publish: Self.publish(epoch, sequence), after: previous,
+            node: configuration.cluster.effectiveNode, fetchWindowMs: 0, storing: version.content, chunks: &chunks)
+        try await log.lay(entry, chunks)
+    }
+
+    /// The same each time, so that what was laid by a run that was cut off is what this one lays.
+    private static func publish(_ epoch: Epoch, _ sequence: CommitSequence) -> PublishID {
+        PublishID(of: "\(epoch).\(sequence)")
+    }
+}

@@ -1,0 +1,227 @@
+import StalecastAccess
+import StalecastEdge
+import StalecastOutbound
+import StalecastWire
+import Yams
+
+extension ConfigurationOption {
+    /// The rows of `auth`.
+    static let auth = [
+        ConfigurationOption(
+            "auth.mode", \.auth.mode, .choice, .live,
+            "Whether Edge asks for credentials: off asks for none but edge.apiKeys; observe serves as off, and counts and logs "
+                + "who would be refused; enforce refuses. Control always asks."),
+        ConfigurationOption(
+            entries: "auth.anonymous", \.auth.anonymous, grantFields, .live,
+            "What callers of Edge may do who present no credential, where auth.mode is enforce.",
+            spell: { $0.json.text() }, read: { $1.readAnonymous($0) }),
+        ConfigurationOption(
+            entries: "auth.keys", \.auth.keys, keyFields, .live,
+            "API keys known by their hash; `stalecast keys generate` prints an entry. More are made with `stalecast keys "
+                + "create`.",
+            spell: { "{name: \($0.name), id: \($0.configuredID)}" }, read: { $1.readKeys($0) }),
+        issuers,
+        ConfigurationOption(
+            entries: "auth.certificates", \.auth.certificates,
+            [
+                EntryField(
+                    name: "san", form: "spiffe://… or DNS name, with * and ?",
+                    meaning: "Certificates with such a name (subjectAltName); * is any text, slashes and dots too.")
+            ] + grantFields, .live,
+            "What clients may do who show a certificate of tls.clientAuthorities, and no other credential.",
+            spell: { $0.grant.json.text() }, read: { $1.readCertificates($0) }),
+        ConfigurationOption(
+            list: "auth.allowedAddresses", \.auth.allowedAddresses, .addressRange, .restart,
+            "Addresses of key sets and of the hook that are not public, such as a cluster's API server."),
+        ConfigurationOption(
+            "auth.hook.url", \.auth.hook.url, .optionalURL, .restart,
+            "Answers 200 with {\"subject\", \"grants\", \"expiresAt\", \"cacheFor\"}, or 401; anything else refuses for now."
+        ),
+        ConfigurationOption(
+            list: "auth.hook.headers", \.auth.hook.headers, .headerName, .restart,
+            "Headers that are passed on, such as cookie; requests with none of them, or with a key or token, are not asked "
+                + "about."),
+        ConfigurationOption(
+            "auth.hook.caFile", \.auth.hook.caFile, .optionalFile, .restart,
+            "PEM file of the authorities of the URL's host."),
+    ]
+
+    private static let keyFields =
+        [
+            EntryField(name: "name", form: "up to 128 bytes", meaning: "What it is for."),
+            EntryField(
+                name: "id", form: "stc_s_ or stc_p_ and 10 characters",
+                meaning: "The beginning of the key, which is no secret."),
+            EntryField(
+                name: "sha256", form: "list of 1 or 2 times 64 hexadecimal digits",
+                meaning: "The hash of the whole key, or of two while one takes the place of the other."),
+        ] + grantFields + [
+            EntryField(
+                name: "notBefore, expires", form: "time such as 2027-01-31T00:00:00Z; may be left out",
+                meaning: "When it is good.")
+        ]
+
+    static let grantFields = [
+        EntryField(
+            name: "role", form: "viewer, publisher or operator; may be left out",
+            meaning: "A bundle of actions at Control: read; read and publish; all."),
+        EntryField(
+            name: "actions", form: "list of watch, fetch, read, publish, manage, operate; may be left out",
+            meaning: "Actions beside those of the role; watch and fetch are Edge's."),
+        EntryField(
+            name: "projects, namespaces, topics", form: "lists of names or patterns with * and ?; may be left out: any",
+            meaning: "What the actions may be done to."),
+    ]
+}
+
+extension AccessKey {
+    fileprivate var configuredID: String { "\(StalecastAccess.APIKey.prefix)\(kind.rawValue)_\(id)" }
+}
+
+extension ConfigurationReading {
+    /// Reads the list under `auth.anonymous`.
+    mutating func readAnonymous(_ node: Node) {
+        var grants: [Grant] = []
+        for (path, entry) in entries(of: node, at: "auth.anonymous") {
+            let optional = ["role", "actions", "projects", "namespaces", "topics"]
+            guard let fields = fields(of: entry, at: path, required: [], optional: optional),
+                let grant = grant(fields, at: path)
+            else { continue }
+            grants.append(grant)
+        }
+        configuration.auth.anonymous = grants
+    }
+
+    /// Reads the list under `auth.certificates`; entries with problems are noted and left out.
+    mutating func readCertificates(_ node: Node) {
+        configuration.auth.certificates = entries(of: node, at: "auth.certificates").compactMap { path, entry in
+            let optional = ["role", "actions", "projects", "namespaces", "topics"]
+            guard let fields = fields(of: entry, at: path, required: ["san"], optional: optional),
+                let name = value(fields["san"], at: "\(path).san", parse: certificateName),
+                let grant = grant(fields, at: path)
+            else { return nil }
+            return ClientCertificate.Rule(name: Glob(name), grant: grant)
+        }
+    }
+
+    /// Reads the list under `auth.keys`; every problem is noted, entries with problems are left out.
+    mutating func readKeys(_ node: Node) {
+        var keys: [AccessKey] = []
+        var taken: [String: String] = [:]
+        for (path, entry) in entries(of: node, at: "auth.keys") {
+            guard let key = key(entry, at: path) else { continue }
+            if let first = taken.updateValue(path, forKey: key.id) {
+                note("\(path).id: \(key.configuredID) is already \(first)", at: "\(path).id")
+            }
+            keys.append(key)
+        }
+        configuration.auth.keys = keys
+    }
+
+    private mutating func key(_ entry: Node, at path: String) -> AccessKey? {
+        let optional = ["role", "actions", "projects", "namespaces", "topics", "notBefore", "expires"]
+        guard let fields = fields(of: entry, at: path, required: ["name", "id", "sha256"], optional: optional) else {
+            return nil
+        }
+        let name = value(fields["name"], at: "\(path).name") { $0 }
+        let id = value(fields["id"], at: "\(path).id", parse: keyID)
+        let digests = fields["sha256"].flatMap { uniqueValues($0, at: "\(path).sha256", parse: digest) }
+        let grant = grant(fields, at: path)
+        let notBefore = fields["notBefore"].map { value($0, at: "\(path).notBefore", parse: time) }
+        let expires = fields["expires"].map { value($0, at: "\(path).expires", parse: time) }
+        guard let name, let id, let digests, let grant else { return nil }
+        if digests.count > AccessKey.maxSecrets || name.utf8.count > 128 {
+            note("\(path): at most \(AccessKey.maxSecrets) hashes and 128 bytes of name", at: path)
+        }
+        return AccessKey(
+            id: id.id, kind: id.kind, name: name, grants: [grant], secrets: digests.map { .init($0) },
+            notBefore: notBefore ?? nil, expiresAt: expires ?? nil)
+    }
+
+    /// The fields of ``ConfigurationOption/grantFields``; nil, with a note, when they are no grant.
+    mutating func grant(_ fields: [String: Node], at path: String) -> Grant? {
+        var lists: [String: [String]] = [:]
+        for name in ["actions", "projects", "namespaces", "topics"] {
+            guard let node = fields[name] else { continue }
+            guard let texts = uniqueValues(node, at: "\(path).\(name)", parse: { $0 }) else { return nil }
+            lists[name] = texts
+        }
+        let role = fields["role"].map { value($0, at: "\(path).role") { $0 } }
+        do {
+            return try Grant(
+                role: role ?? nil, actions: lists["actions"] ?? [], projects: lists["projects"],
+                namespaces: lists["namespaces"], topics: lists["topics"], at: path)
+        } catch {
+            note("\(error.field) \(error)", at: error.field)
+            return nil
+        }
+    }
+}
+
+extension OptionKind<String?> {
+    /// One that ``OutboundURL`` takes; the empty text is none.
+    static let optionalURL = OptionKind(form: "https or http URL (\"\": none)") {
+        text throws(InvalidValue) in
+        if text.isEmpty { return nil }
+        do { _ = try OutboundURL(text) } catch { throw InvalidValue("\"\(text.prefix(200))\" \(error)") }
+        return text
+    } spell: {
+        $0 ?? "\"\""
+    }
+}
+
+extension OptionKind<String> {
+    /// One of `auth.hook.headers`.
+    fileprivate static let headerName = OptionKind(form: "header name") { text throws(InvalidValue) in
+        let name = text.lowercased()
+        guard (1...64).contains(name.utf8.count), name.utf8.allSatisfy({ $0.isASCIIAlphanumeric || $0 == 0x2D }) else {
+            throw InvalidValue("\"\(text.prefix(80))\" is no header name; use letters, digits and -")
+        }
+        let others = ["host", "connection", "content-length", "transfer-encoding", "expect", "te", "upgrade", "accept"]
+        if others.contains(name) { throw InvalidValue("\(name) is about the message, not about who sends it") }
+        return name
+    } spell: {
+        $0
+    }
+}
+
+private func certificateName(_ text: String) throws(InvalidValue) -> String {
+    let (scheme, isSPIFFE) = (ClientCertificate.scheme, text.hasPrefix(ClientCertificate.scheme))
+    let name = isSPIFFE ? text : text.lowercased()
+    let own = isSPIFFE ? name.dropFirst(scheme.count) : name[...]
+    let others = isSPIFFE ? "-._:/*?" : "-._*?"
+    guard own.utf8.allSatisfy({ $0.isASCIIAlphanumeric || others.utf8.contains($0) }), text.utf8.count <= 2048 else {
+        throw InvalidValue(
+            "\"\(text.prefix(200))\" is no name such as spiffe://shop.example/ns/web/* or web.shop.example")
+    }
+    guard let first = own.first, first != "*" || own.dropFirst().contains(where: { $0 != "*" && $0 != "?" }) else {
+        throw InvalidValue("\"\(text)\" is every name; write what it must be")
+    }
+    // Where the trust domain is open, anybody's is taken.
+    if isSPIFFE, own.prefix(while: { $0 != "/" }).contains("*") {
+        throw InvalidValue("\"\(text)\": write the trust domain out, spiffe://shop.example/…")
+    }
+    return name
+}
+
+private func keyID(_ text: String) throws(InvalidValue) -> (id: String, kind: StalecastAccess.APIKey.Kind) {
+    let parts = text.split(separator: "_", omittingEmptySubsequences: false).map(String.init)
+    guard parts.count == 3, parts[0] == "stc", let kind = StalecastAccess.APIKey.Kind(rawValue: parts[1]),
+        StalecastAccess.APIKey.isID(parts[2])
+    else { throw InvalidValue("\"\(text.prefix(20))\" is no id such as stc_s_4fT0aZ81Qx; write no more of the key") }
+    return (parts[2], kind)
+}
+
+private func digest(_ text: String) throws(InvalidValue) -> SecretDigest {
+    guard let digest = SecretDigest(hexadecimal: text) else {
+        throw InvalidValue("a SHA-256 has 64 hexadecimal digits")
+    }
+    return digest
+}
+
+private func time(_ text: String) throws(InvalidValue) -> Timestamp {
+    guard let time = Timestamp(text) else {
+        throw InvalidValue("\"\(text)\" is no time such as 2027-01-31T00:00:00Z")
+    }
+    return time
+}

@@ -1,0 +1,140 @@
+import StalecastEtcd
+import StalecastWire
+
+extension ConfigurationOption {
+    /// The rows of `store.etcd`.
+    static let etcd = [
+        ConfigurationOption(
+            list: "store.etcd.endpoints", \.store.etcd.endpoints, .etcdEndpoint, .restart,
+            "Client URLs of etcd's members, such as http://10.0.0.11:2379, etcd 3.4 or later; none: this daemon is one by "
+                + "itself."),
+        ConfigurationOption(
+            "store.etcd.user", \.store.etcd.user, .userName, .restart,
+            "The user of etcd, where it asks for passwords; with passwordFile."),
+        ConfigurationOption(
+            "store.etcd.passwordFile", \.store.etcd.passwordFile, .optionalFile, .restart,
+            "File with the user's password; read anew at each sign-in."),
+        ConfigurationOption(
+            "store.etcd.caFile", \.store.etcd.caFile, .optionalFile, .restart,
+            "PEM file of the authorities of etcd's certificates; without it the system's."),
+        ConfigurationOption(
+            "store.etcd.certificate", \.store.etcd.certificate, .optionalFile, .restart,
+            "PEM file of the certificate shown to etcd (mTLS), with key."),
+        ConfigurationOption(
+            "store.etcd.key", \.store.etcd.key, .optionalFile, .restart, "PEM file of its private key, not encrypted."),
+    ]
+
+    /// The rows of `cluster`.
+    static let cluster = [
+        ConfigurationOption(
+            "cluster.name", \.cluster.name, .clusterName, .restart,
+            "Names the cluster's keys in etcd, /stalecast/<name>; equal on all nodes."),
+        ConfigurationOption(
+            "cluster.node", \.cluster.node, .nodeName, .restart, "This node's name; no other of the cluster has it."),
+        ConfigurationOption(
+            "cluster.advertise", \.cluster.advertise, .optionalURL, .restart,
+            "Control's URL as others reach it; shown by `stalecast cluster status`, and used for nothing else."),
+        ConfigurationOption(
+            "cluster.fetch", \.cluster.fetch, .choice, .restart,
+            "verified: a fetch whose client names no cursor asks etcd first whether the copy here is the newest, many "
+                + "fetches at a time; local answers from the copy."),
+        ConfigurationOption(
+            "cluster.maxUnverified", \.cluster.maxUnverified, .duration(.zero...(.seconds(86_400))), .restart,
+            "How long fetches are answered, and marked, while etcd cannot be asked; then 503. 0s: for ever."),
+        ConfigurationOption(
+            "cluster.readiness", \.cluster.readiness, .choice, .restart,
+            "/readyz while etcd cannot be reached: degraded stays ready, or balancers would lose all nodes at once; strict "
+                + "is not."),
+    ]
+}
+
+extension OptionKind<EtcdEndpoint> {
+    /// One of `store.etcd.endpoints`.
+    static let etcdEndpoint = OptionKind(form: "http or https URL, a port (2379) and no path") {
+        text throws(InvalidValue) in
+        guard let endpoint = EtcdEndpoint(text) else {
+            let hint = text.contains("[") ? "; in brackets stands an IPv6 address, as in http://[fd00::11]:2379" : ""
+            throw InvalidValue("\"\(text.prefix(200))\" is no URL such as http://10.0.0.11:2379" + hint)
+        }
+        let host = endpoint.host.contains(":") ? "[\(endpoint.host)]" : endpoint.host
+        _ = try ListenAddress(parsing: "\(host):\(endpoint.port)")
+        return endpoint
+    } spell: {
+        "\"\($0)\""
+    }
+}
+
+extension OptionKind<String?> {
+    /// A user of etcd; the empty text is none.
+    fileprivate static let userName = OptionKind(form: "text of up to 128 bytes (\"\": none)") {
+        text throws(InvalidValue) in
+        guard text.utf8.count <= 128, text.utf8.allSatisfy({ $0 >= 0x20 }) else {
+            throw InvalidValue("a user's name has up to 128 bytes, and no control characters")
+        }
+        return text.isEmpty ? nil : text
+    } spell: {
+        $0 ?? "\"\""
+    }
+}
+
+extension OptionKind<String> {
+    fileprivate static let clusterName = OptionKind(form: "1 to 63 of a-z, 0-9 and -") { text throws(InvalidValue) in
+        let isLegal = text.utf8.allSatisfy { $0 == 0x2D || (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) }
+        guard isLegal, (1...63).contains(text.utf8.count) else {
+            throw InvalidValue("\"\(text.prefix(80))\" is no cluster's name; use 1 to 63 of a-z, 0-9 and -")
+        }
+        return text
+    } spell: {
+        $0
+    }
+
+    /// The empty text is this host's.
+    fileprivate static let nodeName = OptionKind(
+        form: "1 to 63 of letters, digits, hyphens, dots and _ (\"\": this host's name)"
+    ) { text throws(InvalidValue) in
+        guard text.utf8.allSatisfy(Configuration.Cluster.isLegal), text.utf8.count <= 63 else {
+            throw InvalidValue(
+                "\"\(text.prefix(80))\" is no node's name; use 1 to 63 letters, digits, hyphens, dots and _")
+        }
+        return text
+    } spell: {
+        $0.isEmpty ? "\"\"" : $0
+    }
+}
+
+extension ConfigurationReading {
+    /// What belongs to etcd and to a cluster stands together.
+    mutating func checkCluster() {
+        let etcd = configuration.store.etcd
+        guard sound("store.etcd.endpoints") else { return }
+        guard !etcd.endpoints.isEmpty else { return checkNoCluster() }
+        let secure = etcd.endpoints.count(where: \.isTLS)
+        if secure != 0, secure != etcd.endpoints.count {
+            note("store.etcd.endpoints: some are http, some https; write all the same", at: "store.etcd.endpoints")
+        }
+        checkPair("user", etcd.user, "passwordFile", etcd.passwordFile)
+        checkPair("certificate", etcd.certificate, "key", etcd.key)
+        let files = [("caFile", etcd.caFile), ("certificate", etcd.certificate), ("key", etcd.key)]
+        if secure == 0, let (name, _) = files.first(where: { $0.1 != nil }) {
+            note("store.etcd.\(name) means nothing to endpoints of http; write https", at: "store.etcd.\(name)")
+        }
+    }
+
+    /// Without etcd there is no cluster: a node by itself would tell nobody what is published here.
+    private mutating func checkNoCluster() {
+        let paths = (ConfigurationOption.etcd + ConfigurationOption.cluster).filter {
+            !$0.isEqual(configuration, Configuration())
+        }.map(\.path)
+        guard let path = paths.first else { return }
+        note(
+            "\(path) means nothing without store.etcd.endpoints; name etcd's members there (store: {etcd: {endpoints: "
+                + "[http://10.0.0.11:2379]}}), or remove it", at: path)
+    }
+
+    private mutating func checkPair(_ name: String, _ value: String?, _ other: String, _ otherValue: String?) {
+        let (path, otherPath) = ("store.etcd.\(name)", "store.etcd.\(other)")
+        guard sound(path), sound(otherPath), (value == nil) != (otherValue == nil) else { return }
+        let (given, missing) = value == nil ? (otherPath, path) : (path, otherPath)
+        note("\(given) means nothing without \(missing)", at: given)
+    }
+}

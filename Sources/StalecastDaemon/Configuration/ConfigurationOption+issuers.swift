@@ -1,0 +1,172 @@
+import StalecastAccess
+import StalecastOutbound
+import StalecastWire
+import Yams
+
+extension ConfigurationOption {
+    /// `auth.issuers`.
+    static let issuers = ConfigurationOption(
+        entries: "auth.issuers", \.auth.issuers, issuerFields, .live,
+        "Whose tokens (JWT) are taken at both listeners. Nothing of a token says how it is to be verified.",
+        spell: { "{name: \($0.name), issuer: \"\($0.issuer)\"}" }, read: { $1.readIssuers($0) })
+
+    private static let issuerFields =
+        [
+            EntryField(
+                name: "name", form: "1 to 32 characters of a-z 0-9 -", meaning: "What logs and updateUser call it."),
+            EntryField(name: "issuer", form: "text", meaning: "The claim iss, byte for byte."),
+            EntryField(
+                name: "audiences", form: "list of texts",
+                meaning: "One of them must be in the claim aud, byte for byte."),
+            EntryField(
+                name: "algorithms", form: "list of ES256, EdDSA, RS256; or HS256 alone",
+                meaning: "The signatures it uses. HS256 takes its secret from a file."),
+            EntryField(
+                name: "jwks", form: "file, or https URL",
+                meaning: "Its key set: read anew each 10 s from a file, each 10 min (or as its server says) from a URL."
+            ),
+            EntryField(name: "caFile", form: "file; may be left out", meaning: "Authorities of the URL's host."),
+            EntryField(
+                name: "tokenFile", form: "file; may be left out",
+                meaning: "A bearer token for the URL, such as a Kubernetes service account's."),
+            EntryField(
+                name: "types", form: "list of texts; may be left out: [JWT, at+jwt, \"\"]",
+                meaning: "What the header's typ may be; \"\" is a token without one."),
+            EntryField(
+                name: "leeway", form: "duration, 0s to 5m; may be left out: 30s",
+                meaning: "How far nbf and iat may lie ahead."),
+            EntryField(
+                name: "maxLifetime", form: "duration, 1m to 30d; may be left out: 1d",
+                meaning: "The longest time from iat, or now, to exp."),
+            EntryField(
+                name: "grantsInTokens", form: "true or false; may be left out: false",
+                meaning:
+                    "Tokens say what they may do: in authorization_details (type \(TokenIssuer.detailType)) and in "
+                    + "the claim stalecast, a list of grants."),
+            EntryField(
+                name: "rules", form: "list of mappings; may be left out",
+                meaning: "Grants by claims: when (a mapping of claims and patterns of their values, all must fit) and"
+                    + " the keys of a grant, role, actions, projects, namespaces, topics."),
+        ]
+}
+
+extension ConfigurationReading {
+    /// Reads the list under `auth.issuers`; every problem is noted, entries with problems are left out.
+    mutating func readIssuers(_ node: Node) {
+        var issuers: [TokenIssuer] = []
+        for (path, entry) in entries(of: node, at: "auth.issuers") {
+            guard let issuer = issuer(entry, at: path) else { continue }
+            for (word, taken) in [
+                ("name", issuers.contains { $0.name == issuer.name }),
+                ("issuer", issuers.contains { $0.issuer == issuer.issuer }),
+            ] where taken { note("\(path).\(word) is another entry's already", at: "\(path).\(word)") }
+            issuers.append(issuer)
+        }
+        configuration.auth.issuers = issuers
+    }
+
+    private mutating func issuer(_ entry: Node, at path: String) -> TokenIssuer? {
+        let required = ["name", "issuer", "audiences", "algorithms", "jwks"]
+        let optional = ["caFile", "tokenFile", "types", "leeway", "maxLifetime", "grantsInTokens", "rules"]
+        guard let fields = fields(of: entry, at: path, required: required, optional: optional) else { return nil }
+        let name = value(fields["name"], at: "\(path).name", parse: issuerName)
+        let iss = value(fields["issuer"], at: "\(path).issuer", parse: someText)
+        let audiences = fields["audiences"].flatMap { uniqueValues($0, at: "\(path).audiences", parse: someText) }
+        let algorithms = fields["algorithms"].flatMap {
+            uniqueValues($0, at: "\(path).algorithms", parse: OptionKind<TokenAlgorithm>.choice.parse)
+        }
+        let jwks = value(fields["jwks"], at: "\(path).jwks", parse: keyPlace)
+        guard let name, let iss, let audiences, let algorithms, let jwks else { return nil }
+        var issuer = TokenIssuer(
+            name: name, issuer: iss, audiences: audiences, algorithms: Set(algorithms), keys: .init(jwks))
+        issuer.keys.caFile = value(fields["caFile"], at: "\(path).caFile", parse: checkedPath)
+        issuer.keys.tokenFile = value(fields["tokenFile"], at: "\(path).tokenFile", parse: checkedPath)
+        if let node = fields["types"] {
+            issuer.types = uniqueValues(node, at: "\(path).types", parse: { $0 }) ?? issuer.types
+        }
+        readTimes(fields, at: path, into: &issuer)
+        issuer.grantsInTokens =
+            value(fields["grantsInTokens"], at: "\(path).grantsInTokens", parse: OptionKind<Bool>.flag.parse) ?? false
+        if let node = fields["rules"] { issuer.rules = rules(node, at: "\(path).rules") }
+        check(issuer, at: path)
+        return issuer
+    }
+
+    private mutating func readTimes(_ fields: [String: Node], at path: String, into issuer: inout TokenIssuer) {
+        let leeway = OptionKind<Duration>.duration(.zero ... .seconds(300))
+        let life = OptionKind<Duration>.duration(.seconds(60) ... .seconds(30 * 86_400))
+        issuer.leeway = value(fields["leeway"], at: "\(path).leeway", parse: leeway.parse) ?? issuer.leeway
+        issuer.maxLifetime =
+            value(fields["maxLifetime"], at: "\(path).maxLifetime", parse: life.parse) ?? issuer.maxLifetime
+    }
+
+    private mutating func rules(_ node: Node, at path: String) -> [TokenIssuer.Rule] {
+        var rules: [TokenIssuer.Rule] = []
+        for (path, entry) in entries(of: node, at: path) {
+            let optional = ["role", "actions", "projects", "namespaces", "topics"]
+            guard let fields = fields(of: entry, at: path, required: ["when"], optional: optional),
+                let when = fields["when"].flatMap({ claims($0, at: "\(path).when") }),
+                let grant = grant(fields, at: path)
+            else { continue }
+            rules.append(TokenIssuer.Rule(when: when, grant: grant))
+        }
+        return rules
+    }
+
+    /// nil, with a note, when there are none or they are no texts.
+    private mutating func claims(_ node: Node, at path: String) -> [String: Glob]? {
+        place(path, at: origin(of: node))
+        guard let mapping = node.mapping, !mapping.isEmpty else {
+            note("\(path) must be a mapping of claims and values, at least one", at: path)
+            return nil
+        }
+        var when: [String: Glob] = [:]
+        for (key, value) in mapping {
+            guard let name = keyName(key), let text = text(of: value, at: "\(path).\(name)", expected: "one value")
+            else { return nil }
+            if text.isEmpty || text.allSatisfy({ $0 == "*" }) {
+                note("\(path).\(name): \"\(text)\" is every value; write what it must be", at: path)
+            }
+            when[name] = Glob(text)
+        }
+        return when
+    }
+
+    private mutating func check(_ issuer: TokenIssuer, at path: String) {
+        if !issuer.grantsInTokens, issuer.rules.isEmpty {
+            note("\(path): its tokens could do nothing; give rules, or grantsInTokens: true", at: path)
+        }
+        if issuer.algorithms.contains(.hs256), issuer.algorithms.count > 1 {
+            note("\(path).algorithms: HS256 stands alone: what verifies it can sign", at: "\(path).algorithms")
+        }
+        if issuer.algorithms.contains(.hs256), issuer.keys.isURL {
+            note("\(path).jwks: the secret of HS256 comes from a file", at: "\(path).jwks")
+        }
+        if !issuer.keys.isURL, issuer.keys.caFile != nil || issuer.keys.tokenFile != nil {
+            note("\(path): caFile and tokenFile are for a URL", at: path)
+        }
+    }
+}
+
+private func issuerName(_ text: String) throws(InvalidValue) -> String {
+    let isLegal = text.utf8.allSatisfy { (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x2D }
+    guard isLegal, (1...32).contains(text.utf8.count) else {
+        throw InvalidValue("\"\(text.prefix(40))\" must be 1 to 32 characters of a-z 0-9 -")
+    }
+    return text
+}
+
+private func someText(_ text: String) throws(InvalidValue) -> String {
+    guard (1...1024).contains(text.utf8.count) else { throw InvalidValue("must have 1 to 1024 bytes") }
+    return text
+}
+
+private func keyPlace(_ text: String) throws(InvalidValue) -> String {
+    guard text.contains("://") else { return try checkedPath(text) }
+    let url: OutboundURL
+    do { url = try OutboundURL(text) } catch { throw InvalidValue("\"\(text.prefix(200))\" \(error)") }
+    guard url.scheme == "https", text.hasPrefix("https://") else {
+        throw InvalidValue("must be a file, or begin with https://")
+    }
+    return text
+}

@@ -1,0 +1,75 @@
+import Logging
+import ServiceLifecycle
+import StalecastAccess
+import StalecastOutbound
+import StalecastWire
+import Synchronization
+
+/// Asks the user's backend for ``CallerHook``: a GET with the headers that are allow-listed, for a second.
+final class HookAsker: Sendable {
+    private let engine: OutboundEngine
+    private let request: OutboundRequest
+    private let logger: Logger
+    /// What was said of it last.
+    private let said = Mutex("")
+
+    private static let timeout: Duration = .seconds(1)
+    private static let maxBodyBytes = 64 * 1024
+
+    /// Tells `access` to ask here; nil where the configuration has no hook.
+    init?(_ configuration: Configuration, _ access: Authorizer, _ logger: Logger) throws {
+        let hook = configuration.auth.hook
+        guard let url = hook.url else { return nil }
+        request = OutboundRequest(
+            url: try OutboundURL(url), headers: [OutboundHeader(trusted: "accept", "application/json")],
+            limits: OutboundLimits(
+                connectTimeout: Self.timeout, timeout: Self.timeout, maxBodyBytes: Self.maxBodyBytes, overflow: .fail),
+            policy: AddressPolicy(allow: configuration.auth.allowedAddresses),
+            tls: hook.caFile.map { OutboundTLS(caFile: $0) })
+        engine = try OutboundEngine(
+            OutboundConfiguration(maxInFlight: CallerHook.maxInFlight, maxLookups: 4, threadName: "hook"),
+            logger: logger)
+        self.logger = logger
+        access.hook.configure(names: hook.headers) { [self] in ask($0, $1) }
+    }
+
+    /// Until the daemon is told to end.
+    func run() async {
+        try? await gracefulShutdown()  // cancelled means the same
+        await engine.shutdown(grace: .milliseconds(200))
+    }
+
+    private func ask(_ question: CallerHook.Question, _ done: @escaping @Sendable (CallerHook.Reply?) -> Void) {
+        var request = request
+        do {
+            for header in question.headers { request.headers.append(try OutboundHeader(header.name, header.value)) }
+        } catch {
+            // What cannot be said is not asked; the same as a no.
+            return done(CallerHook.Reply(status: 401, body: []))
+        }
+        engine.submit(request) { [self] outcome in
+            switch outcome.result {
+            case .failed(let failure):
+                say(failure.description)
+                done(nil)
+            case .answered(let status, _, let body, _):
+                say([200, 401, 403].contains(status) ? "" : "it answered \(status)")
+                done(CallerHook.Reply(status: status, body: body))
+            }
+        }
+    }
+
+    /// Once for each change.
+    private func say(_ problem: String) {
+        let isNews = said.withLock { said in
+            defer { said = problem }
+            return said != problem
+        }
+        guard isNews else { return }
+        if problem.isEmpty {
+            logger.info("the auth hook answers")
+        } else {
+            logger.warning("the auth hook does not answer", metadata: ["error": "\(problem)"])
+        }
+    }
+}

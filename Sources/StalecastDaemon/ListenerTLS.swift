@@ -1,0 +1,183 @@
+import Foundation
+import Logging
+import NIOSSL
+import StalecastHTTP
+import StalecastOutbound
+import StalecastWire
+import Synchronization
+
+/// The files of one listener's TLS, read at one time.
+struct TLSFiles {
+    let material: TLSServer.Material
+    /// What the operator should know, sentences.
+    let warnings: [String]
+    /// What tells that one of them is another file since.
+    let identities: [LocalFile.Identity?]
+
+    /// - Throws: ``TLSProblem``, a sentence that names the file.
+    init(_ tls: Configuration.TLS, now: Int = Int(Date().timeIntervalSince1970)) throws(TLSProblem) {
+        identities = Self.identities(tls)
+        var found: [TLSIdentity] = []
+        var warnings: [String] = []
+        for pair in tls.pairs {
+            let identity = try TLSIdentity(
+                certificate: Self.bytes(pair.certificate), name: pair.certificate, key: Self.bytes(pair.key),
+                keyName: pair.key)
+            found.append(identity)
+            if let warning = identity.warning(at: now) { warnings.append(warning) }
+            if let warning = Self.warning(ofReaders: pair.key) { warnings.append(warning) }
+        }
+        var material = TLSServer.Material(found)
+        if let path = tls.clientAuthorities {
+            material.clientAuthorities = try TLSIdentity.certificates(Self.bytes(path), path)
+            material.requiresClientCertificate = tls.requireClientCertificate
+        }
+        self.material = material
+        self.warnings = warnings
+    }
+
+    /// As the paths show them now, through whatever links lead there.
+    static func identities(_ tls: Configuration.TLS) -> [LocalFile.Identity?] {
+        let paths = tls.pairs.flatMap { [$0.certificate, $0.key] } + [tls.clientAuthorities].compactMap(\.self)
+        return paths.map { LocalFile.Identity(path: $0) }
+    }
+
+    private static func bytes(_ path: String) throws(TLSProblem) -> [UInt8] {
+        do { return try LocalFile(path: path).bytes } catch {
+            throw TLSProblem("\(error)")
+        }
+    }
+
+    private static func warning(ofReaders key: String) -> String? {
+        var status = stat()
+        guard stat(key, &status) == 0, status.st_mode & 0o007 != 0 else { return nil }
+        return "\(key) is open to every user of this machine: chmod o= \(key)"
+    }
+}
+
+/// Keeps one listener's TLS in step with its files.
+final class ListenerTLS: Sendable {
+    private struct State {
+        /// As of the last attempt to read them, whatever came of it.
+        var known: [LocalFile.Identity?]
+        /// As of the last look.
+        var seen: [LocalFile.Identity?]
+        var warned: Set<String> = []
+    }
+
+    /// `edge` or `control`.
+    let listener: String
+    let server: TLSServer
+    private let files: Configuration.TLS
+    private let logger: Logger
+    private let state: Mutex<State>
+
+    /// nil for a listener without TLS.
+    ///
+    /// - Throws: ``TLSProblem``.
+    init?(_ listener: String, _ tls: Configuration.TLS, isTLS13Only: Bool, _ logger: Logger) throws(TLSProblem) {
+        guard !tls.pairs.isEmpty else { return nil }
+        let read = try TLSFiles(tls)
+        var material = read.material
+        material.isTLS13Only = isTLS13Only
+        server = try TLSServer(material)
+        self.listener = listener
+        self.logger = logger
+        files = tls
+        state = Mutex(State(known: read.identities, seen: read.identities))
+        warn(read.warnings)
+    }
+
+    /// Reads the files anew when they are others than before, and have been for two looks: who renews a certificate
+    /// writes two files.
+    func look() {
+        let now = TLSFiles.identities(files)
+        let isDue = state.withLock { state in
+            defer { state.seen = now }
+            return now != state.known && now == state.seen
+        }
+        if isDue { reload() }
+    }
+
+    /// Reads the files now; what is wrong with them is logged, and the old certificates stay.
+    func reload() {
+        do {
+            state.withLock { $0.known = TLSFiles.identities(files) }
+            let read = try TLSFiles(files)
+            var material = read.material
+            let before = server.material
+            material.isTLS13Only = before.isTLS13Only
+            warn(read.warnings)
+            guard
+                material.identities.map(\.chain) != before.identities.map(\.chain)
+                    || material.clientAuthorities != before.clientAuthorities
+            else { return }
+            try server.replace(material)
+            logger.notice("certificates replaced", metadata: metadata(material.identities[0]))
+        } catch {
+            logger.error(
+                "certificates not replaced, the old ones stay",
+                metadata: ["listener": "\(listener)", "error": "\(error)"])
+        }
+    }
+
+    /// Says what is not well with the certificates in force, each thing once a day.
+    func remind() {
+        let now = Int(Date().timeIntervalSince1970)
+        state.withLock { $0.warned = [] }
+        warn(server.material.identities.compactMap { $0.warning(at: now) })
+    }
+
+    private func warn(_ sentences: [String]) {
+        for sentence in sentences where state.withLock({ $0.warned.insert(sentence).inserted }) {
+            logger.warning("certificate", metadata: ["listener": "\(listener)", "finding": "\(sentence)"])
+        }
+    }
+
+    private func metadata(_ identity: TLSIdentity) -> Logger.Metadata {
+        [
+            "listener": "\(listener)", "certificate": "\(identity.name)",
+            "notAfter": "\(Self.time(identity.notAfter))",
+        ]
+    }
+
+    private static func time(_ seconds: Int) -> Timestamp {
+        Timestamp(microseconds: Int64(clamping: seconds).multipliedReportingOverflow(by: 1_000_000).partialValue)
+    }
+
+    /// For `/status`: one object for each certificate.
+    func json() -> [JSONValue] {
+        let now = Int(Date().timeIntervalSince1970)
+        return server.material.identities.map { identity in
+            [
+                "listener": .string(listener), "certificate": .string(identity.name),
+                "names": .array(identity.dnsNames.map(JSONValue.string)),
+                "notAfter": .string(Self.time(identity.notAfter).description),
+                "daysLeft": .int((identity.notAfter - now) / 86_400),
+            ]
+        }
+    }
+}
+
+extension MetricsText {
+    /// When certificates expire, and what became of handshakes.
+    mutating func tls(_ listeners: [ListenerTLS]) {
+        guard !listeners.isEmpty else { return }
+        family(
+            "stalecast_tls_certificate_not_after_seconds", .gauge,
+            "When the first certificate of the chain expires, since the epoch.",
+            listeners.flatMap { tls in
+                tls.server.material.identities.map {
+                    ([("listener", tls.listener), ("certificate", $0.name)], Double($0.notAfter))
+                }
+            })
+        family(
+            "stalecast_tls_handshakes_total", .counter, "Connections of TLS listeners, by how they began.",
+            listeners.flatMap { tls in
+                let outcomes = tls.server.outcomes
+                return TLSServer.Outcome.allCases.map {
+                    ([("listener", tls.listener), ("outcome", $0.rawValue)], Double(outcomes[$0] ?? 0))
+                }
+            })
+    }
+}

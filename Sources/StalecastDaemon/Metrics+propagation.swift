@@ -1,0 +1,109 @@
+import StalecastEdge
+import StalecastHub
+import StalecastWire
+
+extension MetricsText {
+    /// Who has the newest version of each scope. A version is never a label: every publish would leave series behind. Of
+    /// the nodes of a cluster each shows its own, so that their sum is the cluster's.
+    mutating func propagation(_ book: PropagationBook, _ scopes: [Scope]) {
+        let ways = scopes.compactMap { scope in
+            book.own(of: scope, limit: 1)?.ways.first.map { (scope, $0) }
+        }
+        typealias Samples = [(labels: [(String, String)], value: Double)]
+        func samples(_ values: (Propagation) -> [(String, String, Double?)]) -> Samples {
+            ways.flatMap { scope, way in
+                values(way).compactMap { label, name, value in
+                    value.map { (scope.labels + [(label, name)], $0) }
+                }
+            }
+        }
+        family(
+            "stalecast_propagation_streams", .gauge, "Streams of the newest version's audience by how far it came.",
+            samples { way in
+                [("sent", way.streams.told), ("backlogged", way.streams.backlogged), ("left", way.streams.left)]
+                    .map { ("stage", $0, Double($1)) }
+            })
+        family(
+            "stalecast_propagation_clients", .gauge, "Identified clients of its audience by how far it came.",
+            samples { way in
+                [
+                    ("fetched", way.clients.fetched), ("active", way.clients.active), ("failed", way.clients.failed),
+                    ("left", way.clients.left),
+                ].map { ("stage", $0, Double($1)) }
+            })
+        family(
+            "stalecast_propagation_audience", .gauge, "Whoever was there when the newest version was announced.",
+            samples { way in
+                [
+                    ("population", "streams", Double(way.streams.streams)),
+                    ("population", "clients", Double(way.clients.audience)),
+                ]
+            })
+        family(
+            "stalecast_propagation_reached_seconds", .gauge, "When shares of them had it; missing until they have.",
+            ways.flatMap { scope, way in
+                [("sent", way.sent), ("fetched", way.fetched), ("active", way.active)].flatMap { stage, rung in
+                    [("0.5", rung.t50), ("0.95", rung.t95), ("0.99", rung.t99)].compactMap { share, time in
+                        time.map { (scope.labels + [("stage", stage), ("share", share)], Double($0) / 1e9) }
+                    }
+                }
+            })
+        let seconds = book.seconds
+        histograms(
+            "stalecast_propagation_seconds", "From an announcement until streams and clients were on a rung.",
+            [("sent", seconds.sent), ("fetched", seconds.fetched), ("active", seconds.active)].map {
+                ([("stage", $0)], $1)
+            })
+        clients(book)
+    }
+
+    /// What the fetches of scopes with a budget may cost.
+    mutating func herds(_ hub: Hub, _ scopes: [Scope]) {
+        let herds = scopes.compactMap { scope in hub.herd(of: scope).map { (scope.labels, $0) } }
+        family(
+            "stalecast_herd_window_seconds", .gauge, "What a message would ask clients to spread their fetches over.",
+            herds.map { ($0, Double($1.windowMs) / 1000) })
+        family(
+            "stalecast_herd_budget", .gauge, "Fetches per second they are spread for, by what experience says.",
+            herds.map { ($0, Double($1.budget)) })
+    }
+
+    /// What our own subscribers saw of the newest version.
+    mutating func canaries(_ sightings: [Scope: Canaries.Sighting]) {
+        family(
+            "stalecast_canary_seconds", .gauge,
+            "From the announcement until a subscriber in the process had the message, and the answer to its fetch.",
+            sightings.sorted { $0.key < $1.key }.flatMap { scope, seen in
+                [("received", seen.received), ("fetched", seen.fetched)].compactMap { rung, seconds in
+                    seconds.map { (scope.labels + [("rung", rung)], $0) }
+                }
+            })
+    }
+
+    private mutating func clients(_ book: PropagationBook) {
+        let (figures, claims) = (book.figures, book.claims)
+        single("stalecast_clients", .gauge, "Identified clients of the last 25 hours.", Double(figures.known))
+        single(
+            "stalecast_clients_sampling_ratio", .gauge, "The share of them that is counted; 1 is all.",
+            1 / Double(figures.weight))
+        family(
+            "stalecast_clients_held", .gauge, "Connected clients by how many versions they are behind.",
+            figures.behind.sorted { $0.key < $1.key }.flatMap { scope, counts in
+                zip(["0", "1", "2", "3", "4+", "unknown"], counts).map {
+                    (scope.labels + [("behind", $0)], Double($1))
+                }
+            })
+        family(
+            "stalecast_reports_total", .counter, "Reports of clients that were counted.",
+            ClientClaim.State.allCases.map { ([("state", $0.rawValue)], Double(claims.counted[$0] ?? 0)) })
+        family(
+            "stalecast_reports_refused_total", .counter, "Reports of clients that were not.",
+            ClientClaim.Refusal.allCases.map { ([("reason", $0.rawValue)], Double(claims.refused[$0] ?? 0)) })
+    }
+}
+
+extension Scope {
+    fileprivate var labels: [(String, String)] {
+        [("project", project.description), ("namespace", namespace.description)]
+    }
+}

@@ -1,0 +1,42 @@
+package import StalecastAccess
+
+/// Who may hear and fetch what; part of ``EdgeSettings``.
+package struct EdgeAccess: Sendable, Equatable {
+    package enum Mode: String, Sendable, CaseIterable {
+        /// Nobody is asked, but for `edge.apiKeys`.
+        case off
+        /// As `off`; who would be refused is counted and logged.
+        case observe
+        /// Grants decide.
+        case enforce
+    }
+
+    /// Default off.
+    package var mode = Mode.off
+    /// nil only where `mode` is off.
+    package var authorizer: Authorizer?
+
+    package init() {}
+
+    package init(_ mode: Mode, _ authorizer: Authorizer) {
+        self.mode = mode
+        self.authorizer = authorizer
+    }
+
+    package static func == (a: Self, b: Self) -> Bool { a.mode == b.mode && a.authorizer === b.authorizer }
+
+    /// Whether what a client showed in the handshake matters.
+    var takesCertificates: Bool { mode != .off && authorizer?.takesCertificates ?? false }
+
+    /// Whether the user's backend is to be asked about a request like this.
+    func isForHook(_ presented: Presented) -> Bool {
+        guard mode != .off, let authorizer, authorizer.hook.isOn else { return false }
+        return !authorizer.isOwn(presented)
+    }
+
+    /// Who a stream's slot stands for, where that matters still.
+    func standing(of number: Int32) -> Principal? {
+        guard mode == .enforce, let authorizer else { return nil }
+        return authorizer.standing(of: number)
+    }
+}

@@ -1,0 +1,168 @@
+import StalecastAccess
+import StalecastHTTP
+import StalecastHub
+import StalecastWire
+
+/// The topics a request may hear, each of them one name in one scope: the walk of a broadcast asks nothing any more.
+struct AdmittedTopics {
+    let known: [Topic.Index]
+    /// Names that mean nothing, or nothing to this principal: the same to it.
+    let unknown: [TopicName]
+    /// See ``Principal/number``.
+    var principal: Int32 = 0
+    /// Until the credential ends; nil when it does not.
+    var expiresInMs: Int?
+}
+
+extension EdgeSettings {
+    /// Decides on names as they are decoded and resolved. Who is refused learns nothing about what is there.
+    ///
+    /// - Parameter counts: false where the request was decided before, and is looked at again.
+    func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError) -> AdmittedTopics {
+        if access.mode == .enforce { return try permitted(request, on: board, counts: counts) }
+        try keys.check(request.presented.googleText)
+        let (known, unknown) = try request.topics(on: board)
+        if access.mode == .observe, counts {
+            do throws(GoogleError) { _ = try permitted(request, on: board, counts: true) } catch {
+                // What it would have been told is of no interest here; a new token is looked at by the Front.
+                if error == .denied(.unverified) { throw error }
+            }
+        }
+        return AdmittedTopics(known: known, unknown: unknown)
+    }
+
+    private func permitted(
+        _ request: StreamRequest, on board: TopicBoard, counts: Bool
+    ) throws(GoogleError) -> AdmittedTopics {
+        let principal = try principal(request.presented, counts: counts, of: request.words)
+        func refused(_ reason: Denial) -> GoogleError { deny(reason, request.presented, counts, request.words) }
+        if case .redeemed(let ticket)? = request.presented.verdict, !ticket.opens(request, on: board) {
+            throw refused(.notGranted)
+        }
+        // Before anything is looked for: that takes longer where there is something.
+        guard request.isAbout(principal, on: board) else { throw refused(.notGranted) }
+        let known = try request.topics(on: board).known.filter { principal.may(.watch, topic: board[$0]) }
+        guard !known.isEmpty else { throw .unknownTopic }
+        let unknown = request.topics.filter { name in !known.contains { board[$0].name == name } }
+        return AdmittedTopics(
+            known: known, unknown: unknown, principal: principal.number, expiresInMs: principal.expiresInMs)
+    }
+
+    /// Whether a request that is answered at once may be.
+    ///
+    /// - Parameter isPermitted: asked for a principal that is known.
+    func check(
+        _ presented: Presented, of words: @autoclosure () -> String, _ isPermitted: (Principal) -> Bool
+    ) throws(GoogleError) {
+        if access.mode == .off { return try keys.check(presented.googleText) }
+        do throws(GoogleError) {
+            let principal = try principal(presented, counts: true, of: words())
+            if !isPermitted(principal) { throw deny(.notGranted, presented, true, words()) }
+        } catch {
+            if access.mode == .enforce { throw error }
+        }
+        if access.mode == .observe { try keys.check(presented.googleText) }
+    }
+
+    /// The same where grants decide, and nobody is told or counted who may not; true where they do not.
+    func permits(_ presented: @autoclosure () -> Presented, _ isPermitted: (Principal) -> Bool) -> Bool {
+        guard access.mode == .enforce, let authorizer = access.authorizer else { return true }
+        // Whoever asks has what is wrong said by the check itself.
+        guard let principal = try? authorizer.admit(presented(), at: .edge) else { return false }
+        return isPermitted(principal)
+    }
+
+    private func principal(
+        _ presented: Presented, counts: Bool, of words: @autoclosure () -> String
+    ) throws(GoogleError) -> Principal {
+        guard let authorizer = access.authorizer else { throw .denied(.missing) }
+        let reason: Denial
+        do throws(Denial) {
+            let principal = try authorizer.admit(presented, at: .edge)
+            guard principal.kind == .anonymous, principal.grants.isEmpty else { return principal }
+            reason = .missing
+        } catch {
+            reason = error
+        }
+        throw deny(reason, presented, counts, words())
+    }
+
+    /// Of a request that is not looked at any further.
+    func countRefusal(_ reason: Denial, of request: FrontRequest) {
+        _ = deny(reason, request.presented, true, String(request.path))
+    }
+
+    private func deny(
+        _ reason: Denial, _ presented: Presented, _ counts: Bool, _ words: @autoclosure () -> String
+    ) -> GoogleError {
+        if counts, reason != .unverified {
+            access.authorizer?.count(
+                reason, at: .edge, isEnforced: access.mode == .enforce, presented, of: words())
+        }
+        return .denied(reason)
+    }
+}
+
+extension GoogleError {
+    /// One sentence for all reasons that have a status.
+    static func denied(_ reason: Denial) -> GoogleError {
+        switch reason.status {
+        case 400: return .invalidArgument("the request has two different credentials, or one of them twice; send one")
+        case 403:
+            return GoogleError(403, "the credential has no grant for this").with(
+                "WWW-Authenticate", "Bearer error=\"insufficient_scope\"")
+        case 429:
+            return GoogleError(429, "too many bad credentials from this address").with("Retry-After", "1")
+        case 503:
+            return GoogleError(503, "it cannot be said yet whether the credential is good; try again").with(
+                "Retry-After", "2")
+        default:
+            let error = reason == .missing ? "realm=\"stalecast\"" : "error=\"invalid_token\""
+            return GoogleError(
+                401, "this asks for a credential that is good; send Authorization: Bearer <key or token>"
+            ).with("WWW-Authenticate", "Bearer \(error)")
+        }
+    }
+}
+
+extension Principal {
+    /// Whether it may hear a topic, which is of one scope.
+    func may(_ action: AccessAction, topic: Topic) -> Bool {
+        may(action, in: topic.scope, topic.isInvalidation ? .all : .named(topic.name))
+    }
+
+    /// At least 0; nil never.
+    var expiresInMs: Int? {
+        expiresAt.map { end in
+            let (left, overflow) = end.microseconds.subtractingReportingOverflow(Timestamp.now().microseconds)
+            return overflow ? Int(Int32.max) : Int(min(max(0, left / 1000), Int64(Int32.max)))
+        }
+    }
+}
+
+extension Ticket {
+    /// Whether a request is for no more than the ticket was made for.
+    fileprivate func opens(_ request: StreamRequest, on board: TopicBoard) -> Bool {
+        func id(_ project: String?) -> String? { project.map { board.projectID($0)?.description ?? $0 } }
+        return request.topics.allSatisfy(topics.contains) && (project == nil || id(project) == id(request.project))
+            && (namespace == nil || namespace == request.namespace)
+    }
+}
+
+extension StreamRequest {
+    /// Whether a grant is about names such as these: then it may be said that there are none.
+    fileprivate func isAbout(_ principal: Principal, on board: TopicBoard) -> Bool {
+        guard let project = board.projectID(project)?.description ?? project else {
+            return principal.maySomewhere(.watch)
+        }
+        return topics.contains {
+            principal.may(.watch, project: project, namespace: namespace, kind == .invalidations ? .all : .named($0))
+        }
+    }
+
+    /// For the log.
+    fileprivate var words: String {
+        let path = kind == .events ? "/v1/events" : kind == .poll ? "/v1/poll" : ":streamFetchInvalidations"
+        return "\(path) \(project ?? "") \(topics.prefix(3).map(\.description).joined(separator: ","))"
+    }
+}

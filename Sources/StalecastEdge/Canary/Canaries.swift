@@ -1,0 +1,169 @@
+import CLinux
+import Glibc
+import NIOCore
+import NIOPosix
+import StalecastHub
+package import StalecastWire
+import Synchronization
+
+/// A subscriber of each scope inside this process, over real sockets: when a message that went through a loop of Edge was
+/// there, and when the fetch that it asks for was answered. Nothing happens between two versions.
+///
+/// It is nobody: in no audience and in no figure of streams, connections or fetches. It has no credential either, because
+/// both ends of its sockets are made here: nobody else can come in through them. So TLS and the network are not measured.
+package final class Canaries: Sendable {
+    /// What it saw of the newest version.
+    package struct Sighting: Sendable, Hashable {
+        package let version: VersionNumber
+        /// Seconds from the announcement until the message was there, and until the answer of the fetch was; nil while it
+        /// was not, and where the scope's clients are served elsewhere.
+        package fileprivate(set) var received: Double?
+        package fileprivate(set) var fetched: Double?
+    }
+
+    private struct State {
+        var scopes: Set<Scope> = []
+        var announced: [Scope: (sequence: CommitSequence, version: VersionNumber, at: UInt64)] = [:]
+        var sightings: [Scope: Sighting] = [:]
+    }
+
+    private let state = Mutex(State())
+    private let loop: any EventLoop
+    private let epoch: Epoch
+    /// Takes the end that a loop of Edge writes messages to; and one that the Front reads a fetch from.
+    private let seat: @Sendable (Scope, Int32) -> Void
+    private let fetch: @Sendable (Int32) -> Void
+
+    /// Scopes that have one; two descriptors each.
+    private static let most = 64
+
+    /// - Parameter loop: where its own ends are read.
+    init(
+        loop: any EventLoop, epoch: Epoch, seat: @escaping @Sendable (Scope, Int32) -> Void,
+        fetch: @escaping @Sendable (Int32) -> Void
+    ) {
+        self.loop = loop
+        self.epoch = epoch
+        self.seat = seat
+        self.fetch = fetch
+    }
+
+    package var sightings: [Scope: Sighting] { state.withLock { $0.sightings } }
+
+    /// Called with the hub's lock held, before the loops hear of it. The first version of a scope makes its canary.
+    func announced(_ announcement: TopicBoard.Announcement) {
+        let change = announcement.change
+        guard announcement.notices.contains(where: { !$0.notice.isInvalidation }) else { return }
+        state.withLock {
+            $0.announced[change.scope] = (change.sequence, change.version, announcement.announcedAt)
+        }
+        begin(change.scope)
+    }
+
+    func begin(_ scope: Scope) {
+        let isNew = state.withLock { $0.scopes.count < Self.most && $0.scopes.insert(scope).inserted }
+        guard isNew else { return }
+        loop.execute { [self] in
+            connect({ [self] in seat(scope, $0) }, CanaryReader { [self] in received($0, of: scope) })
+        }
+    }
+
+    /// Gives one end of a new pair away and reads the other; without descriptors there is none.
+    private func connect(
+        _ give: (Int32) -> Void, _ reader: CanaryReader, _ isThere: @escaping @Sendable (any Channel) -> Void = { _ in }
+    ) {
+        var ends: (Int32, Int32) = (-1, -1)
+        guard
+            withUnsafeMutableBytes(of: &ends, { stalecast_loopback_pair($0.bindMemory(to: Int32.self).baseAddress) })
+                == 0
+        else { return }
+        give(ends.0)
+        let own = ends.1
+        ClientBootstrap(group: loop)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(reader) }
+            }
+            .withConnectedSocket(own).whenSuccess(isThere)
+    }
+
+    // MARK: What comes
+
+    /// On the loop: bytes of the stream, of which the last event's id says what it is.
+    private func received(_ bytes: [UInt8]?, of scope: Scope) {
+        let now = stalecast_monotonic_ns()
+        guard let bytes, let cursor = Self.lastCursor(in: bytes), cursor.epoch == epoch else { return }
+        let version = state.withLock { state -> VersionNumber? in
+            guard let announced = state.announced[scope], announced.sequence == cursor.sequence else { return nil }
+            state.sightings[scope] = Sighting(version: announced.version, received: Self.seconds(announced.at, now))
+            return announced.version
+        }
+        if let version { fetch(version, of: scope) }
+    }
+
+    private func fetch(_ version: VersionNumber, of scope: Scope) {
+        let answer = CanaryAnswer(version)
+        let reader = CanaryReader { [self] bytes in
+            if let bytes { return answer.add(bytes) }
+            guard answer.isGood else { return }
+            let now = stalecast_monotonic_ns()
+            state.withLock { state in
+                guard let announced = state.announced[scope], announced.version == version else { return }
+                state.sightings[scope]?.fetched = Self.seconds(announced.at, now)
+            }
+        }
+        let body = #"{"appId":"1:0:web:canary","appInstanceId":"canary","appInstanceIdToken":"t"}"#
+        let request =
+            "POST /v1/projects/\(scope.project)/namespaces/\(scope.namespace):fetch HTTP/1.1\r\nHost: localhost\r\n"
+            + "Content-Type: application/json\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+        connect(fetch, reader) { $0.writeAndFlush(ByteBuffer(string: request), promise: nil) }
+    }
+
+    private static func seconds(_ start: UInt64, _ now: UInt64) -> Double { Double(now - min(start, now)) / 1e9 }
+
+    /// `id: <cursor>` of the last event; a message's bytes come in one piece, or nearly.
+    static func lastCursor(in bytes: [UInt8]) -> Cursor? {
+        let lines = bytes.split(separator: 0x0A)
+        guard let line = lines.last(where: { $0.starts(with: "id: ".utf8) }) else { return nil }
+        return Cursor(String(decoding: line.dropFirst(4), as: UTF8.self))
+    }
+}
+
+/// The beginning and the end of an answer: more is not looked at.
+///
+/// `@unchecked Sendable`: confined to the loop that reads it.
+private final class CanaryAnswer: @unchecked Sendable {
+    private static let ends = 128
+    private let wanted: [UInt8]
+    private var head: [UInt8] = []
+    private var tail: [UInt8] = []
+
+    init(_ version: VersionNumber) { wanted = Array("\"templateVersion\":\"\(version)\"".utf8) }
+
+    func add(_ bytes: [UInt8]) {
+        if head.count < Self.ends { head += bytes.prefix(Self.ends - head.count) }
+        tail = (tail + bytes).suffix(Self.ends)
+    }
+
+    /// It is of that version. A newer one has a canary's fetch of its own.
+    var isGood: Bool {
+        guard head.starts(with: "HTTP/1.1 200".utf8) else { return false }
+        return tail.indices.contains { tail[$0...].starts(with: wanted) }
+    }
+}
+
+/// Says what comes, and nil at the end.
+private final class CanaryReader: ChannelInboundHandler, Sendable {
+    typealias InboundIn = ByteBuffer
+
+    private let take: @Sendable ([UInt8]?) -> Void
+
+    init(_ take: @escaping @Sendable ([UInt8]?) -> Void) { self.take = take }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        take(Array(unwrapInboundIn(data).readableBytesView))
+    }
+
+    func channelInactive(context: ChannelHandlerContext) { take(nil) }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+}

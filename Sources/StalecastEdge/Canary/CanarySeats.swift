@@ -1,0 +1,34 @@
+import CLinux
+import Glibc
+import StalecastHub
+import StalecastWire
+
+/// The ends of the canaries that a loop writes to, beside its subscribers: they are in no list of members and no figure.
+struct CanarySeats {
+    private var sockets: [Scope: Int32] = [:]
+
+    var isEmpty: Bool { sockets.isEmpty }
+
+    /// The socket is the loop's to close from here on.
+    mutating func add(_ socket: Int32, of scope: Scope) {
+        if let old = sockets.updateValue(socket, forKey: scope) { close(old) }
+    }
+
+    /// After everybody else was written to.
+    mutating func tell(_ run: [TopicBoard.Announcement]) {
+        for announcement in run {
+            guard let socket = sockets[announcement.change.scope],
+                let notice = announcement.notices.first(where: { !$0.notice.isInvalidation })?.notice
+            else { continue }
+            // One that takes nothing has ended: nobody reads as little as it gets.
+            guard stalecast_send(socket, notice.chunk.base, notice.chunk.count) != notice.chunk.count else { continue }
+            sockets[announcement.change.scope] = nil
+            close(socket)
+        }
+    }
+
+    mutating func closeAll() {
+        for socket in sockets.values { close(socket) }
+        sockets = [:]
+    }
+}

@@ -1,0 +1,103 @@
+import CLinux
+import Glibc
+import StalecastHTTP
+import StalecastHub
+
+/// What goes over a slot's socket, plain or sealed. All of it is edge-triggered, and none of it blocks.
+extension Shard {
+    /// Sends bytes.
+    ///
+    /// - Returns: how many were taken; over TLS those that were not must be the next to be sent. -1: the connection is
+    ///   dead.
+    func put(_ bytes: ArraySlice<UInt8>, on slot: UnsafeMutablePointer<StreamSlot>) -> Int {
+        bytes.withUnsafeBytes { bytes in
+            guard let base = bytes.baseAddress else { return 0 }
+            return put(base, bytes.count, on: slot)
+        }
+    }
+
+    func put(_ bytes: UnsafeRawPointer, _ count: Int, on slot: UnsafeMutablePointer<StreamSlot>) -> Int {
+        switch slot.pointee.cover {
+        case .plain:
+            let sent = stalecast_send(slot.pointee.fd, bytes, count)
+            return sent < 0 ? blocked() : sent
+        case .session(let tls): return tls.send(bytes, count)
+        case .records(let records): return records.send(bytes, count, to: slot.pointee.fd, desk)
+        }
+    }
+
+    /// What a call that failed with errno means: 0 when there is nothing to be done now, -1 when there never will be.
+    func blocked() -> Int { errno == EAGAIN ? 0 : -1 }
+
+    /// Looks at a request, as far as it has come and fits into ``peekBuffer``; over TLS as far as one record goes.
+    ///
+    /// - Returns: its bytes, 0 when none is there, -1 when none will ever be.
+    func peek(_ slot: UnsafeMutablePointer<StreamSlot>) -> Int {
+        if case .session(let tls) = slot.pointee.cover { return tls.peek(peekBuffer.baseAddress, peekBuffer.count) }
+        let count = stalecast_peek(slot.pointee.fd, peekBuffer.baseAddress, peekBuffer.count)
+        return count > 0 ? count : count < 0 ? blocked() : -1
+    }
+
+    /// Whether a socket has input, or its end, that nobody looked at.
+    func hasUnread(_ slot: UnsafeMutablePointer<StreamSlot>) -> Bool {
+        var byte: UInt8 = 0
+        return stalecast_peek(slot.pointee.fd, &byte, 1) >= 0
+    }
+
+    /// Takes what ``peek(_:)`` has seen.
+    func take(_ count: Int, of slot: UnsafeMutablePointer<StreamSlot>) {
+        if case .session(let tls) = slot.pointee.cover {
+            _ = tls.read(peekBuffer.baseAddress, count)
+        } else {
+            stalecast_discard(slot.pointee.fd, count)
+        }
+    }
+
+    /// Nothing a client says on a stream matters, but it must not pile up: the edge comes once for all of it. Over TLS it
+    /// may be about keys, or the goodbye. False when the peer ended, or never stops to speak.
+    func discardInput(_ slot: UnsafeMutablePointer<StreamSlot>) -> Bool {
+        for _ in 0..<Self.discardsPerEvent {
+            let received: Int
+            switch slot.pointee.cover {
+            case .session(let tls): received = tls.read(peekBuffer.baseAddress, peekBuffer.count)
+            case .records(let records): received = records.read(from: slot.pointee.fd, desk)
+            case .plain:
+                received = stalecast_discard(slot.pointee.fd, 1 << 16)
+                if received < 0 { return errno == EAGAIN }
+                if received < 1 << 16 { return received > 0 }
+            }
+            if received <= 0 { return received == 0 }
+        }
+        return false
+    }
+
+    /// Times 64 KiB, or a record: more than a socket holds by default in the time one event takes.
+    private static let discardsPerEvent = 256
+
+    /// Takes a stream over TLS out of BoringSSL's hands: its object costs 3 kB and a fifth of the CPU. Right after a write
+    /// that was taken whole; where it cannot be done all stays as it is.
+    func takeOver(_ slot: UnsafeMutablePointer<StreamSlot>) {
+        guard case .session(let tls) = slot.pointee.cover, slot.pointee.phase == .stream, !slot.pointee.hasBacklog,
+            let records = tls.records()
+        else { return }
+        slot.pointee.cover = .records(records)
+        tls.free()
+        tally.takenOver += 1
+    }
+
+    /// Frees a slot's TLS. Who was told everything is told that it was all: a stream that just breaks off may have lost
+    /// its end to somebody on the way.
+    func letGo(of slot: UnsafeMutablePointer<StreamSlot>, _ reason: DropReason?) {
+        let isWhole = !slot.pointee.hasBacklog && slot.pointee.phase != .answering && reason != .peerClosed
+        switch slot.pointee.cover {
+        case .plain: return
+        case .session(let tls):
+            if isWhole { tls.sayGoodbye() }
+            tls.free()
+        case .records(let records):
+            if isWhole { records.sayGoodbye(to: slot.pointee.fd, desk) }
+            records.free()
+        }
+        slot.pointee.cover = .plain
+    }
+}

@@ -1,0 +1,94 @@
+import CLinux
+import StalecastHub
+import StalecastWire
+
+/// Paced walks: see ``PacedWalk``. Streams of other kinds know nothing of them.
+extension Shard {
+    /// Begins to tell a hidden topic's streams one after the other, where the change asks for that; ends the walk that it
+    /// supersedes.
+    ///
+    /// - Returns: false where all are to be told now.
+    func pace(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) -> Bool {
+        guard board[topic].isInvalidation else { return false }
+        let rest = walks.removeValue(forKey: topic)?.rest.filter { unreached[$0] != nil } ?? []
+        tally.coalesced += rest.count
+        guard announcement.pacedOverMs > 0 else {
+            reachedAtOnce += rest
+            return false
+        }
+        var others: [Int32] = []
+        let since = heldSince[topic] ?? announcement.change.sequence
+        for index in members[Int(topic.rawValue)] {
+            if slots[index].pointee.hasBacklog {
+                leaveToBacklog(index, since: unreached.removeValue(forKey: index) ?? since)
+            } else if unreached[index] == nil {
+                unreached[index] = since
+                others.append(index)
+            }
+        }
+        walkTurn += 1
+        walks[topic] = PacedWalk(announcement, first: rest, others: others, turn: walkTurn, at: nowMs)
+        return true
+    }
+
+    /// Whoever reads too slowly is told the newest when it reads again.
+    private func leaveToBacklog(_ index: Int32, since: CommitSequence) {
+        backlogs[index]?.deferred += 1
+        let before = backlogs[index]?.unsentSince ?? since
+        backlogs[index]?.unsentSince = min(before, since)
+    }
+
+    /// Each tick: tells those whose turn it is. What is held back for the topic supersedes all of it, so it waits for that.
+    func advanceWalks() {
+        for topic in walks.keys where heldBack[topic] == nil {
+            guard let turn = walks[topic]?.due(at: nowMs), let announcement = walks[topic]?.announcement,
+                let notice = announcement.notices.first(where: { $0.topic == topic })?.notice
+            else { continue }
+            for index in turn { tell(index, notice, announcement.change.sequence) }
+            if !turn.isEmpty { saidMore(topic) }
+            guard walks[topic]?.isOver == true else { continue }
+            walks[topic] = nil
+            saidMore(topic)
+            let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
+            spreads.walked(announcement.change, nanoseconds: elapsed)
+        }
+        releaseDoomed()
+    }
+
+    private func tell(_ index: Int32, _ notice: Notice, _ sequence: CommitSequence) {
+        // Who left is no longer among them, also where its slot is somebody else's by now.
+        guard let since = unreached[index] else { return }
+        spreads.hasNews = true
+        guard !slots[index].pointee.hasBacklog else {
+            unreached[index] = nil
+            return leaveToBacklog(index, since: since)
+        }
+        out.removeAll(keepingCapacity: true)
+        slots[index].pointee.dialect.append([notice], to: &out)
+        tally.deliveries[.firebase, default: 0] += 1
+        write(out, to: index, through: sequence)
+        // The doomed count as untold when they are released.
+        guard slots[index].pointee.phase != .doomed else { return }
+        unreached[index] = nil
+        if slots[index].pointee.hasBacklog { backlogs[index]?.unsentSince = since }
+    }
+
+    /// Of a stream that an emptied backlog has just told the newest, before its turn.
+    func reachedByBacklog(_ index: Int32) -> CommitSequence? {
+        unreached.isEmpty ? nil : unreached.removeValue(forKey: index)
+    }
+
+    /// After a walk at once: those of the superseded one have been told, or are among the backlogs.
+    func forgetReached() {
+        for index in reachedAtOnce { unreached[index] = nil }
+        reachedAtOnce.removeAll()
+    }
+
+    /// How many streams of a version's audience wait for their turn.
+    func unreached(of version: LoopSpreads.Version, but held: [Topic.Index]) -> Int {
+        unreached.count { index, since in
+            since <= version.sequence && !slots[index].pointee.hasBacklog && hears(index, version.topics)
+                && !hears(index, held)
+        }
+    }
+}

@@ -1,0 +1,56 @@
+package import NIOCore
+
+/// What a listener does with a connection, whatever it turns out to speak. Called on the connection's event loop.
+package struct Reception {
+    /// Said without anything being read; nil for a connection that is served.
+    let refusal: GoogleError?
+    /// Makes what is behind an HTTP/1.1 connection; it hears of the end.
+    let connection: (HTTPConnection) -> any RequestHandler
+    /// The same for one stream of an HTTP/2 connection, which has a channel of its own.
+    let stream: (any Channel) -> Reception
+    /// The connection was let go before there was anything behind it.
+    let fault: (ConnectionFault) -> Void
+    /// The connection ended before there was anything behind it; called once.
+    let gone: () -> Void
+
+    package init(
+        refusal: GoogleError? = nil, connection: @escaping (HTTPConnection) -> any RequestHandler,
+        stream: @escaping (any Channel) -> Reception = { _ in preconditionFailure("a stream has no streams") },
+        fault: @escaping (ConnectionFault) -> Void = { _ in }, gone: @escaping () -> Void = {}
+    ) {
+        self.refusal = refusal
+        self.connection = connection
+        self.stream = stream
+        self.fault = fault
+        self.gone = gone
+    }
+}
+
+extension ConnectionLoop {
+    /// Makes `channel` a connection of a listener; on its event loop, before it is active.
+    ///
+    /// - Parameter tls: nil for a plain listener.
+    package func receive(
+        _ channel: any Channel, limits: ConnectionLimits, tls: TLSServer?, _ reception: Reception
+    ) throws {
+        if let tls { return try TLSEntrance.open(on: channel, tls, self, limits, reception) }
+        try HTTPConnection.open(
+            on: channel, limits: limits, loop: self, refusal: reception.refusal, handler: reception.connection)
+    }
+
+    /// As above, for a connection whose handshake is over, and which ``HTTPConnection/detachTLS()`` gave away before.
+    package func receive(
+        _ channel: any Channel, limits: ConnectionLimits, returning tls: ReturningTLS, _ reception: Reception
+    ) throws {
+        try channel.pipeline.syncOperations.addHandler(tls.handler)
+        try HTTPConnection.open(
+            on: channel, limits: limits, loop: self, refusal: reception.refusal, handler: reception.connection)
+    }
+}
+
+/// A TLS connection on its way back to HTTP of every shape; whatever becomes of it, it is freed once.
+package struct ReturningTLS: Sendable {
+    let handler: TLSHandler
+
+    package init(_ session: TLSSession) { handler = TLSHandler(returning: session) }
+}

@@ -1,0 +1,66 @@
+/// What an HTTP/2 client may send beside bodies, in bytes: 64 KiB at once, 2 KiB a second after that, and something for
+/// everything it is sent or answered. nio-http2 bounds most floods, but not those of WINDOW_UPDATE and of frames of unknown
+/// type, and it keeps what it refuses; so frames are counted in front of it, by their headers alone.
+package struct FrameBudget: Sendable {
+    /// The most that can be saved up.
+    package static let capacity = 64 * 1024
+    package static let perSecond = 2 * 1024
+    /// For an answered request: its head, and a few frames about it.
+    package static let perAnswer = 2 * 1024
+    /// For a DATA frame of ours: two WINDOW_UPDATEs acknowledge it.
+    package static let perDataFrame = 32
+    /// A frame's header (RFC 9113 §4.1), and what the client's preface has before its first frame (§3.4).
+    private static let headerBytes = 9
+    private static let prefaceBytes = 24
+    /// What a DATA frame costs, whatever is in it: bodies have limits of their own.
+    private static let dataFrameCost = 16
+
+    private var left = capacity
+    private var refilledAt: UInt64
+    /// Bytes to be passed over: the preface's, or a payload's.
+    private var skipping = prefaceBytes
+    /// The first four bytes of a frame's header (its length and type), and how many of the header were seen.
+    private var header: UInt32 = 0
+    private var headerSeen = 0
+
+    /// - Parameter now: nanoseconds of a monotonic clock.
+    package init(at now: UInt64) { refilledAt = now }
+
+    /// False: the client has sent more than it may. Each byte is looked at once, a payload's not at all.
+    package mutating func take(_ bytes: some RandomAccessCollection<UInt8>, at now: UInt64) -> Bool {
+        refill(at: now)
+        var index = bytes.startIndex
+        while index < bytes.endIndex {
+            if skipping > 0 {
+                let count = min(skipping, bytes.distance(from: index, to: bytes.endIndex))
+                skipping -= count
+                index = bytes.index(index, offsetBy: count)
+                continue
+            }
+            if headerSeen < 4 { header = header << 8 | UInt32(bytes[index]) }
+            headerSeen += 1
+            index = bytes.index(after: index)
+            if headerSeen == Self.headerBytes { charge() }
+        }
+        return left >= 0
+    }
+
+    /// Something was sent to the client, which makes it send something.
+    package mutating func credit(_ bytes: Int) { left = min(left + bytes, Self.capacity) }
+
+    private mutating func charge() {
+        let (length, type) = (Int(header >> 8), header & 0xFF)
+        left -= type == 0 ? Self.dataFrameCost : Self.headerBytes + length
+        skipping = length
+        header = 0
+        headerSeen = 0
+    }
+
+    private mutating func refill(at now: UInt64) {
+        guard now > refilledAt else { return }
+        let earned = min((now - refilledAt) / (1_000_000_000 / UInt64(Self.perSecond)), UInt64(Self.capacity))
+        guard earned > 0 else { return }
+        refilledAt = now
+        credit(Int(earned))
+    }
+}

@@ -1,0 +1,182 @@
+import StalecastWire
+import NIOCore
+import NIOHTTP2
+
+/// An HTTP/2 connection: its streams, and what a client may not do to it. Last in its pipeline. Confined to the
+/// channel's event loop.
+///
+/// `@unchecked Sendable`: streams are begun through it on that loop.
+final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Sendable {
+    typealias InboundIn = HTTP2Frame
+    typealias OutboundOut = HTTP2Frame
+
+    /// Streams one client may have at once.
+    private static let maxStreams = 32
+    /// Frames of a kind, a stream's resets among them, within the window before the client is let go.
+    private static let maxRate = 20
+
+    private let loop: ConnectionLoop
+    private let limits: ConnectionLimits
+    private let reception: Reception
+    private let budget: BudgetKeeper
+    private var context: ChannelHandlerContext?
+    private var open = 0
+    /// When the last stream ended, or when the client should have begun its first.
+    private var idleSince: UInt64
+    private var hasServed = false
+    private var isDraining = false
+    private var isOver = false
+
+    private init(_ loop: ConnectionLoop, _ limits: ConnectionLimits, _ reception: Reception, began: UInt64) {
+        self.loop = loop
+        self.limits = limits
+        self.reception = reception
+        idleSince = began
+        budget = BudgetKeeper()
+    }
+
+    /// Makes `channel` an HTTP/2 connection; on its event loop.
+    ///
+    /// - Parameter began: when the time for the first head began, in nanoseconds of the monotonic clock.
+    static func open(
+        on channel: any Channel, loop: ConnectionLoop, limits: ConnectionLimits, reception: Reception, began: UInt64
+    ) throws {
+        let connection = HTTP2Connection(loop, limits, reception, began: began)
+        let handler = NIOHTTP2Handler(
+            mode: .server, eventLoop: channel.eventLoop, connectionConfiguration: connection.configuration,
+            streamConfiguration: streamConfiguration
+        ) { stream in
+            stream.eventLoop.makeCompletedFuture { try connection.begin(stream) }
+        }
+        let pipeline = channel.pipeline.syncOperations
+        try pipeline.addHandlers([connection.budget, handler, connection])
+    }
+
+    private var configuration: NIOHTTP2Handler.ConnectionConfiguration {
+        var configuration = NIOHTTP2Handler.ConnectionConfiguration()
+        configuration.initialSettings = [
+            HTTP2Setting(parameter: .maxConcurrentStreams, value: Self.maxStreams),
+            HTTP2Setting(parameter: .maxHeaderListSize, value: limits.maxHeadBytes),
+        ]
+        configuration.controlFrameRateLimit.maximumCount = Self.maxRate
+        configuration.maximumConnectionGlitches = Self.maxRate
+        configuration.maximumBufferedControlFrames = 256
+        return configuration
+    }
+
+    private static var streamConfiguration: NIOHTTP2Handler.StreamConfiguration {
+        var configuration = NIOHTTP2Handler.StreamConfiguration()
+        // What the client has not taken is a full slot: newer messages wait there, newest wins.
+        configuration.outboundBufferSizeHighWatermark = 2
+        configuration.outboundBufferSizeLowWatermark = 1
+        configuration.streamResetFrameRateLimit.maximumCount = maxRate
+        configuration.streamErrorRateLimit.maximumCount = maxRate
+        return configuration
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        loop.add(self)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        guard !isOver else { return }
+        isOver = true
+        loop.remove(self)
+        reception.gone()
+    }
+
+    // MARK: Streams
+
+    private func begin(_ stream: any Channel) throws {
+        open += 1
+        let budget = budget
+        let exchange = HTTP2Exchange { budget.credit(FrameBudget.perDataFrame) }
+        stream.closeFuture.assumeIsolated().whenComplete { [self] _ in ended(exchange) }
+        let own = reception.stream(stream)
+        do {
+            try stream.pipeline.syncOperations.addHandler(exchange)
+            try HTTPConnection.open(
+                on: stream, limits: limits, loop: loop, refusal: own.refusal, began: nil, stream: exchange,
+                handler: own.connection)
+        } catch {
+            own.gone()
+            throw error
+        }
+    }
+
+    private func ended(_ exchange: HTTP2Exchange) {
+        open -= 1
+        hasServed = true
+        // Who resets what it asked for pays for it.
+        if exchange.isAnswered { budget.credit(FrameBudget.perAnswer) }
+        guard open == 0 else { return }
+        idleSince = NIODeadline.now().uptimeNanoseconds
+        if isDraining { sayGoodbye() }
+    }
+
+    // MARK: The connection
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
+
+    /// Half a connection is of no use to HTTP/2.
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case ChannelEvent.inputClosed = event { return context.close(promise: nil) }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    /// nio-http2 says goodbye after a violation and then swallows, or even keeps, whatever comes: it is over.
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if error is any NIOHTTP2Error { reception.fault(.badRequest) }
+        context.close(promise: nil)
+    }
+
+    func tick(at now: UInt64) {
+        guard open == 0 else { return }
+        let limit = hasServed ? limits.idleTimeout : limits.headTimeout
+        guard now >= idleSince + limit.nanoseconds else { return }
+        reception.fault(hasServed ? .idle : .headTimeout)
+        sayGoodbye()
+    }
+
+    /// The goodbye is said last: clients built on Python's `h2` read nothing after it, and an end of a stream says when
+    /// to come back.
+    func drain(at now: UInt64) {
+        isDraining = true
+        if open == 0 { sayGoodbye() }
+    }
+
+    func close() { context?.close(promise: nil) }
+
+    private func sayGoodbye() {
+        let goodbye = HTTP2Frame.FramePayload.goAway(lastStreamID: .maxID, errorCode: .noError, opaqueData: nil)
+        context?.writeAndFlush(wrapOutboundOut(HTTP2Frame(streamID: .rootStream, payload: goodbye)), promise: nil)
+        close()
+    }
+}
+
+/// In front of the decoder: lets in what the budget covers.
+private final class BudgetKeeper: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private var budget = FrameBudget(at: NIODeadline.now().uptimeNanoseconds)
+    private var isOver = false
+
+    func credit(_ bytes: Int) { budget.credit(bytes) }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if isOver { return }
+        let bytes = unwrapInboundIn(data)
+        if budget.take(bytes.readableBytesView, at: NIODeadline.now().uptimeNanoseconds) {
+            return context.fireChannelRead(data)
+        }
+        isOver = true
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: Self.calmDown)), promise: nil)
+        context.close(promise: nil)
+    }
+
+    /// GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 §6.8, §7), as bytes: the decoder behind is not to be asked any more.
+    private static let calmDown: [UInt8] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0x0B]
+}

@@ -1,0 +1,170 @@
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+import StalecastWire
+
+/// One stream of an HTTP/2 connection, as an HTTP/1.1 connection with one request: frames become the bytes that
+/// ``HTTPConnection`` reads, and what it writes becomes frames. So every rule about heads, bodies, hosts and time holds
+/// here too, and is written once.
+final class HTTP2Exchange: ChannelDuplexHandler {
+    typealias InboundIn = HTTP2Frame.FramePayload
+    typealias InboundOut = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = HTTP2Frame.FramePayload
+
+    private enum Output { case head, body, ended }
+
+    private var output = Output.head
+    private var hasHead = false
+    /// The body has no announced length, so it is told in chunks.
+    private var isChunked = false
+    /// Bytes of answers that the client has not taken.
+    private(set) var unwritten = 0
+    /// A DATA frame goes out.
+    private let sent: () -> Void
+
+    /// Whether the answer was written to its end.
+    var isAnswered: Bool { output == .ended }
+
+    init(sent: @escaping () -> Void) { self.sent = sent }
+
+    // MARK: Requests
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = context.channel.allocator.buffer(capacity: 256)
+        switch unwrapInboundIn(data) {
+        case .headers(let frame):
+            if !hasHead {
+                hasHead = true
+                let hasLength = frame.headers.contains(name: "content-length")
+                isChunked = !frame.endStream && !hasLength
+                guard RequestText.write(frame.headers, isChunked: isChunked, to: &bytes) else {
+                    // Nothing that HTTP/1.1 could carry: no answer, no guess (RFC 9113 §8.1.1).
+                    return context.close(promise: nil)
+                }
+            } else if isChunked {
+                bytes.writeStaticString("0\r\n\r\n")
+            }
+        case .data(let frame):
+            guard case .byteBuffer(let piece) = frame.data else { return }
+            append(piece, isLast: frame.endStream, to: &bytes)
+        default: return
+        }
+        if bytes.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(bytes)) }
+    }
+
+    private func append(_ piece: ByteBuffer, isLast: Bool, to bytes: inout ByteBuffer) {
+        guard isChunked else {
+            bytes.writeImmutableBuffer(piece)
+            return
+        }
+        if piece.readableBytes > 0 {
+            bytes.writeString(String(piece.readableBytes, radix: 16) + "\r\n")
+            bytes.writeImmutableBuffer(piece)
+            bytes.writeStaticString("\r\n")
+        }
+        if isLast { bytes.writeStaticString("0\r\n\r\n") }
+    }
+
+    // MARK: Answers
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        var bytes = unwrapOutboundIn(data)
+        if output == .head {
+            guard let headers = ResponseText.read(&bytes) else {
+                preconditionFailure("what is written first is the head of an answer, whole")
+            }
+            output = .body
+            context.write(wrapOutboundOut(.headers(.init(headers: headers))), promise: nil)
+        }
+        guard output == .body, bytes.readableBytes > 0 else {
+            promise?.succeed()
+            return
+        }
+        sent()
+        let count = bytes.readableBytes
+        unwritten += count
+        let done = promise ?? context.eventLoop.makePromise()
+        done.futureResult.assumeIsolated().whenComplete { [self] _ in unwritten -= count }
+        context.write(wrapOutboundOut(.data(.init(data: .byteBuffer(bytes)))), promise: done)
+    }
+
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        guard mode == .output, output == .body else { return context.close(mode: .all, promise: promise) }
+        output = .ended
+        let end = HTTP2Frame.FramePayload.Data(data: .byteBuffer(ByteBuffer()), endStream: true)
+        context.writeAndFlush(wrapOutboundOut(.data(end)), promise: promise)
+    }
+}
+
+/// The head of a request in HTTP/1.1's spelling.
+enum RequestText {
+    /// False for what HTTP/1.1 cannot say: a name or value with control characters, a field about the connection.
+    static func write(_ headers: HPACKHeaders, isChunked: Bool, to bytes: inout ByteBuffer) -> Bool {
+        guard let method = headers.first(name: ":method"), isToken(method),
+            let target = headers.first(name: ":path") ?? headers.first(name: ":authority"),
+            target.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), isOwn(target, method)
+        else { return false }
+        bytes.writeString("\(method) \(target) HTTP/1.1\r\n")
+        let authority = headers.first(name: ":authority")
+        if let authority {
+            guard isValue(authority) else { return false }
+            bytes.writeString("Host: \(authority)\r\n")
+        }
+        for (name, value, _) in headers where !name.hasPrefix(":") {
+            guard isToken(name), isValue(value), !ofConnection.contains(name) else { return false }
+            // Said twice alike is said once.
+            if name == "host", value == authority { continue }
+            bytes.writeString("\(name): \(value)\r\n")
+        }
+        bytes.writeString(isChunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n")
+        return true
+    }
+
+    /// RFC 9113 §8.2.2.
+    private static let ofConnection: Set<String> = [
+        "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade",
+    ]
+
+    /// A path of this server's, or what only CONNECT and OPTIONS have: no other form of a target is HTTP/2's.
+    private static func isOwn(_ target: String, _ method: String) -> Bool {
+        target.utf8.first == UInt8(ascii: "/") || method == "CONNECT" || (target == "*" && method == "OPTIONS")
+    }
+
+    /// RFC 9110 §5.6.2.
+    private static func isToken(_ text: String) -> Bool {
+        !text.isEmpty
+            && text.utf8.allSatisfy {
+                switch $0 {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+                case 0x21, 0x23...0x27, 0x2A, 0x2B, 0x2D, 0x2E, 0x5E...0x60, 0x7C, 0x7E: true
+                default: false
+                }
+            }
+    }
+
+    private static func isValue(_ text: String) -> Bool {
+        text.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7F) }
+    }
+}
+
+/// The head of an answer of ours, as HTTP/2 has it.
+enum ResponseText {
+    /// Takes the head off `bytes`; nil when they do not begin with a whole one.
+    static func read(_ bytes: inout ByteBuffer) -> HPACKHeaders? {
+        let view = bytes.readableBytesView
+        guard let end = view.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
+        let lines = String(decoding: view[..<end.lowerBound], as: UTF8.self).split(separator: "\r\n")
+        guard let status = lines.first?.split(separator: " ").dropFirst().first else { return nil }
+        bytes.moveReaderIndex(forwardBy: end.upperBound - view.startIndex)
+        var headers = HPACKHeaders()
+        headers.add(name: ":status", value: String(status))
+        for line in lines.dropFirst() {
+            guard let colon = line.firstIndex(of: ":") else { return nil }
+            let name = line[..<colon].lowercased()
+            guard name != "connection", name != "transfer-encoding" else { continue }
+            headers.add(name: name, value: line[line.index(after: colon)...].trimmingBlanks().description)
+        }
+        return headers
+    }
+}

@@ -1,0 +1,95 @@
+package import NIOSSL
+
+/// A certificate chain and its key, read and judged.
+package struct TLSIdentity: Sendable {
+    /// The server's own certificate first, its issuers after it.
+    package let chain: [NIOSSLCertificate]
+    let key: NIOSSLPrivateKey
+    /// How the operator named the certificate: its path.
+    package let name: String
+    /// The DNS names it is for, in lower case; one may begin with `*.`.
+    package let dnsNames: [String]
+
+    /// Seconds since 1970 at which the first certificate of the chain to expire does.
+    package var notAfter: Int { chain.map { Int($0.notValidAfter) }.min() ?? 0 }
+    /// Seconds since 1970 from which the whole chain is valid.
+    package var notBefore: Int { chain.map { Int($0.notValidBefore) }.max() ?? 0 }
+
+    /// - Parameters:
+    ///   - certificate: PEM, of the chain; `name` is what errors call it.
+    ///   - key: PEM, not encrypted; `keyName` likewise.
+    /// - Throws: ``TLSProblem``, a sentence that names the file.
+    package init(certificate: [UInt8], name: String, key: [UInt8], keyName: String) throws(TLSProblem) {
+        chain = try Self.certificates(certificate, name)
+        self.name = name
+        dnsNames = chain[0].dnsNames
+        do { self.key = try NIOSSLPrivateKey(bytes: key, format: .pem) } catch {
+            throw TLSProblem(Self.sentence(ofUnreadable: key, keyName))
+        }
+        try match(keyName)
+    }
+
+    /// The certificates of a PEM file; at least one.
+    package static func certificates(_ pem: [UInt8], _ name: String) throws(TLSProblem) -> [NIOSSLCertificate] {
+        do {
+            let found = try NIOSSLCertificate.fromPEMBytes(pem)
+            if !found.isEmpty { return found }
+        } catch {}  // which of BoringSSL's reasons it was helps nobody
+        throw TLSProblem("\(name) holds no certificate in PEM: it should have a line -----BEGIN CERTIFICATE-----")
+    }
+
+    private static func sentence(ofUnreadable key: [UInt8], _ name: String) -> String {
+        let text = String(decoding: key, as: UTF8.self)
+        if text.contains("ENCRYPTED") {
+            return "\(name) is encrypted and nobody is there to type its passphrase; write it without one: "
+                + "openssl pkey -in \(name) -out FILE"
+        }
+        let hint = text.contains("BEGIN CERTIFICATE") ? "; it holds a certificate: are the two files mixed up?" : ""
+        return "\(name) holds no private key in PEM: it should have a line -----BEGIN PRIVATE KEY-----\(hint)"
+    }
+
+    private func match(_ keyName: String) throws(TLSProblem) {
+        do { _ = try TLSContext(TLSServer.Material([self])) } catch {
+            throw TLSProblem(
+                "\(keyName) is not the key of \(name): the server's own certificate comes first in that file, its "
+                    + "issuers after it")
+        }
+    }
+
+    /// What an operator should know of it at that second since 1970; nil when all is well.
+    package func warning(at now: Int) -> String? {
+        if now >= notAfter {
+            return "\(name) has expired \(Self.days(now - notAfter)) ago: clients refuse it. Put a new one in its "
+                + "place; it is taken up without a restart"
+        }
+        if now < notBefore {
+            return "\(name) is not valid for another \(Self.days(notBefore - now)): is this machine's clock right?"
+        }
+        let left = notAfter - now
+        return left < Self.warnsBelow ? "\(name) expires in \(Self.days(left))" : nil
+    }
+
+    /// A certificate for 90 days is renewed at 30; one that has a week left was forgotten.
+    private static let warnsBelow = 7 * 86_400
+
+    private static func days(_ seconds: Int) -> String {
+        seconds >= 2 * 86_400 ? "\(seconds / 86_400) days" : "\(seconds / 3600) hours"
+    }
+}
+
+/// Why certificates are of no use; a sentence for the operator.
+package struct TLSProblem: Error, Hashable, CustomStringConvertible {
+    package let description: String
+
+    package init(_ description: String) { self.description = description }
+}
+
+extension NIOSSLCertificate {
+    /// The DNS names among the subject's alternative names, in lower case. A common name counts for nothing: no client
+    /// of this century looks at it.
+    package var dnsNames: [String] {
+        _subjectAlternativeNames().compactMap { name in
+            name.nameType == .dnsName ? String(decoding: name.contents, as: UTF8.self).lowercased() : nil
+        }
+    }
+}

@@ -1,0 +1,168 @@
+import CNIOBoringSSL
+import Glibc
+import NIOCore
+
+/// One side of a TLS connection, in BoringSSL's hands. The server's begins over memory: whoever has it carries the
+/// records. ``use(_:)`` puts it over a descriptor.
+///
+/// `@unchecked Sendable`: one owner at a time; the last one calls ``free()``.
+package struct TLSSession: @unchecked Sendable {
+    let raw: OpaquePointer
+
+    /// - Parameter raw: owned from here on.
+    init(_ raw: OpaquePointer) { self.raw = raw }
+
+    init(_ context: TLSContext) {
+        guard let raw = SSL_new(context.raw) else { preconditionFailure("no memory for a TLS connection") }
+        self.raw = raw
+        SSL_set_accept_state(raw)
+        // What only the handshake needs goes with it: 1.3 kB.
+        SSL_set_shed_handshake_config(raw, 1)
+        useMemory()
+    }
+
+    /// Frees it, and says nothing.
+    package func free() { SSL_free(raw) }
+
+    // MARK: Handshake
+
+    package enum Progress { case done, underWay, failed }
+
+    package func shakeHands() -> Progress {
+        let result = SSL_do_handshake(raw)
+        if result == 1 { return .done }
+        return isWaiting(result) ? .underWay : .failed
+    }
+
+    /// Why a client's handshake failed.
+    package var problem: String {
+        let verdict = SSL_get_verify_result(raw)
+        guard verdict != X509_V_OK else { return "it does not speak TLS as we do" }
+        return "its certificate is refused: \(String(cString: X509_verify_cert_error_string(verdict)))"
+    }
+
+    private func isWaiting(_ result: Int32) -> Bool {
+        [SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE].contains(SSL_get_error(raw, result))
+    }
+
+    /// What ALPN led to; nil when the client offered nothing.
+    var application: String? {
+        var name: UnsafePointer<UInt8>?
+        var count: UInt32 = 0
+        SSL_get0_alpn_selected(raw, &name, &count)
+        return count == 0 ? nil : String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
+    }
+
+    // MARK: Plain text
+
+    /// Seals bytes and sends the records; before a client's handshake is over it takes none.
+    ///
+    /// A record that the socket did not take whole is kept, and its bytes do not count as taken. They, and nothing else,
+    /// have to be given again first: what the client has of that record is worth nothing without its rest.
+    ///
+    /// - Returns: the bytes taken, 0 when the socket takes nothing now; -1 when the connection is dead.
+    package func send(_ bytes: UnsafeRawPointer, _ count: Int) -> Int {
+        var taken = 0
+        while taken < count {
+            let written = SSL_write(raw, bytes + taken, Int32(clamping: count - taken))
+            guard written > 0 else { return isWaiting(written) ? taken : -1 }
+            taken += Int(written)
+        }
+        return taken
+    }
+
+    /// Takes what the client said, one record's at most; what is not for us, such as a change of keys, is dealt with.
+    ///
+    /// - Returns: the bytes, 0 when nothing is there yet; -1 when the client has ended, or broken, the connection.
+    package func read(_ buffer: UnsafeMutableRawPointer?, _ count: Int) -> Int {
+        outcome(SSL_read(raw, buffer, Int32(clamping: count)))
+    }
+
+    /// As ``read(_:_:)``, and leaves it there.
+    package func peek(_ buffer: UnsafeMutableRawPointer?, _ count: Int) -> Int {
+        outcome(SSL_peek(raw, buffer, Int32(clamping: count)))
+    }
+
+    private func outcome(_ result: Int32) -> Int {
+        if result > 0 { return Int(result) }
+        return isWaiting(result) ? 0 : -1
+    }
+
+    /// Tells the client that nothing more comes (close_notify), as far as the socket takes it at once. Not while a record
+    /// is unfinished: it could not be read.
+    package func sayGoodbye() { SSL_shutdown(raw) }
+
+    /// The client said that nothing more comes.
+    var hasHeardGoodbye: Bool { SSL_get_shutdown(raw) & SSL_RECEIVED_SHUTDOWN != 0 }
+
+    // MARK: Over memory
+
+    func useMemory() {
+        SSL_set0_rbio(raw, BIO_new(BIO_s_mem()))
+        SSL_set0_wbio(raw, BIO_new(BIO_s_mem()))
+    }
+
+    /// Everything received was looked at, and everything written was taken.
+    var isClear: Bool { BIO_pending(SSL_get_rbio(raw)) == 0 && BIO_pending(SSL_get_wbio(raw)) == 0 }
+
+    /// What came from the network.
+    func receive(_ records: ByteBuffer) {
+        _ = records.withUnsafeReadableBytes { BIO_write(SSL_get_rbio(raw), $0.baseAddress, Int32(clamping: $0.count)) }
+    }
+
+    /// What is to go to the network; empty when nothing is.
+    func takeRecords(_ allocator: ByteBufferAllocator) -> ByteBuffer {
+        let count = BIO_pending(SSL_get_wbio(raw))
+        var records = allocator.buffer(capacity: count)
+        guard count > 0 else { return records }
+        records.writeWithUnsafeMutableBytes(minimumWritableBytes: count) {
+            Int(max(0, BIO_read(SSL_get_wbio(raw), $0.baseAddress, Int32(clamping: count))))
+        }
+        return records
+    }
+
+    /// Most of what a connection needs between requests; what took more is given back.
+    private static let kept = 4096
+
+    /// Gives back the memory that large messages took. `received`: bytes of the last input.
+    func shrink(received: Int, sent: Int) {
+        if received > Self.kept, BIO_pending(SSL_get_rbio(raw)) == 0 { SSL_set0_rbio(raw, BIO_new(BIO_s_mem())) }
+        if sent > Self.kept, BIO_pending(SSL_get_wbio(raw)) == 0 { SSL_set0_wbio(raw, BIO_new(BIO_s_mem())) }
+    }
+
+    // MARK: Over a descriptor
+
+    /// From now on records go to and come from a non-blocking socket, which stays the caller's to close.
+    package func use(_ fd: Int32) {
+        let bio = BIO_new(Self.descriptor)
+        BIO_set_data(bio, UnsafeMutableRawPointer(bitPattern: Int(fd) + 1))
+        BIO_set_init(bio, 1)
+        SSL_set_bio(raw, bio, bio)
+    }
+
+    /// BoringSSL's own one for sockets raises SIGPIPE.
+    ///
+    /// `nonisolated(unsafe)`: nothing changes it once it is made.
+    private nonisolated(unsafe) static let descriptor: OpaquePointer? = {
+        let method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "descriptor")
+        BIO_meth_set_write(method) { bio, bytes, count in
+            BIO_clear_retry_flags(bio)
+            let sent = Glibc.send(
+                TLSSession.descriptor(of: bio), bytes, Int(count), Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
+            if sent < 0, errno == EAGAIN || errno == EINTR { BIO_set_retry_write(bio) }
+            return Int32(clamping: sent)
+        }
+        BIO_meth_set_read(method) { bio, bytes, count in
+            BIO_clear_retry_flags(bio)
+            let received = recv(TLSSession.descriptor(of: bio), bytes, Int(count), Int32(MSG_DONTWAIT))
+            if received < 0, errno == EAGAIN || errno == EINTR { BIO_set_retry_read(bio) }
+            return Int32(clamping: received)
+        }
+        BIO_meth_set_ctrl(method) { _, command, _, _ in command == BIO_CTRL_FLUSH ? 1 : 0 }
+        return method
+    }()
+
+    private static func descriptor(of bio: OpaquePointer?) -> Int32 {
+        Int32(truncatingIfNeeded: Int(bitPattern: BIO_get_data(bio)) - 1)
+    }
+}

@@ -1,0 +1,95 @@
+package import StalecastWire
+import Synchronization
+
+/// Who a client says it is. A claim: it decides nothing about what is sent.
+package struct ClientIdentity: Sendable, Hashable {
+    /// 1 to 128 characters of `[A-Za-z0-9._~:@-]`.
+    package let id: String
+    /// What it is and what speaks for it, at most ``maxLabelBytes`` each; empty when it does not say.
+    package let app: String
+    package let sdk: String
+    /// The version it says it runs; nil when it does not say.
+    package var active: VersionNumber?
+
+    private static let maxIDBytes = 128
+    /// Longer ones are cut.
+    private static let maxLabelBytes = 64
+
+    /// nil for an id that is none.
+    package init?(_ id: String, app: String = "", sdk: String = "", active: VersionNumber? = nil) {
+        guard Self.isID(id.utf8) else { return nil }
+        self.id = id
+        self.app = Self.label(app)
+        self.sdk = Self.label(sdk)
+        self.active = active
+    }
+
+    private static func isID(_ text: String.UTF8View) -> Bool {
+        (1...maxIDBytes).contains(text.count)
+            && text.allSatisfy { $0.isASCIIAlphanumeric || "._~:@-".utf8.contains($0) }
+    }
+
+    private static func label(_ text: String) -> String {
+        if text.utf8.count <= maxLabelBytes { return text }
+        var cut = text
+        while cut.utf8.count > maxLabelBytes { cut.removeLast() }
+        return cut
+    }
+
+    /// Of the nodes of a cluster, for ``key(in:)``; 0: none.
+    private static let firstWord = Atomic<UInt64>(0)
+    private static let secondWord = Atomic<UInt64>(0)
+
+    /// From now on keys are the same in all processes with this secret. Before the first key is made.
+    package static func share(_ words: (UInt64, UInt64)) {
+        firstWord.store(words.0, ordering: .relaxed)
+        secondWord.store(words.1 | 1, ordering: .relaxed)
+    }
+
+    /// What it is counted under in a scope: the same as long as the process lives, another one in the next process, but
+    /// for nodes of one cluster.
+    package func key(in scope: Scope) -> UInt64 {
+        let words = (Self.firstWord.load(ordering: .relaxed), Self.secondWord.load(ordering: .relaxed))
+        if words.1 != 0 { return Self.keyed("\(scope)\0\(id)".utf8, words) }
+        var hasher = Hasher()
+        hasher.combine(scope)
+        hasher.combine(id)
+        return UInt64(bitPattern: Int64(hasher.finalize()))
+    }
+
+    /// SipHash-1-3: who does not know the key makes no ids that collide.
+    private static func keyed(_ bytes: String.UTF8View, _ key: (UInt64, UInt64)) -> UInt64 {
+        var (a, b) = (key.0 ^ 0x736F_6D65_7073_6575, key.1 ^ 0x646F_7261_6E64_6F6D)
+        var (c, d) = (key.0 ^ 0x6C79_6765_6E65_7261, key.1 ^ 0x7465_6462_7974_6573)
+        func round() {
+            a &+= b
+            b = (b << 13 | b >> 51) ^ a
+            a = a << 32 | a >> 32
+            c &+= d
+            d = (d << 16 | d >> 48) ^ c
+            a &+= d
+            d = (d << 21 | d >> 43) ^ a
+            c &+= b
+            b = (b << 17 | b >> 47) ^ c
+            c = c << 32 | c >> 32
+        }
+        var (word, count) = (UInt64(0), UInt64(0))
+        func take(_ word: UInt64) {
+            d ^= word
+            round()
+            a ^= word
+        }
+        for byte in bytes {
+            word |= UInt64(byte) << (8 * (count & 7))
+            count += 1
+            if count & 7 == 0 {
+                take(word)
+                word = 0
+            }
+        }
+        take(word | count << 56)
+        c ^= 0xFF
+        for _ in 0..<3 { round() }
+        return a ^ b ^ c ^ d
+    }
+}

@@ -1,0 +1,127 @@
+import StalecastWire
+
+/// The identified clients of all scopes, by their keys: 36 bytes each and 8 of index, and a name beside it.
+///
+/// Up to the cap it holds all of them. Above it holds those whose key ends in ``level`` zero bits, one more whenever it
+/// is full: a sample in which each client stays the same one, so that it can go from rung to rung. Counts are then
+/// multiplied by ``weight``.
+struct ClientTable {
+    struct Entry {
+        /// The newest versions it has got and runs, as far as we know; 0 is not known. Clamped to 32 bits.
+        var fetched: UInt32 = 0
+        var active: UInt32 = 0
+        /// The versions of its scope to whose audience it belongs, and those whose audience it left: bits of the ring.
+        var cohort: UInt32 = 0
+        var gone: UInt32 = 0
+        /// In tenths of a second since the book began.
+        var seen: UInt32
+        let scope: UInt16
+        /// Place of its topics among the sets known.
+        var topics: UInt16 = 0
+        /// Place of its app and SDK.
+        var label: UInt16 = 0
+        var streams: UInt8 = 0
+        var polls: UInt8 = 0
+        /// Connected, or gone for less than ten seconds.
+        var isPresent = false
+        /// In the queue of those that may have gone.
+        var isLeaving = false
+
+        var isLive: Bool { streams > 0 || polls > 0 }
+    }
+
+    let cap: Int
+    let keepsNames: Bool
+    private(set) var level = 0
+    private(set) var keys: [UInt64] = []
+    var entries: [Entry] = []
+    private var index: [UInt32] = []
+    /// Ids one after the other, where each begins, and the addresses.
+    private var ids: [UInt8] = []
+    private var idStarts: [UInt32] = []
+    private(set) var addresses: [UInt64] = []
+
+    init(cap: Int, keepsNames: Bool) {
+        self.cap = cap
+        self.keepsNames = keepsNames
+    }
+
+    /// How many clients one of those held stands for.
+    var weight: Int { 1 << level }
+
+    func place(of key: UInt64) -> Int? {
+        guard !index.isEmpty else { return nil }
+        var slot = Int(truncatingIfNeeded: key >> 20) & (index.count - 1)
+        while index[slot] != 0 {
+            let place = Int(index[slot]) - 1
+            if keys[place] == key { return place }
+            slot = (slot + 1) & (index.count - 1)
+        }
+        return nil
+    }
+
+    /// Adds one that is not there.
+    ///
+    /// - Returns: its place, and whether others had to go for it; nil where it is not of the sample.
+    mutating func add(_ key: UInt64, _ entry: Entry, id: String, address: UInt64) -> (place: Int?, hasShrunk: Bool) {
+        let before = level
+        while isOfSample(key), entries.count >= cap, level < 40 {
+            level += 1
+            keep { [level] key, _ in key & ((1 << level) - 1) == 0 }
+        }
+        guard isOfSample(key), entries.count < cap else { return (nil, level != before) }
+        append(key, entry, keepsNames ? Array(id.utf8)[...] : [], address)
+        if entries.count * 3 > index.count * 2 { rebuildIndex() } else { insert(entries.count - 1) }
+        return (entries.count - 1, level != before)
+    }
+
+    private func isOfSample(_ key: UInt64) -> Bool { key & ((1 << level) - 1) == 0 }
+
+    private mutating func append(_ key: UInt64, _ entry: Entry, _ id: ArraySlice<UInt8>, _ address: UInt64) {
+        keys.append(key)
+        entries.append(entry)
+        guard keepsNames else { return }
+        idStarts.append(UInt32(ids.count))
+        ids.append(contentsOf: id)
+        addresses.append(address)
+    }
+
+    /// Lets go of all others.
+    mutating func keep(_ isKept: (UInt64, Entry) -> Bool) {
+        var kept = ClientTable(cap: cap, keepsNames: keepsNames)
+        kept.level = level
+        for place in entries.indices where isKept(keys[place], entries[place]) {
+            kept.append(keys[place], entries[place], idBytes(place), keepsNames ? addresses[place] : 0)
+        }
+        kept.rebuildIndex()
+        self = kept
+    }
+
+    private mutating func rebuildIndex() {
+        var size = 64
+        while size * 2 < entries.count * 3 + 3 { size *= 2 }
+        index = [UInt32](repeating: 0, count: size)
+        for place in entries.indices { insert(place) }
+    }
+
+    private mutating func insert(_ place: Int) {
+        var slot = Int(truncatingIfNeeded: keys[place] >> 20) & (index.count - 1)
+        while index[slot] != 0 { slot = (slot + 1) & (index.count - 1) }
+        index[slot] = UInt32(place + 1)
+    }
+
+    private func idBytes(_ place: Int) -> ArraySlice<UInt8> {
+        guard keepsNames else { return [] }
+        let end = place + 1 < idStarts.count ? Int(idStarts[place + 1]) : ids.count
+        return ids[Int(idStarts[place])..<end]
+    }
+
+    /// nil where names are not kept.
+    func id(_ place: Int) -> String? { keepsNames ? String(decoding: idBytes(place), as: UTF8.self) : nil }
+
+    /// What it takes in memory.
+    var byteCount: Int {
+        entries.capacity * MemoryLayout<Entry>.stride + keys.capacity * 8 + index.count * 4 + ids.capacity
+            + idStarts.capacity * 4 + addresses.capacity * 8
+    }
+}

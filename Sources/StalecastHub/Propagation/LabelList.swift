@@ -1,0 +1,14 @@
+/// What clients are and speak with, each pair once. Beyond 4,096 pairs a new one is not kept.
+struct LabelList {
+    private(set) var pairs: [(app: String, sdk: String)] = [("", "")]
+    private var numbers: [String: UInt16] = ["\u{0}": 0]
+
+    mutating func number(app: String, sdk: String) -> UInt16 {
+        let pair = "\(app)\u{0}\(sdk)"
+        if let number = numbers[pair] { return number }
+        guard pairs.count < 4096 else { return 0 }
+        numbers[pair] = UInt16(pairs.count)
+        pairs.append((app, sdk))
+        return UInt16(pairs.count - 1)
+    }
+}

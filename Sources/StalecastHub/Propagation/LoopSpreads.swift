@@ -1,0 +1,103 @@
+package import StalecastWire
+
+/// The versions under way on one loop of Edge, and how far each is on its streams. Who has not been told is known to the
+/// loop, which says so when it is asked: a stream that was told at once costs nothing here.
+package struct LoopSpreads {
+    package struct Version {
+        package let sequence: CommitSequence
+        /// Those that announced it.
+        package let topics: [Topic.Index]
+        package var reach = Reach()
+        fileprivate var told: Reach?
+    }
+
+    /// Oldest first.
+    package private(set) var versions: [Scope: [Version]] = [:]
+    /// Something happened that the book was not told of.
+    package var hasNews = false
+
+    package init() {}
+
+    package var isEmpty: Bool { versions.isEmpty }
+
+    /// A change is about to be written.
+    ///
+    /// - Parameter audience: the streams that are there for it.
+    package mutating func begin(_ announcement: TopicBoard.Announcement, audience: Int) {
+        var version = Version(
+            sequence: announcement.change.sequence, topics: announcement.notices.map(\.topic))
+        version.reach.streams = audience
+        versions[announcement.change.scope, default: []].append(version)
+        hasNews = true
+    }
+
+    /// It was written to everybody who takes bytes, but for those whose turn comes.
+    package mutating func walked(_ change: TemplateChange, nanoseconds: UInt64, polls: Int = 0) {
+        guard let place = versions[change.scope]?.lastIndex(where: { $0.sequence == change.sequence }) else { return }
+        versions[change.scope]?[place].reach.nanoseconds = nanoseconds
+        versions[change.scope]?[place].reach.polls += polls
+    }
+
+    /// A stream ended that was not told of the versions in `range`.
+    package mutating func left(_ range: ClosedRange<CommitSequence>, hears: ([Topic.Index]) -> Bool) {
+        for (scope, list) in versions {
+            for (place, version) in list.enumerated()
+            where range.contains(version.sequence) && hears(version.topics) {
+                versions[scope]?[place].reach.left += 1
+                hasNews = true
+            }
+        }
+    }
+
+    /// A stream came after them.
+    package mutating func joined(hears: ([Topic.Index]) -> Bool) {
+        for (scope, list) in versions {
+            for (place, version) in list.enumerated() where hears(version.topics) {
+                versions[scope]?[place].reach.joined += 1
+            }
+        }
+    }
+
+    /// Tells the book what changed, and lets go of older versions of which all were told.
+    ///
+    /// - Parameter waiting: how many streams of a version's audience wait for it.
+    package mutating func tell(_ book: PropagationBook, as loop: Int, waiting: (Version) -> Int) {
+        hasNews = false
+        for (scope, var list) in versions {
+            for place in list.indices {
+                list[place].reach.backlogged = waiting(list[place])
+                guard list[place].reach != list[place].told else { continue }
+                list[place].told = list[place].reach
+                book.note(list[place].reach, of: loop, in: scope, list[place].sequence)
+            }
+            let newest = list.last?.sequence
+            versions[scope] = list.filter { $0.sequence == newest || $0.reach.backlogged > 0 }
+        }
+    }
+
+    /// Of the newest version, with what its peers acknowledged.
+    package mutating func received(_ count: Int, unknown: Int, of scope: Scope) {
+        guard let place = versions[scope]?.indices.last else { return }
+        versions[scope]?[place].reach.received = count
+        versions[scope]?[place].reach.receivedUnknown = unknown
+    }
+}
+
+extension PropagationBook {
+    /// A stream or held poll of a client began.
+    ///
+    /// - Returns: what it is known by at its end; see ``left(_:isPoll:)``.
+    package func join(
+        _ client: ClientIdentity, of topics: [Topic.Index], on board: TopicBoard, from point: ResumePoint,
+        isPoll: Bool, address: Address
+    ) -> [UInt64] {
+        Dictionary(grouping: topics) { board[$0].scope }.map { scope, topics in
+            // Whoever polls with a cursor has got what was told up to there; a stream's cursor says what it heard.
+            let answered = isPoll ? board.version(of: scope, at: point.cursor) : nil
+            joined(
+                client, scope, topics: Set(topics), isPoll: isPoll, held: max(point.have ?? 0, answered ?? 0),
+                head: board.headSequence, address: address)
+            return client.key(in: scope)
+        }
+    }
+}

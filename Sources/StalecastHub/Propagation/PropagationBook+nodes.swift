@@ -1,0 +1,70 @@
+package import StalecastWire
+
+/// What nodes of a cluster tell each other about versions' ways.
+extension PropagationBook {
+    /// Somebody who is not of a version's audience here got it: may be of another node's.
+    package struct Sighting: Sendable, Hashable {
+        /// Equal on all nodes; see ``ClientIdentity/share(_:)``.
+        package let key: UInt64
+        package let scope: Scope
+        package let fetched: VersionNumber
+        package let active: VersionNumber
+
+        package init(key: UInt64, scope: Scope, fetched: VersionNumber, active: VersionNumber) {
+            self.key = key
+            self.scope = scope
+            self.fetched = fetched
+            self.active = active
+        }
+    }
+
+    /// From now on sightings are kept for ``takeSightings()``.
+    package func beginSharing() { write { $0.sightings = [] } }
+
+    /// Those since the last call.
+    package func takeSightings() -> [Sighting] {
+        write { versions in
+            defer { if versions.sightings != nil { versions.sightings = [] } }
+            return versions.sightings ?? []
+        }
+    }
+
+    /// Another node saw somebody who may be of an audience here.
+    package func seenElsewhere(_ sighting: Sighting) {
+        let now = now
+        write { $0.seenElsewhere(sighting, at: now) }
+    }
+
+    /// The newest ways of a scope as this node alone counts them, newest first, and what it has announced; nil before it
+    /// announced anything.
+    package func own(of scope: Scope, limit: Int) -> (head: CommitSequence, ways: [Propagation])? {
+        read { versions, now in
+            guard let list = versions.spreads[scope], let newest = list.last else { return nil }
+            let ways = list.indices.suffix(limit).reversed().map { versions.propagation(scope, $0, at: now) }
+            return (newest.sequence, ways)
+        }
+    }
+
+    /// What a node says of a scope; nil: nothing any more.
+    package func heard(
+        _ node: String, of scope: Scope, _ word: (head: CommitSequence, ways: [Propagation])?
+    ) {
+        others { others in
+            others.words[node, default: [:]][scope] = word.map { word in
+                (word.head, Dictionary(word.ways.map { ($0.version, $0) }) { first, _ in first })
+            }
+        }
+    }
+
+    /// These nodes live, besides this one.
+    package func setNodes(_ nodes: Set<String>) { others { $0.alive = nodes } }
+
+    /// Streams of a version's audience at the other nodes.
+    package func reachElsewhere(of scope: Scope, _ version: VersionNumber) -> Reach {
+        others { others in
+            others.alive.reduce(into: Reach()) { sum, node in
+                if let way = others.words[node]?[scope]?.ways[version] { sum.merge(way.streams) }
+            }
+        }
+    }
+}

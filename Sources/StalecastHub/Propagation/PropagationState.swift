@@ -1,0 +1,390 @@
+import StalecastWire
+
+/// Who has which version: the newest versions of every scope and the clients that say who they are. Pure; the time comes
+/// with each call, in nanoseconds of one clock.
+struct PropagationState {
+    /// Versions of a scope kept in memory; a bit each.
+    static let ring = 32
+    /// Who is gone for longer without having fetched leaves the audience.
+    static let absence: UInt32 = 100
+    /// Who was not seen for so long is forgotten: 25 h.
+    static let memory: UInt32 = 25 * 36_000
+    /// Who was not seen for so long has no word in what it runs.
+    static let credence: UInt32 = 36_000
+    private static let maxFailures = 4096
+
+    var table: ClientTable
+    /// Oldest first.
+    private(set) var spreads: [Scope: [Spread]] = [:]
+    /// The newest version that exists; no claim goes beyond it.
+    private var newest: [Scope: VersionNumber] = [:]
+    private(set) var seconds = RungSeconds()
+    /// Of the newest version of each scope.
+    private(set) var loads: [Scope: FetchLoad] = [:]
+    private var scopes: [Scope] = []
+    private var scopeNumbers: [Scope: UInt16] = [:]
+    private var topicSets: [Set<Topic.Index>] = []
+    private var topicSetNumbers: [Set<Topic.Index>: UInt16] = [:]
+    private(set) var labels = LabelList()
+    /// What failed, by key, where somebody said so.
+    private(set) var failures: [UInt64: (version: UInt32, error: String)] = [:]
+    /// Who may have gone, oldest first, and since when.
+    private var leaving: [(key: UInt64, at: UInt32)] = []
+    private var leavingHead = 0
+    private var lastSweep: UInt32 = 0
+    /// Of clients that belong to no audience here; nil: nobody asks.
+    var sightings: [PropagationBook.Sighting]?
+    /// Of versions that are to be announced here yet.
+    private var early: [PropagationBook.Sighting] = []
+    private static let maxSightings = 16_384
+    private var newIDs = AddressBudget(perAddress: 1024, total: .max, period: 600)
+    private(set) var loops = 0
+    private let began: UInt64
+
+    init(cap: Int, keepsNames: Bool, now: UInt64) {
+        table = ClientTable(cap: cap, keepsNames: keepsNames)
+        began = now
+    }
+
+    /// Tenths of a second since the book began.
+    func tenths(_ now: UInt64) -> UInt32 { UInt32(clamping: (max(now, began) - began) / 100_000_000) }
+
+    mutating func addLoop() -> Int {
+        loops += 1
+        return loops
+    }
+
+    // MARK: Versions
+
+    mutating func announced(
+        _ change: TemplateChange, topics: Set<Topic.Index>, fetchWindowMs: Int, isPartial: Bool = false,
+        at now: UInt64, time: Timestamp
+    ) {
+        leave(at: now)
+        var list = spreads[change.scope] ?? []
+        let taken = list.suffix(Self.ring - 1).reduce(UInt32(0)) { $0 | $1.bit }
+        let bit = ~taken & (taken + 1)
+        var spread = Spread(
+            change, previous: newest[change.scope], topics: topics, fetchWindowMs: fetchWindowMs, bit: bit,
+            isPartial: isPartial, startedAt: now, announceTime: time)
+        gather(&spread, in: change.scope)
+        list = list.suffix(Self.ring - 1) + [spread]
+        spreads[change.scope] = list
+        newest[change.scope] = change.version
+        let waiting = early
+        early = []
+        for sighting in waiting { seenElsewhere(sighting, at: now) }
+        loads[change.scope] = FetchLoad(
+            change.sequence, fetchWindowMs: fetchWindowMs, after: loads[change.scope], at: now)
+    }
+
+    /// The audience of a version: who is here, hears it and has an older one.
+    private mutating func gather(_ spread: inout Spread, in scope: Scope) {
+        let number = scopeNumber(scope)
+        let hears = topicSets.map { !$0.isDisjoint(with: spread.topics) }
+        for place in table.entries.indices where table.entries[place].scope == number {
+            table.entries[place].cohort &= ~spread.bit
+            table.entries[place].gone &= ~spread.bit
+            let entry = table.entries[place]
+            guard entry.isPresent, !hears.isEmpty, hears[Int(entry.topics)] else { continue }
+            spread.identifiedStreams += Int(entry.streams)
+            guard entry.fetched < spread.number else { continue }
+            table.entries[place].cohort |= spread.bit
+            spread.audience += 1
+        }
+    }
+
+    /// A loop tells how far a version is on its streams.
+    mutating func note(_ reach: Reach, of loop: Int, in scope: Scope, _ sequence: CommitSequence, at now: UInt64) {
+        guard let place = spreads[scope]?.lastIndex(where: { $0.sequence == sequence }) else { return }
+        spreads[scope]?[place].note(reach, of: loop, isComplete: { [loops] in $0 >= loops }, at: now, &seconds)
+    }
+
+    // MARK: Clients
+
+    /// A stream or a held poll of a client began.
+    ///
+    /// - Parameters:
+    ///   - held: the version it has by its own word, 0 when it says nothing.
+    ///   - head: what its loop had announced: a newer version finds it in its audience.
+    ///   - address: nil has no limit of its own.
+    mutating func joined(
+        _ client: ClientIdentity, _ scope: Scope, topics: Set<Topic.Index>, isPoll: Bool, held: VersionNumber,
+        head: CommitSequence, address: (key: UInt64, isLimited: Bool), at now: UInt64
+    ) {
+        guard let place = place(of: client, scope, address, at: now) else { return }
+        table.entries[place].topics = number(of: topics)
+        if isPoll { table.entries[place].polls &+= table.entries[place].polls == .max ? 0 : 1 }
+        if !isPoll { table.entries[place].streams &+= table.entries[place].streams == .max ? 0 : 1 }
+        table.entries[place].isPresent = true
+        raise(place, scope, fetched: held, active: client.active ?? 0, at: now)
+        let fetched = table.entries[place].fetched
+        for index in (spreads[scope] ?? []).indices.reversed() {
+            let spread = spreads[scope]![index]
+            guard spread.sequence > head || spread.isPartial else { break }
+            guard (table.entries[place].cohort | table.entries[place].gone) & spread.bit == 0,
+                !spread.topics.isDisjoint(with: topics), spread.isPartial || fetched < spread.number
+            else { continue }
+            enter(place, scope, index, at: now)
+        }
+    }
+
+    private mutating func enter(_ place: Int, _ scope: Scope, _ index: Int, at now: UInt64) {
+        guard let spread = spreads[scope]?[index] else { return }
+        let entry = table.entries[place]
+        table.entries[place].cohort |= spread.bit
+        spreads[scope]![index].audience += 1
+        spreads[scope]![index].identifiedStreams += entry.polls > 0 ? 0 : 1
+        if entry.fetched >= spread.number { spreads[scope]![index].fetched += 1 }
+        if entry.active >= spread.number { spreads[scope]![index].active += 1 }
+        spreads[scope]![index].noteClients(weight: table.weight, at: now, &seconds)
+    }
+
+    /// A stream or a held poll of a client ended.
+    mutating func left(_ key: UInt64, isPoll: Bool, at now: UInt64) {
+        guard let place = table.place(of: key) else { return }
+        if isPoll, table.entries[place].polls > 0 { table.entries[place].polls -= 1 }
+        if !isPoll, table.entries[place].streams > 0 { table.entries[place].streams -= 1 }
+        table.entries[place].seen = tenths(now)
+        guard !table.entries[place].isLive, !table.entries[place].isLeaving else { return }
+        table.entries[place].isLeaving = true
+        leaving.append((key, tenths(now)))
+    }
+
+    /// Somebody got an answer of a version. Without a stream a client belongs to no audience.
+    mutating func fetched(
+        _ client: ClientIdentity?, _ scope: Scope, _ version: VersionNumber, seconds: Double,
+        address: (key: UInt64, isLimited: Bool), at now: UInt64
+    ) {
+        if let last = spreads[scope]?.indices.last { spreads[scope]![last].answered(at: now) }
+        loads[scope]?.answered(in: seconds, at: now)
+        guard let client, let place = place(of: client, scope, address, at: now) else { return }
+        raise(place, scope, fetched: version, active: client.active ?? 0, at: now)
+    }
+
+    /// Another node answered a client that may be of an audience here.
+    mutating func seenElsewhere(_ sighting: PropagationBook.Sighting, at now: UInt64) {
+        if sighting.fetched > newest[sighting.scope] ?? 0 {
+            if early.count < Self.maxSightings { early.append(sighting) }
+            return
+        }
+        guard let place = table.place(of: sighting.key), table.entries[place].isPresent else { return }
+        raise(place, sighting.scope, fetched: sighting.fetched, active: sighting.active, at: now, isHeard: true)
+    }
+
+    /// Tells of one that is not counted here.
+    private mutating func sight(_ place: Int, _ scope: Scope) {
+        guard let count = sightings?.count, count < Self.maxSightings, let last = spreads[scope]?.last else { return }
+        let entry = table.entries[place]
+        if entry.cohort & last.bit != 0 { return }
+        sightings?.append(
+            PropagationBook.Sighting(
+                key: table.keys[place], scope: scope, fetched: VersionNumber(clamping: Int64(entry.fetched)),
+                active: VersionNumber(clamping: Int64(entry.active))))
+    }
+
+    /// A fetch was refused for no fault of the client's.
+    mutating func refused(_ scope: Scope, status: Int, at now: UInt64) {
+        if let last = spreads[scope]?.indices.last { spreads[scope]![last].errors += 1 }
+        loads[scope]?.refused(status: status, at: now)
+    }
+
+    /// A client's own word, of one that is connected or was seen within the hour.
+    ///
+    /// - Returns: whether it was believed.
+    mutating func claimed(
+        _ key: UInt64, _ scope: Scope, _ claim: ClientClaim, at now: UInt64
+    ) -> Bool {
+        leave(at: now)
+        guard let place = table.place(of: key),
+            table.entries[place].isPresent || tenths(now) - table.entries[place].seen <= Self.credence
+        else { return false }
+        switch claim.state {
+        case .fetched: raise(place, scope, fetched: claim.version, active: 0, at: now)
+        case .active: raise(place, scope, fetched: claim.version, active: claim.version, at: now)
+        case .failed:
+            guard failures[key] != nil || failures.count < Self.maxFailures else { return false }
+            failures[key] = (UInt32(clamping: min(claim.version, newest[scope] ?? 0).rawValue), claim.error)
+        }
+        return true
+    }
+
+    private mutating func place(
+        of client: ClientIdentity, _ scope: Scope, _ address: (key: UInt64, isLimited: Bool), at now: UInt64
+    ) -> Int? {
+        let key = client.key(in: scope)
+        if let place = table.place(of: key) {
+            table.entries[place].seen = tenths(now)
+            if !client.app.isEmpty || !client.sdk.isEmpty {
+                table.entries[place].label = labels.number(app: client.app, sdk: client.sdk)
+            }
+            return place
+        }
+        guard !address.isLimited || newIDs.takes(address.key, at: tenths(now)) else { return nil }
+        let label = table.keepsNames ? labels.number(app: client.app, sdk: client.sdk) : 0
+        let entry = ClientTable.Entry(seen: tenths(now), scope: scopeNumber(scope), label: label)
+        let (place, hasShrunk) = table.add(key, entry, id: client.id, address: address.key)
+        if hasShrunk { recount() }
+        return place
+    }
+
+    /// From a version to a newer one; older ones change nothing.
+    private mutating func raise(
+        _ place: Int, _ scope: Scope, fetched: VersionNumber, active: VersionNumber, at now: UInt64,
+        isHeard: Bool = false
+    ) {
+        let most = newest[scope] ?? 0
+        let active = UInt32(clamping: min(active, most).rawValue)
+        let fetched = max(UInt32(clamping: min(fetched, most).rawValue), active)
+        let before = table.entries[place]
+        guard fetched > before.fetched || active > before.active else { return }
+        table.entries[place].fetched = max(before.fetched, fetched)
+        table.entries[place].active = max(before.active, active)
+        if !isHeard { sight(place, scope) }
+        if let failure = failures[table.keys[place]], failure.version <= active { failures[table.keys[place]] = nil }
+        guard before.cohort != 0, let list = spreads[scope] else { return }
+        for (index, spread) in list.enumerated() where before.cohort & spread.bit != 0 {
+            let number = spread.number
+            let gets = before.fetched < number && fetched >= number
+            let runs = before.active < number && active >= number
+            guard gets || runs else { continue }
+            if gets { spreads[scope]![index].fetched += 1 }
+            if runs { spreads[scope]![index].active += 1 }
+            spreads[scope]![index].noteClients(weight: table.weight, at: now, &seconds)
+        }
+    }
+
+    func present(in scope: Scope) -> Int {
+        guard let number = scopeNumbers[scope] else { return 0 }
+        return table.entries.count { $0.isPresent && $0.scope == number } * table.weight
+    }
+
+    // MARK: Time
+
+    /// Lets go of those that are gone for too long; call it before anything is told.
+    mutating func leave(at now: UInt64) {
+        let time = tenths(now)
+        while leavingHead < leaving.count, leaving[leavingHead].at + Self.absence < time {
+            let (key, _) = leaving[leavingHead]
+            leavingHead += 1
+            guard let place = table.place(of: key) else { continue }
+            table.entries[place].isLeaving = false
+            if table.entries[place].isLive { continue }
+            if table.entries[place].seen + Self.absence >= time {
+                table.entries[place].isLeaving = true
+                leaving.append((key, table.entries[place].seen))
+            } else {
+                part(place, at: now)
+            }
+        }
+        if leavingHead > 1024, leavingHead * 2 > leaving.count {
+            leaving.removeFirst(leavingHead)
+            leavingHead = 0
+        }
+        // Every ten minutes.
+        if time > lastSweep + 6000 { forget(at: time) }
+    }
+
+    private mutating func part(_ place: Int, at now: UInt64) {
+        table.entries[place].isPresent = false
+        let entry = table.entries[place]
+        let scope = scopes[Int(entry.scope)]
+        guard entry.cohort != 0, let list = spreads[scope] else { return }
+        for (index, spread) in list.enumerated() where entry.cohort & spread.bit != 0 && entry.fetched < spread.number {
+            table.entries[place].cohort &= ~spread.bit
+            table.entries[place].gone |= spread.bit
+            spreads[scope]![index].left += 1
+            spreads[scope]![index].noteClients(weight: table.weight, at: now, &seconds)
+        }
+    }
+
+    private mutating func forget(at time: UInt32) {
+        lastSweep = time
+        let oldest = time > Self.memory ? time - Self.memory : 0
+        let isStale = table.entries.contains { !$0.isPresent && $0.seen < oldest }
+        guard isStale else { return }
+        table.keep { $1.isPresent || $1.seen >= oldest }
+        failures = failures.filter { table.place(of: $0.key) != nil }
+    }
+
+    /// The sample became smaller: everything is counted again in it.
+    private mutating func recount() {
+        for (scope, list) in spreads {
+            let number = scopeNumber(scope)
+            for (index, before) in list.enumerated() {
+                var spread = before
+                (spread.audience, spread.fetched, spread.active, spread.left) = (0, 0, 0, 0)
+                spread.identifiedStreams = before.identifiedStreams / 2
+                for entry in table.entries where entry.scope == number {
+                    if entry.gone & spread.bit != 0 { spread.left += 1 }
+                    if (entry.gone | entry.cohort) & spread.bit != 0 { spread.audience += 1 }
+                    guard entry.cohort & spread.bit != 0 else { continue }
+                    if entry.fetched >= spread.number { spread.fetched += 1 }
+                    if entry.active >= spread.number { spread.active += 1 }
+                }
+                spread.got.recount(spread.fetched)
+                spread.runs.recount(spread.active)
+                spreads[scope]![index] = spread
+            }
+        }
+    }
+
+    /// The versions that ended, so that nothing is expected of them any more, and are not in the store yet.
+    mutating func settled(at now: UInt64) -> [(Scope, Propagation)] {
+        leave(at: now)
+        var rows: [(Scope, Propagation)] = []
+        for (scope, list) in spreads {
+            for (index, spread) in list.enumerated() where !spread.isStored {
+                let result = propagation(scope, index, at: now)
+                let isLast = index == 0 && list.count == Self.ring
+                let isQuiet = result.state == .converged && result.ageSeconds > Self.quiet
+                guard isQuiet || result.state == .expired || isLast || result.ageSeconds > 3600 else { continue }
+                spreads[scope]![index].isStored = true
+                rows.append((scope, result))
+            }
+        }
+        return rows
+    }
+
+    /// Seconds after which one that converged is written down: what runs it comes a little later.
+    private static let quiet = 15.0
+
+    func propagation(_ scope: Scope, _ index: Int, at now: UInt64) -> Propagation {
+        let list = spreads[scope] ?? []
+        let spread = list[index]
+        let failed = failures.reduce(0) { sum, failure in
+            guard failure.value.version >= spread.number, let place = table.place(of: failure.key) else { return sum }
+            let entry = table.entries[place]
+            return sum + (entry.cohort & spread.bit != 0 && entry.active < spread.number ? 1 : 0)
+        }
+        return spread.propagation(
+            failed: failed, weight: table.weight, isNewest: index == list.count - 1,
+            isComplete: spread.isPartial || spread.loops.count >= loops, at: now)
+    }
+
+    // MARK: Numbers of names
+
+    private mutating func scopeNumber(_ scope: Scope) -> UInt16 {
+        if let number = scopeNumbers[scope] { return number }
+        let number = UInt16(clamping: scopes.count)
+        scopes.append(scope)
+        scopeNumbers[scope] = number
+        return number
+    }
+
+    func number(known scope: Scope) -> UInt16? { scopeNumbers[scope] }
+    func scope(_ number: UInt16) -> Scope { scopes[Int(number)] }
+    func topics(of place: Int) -> Set<Topic.Index> {
+        topicSets.isEmpty ? [] : topicSets[Int(table.entries[place].topics)]
+    }
+
+    /// Sets of topics are as many as configured topics make; who comes with yet another is heard with the first.
+    private mutating func number(of topics: Set<Topic.Index>) -> UInt16 {
+        if let number = topicSetNumbers[topics] { return number }
+        guard topicSets.count < 4096 else { return 0 }
+        let number = UInt16(topicSets.count)
+        topicSets.append(topics)
+        topicSetNumbers[topics] = number
+        return number
+    }
+}

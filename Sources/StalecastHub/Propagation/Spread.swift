@@ -1,0 +1,204 @@
+package import StalecastWire
+
+/// How far one version has come, as of a moment. Streams and clients are two populations: whoever listens, and whoever
+/// says who it is.
+package struct Propagation: Sendable, Hashable {
+    /// Raw values are on the wire.
+    package enum State: String, Sendable {
+        case spreading = "SPREADING"
+        /// Whoever was there and is still there has it.
+        case converged = "CONVERGED"
+        case superseded = "SUPERSEDED"
+        /// Nobody waits any more: an hour is over.
+        case expired = "EXPIRED"
+    }
+
+    /// Identified clients; `audience` = `fetched` + `behind` + `left`.
+    package struct Clients: Sendable, Hashable {
+        /// Those that were live and had an older version when it was announced.
+        package var audience = 0
+        package var fetched = 0
+        package var active = 0
+        package var failed = 0
+        /// Gone for longer than ten seconds without having fetched.
+        package var left = 0
+        /// Streams of the audience without a client's id.
+        package var unidentifiedStreams = 0
+        /// How many clients one that is counted stands for; 1 is exact.
+        package var weight = 1
+
+        package init() {}
+
+        /// Who is awaited: the denominator of every share.
+        package var awaited: Int { max(0, audience - left) }
+        package var behind: Int { max(0, awaited - fetched) }
+
+        /// The standard error of the share that fetched, √(p(1−p)/n); 0 when all are counted.
+        package var error: Double {
+            guard weight > 1, awaited > 0 else { return 0 }
+            let share = min(1, Double(fetched) / Double(awaited))
+            return (share * (1 - share) / (Double(awaited) / Double(weight))).squareRoot()
+        }
+    }
+
+    package let version: VersionNumber
+    /// nil for the first.
+    package let previous: VersionNumber?
+    package let announceTime: Timestamp
+    package var ageSeconds = 0.0
+    package var state: State
+    /// The daemon began anew meanwhile: counted from reconnects, without times.
+    package let isPartial: Bool
+    package let fetchWindowMs: Int
+    package var streams = Reach()
+    package var clients = Clients()
+    package var sent = Rung()
+    package var fetched = Rung()
+    package var active = Rung()
+    /// Answers of `:fetch` since the announcement, refusals for no fault of the client's, and the most answers within a
+    /// second.
+    package var answers = 0
+    package var errors = 0
+    package var peakPerSecond = 0
+    /// All loops have told how many streams they have: what the audience is, is known.
+    package var isCounted = true
+    /// False for one of the store, which keeps only sums.
+    package var isFromMemory = true
+
+    /// How much of what is awaited is on a rung, and how much that is.
+    package func share(of stage: Stage) -> (count: Int, awaited: Int) {
+        switch stage {
+        case .sent: (streams.told, streams.streams - streams.left)
+        case .received: (streams.received, streams.streams - streams.left)
+        case .fetched: (clients.fetched, clients.awaited)
+        case .active: (clients.active, clients.awaited)
+        }
+    }
+
+    /// The rungs that can be waited for. Raw values are on the wire.
+    package enum Stage: String, Sendable, CaseIterable {
+        case sent, received, fetched, active
+
+        /// It is counted by clients, of which only those are known that say who they are.
+        package var isOfClients: Bool { self == .fetched || self == .active }
+    }
+
+    /// Fewer than half of the streams say who they are: what clients do tells little.
+    package var isMostlyAnonymous: Bool { clients.unidentifiedStreams * 2 > streams.streams }
+}
+
+/// How long streams and clients took from an announcement to a rung, of all versions since the start.
+package struct RungSeconds: Sendable, Hashable {
+    package internal(set) var sent = Histogram(bounds: bounds)
+    package internal(set) var fetched = Histogram(bounds: bounds)
+    package internal(set) var active = Histogram(bounds: bounds)
+
+    private static let bounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
+}
+
+/// One version on its way, in memory.
+struct Spread {
+    let version: VersionNumber
+    let previous: VersionNumber?
+    let sequence: CommitSequence
+    /// On the book's clock.
+    let startedAt: UInt64
+    let announceTime: Timestamp
+    let fetchWindowMs: Int
+    /// Those that announced it.
+    let topics: Set<Topic.Index>
+    /// Its place in the scope's ring.
+    let bit: UInt32
+    let isPartial: Bool
+    var loops: [Int: Reach] = [:]
+    /// Of clients, in units of the sample.
+    var audience = 0
+    var fetched = 0
+    var active = 0
+    var left = 0
+    var identifiedStreams = 0
+    var sent = Rung()
+    var got = Rung()
+    var runs = Rung()
+    var answers = 0
+    var errors = 0
+    var peak = 0
+    private var second: (number: UInt64, answers: Int) = (0, 0)
+    /// A row of the store says how it ended.
+    var isStored = false
+
+    init(
+        _ change: TemplateChange, previous: VersionNumber?, topics: Set<Topic.Index>, fetchWindowMs: Int, bit: UInt32,
+        isPartial: Bool, startedAt: UInt64, announceTime: Timestamp
+    ) {
+        version = change.version
+        sequence = change.sequence
+        self.previous = previous
+        self.topics = topics
+        self.fetchWindowMs = fetchWindowMs
+        self.bit = bit
+        self.isPartial = isPartial
+        self.startedAt = startedAt
+        self.announceTime = announceTime
+    }
+
+    var number: UInt32 { UInt32(clamping: version.rawValue) }
+    var awaited: Int { audience - left }
+    var reach: Reach { loops.values.reduce(into: Reach()) { $0.merge($1) } }
+
+    private func elapsed(_ now: UInt64) -> UInt64 { now > startedAt ? now - startedAt : 0 }
+
+    /// A loop tells how far its streams are.
+    ///
+    /// - Parameter isComplete: all loops have told; until then nobody knows the audience.
+    mutating func note(
+        _ reach: Reach, of loop: Int, isComplete: (Int) -> Bool, at now: UInt64, _ all: inout RungSeconds
+    ) {
+        loops[loop] = reach
+        guard !isPartial, isComplete(loops.count) else { return }
+        let sum = self.reach
+        sent.note(sum.told, of: sum.streams - sum.left, at: elapsed(now), &all.sent)
+    }
+
+    mutating func noteClients(weight: Int, at now: UInt64, _ all: inout RungSeconds) {
+        guard !isPartial else { return }
+        got.note(fetched, of: awaited, weight: weight, at: elapsed(now), &all.fetched)
+        runs.note(active, of: awaited, weight: weight, at: elapsed(now), &all.active)
+    }
+
+    mutating func answered(at now: UInt64) {
+        let number = now / 1_000_000_000
+        if second.number != number { second = (number, 0) }
+        second.answers += 1
+        answers += 1
+        peak = max(peak, second.answers)
+    }
+
+    static let lifetime: UInt64 = 3_600_000_000_000
+
+    /// - Parameters:
+    ///   - isNewest: no newer version was announced in the scope.
+    ///   - isComplete: all loops have told.
+    func propagation(failed: Int, weight: Int, isNewest: Bool, isComplete: Bool, at now: UInt64) -> Propagation {
+        let reach = reach
+        let isDone = isComplete && reach.backlogged == 0 && fetched >= awaited
+        let isOver = elapsed(now) > Self.lifetime
+        let state: Propagation.State = isDone ? .converged : !isNewest ? .superseded : isOver ? .expired : .spreading
+        var result = Propagation(
+            version: version, previous: previous, announceTime: announceTime,
+            ageSeconds: Double(elapsed(now) / 1_000_000) / 1000, state: state, isPartial: isPartial,
+            fetchWindowMs: fetchWindowMs)
+        result.streams = reach
+        result.clients.audience = audience * weight
+        result.clients.fetched = fetched * weight
+        result.clients.active = active * weight
+        result.clients.left = left * weight
+        result.clients.failed = failed * weight
+        result.clients.unidentifiedStreams = max(0, reach.streams - identifiedStreams * weight)
+        result.clients.weight = weight
+        (result.sent, result.fetched, result.active) = (sent, got, runs)
+        (result.answers, result.errors, result.peakPerSecond) = (answers, errors, peak)
+        result.isCounted = isComplete
+        return result
+    }
+}

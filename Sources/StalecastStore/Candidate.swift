@@ -1,0 +1,175 @@
+import GRDB
+import StalecastTemplate
+import StalecastWire
+
+/// A version to be made, before it has a number.
+enum Candidate: Sendable {
+    /// `content` is the template's JSON, encoded before the writer is asked for.
+    case publish(Publish, content: [UInt8])
+    case adopt(Adoption, content: [UInt8])
+    case rollback(Rollback)
+    case approve(Approval)
+
+    /// A request for an old version's content to become the next version.
+    struct Rollback: Sendable {
+        let scope: Scope
+        let target: VersionNumber
+        let user: UpdateUser
+        let origin: UpdateOrigin
+        /// Empty takes `Rollback to version <target>`.
+        let description: String
+        /// See ``Publish/idempotencyKey``.
+        let idempotencyKey: String?
+    }
+
+    /// A request for an open proposal to become the next version.
+    struct Approval: Sendable {
+        let scope: Scope
+        let number: Int64
+        let by: Proposal.Person
+        /// Who proposed it may approve it.
+        let allowsOwn: Bool
+        /// Makes approvals of one proposal at several nodes one publish; nil: it is this store's own.
+        var key: String?
+    }
+
+    var scope: Scope {
+        switch self {
+        case .publish(let publish, _): publish.scope
+        case .adopt(let adoption, _): adoption.scope
+        case .rollback(let rollback): rollback.scope
+        case .approve(let approval): approval.scope
+        }
+    }
+
+    var isRollback: Bool { if case .rollback = self { true } else { false } }
+
+    /// What makes it the same one when it comes again; nil: nothing.
+    var idempotencyKey: String? {
+        switch self {
+        case .publish(let publish, _): publish.idempotencyKey
+        case .rollback(let rollback): rollback.idempotencyKey
+        case .approve(let approval): approval.key
+        case .adopt: nil
+        }
+    }
+
+    /// Whether a version is what this asks for, whatever was current when it was made.
+    func isFulfilled(by version: StoredVersion) -> Bool {
+        guard version.scope == scope else { return false }
+        switch self {
+        case .publish(let publish, let content):
+            let metadata = version.metadata
+            return metadata.updateType != .rollback && version.content == content
+                && metadata.description == publish.description.withoutNULs
+                && version.change.notes.isUrgent == publish.isUrgent
+        case .rollback(let rollback):
+            return version.metadata.updateType == .rollback && version.metadata.rollbackSource == rollback.target
+        case .adopt, .approve: return true
+        }
+    }
+}
+
+/// What the writer knows when it turns a ``Candidate`` into the next version, inside the write transaction.
+struct NextVersion {
+    let scope: Scope
+    let projectNumber: UInt64
+    /// nil while the scope has none. The writer is the only one to change it, so it is what the database holds.
+    let current: StoredVersion?
+    let head: CommitSequence
+    /// Up to which numbers were given away in histories that are lost.
+    let floor: VersionNumber
+    let now: Timestamp
+
+    private var currentNumber: VersionNumber { current?.version ?? 0 }
+
+    private func nextNumber() throws(StoreError) -> VersionNumber {
+        guard let next = max(currentNumber, floor).next else { throw .numbersExhausted(scope) }
+        return next
+    }
+
+    /// - Throws: ``StoreError`` when the precondition or the target does not hold, or what the database throws.
+    func make(_ candidate: Candidate, _ db: Database) throws -> StoredVersion {
+        switch candidate {
+        case .publish(let publish, let content):
+            try Self.check(publish.precondition, against: current, projectNumber: projectNumber)
+            let metadata = VersionMetadata(
+                number: try nextNumber(), updateTime: now, updateUser: publish.user,
+                description: publish.description, updateOrigin: publish.origin,
+                updateType: publish.updateType ?? publish.precondition.updateType)
+            return version(metadata, publish.template, content, ChangeNotes(isUrgent: publish.isUrgent))
+        case .adopt(let adoption, let content):
+            let metadata = try adoption.metadata(after: currentNumber, floor: floor, now: now)
+            return version(metadata, adoption.template, content, adoption.notes)
+        case .rollback(let rollback):
+            let target = try self.target(of: rollback, db)
+            let metadata = VersionMetadata(
+                number: try nextNumber(), updateTime: now, updateUser: rollback.user,
+                description: rollback.description.isEmpty
+                    ? "Rollback to version \(rollback.target)" : rollback.description,
+                updateOrigin: rollback.origin, updateType: .rollback, rollbackSource: rollback.target)
+            return version(metadata, target.template, target.content)
+        case .approve(let approval):
+            let (proposal, content) = try ProposalTable.open(approval.number, of: scope, now: now, db)
+            if !approval.allowsOwn, approval.by.principal == proposal.author.principal {
+                throw StoreError.ownProposal(approval.number)
+            }
+            try Self.check(.etag(proposal.baseETag), against: current, projectNumber: projectNumber)
+            let metadata = VersionMetadata(
+                number: try nextNumber(), updateTime: now, updateUser: proposal.author.user,
+                description: proposal.description, updateOrigin: proposal.origin)
+            let template = try Template(stored: JSONValue.parse(content))
+            return version(metadata, template, content, ChangeNotes(isUrgent: proposal.isUrgent))
+        }
+    }
+
+    /// The meaning of `If-Match`.
+    static func check(
+        _ precondition: Publish.Precondition, against current: StoredVersion?, projectNumber: UInt64
+    ) throws(StoreError) {
+        guard case .etag(let etag) = precondition else { return }
+        let found = current?.etag ?? TemplateETag.of(project: projectNumber, version: 0)
+        guard etag == found else {
+            throw .versionMismatch(expected: TemplateETag.version(in: etag), found: current?.version ?? 0)
+        }
+    }
+
+    private func target(of rollback: Candidate.Rollback, _ db: Database) throws -> StoredVersion {
+        guard rollback.target != currentNumber, rollback.target > 0 else {
+            throw StoreError.invalidRollback(target: rollback.target, current: currentNumber)
+        }
+        guard let target = try VersionTable.version(rollback.target, of: rollback.scope, db) else {
+            throw StoreError.unknownVersion(rollback.target)
+        }
+        return target
+    }
+
+    private func version(
+        _ metadata: VersionMetadata, _ template: Template, _ content: [UInt8], _ notes: ChangeNotes = ChangeNotes()
+    ) -> StoredVersion {
+        var metadata = metadata
+        metadata.dropNULs()
+        let keys = TemplateDifference.changedKeys(from: current?.template ?? .empty, to: template)
+        let change = TemplateChange(
+            scope: scope, sequence: head + 1, metadata: metadata,
+            etag: TemplateETag.of(project: projectNumber, version: metadata.number), changedKeys: keys, notes: notes)
+        return StoredVersion(change: change, template: template, content: content)
+    }
+}
+
+extension VersionMetadata {
+    /// An origin may say anything; bound to a statement, a text ends at its first NUL, and what is served before a restart
+    /// must be what is served after it.
+    fileprivate mutating func dropNULs() {
+        description = description.withoutNULs
+        updateUser = UpdateUser(
+            name: updateUser.name.withoutNULs, email: updateUser.email.withoutNULs,
+            imageURL: updateUser.imageURL.withoutNULs)
+    }
+}
+
+extension String {
+    fileprivate var withoutNULs: String {
+        utf8.contains(0) ? filter { !$0.unicodeScalars.contains("\0") } : self
+    }
+}

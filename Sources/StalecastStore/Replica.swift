@@ -1,0 +1,139 @@
+import GRDB
+package import StalecastWire
+
+/// Where a replica of a shared log stands.
+package struct ReplicaState: Sendable, Hashable {
+    package let epoch: Epoch
+    package let head: CommitSequence
+    /// Which publish made the entry at ``head``; empty while there is none.
+    package let publish: String
+    /// False until a replica that was begun empty has come to the log's end for the first time.
+    package let isWhole: Bool
+
+    package init(epoch: Epoch, head: CommitSequence, publish: String, isWhole: Bool) {
+        self.epoch = epoch
+        self.head = head
+        self.publish = publish
+        self.isWhole = isWhole
+    }
+}
+
+/// A version as a shared log holds it.
+package struct SharedVersion: Sendable {
+    package let change: TemplateChange
+    /// The template's JSON as the store keeps it.
+    package let content: [UInt8]
+    /// Identity of the publish that made it; 1 to 64 characters.
+    package let publish: String
+
+    package init(change: TemplateChange, content: [UInt8], publish: String) {
+        self.change = change
+        self.content = content
+        self.publish = publish
+    }
+}
+
+/// A version that waits for a place in a shared log.
+package struct PendingVersion: Sendable {
+    let candidate: Candidate
+    /// See ``Publish/idempotencyKey``.
+    package var idempotencyKey: String? { candidate.idempotencyKey }
+    /// It is only taken while this holds; nil: always.
+    package var ownership: Ownership? {
+        if case .adopt(let adoption, _) = candidate { adoption.ownership } else { nil }
+    }
+    package var scope: Scope { candidate.scope }
+
+    init(_ candidate: Candidate) { self.candidate = candidate }
+
+    /// Whether a version that was made under its key is what it asks for.
+    package func isFulfilled(by version: StoredVersion) -> Bool { candidate.isFulfilled(by: version) }
+
+    /// What a pending version would be at the replica's end.
+    package enum Draft: Sendable {
+        case next(StoredVersion)
+        /// It is what the origin has, and current already.
+        case isCurrent(StoredVersion)
+    }
+}
+
+/// Gives versions their place where the order is shared with other stores. It calls
+/// ``TemplateStore/apply(_:)`` when the place is known.
+package protocol VersionAuthority: Sendable {
+    /// Returns when the version is durable in the log, and applied here.
+    ///
+    /// - Throws: as ``TemplateStore/publish(_:)``.
+    func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion
+    /// Returns when the store has what was in the log at the time of asking, or when nobody says so in time.
+    ///
+    /// - Returns: false when nobody said so.
+    @discardableResult func refresh() async -> Bool
+}
+
+/// The SQL of what only replicas have.
+enum ReplicaTable {
+    /// Publishes whose identity is known, the newest.
+    private static let keptPublishes: UInt64 = 100_000
+
+    static func exists(_ db: Database) throws -> Bool { try db.tableExists("replica") }
+
+    static func create(_ db: Database) throws {
+        try db.execute(
+            sql: """
+                CREATE TABLE IF NOT EXISTS replica (
+                    id INTEGER PRIMARY KEY CHECK (id = 1), publish TEXT NOT NULL, isWhole INTEGER NOT NULL
+                ) STRICT;
+                CREATE TABLE IF NOT EXISTS publish (
+                    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, project TEXT NOT NULL,
+                    namespace TEXT NOT NULL, number INTEGER NOT NULL, appliedAt INTEGER NOT NULL
+                ) STRICT;
+                INSERT OR IGNORE INTO replica VALUES (1, '', 0);
+                """)
+    }
+
+    static func drop(_ db: Database) throws { try db.execute(sql: "DROP TABLE replica; DROP TABLE publish") }
+
+    static func state(_ db: Database) throws -> (publish: String, isWhole: Bool)? {
+        try Row.fetchOne(db, sql: "SELECT publish, isWhole FROM replica").map { ($0["publish"], $0["isWhole"]) }
+    }
+
+    static func note(_ version: SharedVersion, at now: Timestamp, _ db: Database) throws {
+        let (change, sequence) = (version.change, version.change.sequence)
+        // A node that has forgotten a key can let it land a second time; others must take that, too.
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO publish VALUES (?, ?, ?, ?, ?, ?)",
+            arguments: [
+                Int64(sequence), version.publish, change.scope.project.description,
+                change.scope.namespace.description, change.version.rawValue, now.microseconds,
+            ])
+        if sequence > keptPublishes {
+            try db.execute(
+                sql: "DELETE FROM publish WHERE sequence <= ?", arguments: [Int64(sequence - keptPublishes)])
+        }
+        try db.execute(sql: "UPDATE replica SET publish = ?", arguments: [version.publish])
+    }
+
+    /// The lowest sequences after one whose versions retention has let go.
+    static func removed(
+        after sequence: CommitSequence, appliedBefore time: Timestamp, limit: Int, _ db: Database
+    ) throws -> [CommitSequence] {
+        try Int64.fetchAll(
+            db,
+            sql: """
+                SELECT sequence FROM publish WHERE sequence > ? AND appliedAt < ?
+                AND NOT EXISTS (SELECT 1 FROM version WHERE version.sequence = publish.sequence)
+                ORDER BY sequence LIMIT ?
+                """, arguments: [Int64(clamping: sequence), time.microseconds, limit]
+        ).map { CommitSequence($0) }
+    }
+
+    static func version(of publish: String, _ db: Database) throws -> (Scope, VersionNumber)? {
+        try Row.fetchOne(db, sql: "SELECT project, namespace, number FROM publish WHERE id = ?", arguments: [publish])
+            .map { row in
+                (
+                    try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"])),
+                    VersionNumber(clamping: row["number"] as Int64)
+                )
+            }
+    }
+}

@@ -1,0 +1,99 @@
+import GRDB
+package import StalecastTemplate
+package import StalecastWire
+import Synchronization
+
+extension TemplateStore {
+    /// Keeps a template for somebody else to approve, over the version that is current.
+    ///
+    /// - Throws: ``StoreError/tooManyProposals(_:)``, and as ``publish(_:)``.
+    package func propose(_ publish: Publish, by author: Proposal.Person) async throws(StoreError) -> Proposal {
+        guard let projectNumber = projects.number(of: publish.scope.project) else {
+            throw .unknownProject(publish.scope.project)
+        }
+        let content = publish.template.json.encoded(JSONStyle(asciiOnly: false))
+        if let shared = sharedProposals.withLock({ $0 }) {
+            // A copy that is behind would refuse, or let through, what is not so.
+            await authority.withLock { $0 }?.refresh()
+            return try await shared.add(publish.scope, content, try proposal(publish, author, projectNumber))
+        }
+        return try await write { db in
+            try self.refuseWithoutSpace()
+            let make = try self.proposal(publish, author, projectNumber)
+            return try ProposalTable.insert(
+                make, content: content, of: publish.scope, now: make(0).createTime, db)
+        }
+    }
+
+    /// Over the version that is current, under a number to be given.
+    private func proposal(
+        _ publish: Publish, _ author: Proposal.Person, _ projectNumber: UInt64
+    ) throws(StoreError) -> @Sendable (Int64) -> Proposal {
+        let current = currentTemplates[publish.scope]
+        try NextVersion.check(publish.precondition, against: current, projectNumber: projectNumber)
+        let now = configuration.now()
+        let keys = TemplateDifference.changedKeys(from: current?.template ?? .empty, to: publish.template)
+        return {
+            Proposal(
+                scope: publish.scope, number: $0, state: .open, base: current?.version ?? 0,
+                baseETag: current?.etag ?? TemplateETag.of(project: projectNumber, version: 0),
+                createTime: now, author: author, description: publish.description, isUrgent: publish.isUrgent,
+                origin: publish.origin, changedKeys: keys, decision: nil)
+        }
+    }
+
+    /// Makes an open proposal its scope's next version, of its author, if the version it was made over is current still.
+    ///
+    /// - Parameter allowsOwn: whoever proposed it may approve it.
+    /// - Throws: ``StoreError/unknownProposal(_:)``, ``StoreError/notOpen(_:_:)``, ``StoreError/ownProposal(_:)``, and as
+    ///   ``publish(_:)``.
+    package func approve(
+        _ number: Int64, of scope: Scope, by person: Proposal.Person, allowsOwn: Bool
+    ) async throws(StoreError) -> StoredVersion {
+        let approval = Candidate.Approval(scope: scope, number: number, by: person, allowsOwn: allowsOwn)
+        if let shared = sharedProposals.withLock({ $0 }) { return try await approve(approval, shared) }
+        return try await commit(.approve(approval))
+    }
+
+    /// Ends an open proposal.
+    ///
+    /// - Throws: ``StoreError/unknownProposal(_:)``, ``StoreError/notOpen(_:_:)``, and as ``publish(_:)``.
+    package func reject(
+        _ number: Int64, of scope: Scope, by person: Proposal.Person, reason: String
+    ) async throws(StoreError) {
+        if let shared = sharedProposals.withLock({ $0 }) {
+            return try await rejectShared(number, of: scope, by: person, reason: reason, shared)
+        }
+        try await write { db in
+            let now = self.configuration.now()
+            _ = try ProposalTable.open(number, of: scope, now: now, db)
+            try ProposalTable.decide(
+                number, of: scope, .rejected, Proposal.Decision(by: person, time: now, reason: reason), db)
+        }
+    }
+
+    /// The scope's proposals, newest first.
+    ///
+    /// - Parameters:
+    ///   - isOpen: only those that can be approved or rejected.
+    ///   - first: nothing newer than this number.
+    package func proposals(
+        of scope: Scope, isOpen: Bool, from first: Int64 = .max, limit: Int
+    ) async throws(StoreError) -> [Proposal] {
+        let now = configuration.now()
+        return try await read {
+            try ProposalTable.page(of: scope, isOpen: isOpen, from: first, limit: limit, now: now, $0)
+        }
+    }
+
+    /// A proposal, and its template while it is open; nil when there is none.
+    package func proposal(
+        _ number: Int64, of scope: Scope
+    ) async throws(StoreError) -> (proposal: Proposal, template: Template?)? {
+        let now = configuration.now()
+        return try await read { db in
+            guard let (proposal, content) = try ProposalTable.one(number, of: scope, now: now, db) else { return nil }
+            return (proposal, try content.map { try Template(stored: JSONValue.parse($0)) })
+        }
+    }
+}

@@ -1,0 +1,208 @@
+import GRDB
+import StalecastTemplate
+package import StalecastWire
+import Synchronization
+
+/// A store whose versions come from a shared log. It numbers nothing by itself: what ``publish(_:)`` and its like are
+/// given goes to the authority, and comes back through ``apply(_:)``.
+extension TemplateStore {
+    /// Who orders what is published from now on. Set it once, before the first publish.
+    package func setAuthority(_ authority: any VersionAuthority) {
+        self.authority.withLock {
+            precondition($0 == nil, "the authority is set once")
+            $0 = authority
+        }
+    }
+
+    /// Blocks on the database.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``, also for a store that is no replica.
+    package func replicaState() throws(StoreError) -> ReplicaState {
+        do {
+            guard let state = try database.read(ReplicaTable.state) else { throw StoreError.readFailed("no replica") }
+            return ReplicaState(epoch: epoch, head: head(), publish: state.publish, isWhole: state.isWhole)
+        } catch {
+            throw .readFailed("the replica's state could not be read: \(error)")
+        }
+    }
+
+    /// Makes the version that would follow the replica's end; stores nothing. Times go forward within a scope.
+    ///
+    /// - Throws: as ``publish(_:)``, whose preconditions are checked against the replica.
+    package func draft(_ pending: PendingVersion) async throws(StoreError) -> PendingVersion.Draft {
+        let (candidate, scope) = (pending.candidate, pending.scope)
+        if let refusal = state.withLock(\.refusal) { throw refusal }
+        guard let projectNumber = projects.number(of: scope.project) else { throw .unknownProject(scope.project) }
+        let (current, head) = currentTemplates.end(of: scope)
+        if case .adopt(let adoption, _) = candidate, let current, adoption.relation(to: current) == .isCurrent {
+            return .isCurrent(current)
+        }
+        let least = current.map { $0.metadata.updateTime.microseconds.addingReportingOverflow(1).partialValue } ?? .min
+        let now = Timestamp(microseconds: max(configuration.now().microseconds, least))
+        do {
+            return try await database.read { db in
+                let next = NextVersion(
+                    scope: scope, projectNumber: projectNumber, current: current, head: head,
+                    floor: try NumberFloors.number(of: scope, db), now: now)
+                return .next(try next.make(candidate, db))
+            }
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            throw .readFailed("the next version could not be made: \(error)")
+        }
+    }
+
+    /// Takes entries of the log over, in its order: durable together, then each visible and announced before the next.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)`` for a content that cannot be read, which tells of a newer program or of
+    ///   damage; otherwise as ``publish(_:)``. Nothing is applied then.
+    package func apply(_ shared: [SharedVersion]) async throws(StoreError) {
+        var versions: [StoredVersion] = []
+        for version in shared {
+            do {
+                let template = try Template(stored: JSONValue.parse(version.content))
+                versions.append(StoredVersion(change: version.change, template: template, content: version.content))
+            } catch {
+                throw .readFailed("version \(version.change.version) of \(version.change.scope) in the log: \(error)")
+            }
+        }
+        let result: Result<Void, StoreError> = await withCheckedContinuation { [versions] continuation in
+            database.asyncWriteWithoutTransaction { db in
+                let result = self.applyOnWriter(shared, versions, db)
+                continuation.resume(returning: result)
+                self.checkpointIfDue(db, because: nil)
+            }
+        }
+        try result.get()
+    }
+
+    private func applyOnWriter(
+        _ shared: [SharedVersion], _ versions: [StoredVersion], _ db: Database
+    ) -> Result<Void, StoreError> {
+        var stage = CommitFault.Stage.beforeCommit
+        let began = ContinuousClock.now
+        do {
+            if let refusal = state.withLock(\.refusal) { throw refusal }
+            try db.beginTransaction(.immediate)
+            var (head, removed) = (currentTemplates.head, 0)
+            for (shared, version) in zip(shared, versions) {
+                guard version.change.sequence > head else {
+                    throw StoreError.unavailable("entry \(version.change.sequence) of the log came again")
+                }
+                head = version.change.sequence
+                try VersionTable.append(version, db)
+                let now = configuration.now()
+                try ReplicaTable.note(shared, at: now, db)
+                removed += try retention.apply(
+                    to: version.scope, now: trustedTime(now), limit: Self.removalsPerPublish, db)
+            }
+            try db.execute(sql: "UPDATE store SET head = ?", arguments: [Int64(head)])
+            stage = .committing
+            try db.commit()
+            note(.enough)
+            show(versions, removed: removed, took: ContinuousClock.now - began)
+            return .success(())
+        } catch {
+            rollBack(db)
+            return .failure(judge(error, at: stage))
+        }
+    }
+
+    private func show(_ versions: [StoredVersion], removed: Int, took: Duration) {
+        for (number, version) in versions.enumerated() {
+            recordMark(version.change.sequence)
+            currentTemplates.show(version)
+            let handler = state.withLock { state in
+                let isRollback = version.metadata.updateType == .rollback
+                state.committed(isRollback: isRollback, removed: number == 0 ? removed : 0, took: took)
+                return state.commitHandler
+            }
+            handler?(version)
+        }
+    }
+
+    /// The replica has come to the log's end: what it answers is whole. Durable when this returns.
+    package func becameWhole() async throws(StoreError) {
+        try await write { db in try db.execute(sql: "UPDATE replica SET isWhole = 1") }
+    }
+
+    /// What a publish made; nil when the replica knows nothing of it, or no longer. Of a version that is not stored any
+    /// more only the number is known.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func made(by publish: String) async throws(StoreError) -> (number: VersionNumber, version: StoredVersion?)?
+    {
+        let found = try await read { db in try ReplicaTable.version(of: publish, db) }
+        guard let (scope, number) = found else { return nil }
+        return (number, try await version(number, of: scope))
+    }
+
+    /// The lowest sequences after one that are not stored any more, and came here longer ago than `age`.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func removed(
+        after sequence: CommitSequence, olderThan age: Duration, limit: Int
+    ) async throws(StoreError) -> [CommitSequence] {
+        let now = configuration.now().microseconds
+        let before = now.subtractingReportingOverflow(Int64(clamping: Int(age / .microseconds(1)))).partialValue
+        return try await read {
+            try ReplicaTable.removed(
+                after: sequence, appliedBefore: Timestamp(microseconds: before), limit: limit, $0)
+        }
+    }
+
+    /// Whether a data directory holds a replica that is whole; false as well where nothing can be read.
+    package static func hasReplica(_ directory: String) -> Bool {
+        let path = DataDirectory(directory).database
+        guard FileOperation.exists(path), let queue = try? DatabaseInspection.readOnlyQueue(path) else { return false }
+        let state = try? queue.unsafeRead { try ReplicaTable.exists($0) ? ReplicaTable.state($0) : nil }
+        return state?.isWhole ?? false
+    }
+
+    /// Versions of every scope with their contents, in the order of their commits.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func versions(after sequence: CommitSequence, limit: Int) async throws(StoreError) -> [StoredVersion] {
+        try await read { try VersionTable.versions(after: sequence, limit: limit, $0) }
+    }
+
+    /// Stored versions of all scopes.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func countVersions() async throws(StoreError) -> Int {
+        try await read { try Int.fetchOne($0, sql: "SELECT count(*) FROM version") ?? 0 }
+    }
+
+    /// A store of its own whose versions are the log's beginning is its first replica, from the next start on.
+    ///
+    /// - Parameter publish: the identity under which a commit is in the log.
+    package func becomeReplica(_ publish: @escaping @Sendable (CommitSequence) -> String) async throws(StoreError) {
+        let head = head()
+        try await write { db in
+            try ReplicaTable.create(db)
+            try db.execute(
+                sql: "UPDATE replica SET publish = ?, isWhole = 1", arguments: [head == 0 ? "" : publish(head)])
+        }
+    }
+
+    /// After an approval, whose version came by way of the log: the proposal is decided.
+    func decide(_ candidate: Candidate, _ version: StoredVersion) async {
+        guard case .approve(let approval) = candidate else { return }
+        let decision = Proposal.Decision(by: approval.by, time: configuration.now(), version: version.version)
+        do throws(StoreError) {
+            if let shared = sharedProposals.withLock({ $0 }) {
+                _ = try await shared.change(approval.number, approval.scope) { proposal in
+                    guard proposal.state == .open else { return }
+                    (proposal.state, proposal.decision, proposal.approvingSince) = (.approved, decision, nil)
+                }
+                return
+            }
+            try await write { db in
+                try ProposalTable.decide(approval.number, of: version.scope, .approved, decision, db)
+            }
+        } catch {
+            log(Notice(.warning, "an approved proposal stays open", ["error": error.description]))
+        }
+    }
+}

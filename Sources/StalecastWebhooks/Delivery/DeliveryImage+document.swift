@@ -1,0 +1,171 @@
+import Foundation
+import GRDB
+package import StalecastWire
+
+/// What the owner of a duty leaves to its successor.
+extension DeliveryImage {
+    /// Of another history (`epoch`) only the health counts: its places say nothing here, and the newest version is owed.
+    /// What cannot be read is left out: its webhook is owed its newest version as well.
+    package init(document: [UInt8], epoch: Epoch) {
+        guard let document = try? JSONValue.parse(document) else { return }
+        let isRenewed = document["epoch"]?.string != epoch.description
+        for (name, value) in document["webhooks"]?.object?.members ?? [] {
+            guard let id = WebhookID(name) else { continue }
+            ids.insert(id)
+            if let stored = value["health"] { health[id] = JournalEntry.TargetHealth(stored) }
+            for (name, stored) in value["lanes"]?.object?.members ?? [] {
+                guard let scope = Scope(stored: name) else { continue }
+                lanes[id, default: [:]][scope] =
+                    isRenewed
+                    ? StoredLane(JournalEntry.LaneRecord(), isRenewed: true) : StoredLane(document: stored)
+            }
+        }
+    }
+
+    /// What a daemon by itself has left in its database, that of a node begins with; blocks.
+    ///
+    /// - Returns: nil where there is none.
+    package static func left(in directory: String, epoch: Epoch) throws -> DeliveryImage? {
+        let path = "\(directory)/\(WebhookDelivery.fileName)"
+        guard FileManager.default.fileExists(atPath: path) else { return nil }
+        let database = try DeliveryDatabase(path: path, epoch: epoch)
+        defer {
+            // Read only: what cannot be closed is closed by the end of the process.
+            try? database.queue.close()
+        }
+        return try database.load()
+    }
+
+    /// Of these webhooks alone.
+    package func only(_ chosen: Set<WebhookID>) -> DeliveryImage {
+        var image = DeliveryImage()
+        image.ids = ids.intersection(chosen)
+        image.lanes = lanes.filter { chosen.contains($0.key) }
+        image.health = health.filter { chosen.contains($0.key) }
+        return image
+    }
+
+    package func document(epoch: Epoch) -> [UInt8] {
+        var webhooks = JSONObject()
+        for id in ids.sorted() {
+            var webhook = JSONObject()
+            if let health = health[id] { webhook["health"] = health.document }
+            var own = JSONObject()
+            for (scope, lane) in (lanes[id] ?? [:]).sorted(by: { $0.key < $1.key }) {
+                own[scope.description] = lane.document
+            }
+            webhook["lanes"] = .object(own)
+            webhooks[id.description] = .object(webhook)
+        }
+        return JSONValue.object(["epoch": .string(epoch.description), "webhooks": .object(webhooks)]).encoded()
+    }
+
+    /// What the database would hold after this entry.
+    package mutating func take(_ entry: JournalEntry) {
+        switch entry {
+        case .lane(let id, let scope, let record):
+            ids.insert(id)
+            var lane = lanes[id]?[scope] ?? StoredLane()
+            lane.record = record
+            lane.isRenewed = false
+            lane.beyond = lane.beyond.filter { $0.key > record.cursor.sequence }
+            lanes[id, default: [:]][scope] = lane
+        case .beyond(let id, let scope, let place):
+            ids.insert(id)
+            lanes[id, default: [:]][scope, default: StoredLane()].beyond[place.sequence] = place.version
+        case .health(let id, let health):
+            ids.insert(id)
+            self.health[id] = health
+        case .extras(let id, let scope, let sequences, let areOwed):
+            ids.insert(id)
+            if areOwed {
+                lanes[id, default: [:]][scope, default: StoredLane()].extras.formUnion(sequences)
+            } else {
+                lanes[id]?[scope]?.extras.subtract(sequences)
+            }
+        case .removed(let id):
+            ids.remove(id)
+            lanes[id] = nil
+            health[id] = nil
+        case .attempt, .dead: break
+        }
+    }
+}
+
+extension JournalEntry {
+    /// The webhook it is about.
+    var webhook: WebhookID {
+        switch self {
+        case .lane(let id, _, _), .beyond(let id, _, _), .health(let id, _), .dead(let id, _), .extras(let id, _, _, _),
+            .removed(let id):
+            id
+        case .attempt(let attempt): attempt.webhook
+        }
+    }
+}
+
+extension DeliveryImage.StoredLane {
+    fileprivate init(document: JSONValue) {
+        self.init()
+        record.cursor = ScopeLog.Place(document: document["cursor"])
+        record.acknowledged = ScopeLog.Place(document: document["acknowledged"])
+        record.givenUp = CommitSequence(clamping: document["givenUp"]?.int64 ?? 0)
+        for place in document["beyond"]?.array ?? [] {
+            let place = ScopeLog.Place(document: place)
+            beyond[place.sequence] = place.version
+        }
+        for sequence in document["extras"]?.array ?? [] {
+            if let sequence = sequence.int64, sequence > 0 { extras.insert(CommitSequence(sequence)) }
+        }
+    }
+
+    fileprivate var document: JSONValue {
+        var object: JSONObject = ["cursor": record.cursor.document, "acknowledged": record.acknowledged.document]
+        if record.givenUp > 0 { object["givenUp"] = .int(record.givenUp) }
+        if !beyond.isEmpty {
+            object["beyond"] = .array(
+                beyond.sorted { $0.key < $1.key }.map { ScopeLog.Place(version: $1, sequence: $0).document })
+        }
+        if !extras.isEmpty { object["extras"] = .array(extras.sorted().map { .int($0) }) }
+        return .object(object)
+    }
+}
+
+extension ScopeLog.Place {
+    /// `[version, sequence]`; anything else is the start.
+    fileprivate init(document: JSONValue?) {
+        let parts = document?.array ?? []
+        self = .start
+        guard parts.count == 2, let version = parts[0].int64, let sequence = parts[1].int64, sequence >= 0 else {
+            return
+        }
+        self.init(version: VersionNumber(clamping: version), sequence: CommitSequence(sequence))
+    }
+
+    fileprivate var document: JSONValue { .array([.int(version.rawValue), .int(sequence)]) }
+}
+
+extension JournalEntry.TargetHealth {
+    fileprivate init(_ document: JSONValue) {
+        self.init()
+        failures = Int(clamping: max(0, document["failures"]?.int64 ?? 0))
+        failedAttempts = Int(clamping: max(0, document["failedAttempts"]?.int64 ?? 0))
+        failingTime = max(0, document["failingTime"]?.int64 ?? 0)
+        failingSince = document["failingSince"]?.string.flatMap(Timestamp.init)
+        disabledReason = document["disabledReason"]?.string
+        disabledSince = document["disabledSince"]?.string.flatMap(Timestamp.init)
+        receiver = document["receiver"]?.string
+    }
+
+    fileprivate var document: JSONValue {
+        var object: JSONObject = [
+            "failures": .int(Int64(failures)), "failedAttempts": .int(Int64(failedAttempts)),
+            "failingTime": .int(failingTime),
+        ]
+        object["failingSince"] = failingSince.map { .string($0.description) }
+        object["disabledReason"] = disabledReason.map { .string($0) }
+        object["disabledSince"] = disabledSince.map { .string($0.description) }
+        object["receiver"] = receiver.map { .string($0) }
+        return .object(object)
+    }
+}

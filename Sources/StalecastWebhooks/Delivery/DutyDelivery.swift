@@ -1,0 +1,220 @@
+package import StalecastWire
+import Synchronization
+
+/// Delivery on one node of several: to the webhooks whose duty is this node's, from where their last owner left them, and
+/// so that the next one can go on. What is remembered of a duty's webhooks is one document, written at most each second.
+package final class DutyDelivery: Sendable {
+    /// What it asks of the cluster.
+    package struct Office: Sendable {
+        package typealias Token = Int64
+
+        /// The duty of which a webhook is part.
+        package var duty: @Sendable (WebhookID) -> String
+        /// Whether an attempt that takes at most so long may begin now.
+        package var permits: @Sendable (_ duty: String, Duration) -> Bool
+        /// Writes what the next owner needs; false when the ownership has ended.
+        package var keep: @Sendable ([UInt8], _ duty: String, Token) async throws -> Bool
+        /// What was kept last; nil: nothing.
+        package var kept: @Sendable (_ duty: String) async throws -> [UInt8]?
+
+        package init(
+            duty: @escaping @Sendable (WebhookID) -> String,
+            permits: @escaping @Sendable (_ duty: String, Duration) -> Bool,
+            keep: @escaping @Sendable ([UInt8], _ duty: String, Token) async throws -> Bool,
+            kept: @escaping @Sendable (_ duty: String) async throws -> [UInt8]?
+        ) {
+            self.duty = duty
+            self.permits = permits
+            self.keep = keep
+            self.kept = kept
+        }
+    }
+
+    private struct Owned {
+        let token: Office.Token
+        let since = Timestamp.now()
+        /// nil until what the last owner has left is read.
+        var image: DeliveryImage?
+        /// Of the image so far, and those of them that are written.
+        var changes = 0
+        var written = 0
+    }
+
+    private struct State {
+        /// All of the registry's, by duty.
+        var webhooks: [String: [WebhookID: Webhook]] = [:]
+        var owned: [String: Owned] = [:]
+
+        func ids(_ duty: String) -> Set<WebhookID> { Set((webhooks[duty] ?? [:]).keys) }
+    }
+
+    private let delivery: WebhookDelivery
+    private let epoch: Epoch
+    private let office: Office
+    private let state = Mutex(State())
+    private let wakes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    /// Whether ``run()`` writes; nobody else may then.
+    private let isFollowing = Atomic(false)
+    /// So long somebody waits until something is written.
+    private static let patience = Duration.seconds(2)
+
+    /// - Parameters:
+    ///   - delivery: started, or to be started, without webhooks.
+    ///   - epoch: the store's.
+    package init(_ delivery: WebhookDelivery, epoch: Epoch, _ office: Office) {
+        self.delivery = delivery
+        self.epoch = epoch
+        self.office = office
+        delivery.share { id, timeout in
+            office.permits(office.duty(id), timeout)
+        } onJournal: { [weak self] entries in
+            self?.take(entries)
+        }
+    }
+
+    // MARK: Facts
+
+    /// The registry's webhooks, once, before it is told of changes.
+    package func begin(with webhooks: [Webhook]) { for webhook in webhooks { take(.installed(webhook)) } }
+
+    package func take(_ change: WebhookRegistry.Change) {
+        // Within the lock: the engine's thread hears in the order in which it was decided.
+        state.withLock { state in
+            switch change {
+            case .installed(let webhook):
+                let duty = office.duty(webhook.id)
+                let before = state.webhooks[duty, default: [:]].updateValue(webhook, forKey: webhook.id)
+                guard let owned = state.owned[duty], let image = owned.image else { return }
+                // One that this node only hears of now may have been there long before.
+                if before == nil, image.ids.contains(webhook.id) || webhook.createdAt < owned.since {
+                    delivery.adopt([webhook], image)
+                } else {
+                    delivery.install(webhook)
+                }
+            case .removed(let id):
+                state.webhooks[office.duty(id)]?[id] = nil
+                delivery.remove(id)
+            }
+        }
+    }
+
+    /// The duty is this node's.
+    package func begin(_ duty: String, _ token: Office.Token) {
+        state.withLock { $0.owned[duty] = Owned(token: token) }
+        wakes.continuation.yield()
+    }
+
+    /// It may be another's.
+    package func lost(_ duty: String) {
+        state.withLock { state in
+            state.owned[duty] = nil
+            delivery.drop(state.ids(duty))
+        }
+    }
+
+    /// Begins nothing more for the duty's webhooks, waits for what is under way, and leaves the rest to the next owner.
+    package func finish(_ duty: String, _ token: Office.Token) async {
+        await delivery.retire(state.withLock { $0.ids(duty) })
+        _ = await settle(duty, token)
+        state.withLock { state in
+            guard state.owned[duty]?.token == token else { return }
+            state.owned[duty] = nil
+            delivery.drop(state.ids(duty))
+        }
+    }
+
+    /// The token under which this node delivers to a duty's webhooks; nil: it does not, or not yet.
+    package func delivers(_ duty: String) -> Office.Token? {
+        state.withLock { state in state.owned[duty].flatMap { $0.image == nil ? nil : $0.token } }
+    }
+
+    /// Writes what was decided for a duty's webhooks until now, so that the next owner knows it.
+    ///
+    /// - Returns: false when that is not known, or the ownership has ended.
+    package func settle(_ duty: String, _ token: Office.Token) async -> Bool {
+        let wanted = state.withLock { state -> Int? in
+            guard state.owned[duty]?.token == token, state.owned[duty]?.image != nil else { return nil }
+            state.owned[duty]?.changes += 1
+            return state.owned[duty]?.changes
+        }
+        guard let wanted else { return false }
+        wakes.continuation.yield()
+        let end = ContinuousClock.now + Self.patience
+        while let owned = state.withLock({ $0.owned[duty] }), owned.token == token, ContinuousClock.now < end {
+            if owned.written >= wanted { return true }
+            if !isFollowing.load(ordering: .relaxed) {
+                await write(duty)
+                return state.withLock { $0.owned[duty].map { $0.token == token && $0.written >= wanted } ?? false }
+            }
+            // Cancelled: it is not known.
+            guard (try? await Task.sleep(for: .milliseconds(5))) != nil else { break }
+        }
+        return false
+    }
+
+    /// Whether no duty is this node's.
+    package var isIdle: Bool { state.withLock { $0.owned.isEmpty } }
+
+    private func take(_ entries: [JournalEntry]) {
+        state.withLock { state in
+            for entry in entries {
+                let duty = office.duty(entry.webhook)
+                guard state.owned[duty]?.image != nil else { continue }
+                state.owned[duty]?.image?.take(entry)
+                state.owned[duty]?.changes += 1
+            }
+        }
+    }
+
+    // MARK: What is kept
+
+    /// Takes over what is this node's and writes what is changed, until its task is cancelled.
+    package func run() async {
+        isFollowing.store(true, ordering: .relaxed)
+        defer { isFollowing.store(false, ordering: .relaxed) }
+        await withDiscardingTaskGroup { group in
+            group.addTask {
+                // Cancelled: the loop ends.
+                while (try? await Task.sleep(for: .seconds(1))) != nil { self.wakes.continuation.yield() }
+            }
+            for await _ in wakes.stream {
+                for duty in state.withLock({ $0.owned.filter { $1.image == nil }.keys.sorted() }) { await adopt(duty) }
+                // One after the other: an older document never comes after a newer one.
+                let changed = state.withLock { $0.owned.filter { $1.written < $1.changes }.keys.sorted() }
+                // Cancelled: whoever finishes a duty writes it.
+                for duty in changed where !Task.isCancelled { await write(duty) }
+            }
+            group.cancelAll()
+        }
+    }
+
+    /// If it cannot be read, nothing is sent, and it is tried again.
+    private func adopt(_ duty: String) async {
+        guard let token = state.withLock({ $0.owned[duty]?.token }) else { return }
+        let image: DeliveryImage
+        do {
+            image = try await office.kept(duty).map { DeliveryImage(document: $0, epoch: epoch) } ?? DeliveryImage()
+        } catch {
+            return
+        }
+        state.withLock { state in
+            guard state.owned[duty]?.token == token, state.owned[duty]?.image == nil else { return }
+            state.owned[duty]?.image = image
+            delivery.adopt(Array((state.webhooks[duty] ?? [:]).values), image)
+        }
+    }
+
+    private func write(_ duty: String) async {
+        guard let owned = state.withLock({ $0.owned[duty] }), let image = owned.image else { return }
+        do {
+            // An ownership that has ended is told by `lost`.
+            guard try await office.keep(image.document(epoch: epoch), duty, owned.token) else { return }
+        } catch {
+            // It stays changed, and is tried again.
+            return
+        }
+        state.withLock { state in
+            if state.owned[duty]?.token == owned.token { state.owned[duty]?.written = owned.changes }
+        }
+    }
+}

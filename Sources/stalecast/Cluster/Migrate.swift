@@ -1,0 +1,70 @@
+import ArgumentParser
+import Foundation
+import StalecastDaemon
+import StalecastWire
+
+/// `stalecast migrate`: from one daemon to the first node of a cluster.
+struct Migrate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Put a store's versions into etcd, and make it the first node of a cluster.",
+        discussion: """
+            The daemon must be stopped. Epoch, sequences and version numbers stay, so that clients resume with the cursors they \
+            have. Nothing counts before the last write; the same command again goes on where one was cut off. API keys, \
+            proposals and webhooks stay in the data directory.
+
+            The way back: start a node without store.etcd. Its store goes on by itself, with a new epoch.
+
+            Examples:
+              stalecast migrate --to-etcd --config /etc/stalecast/stalecast.yaml
+              stalecast migrate --to-etcd --config stalecast.yaml --json
+            """)
+
+    @Flag(name: .long, help: "Where to: the etcd that the configuration names.")
+    var toEtcd = false
+
+    @Option(
+        help: ArgumentHelp("The configuration, with store.etcd.endpoints.", valueName: "file"), completion: .file())
+    var config: String
+
+    @Option(name: [.long], help: ArgumentHelp("The data directory (default: the configuration's).", valueName: "dir"))
+    var data: String?
+
+    @OptionGroup var outputOptions: OutputOptions
+
+    func validate() throws {
+        guard toEtcd else { throw ValidationError("say where to: --to-etcd") }
+    }
+
+    func run() async throws {
+        let output = outputOptions.output
+        let configuration: Configuration
+        do {
+            configuration = try ConfigurationLoader.load(
+                path: config, environment: ProcessInfo.processInfo.environment,
+                overrides: ConfigurationOverrides(dataDirectory: data))
+        } catch {
+            throw CommandFailure(
+                .misconfigured, "\(config) is no valid configuration", problems: error.problems.map(\.description))
+        }
+        let report: Migration.Report
+        do {
+            report = try await Migration(configuration).run { count, all in
+                if isatty(STDERR_FILENO) == 1 {
+                    FileHandle.standardError.write(Data("\r\(count) of \(all) versions".utf8))
+                }
+            }
+        } catch {
+            throw CommandFailure(.refused, "nothing was migrated: \(error)")
+        }
+        if isatty(STDERR_FILENO) == 1 { FileHandle.standardError.write(Data("\r\u{1B}[K".utf8)) }
+        if output.isJSON {
+            return try output.json([
+                "versions": .int(report.versions), "epoch": .string(report.epoch.description),
+                "head": .string(String(report.head)), "data": .string(configuration.data),
+            ])
+        }
+        try output.line(
+            "\(report.versions) versions are in etcd; cluster \(configuration.cluster.name) begins at \(report.epoch)."
+                + "\(report.head), and \(configuration.data) is its first node")
+    }
+}

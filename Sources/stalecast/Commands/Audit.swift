@@ -1,0 +1,183 @@
+import ArgumentParser
+import Foundation
+import StalecastAccess
+import StalecastControl
+import StalecastWire
+
+/// `stalecast audit`: who changed what.
+struct Audit: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show or verify the audit log of a data directory.",
+        discussion: """
+            Every publish, rollback, message, and change of keys, webhooks or configuration is a line of \
+            <data>/audit.jsonl, with the hash of the line before, or of a file before it: a full one becomes \
+            audit-<number of its last line>.jsonl. Run it as the user that runs the daemon.
+
+            Examples:
+              stalecast audit --follow
+              stalecast audit --json | jq -r 'select(.outcome == "refused")'
+              stalecast audit verify
+            """,
+        subcommands: [AuditShow.self, AuditVerify.self], defaultSubcommand: AuditShow.self)
+}
+
+/// `stalecast audit show`, which is what `stalecast audit` does.
+struct AuditShow: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show", abstract: "Show the lines (the default).",
+        discussion: """
+            Example:
+              stalecast audit show --follow
+            """)
+
+    @OptionGroup var data: DataOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    @Flag(help: "Go on with what is written from now on.")
+    var follow = false
+
+    func run() async throws {
+        var reader = try AuditReader(data.running.path)
+        let output = outputOptions.output
+        repeat {
+            while let line = reader.next() {
+                try output.line(output.isJSON ? String(decoding: line, as: UTF8.self) : Self.text(line, output.palette))
+            }
+            // The end of the process is the end of it.
+            if follow { try await Task.sleep(for: .milliseconds(300)) }
+        } while follow
+    }
+
+    /// `2026-11-22T10:00:00.000000Z key:4fT0aZ81Qx publishTemplate demo/firebase version=3 …`
+    private static func text(_ line: [UInt8], _ palette: Palette) -> String {
+        guard let object = (try? JSONValue.parse(line))?.object else {
+            return palette.red("a line that was cut off: \(String(decoding: line.prefix(60), as: UTF8.self).printable)")
+        }
+        let heads = ["time", "actor", "action"]
+        let rest = object.members.filter { !(heads + ["seq", "previous"]).contains($0.key) }
+            .map { "\($0.key)=\(($0.value.string ?? $0.value.text()).printable)" }
+        let words = heads.map { object[$0]?.string?.printable ?? "-" }
+        return "\(palette.dim(words[0])) \(words[1]) \(palette.bold(words[2])) \(rest.joined(separator: " "))"
+    }
+}
+
+/// `stalecast audit verify`: whether the chain holds.
+struct AuditVerify: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify",
+        abstract: "Check that no line was changed, removed or added; 1 and the line when one was.",
+        discussion: """
+            Whoever may write the file can write all of it anew: keep the hash that is shown at another place, and name \
+            it with --expect later.
+
+            Examples:
+              stalecast audit verify
+              stalecast audit verify --expect 5f3c…
+            """)
+
+    @OptionGroup var data: DataOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    @Option(help: ArgumentHelp("A hash that an earlier run showed: it must be that of some line.", valueName: "hash"))
+    var expect: String?
+
+    func run() async throws {
+        var reader = try AuditReader(data.running.path)
+        var (chain, torn, first, isKnown) = (AuditChain(), 0, Int64(1), expect == nil)
+        do throws(AuditChain.Fault) {
+            while let line = reader.next() {
+                if chain.count == 0, reader.count == 1 { first = try chain.begin(with: line) }
+                if try !chain.check(line) { torn += 1 }
+                isKnown = isKnown || chain.hash == expect
+            }
+            try chain.checkEnd(hasLineFeed: reader.rest.isEmpty)
+            if !reader.rest.isEmpty { torn += 1 }
+        } catch {
+            throw CommandFailure(.refused, "\(reader.path) is broken: line \(reader.number) \(error)")
+        }
+        if !isKnown {
+            throw CommandFailure(
+                .refused,
+                "\(reader.path) has no line with the hash \(expect ?? ""), nor have those before: it was written anew"
+                    + (first > 1 ? ", or that line is one of the \(first - 1) that are gone" : ""))
+        }
+        let output = outputOptions.output
+        if output.isJSON {
+            return try output.json([
+                "lines": .int(chain.count - first + 1), "firstLine": .int(first), "torn": .int(torn),
+                "hash": .string(chain.hash),
+            ])
+        }
+        try output.line("\(chain.count - first + 1) lines are whole; the last has the hash \(chain.hash)")
+        if first > 1 {
+            output.remark("it begins with line \(first): older files were removed (audit.keep) or moved away")
+        }
+        if torn > 0 { output.remark("\(torn) were cut off, by the end of the process or a full disk") }
+    }
+}
+
+/// Lines of a log that grows, through all its files, oldest first.
+struct AuditReader {
+    private let directory: String
+    private var file: FileHandle
+    private var identity: FileIdentity?
+    /// Files that are behind us, whatever they are called by now.
+    private var seen: Set<FileIdentity> = []
+    /// The one that is read.
+    private(set) var path: String
+    /// Of the line that was read last, in its file; and lines in all.
+    private(set) var (number, count) = (0, 0)
+    /// What follows the last line feed.
+    private(set) var rest: [UInt8] = []
+    private var ready: [[UInt8]] = []
+
+    init(_ directory: String) throws(CommandFailure) {
+        self.directory = directory
+        path = "\(directory)/\(AuditFiles.all(in: directory).first ?? AuditFiles.current)"
+        guard let file = FileHandle(forReadingAtPath: path) else {
+            throw CommandFailure(
+                .refused, "\(path) cannot be read: \(String(cString: strerror(errno)))",
+                advice: "The daemon begins it at its start; name its directory with --data.")
+        }
+        self.file = file
+        identity = AuditFiles.identity(file.fileDescriptor)
+    }
+
+    /// The next whole line; nil at the end.
+    mutating func next() -> [UInt8]? {
+        while ready.isEmpty {
+            guard fill() || goOn() else { return nil }
+        }
+        number += 1
+        count += 1
+        return ready.removeLast()
+    }
+
+    /// - Returns: whether there was more in this file.
+    private mutating func fill() -> Bool {
+        let piece = file.readData(ofLength: 1 << 20)
+        if piece.isEmpty { return false }
+        var lines = (rest + piece).split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init)
+        rest = lines.removeLast()
+        ready = lines.reversed()
+        return true
+    }
+
+    /// - Returns: whether another file follows, or more came to this one before that began.
+    private mutating func goOn() -> Bool {
+        if let identity { seen.insert(identity) }
+        let paths = AuditFiles.all(in: directory).map { "\(directory)/\($0)" }
+        let following = paths.lazy.compactMap { path in AuditFiles.identity(path).map { (path, $0) } }
+            .first { !seen.contains($0.1) }
+        guard let (path, identity) = following else { return false }
+        if fill() { return true }
+        if !rest.isEmpty {
+            // Only the newest may end in the middle of a line.
+            (ready, rest) = ([rest], [])
+            return true
+        }
+        guard let file = FileHandle(forReadingAtPath: path) else { return false }
+        (self.file, self.identity, self.path, number) = (file, identity, path, 0)
+        return true
+    }
+}

@@ -1,0 +1,109 @@
+import ArgumentParser
+import StalecastOutbound
+import StalecastWire
+
+/// `stalecast cluster …`: several daemons with one history in etcd.
+struct ClusterCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cluster",
+        abstract: "Look after daemons that share one history in etcd.",
+        discussion: """
+            Examples:
+              stalecast cluster status
+            """, subcommands: [ClusterCommand.Status.self, ClusterCommand.Upgrade.self, ClusterCommand.NewEpoch.self])
+}
+
+extension ClusterCommand {
+    /// `stalecast cluster status`: the cluster as one node sees it.
+    struct Status: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show the cluster as one node sees it: its log, etcd's members, the other nodes.",
+            discussion: """
+                The exit code is 0 when this node is ready, 1 when it is not, 6 when the daemon is one by itself.
+
+                Examples:
+                  stalecast cluster status
+                  stalecast cluster status --control http://10.0.0.2:8081
+                  stalecast cluster status --json | jq '.nodes[].head'
+                """)
+
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var outputOptions: OutputOptions
+
+        func run() async throws {
+            let status = try await connection.controlClient().send("GET", "/v1/cluster").json()
+            let output = outputOptions.output
+            if output.isJSON {
+                try output.json(status)
+            } else {
+                for line in ClusterReading(status).lines(output.palette) { try output.line(line) }
+            }
+            if status["ready"]?.bool == false { throw ExitCode(ExitStatus.refused.rawValue) }
+        }
+    }
+
+    /// `stalecast cluster upgrade`: the log may hold what this node's program knows.
+    struct Upgrade: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Let the log hold what the asked node's program knows; older programs are refused from then on.",
+            discussion: """
+                After a rolling upgrade, when every node runs the new program. There is no way back but a backup.
+
+                Examples:
+                  stalecast cluster status
+                  stalecast cluster upgrade --yes
+                """)
+
+        @OptionGroup var change: ChangeOptions
+
+        func run() async throws {
+            let rules = try await change.send(
+                "upgrade", "Programs older than the one that is asked are refused from then on. Upgrade?")
+            let output = change.outputOptions.output
+            if output.isJSON { return try output.json(rules) }
+            let version = rules["minimumVersion"]?.int64.map(String.init) ?? "?"
+            try output.line("nodes need format \(version) from now on")
+        }
+    }
+
+    /// `stalecast cluster new-epoch`: the same versions, another history.
+    struct NewEpoch: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "new-epoch",
+            abstract: "Begin a new history: every node reads the log anew, every client is told to (reset).",
+            discussion: """
+                For when etcd was restored or changed by hand and nodes do not notice it by themselves. Versions stay as etcd \
+                has them; cursors of before are answered with a reset, so that every client hears the current state anew.
+
+                Examples:
+                  stalecast cluster new-epoch
+                  stalecast cluster new-epoch --yes --json | jq -r .epoch
+                """)
+
+        @OptionGroup var change: ChangeOptions
+
+        func run() async throws {
+            let rules = try await change.send(
+                "newEpoch", "All clients of all nodes hear the current state anew. Go on?")
+            let output = change.outputOptions.output
+            if output.isJSON { return try output.json(rules) }
+            try output.line("a new history begins, epoch \((rules["epoch"]?.string ?? "?").printable)")
+        }
+    }
+
+    /// What both changes take.
+    struct ChangeOptions: ParsableArguments {
+        @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
+        var yes = false
+
+        @OptionGroup var connection: ConnectionOptions
+        @OptionGroup var outputOptions: OutputOptions
+
+        /// The log's rules afterwards.
+        func send(_ action: String, _ question: String) async throws(CommandFailure) -> JSONValue {
+            let client = try connection.controlClient()
+            if Question.canBeAsked, !yes, !outputOptions.json { try Question(question).agree() }
+            return try await client.send("POST", "/v1/cluster:\(action)", body: [:], changes: true).json()
+        }
+    }
+}

@@ -1,0 +1,176 @@
+import ArgumentParser
+import StalecastTemplate
+package import StalecastWire
+
+/// What every command that publishes has in common.
+struct PublishingOptions: ParsableArguments {
+    @Flag(name: .shortAndLong, help: "Publish without the question that a terminal is asked.")
+    var yes = false
+
+    @Flag(help: "Publish also when nothing differs; every client fetches again.")
+    var force = false
+
+    @OptionGroup var scopeOptions: ScopeOptions
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    /// The scope's templates on Control.
+    func api() throws(CommandFailure) -> TemplateAPI {
+        TemplateAPI(client: try connection.controlClient(), scope: try scopeOptions.scope())
+    }
+}
+
+/// What every command that publishes a template can do instead.
+struct ProposeOptions: ParsableArguments {
+    @Flag(help: "Keep it as a proposal for somebody else to approve; see `stalecast proposals`.")
+    var propose = false
+}
+
+/// From what is current to what shall be: shown, asked about, published over exactly that version, and told.
+struct Publishing {
+    let api: TemplateAPI
+    let before: ServedTemplate
+    /// What shall be current.
+    let content: Template
+    let options: PublishingOptions
+    /// Parameters may disappear without a flag of their own: the command says that they do.
+    var allowsRemovals = false
+    /// Standard input is the template and cannot answer.
+    var isMute = false
+    /// nil does not wait.
+    var wait: WaitOptions?
+
+    private var output: Output { options.outputOptions.output }
+
+    /// Asks where somebody can be asked, publishes with `send`, and reports.
+    ///
+    /// - Parameter question: of a place, for example `Publish to demo/firebase at http://…?`.
+    /// - Throws: ``CommandFailure`` when it is refused or not wanted; nothing was published then.
+    func run(
+        _ question: (String) -> String = { "Publish to \($0)?" },
+        _ send: () async throws(CommandFailure) -> ServedTemplate
+    ) async throws(CommandFailure) {
+        guard let isAsked = try agree(question) else { return }
+        var report = try self.report(try await send())
+        report.reach = await api.reach()
+        report.wasShown = isAsked
+        guard let wait, wait.share != nil, let after = report.after else { return try report.write(to: output) }
+        // What was done is said before anybody waits; JSON is one document, with how it ended.
+        if !output.isJSON { try report.write(to: output) }
+        report.wait = WaitOutcome(
+            done: try await PropagationWait(api: api, options: wait, output: output).run(after.version))
+        if output.isJSON { try report.write(to: output) }
+        try await conclude(report, wait)
+    }
+
+    /// The same up to the question; then it waits for somebody else's approval.
+    func propose(_ request: JSONValue, ifMatch etag: String, isUrgent: Bool = false) async throws(CommandFailure) {
+        guard let isAsked = try agree({ "Propose it to \($0)?" }) else { return }
+        let proposal = try await api.propose(request, ifMatch: etag, isUrgent: isUrgent)
+        if output.isJSON {
+            return try output.json(["scope": .string(api.scope.description), "published": false, "proposal": proposal])
+        }
+        let number = proposal["number"]?.string ?? "?"
+        try output.line(
+            "proposed as \(output.palette.green(number)), over version \(proposal["baseVersion"]?.string ?? "?") of "
+                + "\(api.scope); somebody else publishes it with `stalecast proposals approve \(number)`")
+        if !isAsked { for line in try report(nil).difference(output.palette) { try output.line(line) } }
+    }
+
+    /// Shows what changes and asks, where somebody can be asked.
+    ///
+    /// - Returns: whether it was; nil when nothing is to be done, which was said.
+    private func agree(_ question: (String) -> String) throws(CommandFailure) -> Bool? {
+        let report = try report(nil)
+        if report.changes.isEmpty, before.version > 0, !options.force {
+            try report.write(to: output)
+            return nil
+        }
+        let isAsked = Question.canBeAsked && !isMute && !options.yes && !output.isJSON
+        let removed = report.changes.removed
+        if isAsked {
+            output.remark(report.preview(output.palette).joined(separator: "\n"))
+            try ask(question, removed)
+        } else if !removed.isEmpty, !allowsRemovals {
+            throw CommandFailure(
+                .refused, removalSentence(removed) + "; nothing was published", problems: removed,
+                advice: "--allow-removals publishes it. `stalecast diff current FILE` shows everything that differs.")
+        }
+        return isAsked
+    }
+
+    private func conclude(_ report: PublishReport, _ wait: WaitOptions) async throws(CommandFailure) {
+        guard let outcome = report.wait else { return }
+        guard let failure = outcome.failure else {
+            if !output.isJSON { try output.line(outcome.sentence) }
+            return
+        }
+        guard failure.status == .timedOut else { throw failure }
+        if wait.onTimeout == .warn { return output.remark("stalecast: \(failure.sentence)") }
+        if wait.onTimeout == .rollback, let version = report.after?.version, before.version > 0 {
+            // Somebody else's newer version is not ours to take back.
+            guard try await api.get().version == version else { throw failure }
+            let back = try await api.rollback(to: before.version)
+            output.remark("rolled back to the content of version \(before.version): version \(back.version)")
+        }
+        throw failure
+    }
+
+    /// - Parameter after: the server's answer; nil when there is none yet.
+    func report(_ after: ServedTemplate?, isCheck: Bool = false) throws(CommandFailure) -> PublishReport {
+        try PublishReport(scope: api.scope, before: before, after: after, content: content, isCheck: isCheck)
+    }
+
+    private func ask(_ question: (String) -> String, _ removed: [String]) throws(CommandFailure) {
+        if !removed.isEmpty {
+            let names = removed.prefix(10).map(\.printable).joined(separator: ", ") + (removed.count > 10 ? ", …" : "")
+            output.remark(output.palette.red("\(removalSentence(removed)): \(names)"))
+        }
+        let place = "\(api.scope) \(options.connection.place(of: api.client))"
+        try Question(question(place)).agree()
+    }
+
+    private func removalSentence(_ removed: [String]) -> String {
+        // What is current was parsed before.
+        let count = (try? before.template().allParameters.count) ?? removed.count
+        return "this removes \(removed.count) of \(count) parameters"
+    }
+}
+
+/// Who had a version's message when Control was asked, right after the publish.
+package struct PublishReach {
+    let json: JSONValue
+
+    package init(json: JSONValue) { self.json = json }
+
+    private func number(_ member: String, _ inner: String) -> Int64 { json[member]?[inner]?.int64 ?? 0 }
+
+    /// `told 1,204 of 1,204 streams in 31 ms; 3 webhooks on their way`.
+    package var sentence: String {
+        let (streams, sent) = (number("streams", "audience"), number("streams", "sent"))
+        let (polls, owed) = (number("polls", "answered"), number("webhooks", "owed"))
+        var parts: [String] = []
+        if streams > 0 || polls > 0 {
+            var told = ["\(Self.grouped(sent)) of \(Self.grouped(streams)) stream\(streams == 1 ? "" : "s")"]
+            if polls > 0 { told.append("\(Self.grouped(polls)) long-poll\(polls == 1 ? "" : "s")") }
+            let time = json["milliseconds"].flatMap { Double($0.text()) }.map { " in \(Self.spelled($0)) ms" } ?? ""
+            parts.append("told " + told.joined(separator: " and ") + time)
+        } else {
+            parts.append("nobody is connected who would hear of it")
+        }
+        if sent < streams { parts.append("\(Self.grouped(streams - sent)) read too slowly and get it when they can") }
+        if owed > 0 { parts.append(owed == 1 ? "1 webhook on its way" : "\(Self.grouped(owed)) webhooks on their way") }
+        return parts.joined(separator: "; ")
+    }
+
+    /// `1,204`.
+    static func grouped(_ number: Int64) -> String {
+        let digits = Array(String(number.magnitude))
+        let parts = stride(from: digits.count, to: 0, by: -3).map { String(digits[max(0, $0 - 3)..<$0]) }
+        return (number < 0 ? "-" : "") + parts.reversed().joined(separator: ",")
+    }
+
+    private static func spelled(_ milliseconds: Double) -> String {
+        milliseconds < 10 ? "\((milliseconds * 10).rounded() / 10)" : grouped(Int64(milliseconds.rounded()))
+    }
+}

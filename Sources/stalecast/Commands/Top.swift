@@ -1,0 +1,93 @@
+import ArgumentParser
+import Foundation
+import StalecastWire
+
+/// `stalecast top`: what the daemon does, live.
+struct Top: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Watch the daemon work: streams, deliveries, fetches, webhooks, sources.",
+        discussion: """
+            A screen that is drawn anew each interval, until Ctrl-C; the curves show the last minutes. Without a terminal, \
+            and with --json, one sample is printed and it ends, or as many as --count says; rates are those of an interval.
+
+            Examples:
+              stalecast top
+              stalecast top --interval 5s
+              stalecast top --json | jq .deliveriesPerSecond
+              stalecast top --json --count 60 > minute.jsonl
+            """)
+
+    @Option(help: ArgumentHelp("Time between two looks.", valueName: "time"))
+    var interval = Span(.seconds(1))
+
+    @Option(help: "End after this many samples.")
+    var count: Int?
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func validate() throws {
+        guard interval.duration >= .milliseconds(100) else { throw ValidationError("--interval is 100ms or more") }
+        if let count, count < 1 { throw ValidationError("--count is 1 or more") }
+    }
+
+    func run() async throws {
+        let client = try connection.controlClient()
+        let output = outputOptions.output
+        let isScreen = !output.isJSON && TerminalSize.canBeDrawnOn
+        let wanted = count ?? (isScreen ? Int.max : 1)
+        var reading = TopReading()
+        reading.take(try await Self.look(client), at: Self.now)
+        if isScreen { try Screen.open(output) }
+        defer { if isScreen { Screen.close() } }
+        while reading.samples.count < wanted {
+            try await Task.sleep(for: interval.duration)
+            do throws(CommandFailure) {
+                reading.take(try await Self.look(client), at: Self.now)
+            } catch {
+                guard isScreen else { throw error }
+                try Screen.draw([output.palette.red(error.sentence.printable)], output)
+                continue
+            }
+            if let json = reading.json, output.isJSON {
+                try output.line(json.text())
+            } else {
+                let width = TerminalSize.forTables ?? 200
+                let lines = reading.lines(output.palette, width: width, at: .now(), clock: LocalClock.asked)
+                if isScreen { try Screen.draw(lines, output) } else { for line in lines { try output.line(line) } }
+            }
+            // The capacity is never reached by a count.
+            if let count, reading.samples.count >= count { return }
+        }
+    }
+
+    private static func look(_ client: ControlClient) async throws(CommandFailure) -> JSONValue {
+        try await client.send("GET", "/status").json()
+    }
+
+    private static var now: Double { (ContinuousClock.now - start) / .seconds(1) }
+    private static let start = ContinuousClock.now - .seconds(1)
+
+    /// The terminal's second screen: what was on the first comes back at the end.
+    private enum Screen {
+        private static let leave: StaticString = "\u{1B}[?25h\u{1B}[?1049l"
+
+        static func open(_ output: Output) throws(CommandFailure) {
+            for number in [SIGINT, SIGTERM] {
+                signal(number) { _ in
+                    Screen.close()
+                    _exit(0)
+                }
+            }
+            try output.write(Array("\u{1B}[?1049h\u{1B}[?25l".utf8))
+        }
+
+        static func draw(_ lines: [String], _ output: Output) throws(CommandFailure) {
+            let shown = lines.prefix(max(1, (TerminalSize.now?.rows ?? 24) - 1))
+            let text = shown.map { $0 + "\u{1B}[K\r\n" }.joined()
+            try output.write(Array("\u{1B}[H\(text)\u{1B}[J".utf8))
+        }
+
+        static func close() { write(STDOUT_FILENO, leave.utf8Start, leave.utf8CodeUnitCount) }
+    }
+}

@@ -1,0 +1,113 @@
+import ArgumentParser
+import StalecastTemplate
+import StalecastWire
+
+/// `stalecast set`: changes single values of the current version.
+struct SetValues: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "set",
+        abstract: "Change single values and publish, over exactly the version that was read.",
+        discussion: """
+            Everything else stays as it is. A parameter that is not there is made with --create. When somebody publishes \
+            in between nothing is published (exit code 5).
+
+            Examples:
+              stalecast set max_items=21
+              stalecast set max_items=21 welcome_text='Hello there' --yes
+              stalecast set max_items=50 --condition ios_france
+              stalecast set beta=true --create boolean
+              stalecast set max_items=21 --propose  # for somebody else to approve
+            """)
+
+    @Argument(
+        help: ArgumentHelp("What to set; the value is text up to the end of the word.", valueName: "key=value"),
+        completion: .parameters)
+    var pairs: [String]
+
+    @Option(
+        help: ArgumentHelp("Set the value for this condition (default: the default).", valueName: "name"),
+        completion: .conditions)
+    var condition: String?
+
+    @Option(
+        help: ArgumentHelp("Make parameters that are not there: string, number, boolean or json.", valueName: "type"))
+    var create: ValueType?
+
+    @Option(help: "What the new version is about, at most 1024 characters.")
+    var description: String?
+
+    @OptionGroup var proposing: ProposeOptions
+    @OptionGroup var options: PublishingOptions
+
+    enum ValueType: String, ExpressibleByArgument, CaseIterable { case string, number, boolean, json }
+
+    func validate() throws {
+        if let wrong = pairs.first(where: { !$0.contains("=") || $0.hasPrefix("=") }) {
+            throw ValidationError("\"\(wrong)\" is not KEY=VALUE; `stalecast get KEY` prints a value")
+        }
+    }
+
+    func run() async throws {
+        try await options.change(description, proposes: proposing.propose) { edit throws(CommandFailure) in
+            for pair in pairs {
+                let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                try edit.set(
+                    String(parts[0]), to: String(parts[1]), if: condition, making: create?.rawValue.uppercased())
+            }
+        }
+    }
+}
+
+/// `stalecast unset`: removes parameters, or their values for a condition.
+struct UnsetValues: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unset",
+        abstract: "Remove parameters, or their values for a condition, and publish.",
+        discussion: """
+            Apps then use what they were built with.
+
+            Examples:
+              stalecast unset old_flag
+              stalecast unset max_items --condition ios_france
+            """)
+
+    @Argument(help: ArgumentHelp("The parameters.", valueName: "key"), completion: .parameters)
+    var keys: [String]
+
+    @Option(help: ArgumentHelp("Remove only the value for this condition.", valueName: "name"), completion: .conditions)
+    var condition: String?
+
+    @Option(help: "What the new version is about, at most 1024 characters.")
+    var description: String?
+
+    @OptionGroup var proposing: ProposeOptions
+    @OptionGroup var options: PublishingOptions
+
+    func run() async throws {
+        try await options.change(description, proposes: proposing.propose) { edit throws(CommandFailure) in
+            for key in keys { try edit.unset(key, if: condition) }
+        }
+    }
+}
+
+extension PublishingOptions {
+    /// Publishes or proposes the current version with a change, by compare-and-set on its ETag.
+    func change(
+        _ description: String?, proposes: Bool, _ body: (inout TemplateEdit) throws(CommandFailure) -> Void
+    ) async throws(CommandFailure) {
+        let api = try api()
+        let before = try await api.get()
+        var edit = TemplateEdit(before.json)
+        try body(&edit)
+        let file = TemplateFile(.object(edit.document), named: "the changed template")
+        let publishing = Publishing(
+            api: api, before: before, content: try file.template(for: api.scope.namespace), options: self,
+            allowsRemovals: true)
+        if proposes {
+            return try await publishing.propose(file.request(description: description), ifMatch: before.etag)
+        }
+        try await publishing.run { () async throws(CommandFailure) in
+            try await api.put(file.request(description: description), ifMatch: before.etag, validateOnly: false)
+        }
+    }
+}

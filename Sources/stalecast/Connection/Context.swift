@@ -1,0 +1,166 @@
+import Foundation
+package import StalecastWire
+
+/// What the commands can be told about a daemon: by a flag, else by a variable, else by a context.
+package enum PlaceField: String, CaseIterable, Sendable {
+    case control, edge, tokenFile, caFile, data, project, namespace
+
+    /// `STALECAST_TOKEN_FILE` and its like.
+    package var variable: String {
+        switch self {
+        case .tokenFile: "STALECAST_TOKEN_FILE"
+        case .caFile: "STALECAST_CA_FILE"
+        default: "STALECAST_" + rawValue.uppercased()
+        }
+    }
+
+    /// Says which daemon is meant: what a weaker origin says about addresses and tokens is then another daemon's.
+    fileprivate var namesDaemon: Bool { self == .control || self == .data }
+    fileprivate var isAboutDaemon: Bool { self != .project && self != .namespace }
+}
+
+/// The named places of a person, and the one in use: `{"current","contexts":{NAME:{"control",…}}}`. Tokens are named by
+/// their files.
+package struct ContextFile: Sendable, Equatable {
+    package typealias Fields = [PlaceField: String]
+
+    package var current: String?
+    package var contexts: [String: Fields] = [:]
+
+    package init() {}
+
+    /// `$XDG_CONFIG_HOME/stalecast/contexts.json`, or below `~/.config`.
+    package static func path(_ environment: [String: String]) -> String {
+        let given = environment["XDG_CONFIG_HOME"] ?? ""
+        // A relative one is to be ignored, says the XDG specification.
+        let base = given.hasPrefix("/") ? given : (environment["HOME"] ?? "~") + "/.config"
+        return base + "/stalecast/contexts.json"
+    }
+
+    /// - Throws: ``CommandFailure`` when it is not what ``json`` makes.
+    package init(parsing bytes: some Collection<UInt8>, at path: String) throws(CommandFailure) {
+        guard let json = try? JSONValue.parse(Array(bytes)), let members = json["contexts"]?.object else {
+            throw CommandFailure(
+                .misconfigured, "\(path) is no file of contexts", advice: "Remove it, and add the contexts anew.")
+        }
+        current = json["current"]?.string
+        for (name, fields) in members.members {
+            contexts[name] = Fields(
+                uniqueKeysWithValues: PlaceField.allCases.compactMap { field in
+                    fields[field.rawValue]?.string.map { (field, $0) }
+                })
+        }
+    }
+
+    package var json: JSONValue {
+        var object: JSONObject = [:]
+        object["current"] = current.map(JSONValue.string)
+        var all = JSONObject()
+        for (name, fields) in contexts.sorted(by: { $0.key < $1.key }) { all[name] = Self.json(fields) }
+        object["contexts"] = .object(all)
+        return .object(object)
+    }
+
+    private static func json(_ fields: Fields) -> JSONValue {
+        var object = JSONObject()
+        for field in PlaceField.allCases { object[field.rawValue] = fields[field].map(JSONValue.string) }
+        return .object(object)
+    }
+
+    /// As it is stored; empty when there is no file.
+    package static func load(_ environment: [String: String]) throws(CommandFailure) -> ContextFile {
+        let path = path(environment)
+        do {
+            return try ContextFile(parsing: try InputFile.contents(of: path), at: path)
+        } catch let failure as CommandFailure {
+            throw failure
+        } catch {
+            if error.reason == "no such file" { return ContextFile() }
+            throw CommandFailure(.misconfigured, "\(path) cannot be read (\(error.reason))")
+        }
+    }
+
+    /// Writes it for its owner alone, mode 0600.
+    func store(_ environment: [String: String]) throws(CommandFailure) {
+        let path = Self.path(environment)
+        umask(0o077)
+        do {
+            try FileManager.default.createDirectory(
+                atPath: (path as NSString).deletingLastPathComponent, withIntermediateDirectories: true)
+        } catch {
+            throw CommandFailure(.refused, "\(path) cannot be written (\(error.reason))")
+        }
+        try OutputFile.write(json.encoded(.pretty) + [0x0A], to: path)
+    }
+}
+
+/// What counts for a command when no flag says it: variables and the context, the stronger first.
+package struct Surroundings: Sendable {
+    package let environment: [String: String]
+    /// The context that was chosen; nil without one.
+    package let context: (name: String, fields: ContextFile.Fields)?
+    /// It was asked for with `--context`, so variables about the daemon do not count.
+    private let isAskedFor: Bool
+
+    /// - Parameter arguments: of the command line; `--context NAME` may be among them.
+    /// - Throws: ``CommandFailure`` `usage` for a context that is not there.
+    package init(
+        arguments: [String], environment: [String: String], file: () throws(CommandFailure) -> ContextFile
+    ) throws(CommandFailure) {
+        self.environment = environment
+        let words = arguments.prefix { $0 != "--" }
+        let flag = words.firstIndex(of: "--context").flatMap { $0 + 1 < words.endIndex ? words[$0 + 1] : nil }
+        let asked = flag ?? words.last { $0.hasPrefix("--context=") }.map { String($0.dropFirst(10)) }
+        isAskedFor = asked != nil
+        let stored = try file()
+        let variable = environment["STALECAST_CONTEXT"].flatMap { $0.isEmpty ? nil : $0 }
+        guard let name = asked ?? variable ?? stored.current else {
+            context = nil
+            return
+        }
+        guard let fields = stored.contexts[name] else {
+            throw CommandFailure(
+                .usage, "there is no context \"\(name)\"",
+                advice: stored.contexts.isEmpty
+                    ? "`stalecast context add \(name) --control URL --token-file FILE` makes it."
+                    : "There is: \(stored.contexts.keys.sorted().joined(separator: ", ")).")
+        }
+        context = (name, fields)
+    }
+
+    /// Of this process. Read once, when a command first asks.
+    static let current = Result { () throws(CommandFailure) in
+        let environment = ProcessInfo.processInfo.environment
+        return try Surroundings(arguments: CommandLine.arguments, environment: environment) {
+            () throws(CommandFailure) in try ContextFile.load(environment)
+        }
+    }
+
+    /// What a field is when no flag says it.
+    ///
+    /// - Parameter isPlaced: a flag says which daemon is meant, so the context's addresses and token are another's.
+    package func value(_ field: PlaceField, isPlaced: Bool = false) -> String? {
+        let ofVariable = variable(field)
+        if isAskedFor { return fields(isPlaced)?[field] ?? (field.isAboutDaemon ? nil : ofVariable) }
+        if let ofVariable { return ofVariable }
+        let isElsewhere = isPlaced || PlaceField.allCases.contains { $0.namesDaemon && variable($0) != nil }
+        return fields(isElsewhere && field.isAboutDaemon)?[field]
+    }
+
+    /// The context's name when it says where the daemon is.
+    package func nameOfContext(isPlaced: Bool) -> String? {
+        let isElsewhere = PlaceField.allCases.contains { $0.namesDaemon && variable($0) != nil }
+        return isPlaced || (isElsewhere && !isAskedFor) ? nil : context?.name
+    }
+
+    /// A token in a variable; it beats a context's file.
+    package var token: String? {
+        isAskedFor ? nil : environment["STALECAST_TOKEN"].flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    private func fields(_ isElsewhere: Bool) -> ContextFile.Fields? { isElsewhere ? nil : context?.fields }
+
+    private func variable(_ field: PlaceField) -> String? {
+        environment[field.variable].flatMap { $0.isEmpty ? nil : $0 }
+    }
+}

@@ -1,0 +1,83 @@
+package import StalecastWire
+
+/// Control's `/v1/cluster` as a page for people. Other nodes and etcd wrote some of it.
+package struct ClusterReading {
+    private let status: JSONValue
+
+    package init(_ status: JSONValue) { self.status = status }
+
+    package func lines(_ palette: Palette, width: Int? = TerminalSize.forTables) -> [String] {
+        var lines = [headline(palette), log.printable]
+        if let problem = status["problem"]?.string { lines.append(palette.red(problem.printable)) }
+        lines += [""] + members.lines(palette, width: width)
+        let others = nodes
+        if !others.isEmpty { lines += [""] + others.lines(palette, width: width) }
+        if let difference { lines.append(palette.yellow(difference)) }
+        return lines
+    }
+
+    private func headline(_ palette: Palette) -> String {
+        let place = "node \(text("node")) of cluster \(text("name"))".printable
+        guard status["ready"]?.bool == true else { return "\(place): \(palette.red("not ready"))" }
+        if status["whole"]?.bool == false { return "\(place): \(palette.yellow("ready, versions are still coming"))" }
+        guard let seconds = status["unverifiedSeconds"]?.seconds, seconds > Self.usual else {
+            return "\(place): \(palette.green("ready"))"
+        }
+        return "\(place): \(palette.yellow("ready, without word from etcd for \(seconds.inSeconds)"))"
+    }
+
+    /// Nodes look each 5 s.
+    private static let usual = Duration.seconds(10)
+
+    private var log: String {
+        let charter = status["charter"]
+        var words = "epoch \(text("epoch")), head \(text("head"))"
+        if let newest = status["logHead"]?.string, newest != status["head"]?.string { words += " of \(newest)" }
+        if let format = charter?["format"]?.int64, let least = charter?["minimumVersion"]?.int64 {
+            words += ", format \(format) (nodes need \(least))"
+        }
+        if let below = charter?["prunedBelow"]?.int64, below > 1 { words += ", pruned below \(below)" }
+        return words + (charter?["frozen"]?.bool == true ? ", frozen: nothing can be published" : "")
+    }
+
+    private var members: TextTable {
+        var table = TextTable(.id("ETCD"), .id("VERSION"), .id("ROLE"), .extra("PROBLEM"))
+        for member in status["etcd"]?.array ?? [] {
+            let role = member["isLeader"]?.bool.map { $0 ? "leader" : "follower" } ?? "?"
+            table.add(
+                text("endpoint", of: member), text("version", of: member), role,
+                member["error"]?.string ?? member["finding"]?.string ?? "")
+        }
+        return table
+    }
+
+    private var nodes: TextTable {
+        var table = TextTable(
+            .id("NODE"), .id("VERSION"), .right("HEAD"), .right("SUBSCRIBERS"), .extra("CONFIGURATION"),
+            .extra("CONTROL"))
+        for node in status["nodes"]?.array ?? [] {
+            table.add(
+                text("id", of: node), text("version", of: node), text("head", of: node), text("subscribers", of: node),
+                String((node["configurationHash"]?.string ?? "").prefix(12)), node["advertise"]?.string ?? "")
+        }
+        return table
+    }
+
+    /// What tells nodes apart that should be alike; nil when they are.
+    private var difference: String? {
+        let nodes = status["nodes"]?.array ?? []
+        let hashes = Set(nodes.compactMap { $0["configurationHash"]?.string })
+        if hashes.count < 2 { return nil }
+        let others = nodes.compactMap { node -> String? in
+            let parts = (node["differs"]?.array ?? []).compactMap(\.string)
+            return parts.isEmpty ? nil : "\(text("id", of: node)) in \(parts.joined(separator: ", "))"
+        }
+        let place = others.isEmpty ? "see their files" : "from this one differ \(others.joined(separator: "; "))"
+        return "nodes have \(hashes.count) different configurations; \(place)".printable
+    }
+
+    private func text(_ member: String, of object: JSONValue? = nil) -> String {
+        let value = (object ?? status)[member]
+        return value?.string ?? value?.int64.map(String.init) ?? "?"
+    }
+}

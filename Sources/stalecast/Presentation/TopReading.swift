@@ -1,0 +1,115 @@
+package import StalecastWire
+
+/// Answers of `/status`, one after the other, and what they say together: rates, shares, curves.
+package struct TopReading {
+    /// What happened between two answers, and what is at the second.
+    package struct Sample {
+        package let status: JSONValue
+        /// Each second.
+        package let deliveries: Double
+        package let fetches: Double
+        package let webhooks: Double
+        /// From a publish to the socket of who is told, in ms, on average; nil when nobody was told.
+        package let lag: Double?
+        /// Share of one processor, in percent.
+        package let cpu: Double
+        package let streams: Int64
+    }
+
+    private static let capacity = 500
+    private var last: (status: JSONValue, seconds: Double)?
+    package private(set) var samples: [Sample] = []
+
+    package init() {}
+
+    /// Takes an answer that came at a monotonic time, in seconds. Of the first one nothing can be said yet.
+    package mutating func take(_ status: JSONValue, at seconds: Double) {
+        defer { last = (status, seconds) }
+        guard let before = last, seconds > before.seconds else { return }
+        let old = before.status
+        let span = seconds - before.seconds
+        // A daemon started anew counts from nothing.
+        func rise(_ pick: (JSONValue) -> JSONValue?) -> Double {
+            max(0, Self.number(pick(status)) - Self.number(pick(old)))
+        }
+        let written = rise { $0["edge"]?["written"]?["count"] }
+        let lag = written > 0 ? rise { $0["edge"]?["written"]?["seconds"] } / written * 1000 : nil
+        samples.append(
+            Sample(
+                status: status, deliveries: rise { $0["edge"]?["deliveries"] } / span,
+                fetches: rise { $0["fetch"]?["answered"] } / span,
+                webhooks: rise { $0["webhooks"]?["delivered"] } / span, lag: lag,
+                cpu: rise { $0["process"]?["cpuSeconds"] } / span * 100, streams: status["edge"]?["streams"]?.int64 ?? 0
+            ))
+        if samples.count > Self.capacity { samples.removeFirst() }
+    }
+
+    private static func number(_ value: JSONValue?) -> Double { value.flatMap { Double($0.text()) } ?? 0 }
+
+    // MARK: For people
+
+    /// The screen, from the newest sample.
+    package func lines(_ palette: Palette, width: Int, at now: Timestamp, clock: LocalClock) -> [String] {
+        guard let sample = samples.last else { return [] }
+        let status = StatusReading(sample.status, clock: clock, now: now)
+        let edge = sample.status["edge"]
+        let lag = sample.lag.map { "told \(Self.short($0)) ms after the publish" } ?? ""
+        let stalled = edge?["stalled"]?.int64 ?? 0
+        let rows: [(String, String, [Double], String)] = [
+            (
+                "streams", PublishReach.grouped(sample.streams), samples.map { Double($0.streams) },
+                "polls \(edge?["polls"]?.int64 ?? 0)" + (stalled > 0 ? ", stalled \(stalled)" : "")
+            ),
+            ("deliveries", Self.short(sample.deliveries) + "/s", samples.map(\.deliveries), lag),
+            ("fetches", Self.short(sample.fetches) + "/s", samples.map(\.fetches), ""),
+            ("webhooks", Self.short(sample.webhooks) + "/s", samples.map(\.webhooks), status.webhooks),
+            ("CPU", Self.short(sample.cpu) + " %", samples.map(\.cpu), "memory \(status.memory)"),
+        ]
+        let curve = max(5, min(40, width - 50))
+        let curves = rows.map { name, value, values, remark in
+            let line = Sparkline.text(values, width: curve)
+            let gap = String(repeating: " ", count: curve - line.count)
+            let number = String(repeating: " ", count: max(0, 9 - value.count)) + value
+            let head = name + String(repeating: " ", count: 11 - name.count)
+            return Self.cut("\(head)\(number)  \(line)\(gap)  \(remark)", to: width)
+        }
+        return status.headline(palette, width: width) + [""] + curves + ["sources    \(status.sources)".printable, ""]
+            + status.scopes(palette, width: width) + [""]
+            + TopicsReading(sample.status["topics"]?.array ?? []).lines(palette, width: width)
+    }
+
+    private static func cut(_ line: String, to width: Int) -> String {
+        let line = line.trimmedAtEnd
+        return line.count > width ? line.prefix(max(1, width - 1)) + "…" : line
+    }
+
+    /// `850`, `3.1`.
+    private static func short(_ number: Double) -> String {
+        number < 9.95 ? "\((number * 10).rounded() / 10)" : PublishReach.grouped(Int64(min(number, 1e15).rounded()))
+    }
+
+    // MARK: For scripts
+
+    /// The newest sample; `lagMs` is missing when nobody was told.
+    package var json: JSONValue? {
+        samples.last.map { sample in
+            let (edge, process) = (sample.status["edge"], sample.status["process"])
+            var object: JSONObject = ["ready": sample.status["ready"] ?? .null, "streams": .int(sample.streams)]
+            object["polls"] = edge?["polls"]
+            object["stalled"] = edge?["stalled"]
+            object["deliveriesPerSecond"] = .double(sample.deliveries)
+            object["fetchesPerSecond"] = .double(sample.fetches)
+            object["webhooksPerSecond"] = .double(sample.webhooks)
+            object["lagMs"] = sample.lag.map(JSONValue.double)
+            object["cpuPercent"] = .double(sample.cpu)
+            object["residentBytes"] = process?["residentBytes"]
+            object["webhooks"] = sample.status["webhooks"]?["states"]
+            let sources = sample.status["sources"]?.array ?? []
+            object["sources"] = [
+                "well": .int(sources.count { $0["error"] == nil }),
+                "failing": .int(sources.count { $0["error"] != nil }),
+            ]
+            return .object(object)
+        }
+    }
+}

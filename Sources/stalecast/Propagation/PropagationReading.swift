@@ -1,0 +1,108 @@
+package import StalecastWire
+
+/// How far a version is, as `GET remoteConfig/propagation` says it, in words and bars.
+package struct PropagationReading {
+    private let json: JSONValue
+
+    package init(_ json: JSONValue) { self.json = json }
+
+    var version: Int64 { json["versionNumber"]?.int64 ?? 0 }
+    private func streams(_ name: String) -> Int64 { json["streams"]?[name]?.int64 ?? 0 }
+    private func clients(_ name: String) -> Int64 { json["clients"]?[name]?.int64 ?? 0 }
+    func isOfClients(_ stage: String) -> Bool { stage == "fetched" || stage == "active" }
+
+    private func count(_ stage: String) -> Int64 { isOfClients(stage) ? clients(stage) : streams(stage) }
+    private func awaited(_ stage: String) -> Int64 {
+        isOfClients(stage)
+            ? clients("audience") - clients("left") : streams("audience") - streams("left")
+    }
+    func behind(_ stage: String) -> Int64 { max(0, awaited(stage) - count(stage)) }
+
+    /// The rungs somebody can be on.
+    private var stages: [String] {
+        ["sent"] + (clients("audience") > 0 ? ["fetched"] : []) + (clients("active") > 0 ? ["active"] : [])
+    }
+
+    /// `sent 1,200 of 1,203 streams; fetched 650 of 800 clients`.
+    var line: String {
+        stages.map { stage in
+            let noun = isOfClients(stage) ? "clients" : "streams"
+            return "\(stage) \(PublishReach.grouped(count(stage))) of \(PublishReach.grouped(awaited(stage))) \(noun)"
+        }.joined(separator: "; ")
+    }
+
+    private static let width = 30
+
+    /// A bar for each rung.
+    func bars(_ palette: Palette) -> [String] {
+        stages.map { stage in
+            let (count, awaited) = (count(stage), awaited(stage))
+            let filled = awaited > 0 ? Int(Double(min(count, awaited)) / Double(awaited) * Double(Self.width)) : 0
+            let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: Self.width - filled)
+            let noun = isOfClients(stage) ? "clients" : "streams"
+            let name = stage + String(repeating: " ", count: 8 - stage.count)
+            return "\(name) \(count >= awaited ? palette.green(bar) : bar) "
+                + "\(PublishReach.grouped(count)) of \(PublishReach.grouped(awaited)) \(noun)"
+        }
+    }
+
+    /// `99.2 % of 803 clients have version 17 (50 % after 0.4 s, 99 % after 3.9 s)`.
+    package func headline(_ stage: String) -> String {
+        let (count, awaited) = (count(stage), awaited(stage))
+        let noun = isOfClients(stage) ? "client" : "stream"
+        guard awaited > 0 else { return "nobody waits for version \(version)" }
+        let share = Double(count) / Double(awaited) * 100
+        let has = ["sent": "been told of", "received": "received", "active": "activated"][stage] ?? "fetched"
+        let times = [("t50", "50 %"), ("t99", "99 %")].compactMap { key, share in
+            seconds(json["times"]?[stage]?[key]).map { "\(share) after \($0)" }
+        }
+        return
+            "\((share * 10).rounded(.down) / 10) % of \(PublishReach.grouped(awaited)) \(noun)\(awaited == 1 ? "" : "s") "
+            + "\(awaited == 1 ? "has" : "have") \(has) version \(version)"
+            + (times.isEmpty ? "" : " (\(times.joined(separator: ", ")))")
+    }
+
+    /// `0.4 s`, or `12 ms`; nil for null.
+    private func seconds(_ value: JSONValue?) -> String? {
+        guard case .number(let text)? = value, let seconds = Double(text) else { return nil }
+        return seconds < 1 ? "\(Int((seconds * 1000).rounded())) ms" : "\((seconds * 10).rounded() / 10) s"
+    }
+
+    /// For people: state, bars, times, and the curve.
+    package func lines(_ palette: Palette, scope: String, width: Int) -> [String] {
+        let state = json["state"]?.string ?? "?"
+        let age = seconds(json["ageSeconds"]).map { ", announced \($0) ago" } ?? ""
+        var lines = ["\(palette.bold("version \(version)")) of \(scope)\(age): \(state)"]
+        if json["partial"]?.bool == true {
+            lines.append("the daemon began anew meanwhile: counted from reconnects, without times")
+        }
+        lines += bars(palette)
+        for stage in stages where awaited(stage) > 0 { lines.append(headline(stage)) }
+        lines += remarks
+        return lines + curve(width: width)
+    }
+
+    private var remarks: [String] {
+        let counts = [
+            (streams("backlogged"), "streams read too slowly and get it when they can"),
+            (streams("left"), "streams ended before they were told"),
+            (clients("failed"), "clients say that they failed"),
+            (clients("left"), "clients went without having fetched"),
+            (clients("unidentifiedStreams"), "streams do not say whose they are"),
+        ]
+        return counts.filter { $0.0 > 0 }.map { "\(PublishReach.grouped($0.0)) \($0.1)" }
+    }
+
+    /// Counts over the logarithm of the time.
+    private func curve(width: Int) -> [String] {
+        guard let at = json["curve"]?["at"]?.array, let end = at.last.flatMap({ seconds($0) }), at.count > 1 else {
+            return []
+        }
+        return stages.compactMap { stage in
+            let values = (json["curve"]?[stage]?.array ?? []).map { Double($0.int64 ?? 0) }
+            guard (values.last ?? 0) > 0 else { return nil }
+            let name = stage + String(repeating: " ", count: 8 - stage.count)
+            return "\(name) \(Sparkline.text(values, width: max(8, width - 24)))  1 ms to \(end)"
+        }
+    }
+}

@@ -1,0 +1,126 @@
+import Foundation
+import StalecastOutbound
+import StalecastWire
+
+/// Waits for a version on its way, as the server judges it: bars on a terminal, else a line every five seconds.
+struct PropagationWait {
+    let api: TemplateAPI
+    let options: WaitOptions
+    let output: Output
+
+    /// Without a byte for so long the connection is dead: the server sends a comment every 15 s.
+    private static let patience: Duration = .seconds(45)
+    private static let linePause: Duration = .seconds(5)
+    private static let reconnects = 5
+
+    /// - Returns: the server's `done`.
+    func run(_ version: Int64) async throws(CommandFailure) -> JSONValue {
+        let progress = ProgressLines(isScreen: !output.isJSON && ProgressLines.canBeDrawn, output)
+        defer { progress.end() }
+        var failures = 0
+        while true {
+            do {
+                if let done = try await watch(version, progress) { return done }
+                throw OutboundFailure(.reset)
+            } catch let failure as CommandFailure {
+                throw failure
+            } catch {
+                failures += 1
+                guard failures <= Self.reconnects else {
+                    throw CommandFailure(noAnswerFrom: api.client.address, error)
+                }
+                // Cancelled is what the next attempt says.
+                try? await Task.sleep(for: .seconds(1))
+            }
+        }
+    }
+
+    private func watch(_ version: Int64, _ progress: ProgressLines) async throws -> JSONValue? {
+        let query = [("versionNumber", String(version))] + options.query
+        let request = try api.request("/propagation:watch", query.map { URLQueryItem(name: $0.0, value: $0.1) })
+        var parser = SSEParser(lastEventID: "")
+        for try await part in HTTPExchange.start(request, patience: Self.patience) {
+            switch part {
+            case .bytes(let bytes):
+                for case .event(let event) in try parser.receive(bytes) {
+                    let json = try JSONValue.parse(event.data.utf8)
+                    if event.type == "done" { return json }
+                    progress.show(json)
+                }
+            case .end(let head, let refusal):
+                if head.status != 200 {
+                    throw ServerRefusal(HTTPAnswer(head: head, body: refusal), token: api.client.token).failure
+                }
+            }
+        }
+        return nil
+    }
+
+    /// The progress of a version, drawn over itself or line by line.
+    private final class ProgressLines {
+        private let isScreen: Bool
+        private let output: Output
+        private var drawn = 0
+        private var saidAt = ContinuousClock.now - PropagationWait.linePause
+
+        static var canBeDrawn: Bool { isatty(STDERR_FILENO) == 1 && TerminalSize.canBeDrawnOn }
+
+        init(isScreen: Bool, _ output: Output) {
+            self.isScreen = isScreen
+            self.output = output
+        }
+
+        func show(_ json: JSONValue) {
+            let reading = PropagationReading(json)
+            if isScreen {
+                let lines = reading.bars(output.palette)
+                let up = drawn > 0 ? "\u{1B}[\(drawn)A" : ""
+                drawn = lines.count
+                FileHandle.standardError.write(Data((up + lines.map { "\r\($0)\u{1B}[K\n" }.joined()).utf8))
+            } else if ContinuousClock.now - saidAt >= PropagationWait.linePause {
+                saidAt = .now
+                output.remark(reading.line)
+            }
+        }
+
+        func end() { drawn = 0 }
+    }
+}
+
+/// What became of the waiting.
+struct WaitOutcome {
+    /// The server's `done`.
+    let done: JSONValue
+
+    var reason: String { done["reason"]?.string ?? "?" }
+
+    /// `99.2 % of 803 clients have version 17 after 3.9 s …`.
+    var sentence: String {
+        let reading = PropagationReading(done["propagation"] ?? .null)
+        let stage = done["atStage"]?.string ?? "fetched"
+        let head = reading.headline(stage)
+        let remark = done["remark"]?.string.map { "; \($0)" } ?? ""
+        let behind = reading.behind(stage)
+        let advice =
+            behind > 0 && reading.isOfClients(stage)
+            ? "; \(PublishReach.grouped(behind)) are behind: stalecast propagation laggards \(reading.version)" : ""
+        return head + remark + advice
+    }
+
+    /// Why the command fails; nil when it does not.
+    var failure: CommandFailure? {
+        switch reason {
+        case "REACHED": nil
+        case "TIMEOUT":
+            CommandFailure(.timedOut, "the time is up: \(sentence)", advice: "The version stays, and goes on.")
+        case "SUPERSEDED":
+            CommandFailure(
+                .versionMismatch, "a newer version was published meanwhile: \(sentence)",
+                advice: "`stalecast propagation status` shows how far that one is.")
+        default:
+            CommandFailure(
+                .refused, "fewer were there to hear of it than were asked for: \(sentence)",
+                advice: "The version is published all the same. `stalecast propagation status` shows who it is for.")
+        }
+    }
+}

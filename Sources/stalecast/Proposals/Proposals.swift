@@ -1,0 +1,178 @@
+import ArgumentParser
+import StalecastTemplate
+import StalecastWire
+
+/// `stalecast proposals`: templates that wait for somebody else's approval.
+struct Proposals: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "List, read, approve and reject what was proposed with publish --propose.",
+        discussion: """
+            A proposal becomes a version when somebody approves it, and only over the version it was made over: when \
+            another one was published meanwhile it has to be proposed anew (exit code 5). Where the project's \
+            configuration says approvals: required, that somebody is another principal than its author; all who use the \
+            control token are one and the same. An open one ends by itself after 30 days.
+
+            Examples:
+              stalecast publish --propose winter.json --description 'winter'
+              stalecast proposals list
+              stalecast proposals show 7
+              stalecast proposals approve 7 --token-file bob.key
+              stalecast proposals reject 7 --reason 'after the holidays'
+            """,
+        subcommands: [ProposalsList.self, ProposalsShow.self, ProposalsApprove.self, ProposalsReject.self])
+}
+
+/// The proposals of a scope on Control.
+struct ProposalOptions: ParsableArguments {
+    @OptionGroup var scopeOptions: ScopeOptions
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func api() throws(CommandFailure) -> TemplateAPI {
+        TemplateAPI(client: try connection.controlClient(), scope: try scopeOptions.scope())
+    }
+}
+
+/// Which one.
+struct ProposalTarget: ParsableArguments {
+    @Argument(
+        help: ArgumentHelp("The proposal, as `stalecast proposals list` shows it.", valueName: "number"),
+        completion: .proposals)
+    var number: Int64
+
+    func validate() throws {
+        if number < 1 { throw ValidationError("a proposal's number is 1 or more") }
+    }
+}
+
+/// `stalecast proposals list`.
+struct ProposalsList: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List the open proposals, newest first.",
+        discussion: """
+            A stale one was made over a version that is not the newest any more, and cannot be approved.
+
+            Examples:
+              stalecast proposals list
+              stalecast proposals list --all
+              stalecast proposals list --json | jq -r '.proposals[].number'
+            """)
+
+    @Flag(help: "Also those that were approved or rejected, or have expired.")
+    var all = false
+
+    @OptionGroup var options: ProposalOptions
+
+    func run() async throws {
+        let found = try await options.api().proposals(isOpen: !all)
+        let output = options.outputOptions.output
+        if output.isJSON { return try output.json(["proposals": .array(found)]) }
+        if found.isEmpty {
+            return output.remark("no \(all ? "" : "open ")proposals; `stalecast publish --propose FILE` makes one")
+        }
+        var table = TextTable(
+            .right("NUMBER"), .whole("STATE"), .right("BASE"), .right("AGE"), .left("AUTHOR"), .extra("CHANGES"),
+            .extra("DESCRIPTION"))
+        for proposal in found {
+            table.add(
+                proposal["number"]?.string ?? "?", ProposalReport.state(proposal),
+                proposal["baseVersion"]?.string ?? "?", age(proposal["createTime"]?.string ?? ""),
+                ProposalReport.name(proposal["author"]),
+                (proposal["changedKeys"]?.array ?? []).compactMap(\.string).joined(separator: ","),
+                proposal["description"]?.string ?? "")
+        }
+        for line in table.lines(output.palette) { try output.line(line) }
+    }
+}
+
+/// `stalecast proposals show`.
+struct ProposalsShow: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show", abstract: "Show a proposal and what it changes.",
+        discussion: """
+            The template of an open one is in the JSON.
+
+            Examples:
+              stalecast proposals show 7
+              stalecast proposals show 7 --json | jq .template > winter.json
+            """)
+
+    @OptionGroup var target: ProposalTarget
+    @OptionGroup var options: ProposalOptions
+
+    func run() async throws {
+        let api = try options.api()
+        let report = try await ProposalReport(try await api.proposal(target.number), api)
+        let output = options.outputOptions.output
+        if output.isJSON { return try output.json(report.json) }
+        for line in report.lines(output.palette) { try output.line(line) }
+    }
+}
+
+/// `stalecast proposals approve`.
+struct ProposalsApprove: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "approve", abstract: "Publish a proposal as its author's version.",
+        discussion: """
+            A terminal shows what changes and asks, unless --yes. The version says who proposed it; proposal and audit \
+            log say who approved it.
+
+            Examples:
+              stalecast proposals approve 7
+              stalecast proposals approve 7 --token-file bob.key --yes
+            """)
+
+    @OptionGroup var target: ProposalTarget
+
+    @Flag(name: .shortAndLong, help: "Publish without the question that a terminal is asked.")
+    var yes = false
+
+    @OptionGroup var options: ProposalOptions
+
+    func run() async throws {
+        let api = try options.api()
+        let output = options.outputOptions.output
+        if Question.canBeAsked, !yes, !output.isJSON {
+            let report = try await ProposalReport(try await api.proposal(target.number), api)
+            output.remark(report.lines(output.palette).joined(separator: "\n") + "\n")
+            try Question("Publish it to \(api.scope) \(options.connection.place(of: api.client))?").agree()
+        }
+        let proposal = try await api.decide(target.number, "approve")
+        let reach = await api.reach()
+        if output.isJSON {
+            var object = proposal.object ?? [:]
+            object["told"] = reach?.json
+            return try output.json(.object(object))
+        }
+        let version = proposal["decision"]?["versionNumber"]?.string ?? "?"
+        try output.line(
+            "approved proposal \(target.number) of \(ProposalReport.name(proposal["author"])): "
+                + "published \(output.palette.green("version \(version)")) of \(api.scope)")
+        if let reach { try output.line(reach.sentence) }
+    }
+}
+
+/// `stalecast proposals reject`.
+struct ProposalsReject: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reject", abstract: "End a proposal; its author may, too.",
+        discussion: """
+            Example:
+              stalecast proposals reject 7 --reason 'after the holidays'
+            """)
+
+    @OptionGroup var target: ProposalTarget
+
+    @Option(help: ArgumentHelp("Why, at most 1024 characters.", valueName: "text"))
+    var reason = ""
+
+    @OptionGroup var options: ProposalOptions
+
+    func run() async throws {
+        let proposal = try await options.api().decide(
+            target.number, "reject", reason.isEmpty ? [:] : ["reason": .string(reason)])
+        let output = options.outputOptions.output
+        if output.isJSON { return try output.json(proposal) }
+        try output.line("rejected proposal \(target.number) of \(ProposalReport.name(proposal["author"]))")
+    }
+}
