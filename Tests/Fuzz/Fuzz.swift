@@ -19,9 +19,11 @@ private let target: @Sendable ([UInt8]) -> Void = {
 }()
 
 private let targets: [String: @Sendable ([UInt8]) -> Void] = [
-    "chunks": chunks, "cursor": cursor, "expression": expression, "front": front, "head": head,
+    "access": access, "chunks": chunks, "cursor": cursor, "etcd": etcd, "expression": expression, "front": front,
+    "head": head,
     "invalidations": invalidations, "json": json, "lenient": lenient, "pattern": pattern, "query": query,
-    "recogniser": recogniser, "signature": signature, "sse": sse, "template": template, "time": time, "topics": topics,
+    "recogniser": recogniser, "signature": signature, "sse": sse, "template": template, "time": time, "token": token,
+    "topics": topics,
     "yaml": yaml,
 ]
 
@@ -41,6 +43,13 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
         return
     }
     precondition(JSONValue.object(object).encoded() == JSONValue.object(expected).encoded(), "the dialects disagree")
+}
+
+/// What a member may send; there is nothing to compare it with.
+@Sendable private func etcd(_ bytes: [UInt8]) {
+    _ = try? EtcdTransaction.Result(bytes)
+    _ = try? EtcdWatchNotice(bytes)
+    _ = try? EtcdStatus(bytes)
 }
 
 private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
@@ -66,7 +75,7 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
     guard let pattern = try? Pattern(parsing: text) else { return }
     precondition(pattern.program.count <= Pattern.maxSize, "the limit does not hold")
     precondition((try? Pattern.size(of: text)) ?? 0 >= pattern.program.count, "the size was measured wrongly")
-    var matcher = PatternMatcher()
+    var matcher = Pattern.Matcher()
     var budget = EvaluationBudget(steps: 10_000)
     _ = matcher.finds(pattern, in: Array("some text, 1.2.3 \u{e9}".unicodeScalars.map(\.value)), budget: &budget)
 }
@@ -81,6 +90,38 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
     precondition(
         TemplateDifference.changedKeys(from: template, to: again).isEmpty, "the same template has changed keys")
 }
+
+/// Keys, grants and the lines of an audit log. After any line that a log goes on from, the next one follows it.
+@Sendable private func access(_ bytes: [UInt8]) {
+    if let key = try? APIKey(text(bytes)) { precondition(key.text == text(bytes), "two spellings of one key") }
+    if let json = try? JSONValue.parse(bytes) {
+        _ = try? AccessKey(record: json)
+        if let grant = try? Grant(json, at: "g") {
+            precondition((try? Grant(grant.json, at: "g")) == grant, "a grant is another one after it was written")
+        }
+    }
+    var chain = AuditChain()
+    guard (try? chain.resume(after: bytes)) != nil else { return }
+    var reader = chain
+    precondition((try? reader.check(chain.append(["action": "a"]))) == true, "the next line does not follow")
+}
+
+/// Tokens and key sets. No key is known that has signed it, so that none is good.
+@Sendable private func token(_ bytes: [UInt8]) {
+    _ = try? KeySet(bytes, for: Set(TokenAlgorithm.allCases))
+    if let decoded = Base64URL.decode(bytes) { precondition(decoded.count == bytes.count * 3 / 4, "bits are lost") }
+    var issuer = TokenIssuer(
+        name: "i", issuer: "i", audiences: ["a"], algorithms: [.es256, .eddsa, .rs256], keys: .init("f"))
+    issuer.grantsInTokens = true
+    guard let token = try? SignedToken(text(bytes)), let keys = fuzzedKeys else { return }
+    precondition(
+        (try? issuer.verify(token, with: keys, at: Timestamp(microseconds: 0))) == nil, "a forged token is good")
+}
+
+private let fuzzedKeys = try? KeySet(
+    Array(
+        #"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#
+            .utf8), for: [.eddsa])
 
 /// However the bytes are cut, the events are the same.
 @Sendable private func sse(_ bytes: [UInt8]) {

@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestServers
 import Testing
 
 /// Requests that are read to their end, over the network.
@@ -22,6 +23,20 @@ import Testing
             #expect(answer.status == 404 && answer.headers["etag"] == "e" && answer.body == Data("gone".utf8))
             #expect(server.peers.first?.line == "POST /a HTTP/1.1" && server.peers.first?.body == "{}")
         }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func aServerIsTrustedByTheAuthoritiesNamed() async throws {
+        let server = try TLSTestServer()
+        func ask(_ file: String?) async throws -> Int {
+            var request = TransportRequest(method: "GET", url: try #require(URL(string: server.url)), timeout: 20)
+            request.authorityFile = file.map(server.file)
+            return try await NetworkTransport.shared.send(request).status
+        }
+        #expect(try await ask("ca.pem") == 200)
+        for stranger in [nil, "stranger.pem", "missing.pem"] {
+            await #expect(throws: (any Error).self) { try await ask(stranger) }
+        }
+        #expect(try await ask("ca.pem") == 200)
     }
 
     @Test(.timeLimit(.minutes(1))) func aSilentServerIsGivenUpInTime() async throws {

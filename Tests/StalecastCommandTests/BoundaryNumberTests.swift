@@ -12,4 +12,19 @@ import stalecast
             #expect(!span.defaultValueDescription.isEmpty)
         }
     }
+
+    /// Whoever answers at the address of Control.
+    @Test(arguments: boundaryNumbers) func figuresOfADaemonAreShown(text: String) {
+        let members = ["startedAt", "pid", "versionNumber", "streams", "residentBytes", "cpuSeconds"]
+        for value in [text, "\"\(text)\""] {
+            guard let number = try? JSONValue.parse(value.utf8) else { continue }
+            if let seconds = number.seconds { #expect(seconds <= .seconds(1 << 32) && seconds >= .seconds(-(1 << 32))) }
+            var figures = JSONObject()
+            for member in members { figures[member] = number }
+            var status = figures
+            for part in ["store", "edge", "webhooks", "process"] { status[part] = .object(figures) }
+            for part in ["scopes", "topics", "sources"] { status[part] = [.object(figures)] }
+            #expect(!StatusReading(.object(status)).lines(Palette(isOn: false)).isEmpty)
+        }
+    }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import StalecastTemplate
+import StalecastWire
 import Testing
 import stalecast
 
@@ -25,6 +26,85 @@ import stalecast
         var table = TextTable(.left("ID"), .right("NUMBER"))
         table.add("wh_123456789", "12345678901234567890")
         #expect(table.lines(Palette(isOn: false), width: 10)[1] == "wh_123456789  12345678901234567890")
+    }
+
+    /// A time cut short says nothing; a column of nothing only takes room.
+    @Test(arguments: [(100, "ID  WHEN                 NOTE"), (40, "ID  WHEN                 NOTE"), (24, "ID  NOTE")])
+    func columnsThatCanBeSparedAreLeftOut(width: Int, heading: String) {
+        var table = TextTable(.left("ID"), .whole("WHEN"), .left("NOTE"), .extra("USER"))
+        table.add("a", "2026-11-20 13:00:00", String(repeating: "n", count: 40), "")
+        let lines = table.lines(Palette(isOn: false), width: width)
+        #expect(lines[0] == heading && lines.allSatisfy { $0.count <= width }, "\(lines)")
+    }
+
+    @Test(
+        arguments: [
+            ([], 10, ""), ([0, 0], 10, "▁▁"), ([0, 1, 2, 4], 10, "▁▃▅█"), ([9, 9, 1, 2], 2, "▅█"),
+            ([.nan, .infinity, 1], 5, "▁▁█"),
+            ([1], 0, ""),
+        ] as [([Double], Int, String)])
+    func aCurveIsDrawnInPartsOfItsLargestValue(values: [Double], width: Int, line: String) {
+        #expect(Sparkline.text(values, width: width) == line)
+    }
+
+    @Test(
+        arguments: [
+            ("short", 10, "short"), ("one two three", 8, "one two\nthree"), ("one two three", 7, "one two\nthree"),
+            ("  - one two", 8, "  - one\n    two"), ("a\nb c", 2, "a\nb\nc"),
+            ("run `stalecast token rotate` now", 12, "run\n`stalecast token rotate`\nnow"),
+            ("unbreakable", 4, "unbreakable"),
+        ]) func textIsBrokenAtBlanksAndCommandsAreNot(text: String, width: Int, lines: String)
+    {
+        #expect(text.wrapped(to: width) == lines)
+        #expect(text.wrapped(to: nil) == text)
+    }
+
+    @Test func aWrongWordIsFoundAtItsPlace() {
+        #expect(Stalecast.wrongCommand(["webhooks", "lst", "x"])?.word == "lst")
+        #expect(Stalecast.wrongCommand(["webhooks", "lst"])?.path == ["stalecast", "webhooks"])
+        #expect(Stalecast.wrongCommand(["pubish"])?.known.contains("publish") == true)
+        for right in [["publish", "x"], ["backup", "to.file"], ["--version"], ["help", "x"], ["sources"], []] {
+            #expect(Stalecast.wrongCommand(right) == nil, "\(right)")
+        }
+    }
+
+    @Test(arguments: [
+        (
+            "{\"streams\":{\"audience\":1204,\"sent\":1204},\"milliseconds\":31.2,\"webhooks\":{\"owed\":3}}",
+            "told 1,204 of 1,204 streams in 31 ms; 3 webhooks on their way"
+        ),
+        (
+            "{\"streams\":{\"audience\":2,\"sent\":1},\"polls\":{\"answered\":1},\"milliseconds\":0.42}",
+            "told 1 of 2 streams and 1 long-poll in 0.4 ms; 1 read too slowly and get it when they can"
+        ),
+        ("{}", "nobody is connected who would hear of it"),
+    ])
+    func thePublisherReadsWhoWasTold(json: String, sentence: String) throws {
+        #expect(PublishReach(json: try JSONValue.parse(json.utf8)).sentence == sentence)
+    }
+
+    /// `/status` twice, a second apart; the daemon was started anew before the third.
+    @Test func ratesAreThoseBetweenTwoLooks() throws {
+        func status(_ deliveries: Int, _ count: Int, _ seconds: Double) throws -> JSONValue {
+            try JSONValue.parse(
+                """
+                {"ready":true,"edge":{"streams":7,"deliveries":\(deliveries),
+                 "written":{"count":\(count),"seconds":\(seconds)}},"sources":[{"error":{}},{}]}
+                """.utf8)
+        }
+        var reading = TopReading()
+        reading.take(try status(100, 10, 1), at: 5)
+        #expect(reading.json == nil)
+        reading.take(try status(300, 20, 1.05), at: 7)
+        #expect(reading.samples.last?.deliveries == 100 && reading.samples.last?.lag.map { Int($0.rounded()) } == 5)
+        #expect(reading.json?["sources"]?["failing"]?.int64 == 1)
+        reading.take(try status(0, 0, 0), at: 8)
+        #expect(reading.samples.last?.deliveries == 0 && reading.samples.last?.lag == nil)
+        for width in [40, 80, 200] {
+            let lines = reading.lines(Palette(isOn: false), width: width, at: .now(), clock: LocalClock(isUTC: true))
+            #expect(lines.allSatisfy { $0.count <= max(width, 40) }, "\(lines)")
+            #expect(lines.contains { $0.hasPrefix("streams") && $0.contains("7") && $0.contains("█") })
+        }
     }
 
     @Test(arguments: [

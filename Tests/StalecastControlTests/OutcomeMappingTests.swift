@@ -46,7 +46,7 @@ struct OutcomeMappingTests {
         StoreError.versionMismatch(expected: nil, found: 1), .unknownVersion(3),
         .invalidRollback(target: 3, current: 2),
         .unknownProject(.demo), .diskFull(""), .unavailable(""), .readFailed(""), .notAStore(""), .locked(""),
-        .inaccessible(""), .misconfigured(""), .alreadyExists(""),
+        .inaccessible(""), .misconfigured(""), .alreadyExists(""), .keyReused(3),
     ])
     func everyOtherErrorOfAPublishSaysNotCommitted(error: StoreError) {
         let mapped = answer(error)

@@ -1,5 +1,7 @@
 import StalecastDaemon
 import StalecastEdge
+import StalecastEtcd
+import StalecastHub
 import StalecastWire
 import Testing
 
@@ -10,13 +12,17 @@ import Testing
     }
 
     @Test(arguments: ["0.0.0.0:1", "\"[::]:1\"", "192.168.1.1:1", "example.com:1", "\"[::ffff:10.0.0.1]:1\""])
-    func aBindOutsideLoopbackNeedsItsFlag(address: String) {
-        #expect(problems("edge: {listen: \(address)}").first?.contains("edge.allowPublicBind") == true)
-        #expect(problems("edge: {listen: \(address), allowPublicBind: true}").isEmpty)
-        #expect(problems("control: {listen: \(address)}").first?.contains("control.allowPlaintextBind") == true)
-        #expect(problems("control: {listen: \(address), allowPlaintextBind: true}").isEmpty)
-        let overrides = ConfigurationOverrides(allowPublicBind: true, allowPlaintextBind: true)
-        #expect(problems("control: {listen: \(address)}", overrides: overrides).isEmpty)
+    func aBindOutsideLoopbackNeedsTLSOrAProxy(address: String) {
+        for listener in ["edge", "control"] {
+            let found = problems("\(listener): {listen: \(address)}")
+            #expect(found.count == 1 && found[0].contains("\(listener): {proxied: true}"), "\(found)")
+            #expect(problems("\(listener): {listen: \(address), proxied: true}").isEmpty)
+            #expect(problems("\(listener): {listen: \(address), tls: {certificate: c, key: k}}").isEmpty)
+        }
+        let overrides = ConfigurationOverrides(proxied: true)
+        #expect(problems("{edge: {listen: \(address)}, control: {listen: 0.0.0.0:2}}", overrides: overrides).isEmpty)
+        let tls = "edge: {tls: {certificate: c, key: k}}\n"
+        #expect(problems(tls + "control: {listen: \(address)}").isEmpty, "Edge's certificate is Control's too")
     }
 
     @Test(arguments: ["127.0.0.1:1", "127.9.9.9:1", "localhost:1", "\"[::1]:1\"", "\"[::ffff:127.0.0.1]:1\""])
@@ -73,6 +79,97 @@ import Testing
     }
 }
 
+@Suite struct ConfigurationClusterTests {
+    @Test func aClusterIsReadWholeAndANodeIsNamedAfterItsHost() throws {
+        let text = "store: {etcd: {endpoints: [\"http://10.0.0.11:2379\", 10.0.0.12, \"http://[::1]:1\"]}}\n"
+        let configuration = try load(text + "cluster: {name: shop-1, node: a, maxUnverified: 10m, fetch: local}")
+        let endpoints = configuration.store.etcd.endpoints.map { "\($0)" }
+        #expect(endpoints == ["http://10.0.0.11:2379", "http://10.0.0.12:2379", "http://[::1]:1"])
+        #expect(configuration.isClustered && configuration.cluster.effectiveNode == "a")
+        #expect(configuration.cluster.maxUnverified == .seconds(600))
+        let host = try load(text).cluster.effectiveNode
+        #expect((1...63).contains(host.utf8.count) && problems(text + "cluster: {node: \"\(host)\"}").isEmpty)
+        #expect(try !load("").isClustered)
+    }
+
+    @Test(arguments: [
+        "cluster: {name: shop}", "cluster: {node: a}", "cluster: {fetch: local}",
+        "store: {etcd: {user: u, passwordFile: p}}",
+        "store: {etcd: {caFile: c}}",
+    ])
+    func aClusterWithoutEtcdSaysWhatToDo(text: String) {
+        let found = problems(text)
+        #expect(found.count == 1 && found[0].contains("name etcd's members there"), "\(found)")
+    }
+
+    @Test(arguments: [
+        ("user: u", "user means nothing without store.etcd.passwordFile"),
+        ("passwordFile: p", "passwordFile means nothing without store.etcd.user"),
+        ("certificate: c", "certificate means nothing without store.etcd.key"),
+        ("key: k", "key means nothing without store.etcd.certificate"),
+    ])
+    func whatComesInTwosIsNotTakenAlone(keys: String, expected: String) {
+        let found = problems("store: {etcd: {endpoints: [\"https://e\"], \(keys)}}")
+        #expect(found.count == 1 && found[0].contains("store.etcd." + expected), "\(found)")
+    }
+
+    @Test func nodesHaveSomeSettingsInCommon() throws {
+        let etcd = "store: {etcd: {endpoints: [e]}"
+        let one = try load("\(etcd)}\n").sharedSettings
+        let own = try load(
+            """
+            \(etcd), minFreeSpace: 1MiB}
+            data: /elsewhere
+            edge: {listen: "127.0.0.1:9", threads: 3}
+            control: {listen: "127.0.0.1:10"}
+            cluster: {node: b, advertise: "http://10.0.0.1:8081"}
+            log: {level: debug}
+            """
+        ).sharedSettings
+        #expect(one == own, "what is a node's own business")
+        let changes = [
+            ("topics", "topics: [{name: A, scopes: [demo/firebase]}]"), ("edge", "edge: {heartbeat: 3s}"),
+            ("auth", "auth: {mode: observe}"), ("webhooks", "webhooks: {httpsOnly: true}"),
+            ("cluster", "cluster: {fetch: local}"),
+            ("projects", "projects: [{id: demo, number: 7, namespaces: [firebase]}]"),
+        ]
+        for (part, text) in changes {
+            let other = try load("\(etcd)}\n\(text)").sharedSettings
+            #expect(Set(one.keys) == Set(other.keys) && other[part] != nil)
+            #expect(one.keys.filter { one[$0] != other[$0] } == [part], "\(part)")
+        }
+    }
+
+    @Test(arguments: ["http://[e]:1", "https://[10.0.0.11]:2379", "[stalecast]"])
+    func whatStandsInBracketsIsAnIPv6Address(endpoint: String) {
+        let found = problems("store: {etcd: {endpoints: [\"\(endpoint)\"]}}")
+        let sentence = "\"\(endpoint)\" is no URL such as http://10.0.0.11:2379; in brackets stands an IPv6 address"
+        #expect(found.count == 1 && found[0].contains("store.etcd.endpoints[0]: " + sentence), "\(found)")
+    }
+
+    @Test(arguments: [
+        "store: {etcd: {endpoints: [\"http://e\"], caFile: c}}",
+        "store: {etcd: {endpoints: [\"http://e\", \"https://f\"]}}",
+        "store: {etcd: {endpoints: [\"http://e/v3\"]}}", "store: {etcd: {endpoints: [\"http://e:0\"]}}",
+        "store: {etcd: {endpoints: [\"ftp://e\"]}}", "store: {etcd: {endpoints: [\"http://a b\"]}}",
+        "store: {etcd: {endpoints: http://e}}", "store: {etcd: {endpoints: [\"http://[g:]:1\"]}}",
+        "store: {etcd: {endpoints: [\"http://[e]:1\"]}}", "store: {etcd: {endpoints: [\"http://[127.0.0.1]:1\"]}}",
+        "store: {etcd: {endpoints: [\"http://[]:1\"]}}", "store: {etcd: {endpoints: [\"http://e:+1\"]}}",
+        "store: {etcd: {endpoints: [\"http://e:\"]}}", "store: {etcd: {endpoints: [\"http://[::1]x:1\"]}}",
+        "store: {etcd: {endpoints: [e]}}\ncluster: {name: Shop}",
+        "store: {etcd: {endpoints: [e]}}\ncluster: {name: \"\"}",
+        "store: {etcd: {endpoints: [e]}}\ncluster: {node: a/b}",
+        "store: {etcd: {endpoints: [e]}}\ncluster: {advertise: a}",
+        "store: {etcd: {endpoints: [e]}}\ncluster: {fetch: stale}",
+        "store: {etcd: {endpoints: [e]}}\ncluster: {maxUnverified: 25h}",
+    ])
+    func aWrongValueIsExactlyOneProblem(text: String) {
+        let found = problems(text)
+        let section = text.contains("cluster") ? "cluster." : "store.etcd."
+        #expect(found.count == 1 && found[0].contains(section), "\(found)")
+    }
+}
+
 @Suite struct ConfigurationTopicsTests {
     @Test func clientsAndServersTemplatesHaveATopicEachUnlessAnEntryReplacesIt() throws {
         let server = Scope(project: .demo, namespace: .firebaseServer)
@@ -84,8 +181,8 @@ import Testing
         let replaced = try load("topics: [{name: PUSH_RC, scopes: [demo/firebase]}]")
         #expect(
             replaced.effectiveTopics == [
-                Configuration.Topic(name: .pushRCServer, scopes: [server], keys: []),
-                Configuration.Topic(name: .pushRC, scopes: [client], keys: []),
+                TopicBinding(name: .pushRCServer, scopes: [server], keys: []),
+                TopicBinding(name: .pushRC, scopes: [client], keys: []),
             ])
     }
 

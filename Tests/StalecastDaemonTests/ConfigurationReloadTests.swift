@@ -1,5 +1,6 @@
 import StalecastDaemon
 import StalecastEdge
+import StalecastHub
 import StalecastWire
 import Testing
 
@@ -12,6 +13,7 @@ import Testing
         edge:
           listen: 127.0.0.1:1
           streamEngine: false
+          canary: false
           threads: 2
           heartbeat: 1s
           streamLifetime: 1s
@@ -21,22 +23,58 @@ import Testing
           maxHeadBytes: 1KiB
           maxConnections: 1
           maxConnectionsPerAddress: 1
+          maxHandshakesPerAddress: 1
           maxTopicsPerStream: 1
           retry: 1s
           allowedOrigins: ["*"]
           hosts: [config.example]
           apiKeys: [k]
-          allowPublicBind: true
+          proxied: true
+          trustedProxies: [10.0.0.0/8]
+          forwardedField: forwarded
+          proxyProtocol: true
           poll: {defaultWait: 1s, maxWait: 1s}
+          tls:
+            certificate: c
+            key: k
+            others: [{certificate: d, key: l}]
+            clientAuthorities: a
+            requireClientCertificate: false
         control:
           listen: 127.0.0.1:2
           tokenFile: x
+          tokenEnabled: false
           staleETagStatus: 409
           maxTemplateBytes: 1KiB
           metricsWithoutToken: true
+          hosts: [console.example]
           maxConnections: 1
-          allowPlaintextBind: true
-        store: {maxVersions: 1, maxVersionAge: 1s, minFreeSpace: 0B}
+          proxied: true
+          trustedProxies: [10.0.0.0/8]
+          forwardedField: forwarded
+          proxyProtocol: true
+          tls:
+            certificate: c
+            key: k
+            others: [{certificate: d, key: l}]
+            clientAuthorities: a
+            requireClientCertificate: false
+        auth:
+          mode: observe
+          anonymous: [{actions: [watch]}]
+          keys: [{name: k, id: stc_s_0123456789, sha256: [\(String(repeating: "ab", count: 32))], role: viewer}]
+          issuers: [{name: i, issuer: i, audiences: [a], algorithms: [ES256], jwks: f, grantsInTokens: true}]
+          allowedAddresses: [127.0.0.0/8]
+          certificates: [{san: a.example, role: viewer}]
+          hook: {url: "https://a.example", headers: [cookie], caFile: f}
+        clients: {names: false, max: 2000}
+        audit: {maxBytes: 16KiB, keep: 1}
+        store:
+          maxVersions: 1
+          maxVersionAge: 1s
+          minFreeSpace: 0B
+          etcd: {endpoints: ["https://e"], user: u, passwordFile: p, caFile: c, certificate: c, key: k}
+        cluster: {name: n, node: a, advertise: "http://a:1", fetch: local, maxUnverified: 1s, readiness: strict}
         sources:
           scopes: [{scope: prod/firebase, kind: file, path: t.json}]
           allowedAddresses: [127.0.0.0/8]
@@ -71,8 +109,11 @@ import Testing
         #expect(Set(restart + live) == Set(ConfigurationOption.all.map(\.path)))
         let expected = [
             "edge.heartbeat", "edge.streamLifetime", "edge.writeStallLimit", "edge.maxConnections",
-            "edge.maxConnectionsPerAddress", "edge.maxTopicsPerStream", "edge.retry", "edge.allowedOrigins",
-            "edge.apiKeys", "edge.hosts", "edge.poll.defaultWait", "edge.poll.maxWait", "store.maxVersions",
+            "edge.maxConnectionsPerAddress", "edge.maxHandshakesPerAddress", "edge.maxTopicsPerStream", "edge.retry",
+            "edge.allowedOrigins", "edge.apiKeys", "edge.hosts", "edge.trustedProxies",
+            "edge.forwardedField", "edge.proxyProtocol", "edge.poll.defaultWait", "edge.poll.maxWait",
+            "control.tokenEnabled", "auth.mode", "auth.anonymous", "auth.keys", "auth.issuers", "auth.certificates",
+            "store.maxVersions",
             "store.maxVersionAge",
             "webhooks.allowedAddresses", "webhooks.addressProfile", "webhooks.httpsOnly", "webhooks.filesDirectory",
             "webhooks.maxPerProject", "log.level",

@@ -31,7 +31,8 @@ import Testing
             try feeds(
                 """
                 {scope: demo/firebase, kind: http, url: "https://o.example/t", interval: 250ms, serve: notify,
-                 maxAge: 10m, herdBudget: 100, herdLongest: 1m, format: yaml, shape: values, contentPointer: /a,
+                 maxAge: 10m, herdBudget: 100, herdBudgetLeast: 20,
+                 herdBudgetMost: 300, herdLongest: 1m, format: yaml, shape: values, contentPointer: /a,
                  versionPointer: /v, maxBytes: 1MiB, timeout: 3s, headers: {X-Team: blue}, tokenFile: t, caFile: c,
                  certificateFile: d, keyFile: e, fenceUrl: "https://p.example", fenceProof: pointer, fencePointer: /w,
                  fenceWait: 5s, triggerTokenFiles: [x], triggerSecretFiles: [y, z]}
@@ -39,6 +40,7 @@ import Testing
             ).first)
         #expect(feed.interval == .milliseconds(250))
         #expect(feed.serve == .notify)
+        #expect((feed.herdBudget, feed.herdBudgetLeast, feed.herdBudgetMost) == (100, 20, 300))
         #expect(feed.maxAge == .seconds(600))
         #expect((feed.format, feed.shape) == (.yaml, .values))
         #expect((feed.contentPointer.description, feed.versionPointer?.description) == ("/a", "/v"))

@@ -1,3 +1,4 @@
+import StalecastHTTP
 import NIOCore
 import StalecastEdge
 import StalecastTemplate
@@ -159,7 +160,7 @@ import Testing
         #expect(try served.scope("4711", "firebase") === served.scope("demo", "firebase"))
         #expect(served.scope(atPath: "/v1/projects/4711/namespaces/firebase:fetch") != nil)
         for (project, namespace) in [("x", "firebase"), ("demo", "x"), ("demo", "firebase-server")] {
-            #expect(throws: Refusal.self) { try served.scope(project, namespace) }
+            #expect(throws: GoogleError.self) { try served.scope(project, namespace) }
         }
     }
 }

@@ -103,12 +103,14 @@ import Testing
         for replacement in ["", "null"] {
             var body = try #require(JSONValue.parse(Array(FetchBodies.android.utf8)).object)
             body[name] = replacement.isEmpty ? nil : .null
-            let refusal = #expect(throws: Refusal.self) { try FetchRequest.context(body, at: .now()) }
-            #expect(refusal?.status == 400 && refusal?.sentence == "\(name) is missing")
+            let refusal = #expect(throws: GoogleError.self) { try FetchRequest.context(body, at: .now()) }
+            #expect(refusal?.code == 400 && refusal?.message == "\(name) is missing")
         }
     }
 
     @Test func damagedGzipIsRefused() {
-        #expect(throws: Refusal.self) { try RequestBody.object([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2], cap: 100) }
+        #expect(throws: GoogleError.self) {
+            try RequestBody.object([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2], cap: 100)
+        }
     }
 }

@@ -113,6 +113,35 @@ import Testing
         }
     }
 
+    /// Forty are told over four seconds; some leave before their turn, one comes back, the next version takes over.
+    @Test(arguments: [true, false])
+    func aPacedWalkKeepsItsBooks(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine, herdBudget: 10, { $0.heartbeat = .milliseconds(300) }) { live in
+            var clients = try (0..<40).map { _ in try live.invalidations(known: "0") }
+            while live.hub.herd(of: LiveEdge.scope)?.pacedOverMs != 4000 {
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            live.publish()
+            try await live.wait { ($0.deliveries[.firebase] ?? 0) >= 5 }
+            for client in clients { client.readSome(milliseconds: 0) }
+            let waiting = clients.filter { !$0.text.contains("{") }
+            #expect(waiting.count > 10, "they have heartbeats, and no message")
+            for client in waiting.prefix(10) { client.close() }
+            clients.removeAll { client in waiting.prefix(10).contains { $0 === client } }
+            let again = try live.invalidations(known: "0")
+            try again.read(untilText: "\"1\"}\n")
+            try await live.wait { $0.streams == 31 }
+            #expect(await live.edge.reach(of: LiveEdge.scope).left == 10)
+            let problems = await live.edge.inconsistencies()
+            #expect(problems == [] || problems.allSatisfy { !$0.contains("without a turn") })
+            live.publish()
+            for client in clients + [again] { try client.read(untilText: "\"2\"}\n") }
+            for client in clients { #expect(client.text.components(of: "\"1\"}") <= 1) }
+            let reach = await live.edge.reach(of: LiveEdge.scope)
+            #expect((reach.streams, reach.backlogged, reach.left) == (31, 0, 0))
+        }
+    }
+
     @Test func aPromotedStreamIsTheEngines() async throws {
         try await LiveEdge.with(engine: true) { live in
             let client = try live.invalidations(known: "0")

@@ -1,6 +1,7 @@
 import CLinux
 import Logging
 import StalecastEdge
+import StalecastHTTP
 import StalecastHub
 import StalecastWire
 import Synchronization
@@ -15,25 +16,31 @@ final class LiveEdge: Sendable {
     let hub: Hub
     let edge: EdgeServer
     let port: Int
+    /// nil on a plain one.
+    let tls: TLSServer?
     private let versions = Mutex<(sequence: CommitSequence, [Scope: VersionNumber])>((0, [:]))
 
     /// Runs `body` against Edge, sees that its books are right, and stops it.
     static func with(
-        engine: Bool, threads: Int = 2, manyTopics: Int = 0, severalProjects: Bool = false,
-        witness: Hub.Shard? = nil, epoch: Epoch = .random(), _ change: (inout EdgeSettings) -> Void = { _ in },
+        engine: Bool, tls: TLSServer? = nil, threads: Int = 2, manyTopics: Int = 0, severalProjects: Bool = false,
+        witness: Hub.Listener? = nil, epoch: Epoch = .random(), herdBudget: Int = 0,
+        _ change: (inout EdgeSettings) -> Void = { _ in },
         _ body: (LiveEdge) async throws -> Void
     ) async throws {
         var settings = EdgeSettings()
         change(&settings)
         let live = try await LiveEdge(
-            engine: engine, threads: threads, manyTopics: manyTopics, severalProjects: severalProjects,
-            witness: witness, epoch: epoch, settings)
+            engine: engine, tls: tls, threads: threads, manyTopics: manyTopics, severalProjects: severalProjects,
+            witness: witness, epoch: epoch, herdBudget: herdBudget, settings)
         do { try await body(live) } catch {
             try await live.edge.stop()
             throw error
         }
         await live.checkBooks()
         try await live.edge.stop()
+        // Who asks one that has stopped must not wait for it.
+        #expect(await live.edge.presence().counts.isEmpty)
+        _ = await live.edge.reach(of: Self.scope)
     }
 
     /// Connections change hands while they are counted, so what is wrong must stay wrong.
@@ -49,8 +56,8 @@ final class LiveEdge: Sendable {
 
     /// - Parameter witness: a shard that hears of everything before Edge's own.
     private init(
-        engine: Bool, threads: Int, manyTopics: Int, severalProjects: Bool, witness: Hub.Shard?, epoch: Epoch,
-        _ settings: EdgeSettings
+        engine: Bool, tls: TLSServer?, threads: Int, manyTopics: Int, severalProjects: Bool, witness: Hub.Listener?,
+        epoch: Epoch, herdBudget: Int, _ settings: EdgeSettings
     ) async throws {
         let bindings = [
             TopicBinding(name: .pushRC, scopes: severalProjects ? [Self.scope, Self.second] : [Self.scope]),
@@ -65,12 +72,15 @@ final class LiveEdge: Sendable {
         if severalProjects { projects["second"] = Self.second.project }
         hub = Hub(
             board: TopicBoard(
-                epoch: epoch, head: 0, projects: projects, bindings: bindings + extra, changes: []))
+                epoch: epoch, head: 0, projects: projects, bindings: bindings + extra, changes: []),
+            herds: [Self.scope: HerdWindow(budget: herdBudget)])
         if let witness { _ = hub.attach(witness) }
         var options = EdgeServer.Options()
         options.port = 0
         options.threads = threads
         options.usesStreamEngine = engine
+        options.tls = tls
+        self.tls = tls
         var logger = Logger(label: "edge")
         logger.logLevel = .critical
         edge = try EdgeServer(
@@ -96,11 +106,16 @@ final class LiveEdge: Sendable {
 
     func cursor(_ sequence: CommitSequence) -> String { "\(hub.board.epoch).\(sequence)" }
 
+    /// A connection, over TLS where Edge speaks it.
+    func client(receiveBuffer: Int32 = 0) -> RawClient {
+        RawClient(port: port, receiveBuffer: receiveBuffer, tls: tls == nil ? nil : TLSWire())
+    }
+
     /// A stream that has got its `synced`.
     func stream(
         _ query: String = "topic=PUSH_RC", version: String = "1.1", headers: [String] = [], receiveBuffer: Int32 = 0
     ) throws -> RawClient {
-        let client = RawClient(port: port, receiveBuffer: receiveBuffer)
+        let client = client(receiveBuffer: receiveBuffer)
         client.get("/v1/events?\(query)", version: version, headers: headers)
         try client.read(untilText: "event: synced")
         try client.read { $0.text.hasSuffix(version == "1.1" ? "\n\n\r\n" : "\n\n") }

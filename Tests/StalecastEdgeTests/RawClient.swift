@@ -1,15 +1,18 @@
 import Glibc
 
-/// A TCP client that sends what it is told and keeps every byte it gets.
+/// A TCP client that sends what it is told and keeps every byte it gets, opened where it speaks TLS.
 final class RawClient {
     private(set) var fd: Int32
     private(set) var received: [UInt8] = []
     private(set) var isEnded = false
+    /// nil on a plain connection.
+    let tls: TLSWire?
 
     struct TimedOut: Error { let received: String }
 
     /// - Parameter receiveBuffer: bytes the kernel may hold for us; small ones make a stalled reader.
-    init(port: Int, receiveBuffer: Int32 = 0) {
+    init(port: Int, receiveBuffer: Int32 = 0, tls: TLSWire? = nil) {
+        self.tls = tls
         fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         if receiveBuffer > 0 {
             var size = receiveBuffer
@@ -25,6 +28,7 @@ final class RawClient {
             }
         }
         precondition(connected == 0, "connect: \(errno)")
+        tls?.shakeHands(over: fd)
     }
 
     deinit { close() }
@@ -32,7 +36,8 @@ final class RawClient {
     var text: String { String(decoding: received, as: UTF8.self) }
 
     func send(_ text: String) { send(Array(text.utf8)) }
-    func send(_ bytes: [UInt8]) { _ = Glibc.send(fd, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
+    func send(_ bytes: [UInt8]) { if let tls { tls.send(bytes) } else { sendRaw(bytes) } }
+    func sendRaw(_ bytes: [UInt8]) { _ = Glibc.send(fd, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
 
     func get(_ target: String, version: String = "1.1", headers: [String] = []) {
         let lines = ["GET \(target) HTTP/\(version)", "Host: localhost"] + headers
@@ -68,7 +73,7 @@ final class RawClient {
         var poll = pollfd(fd: fd, events: Int16(POLLIN), revents: 0)
         guard Glibc.poll(&poll, 1, milliseconds) > 0 else { return }
         var buffer = [UInt8](repeating: 0, count: 65_536)
-        let count = recv(fd, &buffer, buffer.count, 0)
+        guard let count = tls.map({ $0.receive(into: &buffer) }) ?? recv(fd, &buffer, buffer.count, 0) else { return }
         if count <= 0 { isEnded = true } else { received.append(contentsOf: buffer[..<count]) }
     }
 

@@ -19,7 +19,7 @@ final class LoneShard {
         change(&settings)
         shard = try Shard(
             number: 0, listener: -1, hub: hub, ledger: ledger, settings: settings, logger: Logger(label: "edge"),
-            handOver: { fd, _, _ in close(fd) })
+            handOver: { close($0.fd) })
         shard.attach()
     }
 

@@ -1,3 +1,4 @@
+import StalecastHTTP
 import CLinux
 import Glibc
 import StalecastEdge
@@ -13,7 +14,7 @@ import Testing
         let query = Array("topic=\(names)".utf8)
         let before = stalecast_thread_cpu_ns()
         for _ in 0..<10 {
-            #expect(throws: Refusal(status: 400, sentence: "at most 64 topics on one stream")) {
+            #expect(throws: GoogleError(400, "at most 64 topics on one stream")) {
                 try StreamRequest(kind: .events, query: query, headers: StreamHeaders(), maxTopics: 64)
             }
         }
@@ -22,7 +23,7 @@ import Testing
 
     @Test func repeatedNamesCountToo() throws {
         let query = Array(String(repeating: "topic=a&", count: 65).utf8)
-        #expect(throws: Refusal.self) {
+        #expect(throws: GoogleError.self) {
             try StreamRequest(kind: .events, query: query, headers: StreamHeaders(), maxTopics: 64)
         }
         let request = try StreamRequest(

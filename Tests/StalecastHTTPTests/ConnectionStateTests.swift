@@ -218,7 +218,7 @@ private struct Script {
             end = script.tick()
             if end != .nothing { break }
         }
-        #expect(end == .refuse(.bodyTimeout, .headTimeout))
+        #expect(end == .refuse(.bodyTimeout, .bodyTimeout))
         var quick = Script()
         #expect(try quick.receive("Content-Length: 1000000\r\n", method: .PUT, limit: 1_000_000) == nil)
         for _ in 0..<100 {

@@ -1,6 +1,7 @@
 import NIOHTTP1
 import StalecastHTTP
 import StalecastTestSupport
+import StalecastWire
 import Testing
 
 /// Requests of strangers cost in proportion to their length.

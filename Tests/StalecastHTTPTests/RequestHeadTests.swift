@@ -1,4 +1,5 @@
 import NIOHTTP1
+import StalecastAccess
 import StalecastHTTP
 import Testing
 
@@ -99,5 +100,13 @@ import Testing
         #expect(new.keepsAlive)
         #expect(new.expectsContinue)
         #expect(try !head("/", [("Host", "a"), ("Connection", "Upgrade, Close")]).keepsAlive)
+    }
+
+    /// RFC 9110 §5.5; the parser leaves the blanks at the end.
+    @Test func blanksAroundAValueAreNoPartOfIt() throws {
+        let fields = [("Host", "a"), ("Last-Event-ID", "1-2 \t"), ("X-Api-Key", "\t k "), ("A", "b c")]
+        let head = try head("/", fields)
+        #expect(head.headers.map(\.value) == ["a", "1-2", "k", "b c"])
+        #expect(Presented(head).apiKey == "k")
     }
 }

@@ -1,5 +1,6 @@
 import StalecastOutbound
 import StalecastTestServers
+import StalecastWire
 import Testing
 
 @Suite struct AddressGuardTests {

@@ -1,6 +1,7 @@
 import Logging
 import StalecastOutbound
 import StalecastTestServers
+import StalecastWire
 
 /// An engine that may speak to 127.0.0.0/8, ended with the test.
 struct EngineFixture {

@@ -1,4 +1,5 @@
 import StalecastOutbound
+import StalecastWire
 import Testing
 
 @Suite struct OutboundURLTests {

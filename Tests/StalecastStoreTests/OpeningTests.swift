@@ -121,7 +121,7 @@ import Testing
         var configuration = StoreConfiguration.make(directory)
         configuration.projects = [StoreConfiguration.Project(id: try ProjectID("other"), number: 7)]
         let without = try TemplateStore.open(configuration)
-        #expect(without.resolve("demo") == nil)
+        #expect(without.projects.resolve("demo") == nil)
         #expect(await storeError { try await without.put("3") } == .unknownProject(Scope.demo.project))
         without.close()
         #expect(try await TemplateStore.make(directory).numbers() == [2, 1])

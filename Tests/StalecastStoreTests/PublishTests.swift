@@ -10,7 +10,7 @@ import Testing
 
     @Test func firstVersionIsOneWithFirebasesETag() async throws {
         let store = try TemplateStore.make(directory)
-        #expect(try store.etag(of: .demo) == "etag-123456789012-0")
+        #expect(try await store.current(.demo) == nil)
         let version = try await store.put("hello")
         #expect(version.version == 1)
         #expect(version.etag == "etag-123456789012-1")
@@ -127,9 +127,9 @@ import Testing
 
     @Test func projectsResolveByIdAndByNumber() throws {
         let store = try TemplateStore.make(directory)
-        #expect(store.resolve("demo") == Scope.demo.project)
-        #expect(store.resolve("123456789012") == Scope.demo.project)
-        #expect(store.resolve("12345678901") == nil)
+        #expect(store.projects.resolve("demo") == Scope.demo.project)
+        #expect(store.projects.resolve("123456789012") == Scope.demo.project)
+        #expect(store.projects.resolve("12345678901") == nil)
         #expect(throws: StoreError.self) { try ProjectTable([.demo, .demo]) }
     }
 

@@ -3,20 +3,23 @@ import StalecastWire
 import Testing
 
 @Suite struct ConditionExpressionTests {
-    private func parse(_ text: String, _ kind: TemplateKind = .client) throws -> [ConditionTest] {
+    private func parse(_ text: String, _ kind: TemplateKind = .client) throws -> [ConditionExpression.Test] {
         try ConditionExpression(parsing: text, kind: kind).tests
     }
 
     private static let paris = LocalMoment("2026-01-01T00:00:00", zone: "Europe/Paris")
     private static let noZone = LocalMoment("2026-03-01T09:00:00", zone: nil)
 
-    static let elements: [(String, ConditionTest?)] = [
+    static let elements: [(String, ConditionExpression.Test?)] = [
         ("true", .constant(true)), ("FALSE", .constant(false)),
-        ("app.id == '1:123456789012:ios:abcdef'", .appID(Membership(["1:123456789012:ios:abcdef"]))),
-        ("app.id != \"x\"", .appID(Membership(["x"], isNegated: true))),
-        ("app.id in ['x', 'y']", .appID(Membership(["x", "y"]))),
-        ("device.os=='ios'", .operatingSystem(Membership(["ios"]))),
-        ("device.os in ['android','web']", .operatingSystem(Membership(["android", "web"]))),
+        (
+            "app.id == '1:123456789012:ios:abcdef'",
+            .appID(ConditionExpression.Membership(["1:123456789012:ios:abcdef"]))
+        ),
+        ("app.id != \"x\"", .appID(ConditionExpression.Membership(["x"], isNegated: true))),
+        ("app.id in ['x', 'y']", .appID(ConditionExpression.Membership(["x", "y"]))),
+        ("device.os=='ios'", .operatingSystem(ConditionExpression.Membership(["ios"]))),
+        ("device.os in ['android','web']", .operatingSystem(ConditionExpression.Membership(["android", "web"]))),
         ("app.version.>=(['2.1.0'])", VersionLiteral("2.1.0").map { .appVersion(.compare(.greaterOrEqual, $0)) }),
         ("app.version.<( [ '1' ] )", VersionLiteral("1").map { .appVersion(.compare(.less, $0)) }),
         ("app.version.!=(['1..2'])", VersionLiteral("1..2").map { .appVersion(.compare(.notEqual, $0)) }),
@@ -57,29 +60,36 @@ import Testing
         ("app.firstOpenTimestamp <= ('2026-03-01T09:00:00')", noZone.map { .firstOpen(.lessOrEqual, $0) }),
         ("dateTime >= dateTime('2026-03-01T09:00:00')", noZone.map { .dateTime(.greaterOrEqual, $0) }),
         ("datetime < DATETIME('2026-01-01T00:00:00', 'Europe/Paris')", paris.map { .dateTime(.less, $0) }),
-        ("percent <= 10", .percent(PercentTest(.atMost(10_000_000)))),
-        ("Percent('s1') > 50.000001", .percent(PercentTest(seed: "s1", .above(50_000_001)))),
-        ("percent('') between 0 and 25.5", .percent(PercentTest(.between(0, 25_500_000)))),
+        ("percent <= 10", .percent(ConditionExpression.PercentTest(.atMost(10_000_000)))),
+        ("Percent('s1') > 50.000001", .percent(ConditionExpression.PercentTest(seed: "s1", .above(50_000_001)))),
+        ("percent('') between 0 and 25.5", .percent(ConditionExpression.PercentTest(.between(0, 25_500_000)))),
         (
             "PERCENT ( 'a-b_c.9' ) BETWEEN 99.9 AND 100",
-            .percent(PercentTest(seed: "a-b_c.9", .between(99_900_000, 100_000_000)))
+            .percent(ConditionExpression.PercentTest(seed: "a-b_c.9", .between(99_900_000, 100_000_000)))
         ),
-        ("app.browserAndVersion.inOne(['Chrome-120'])", .browserAndVersion(Membership(["Chrome-120"]))),
+        (
+            "app.browserAndVersion.inOne(['Chrome-120'])",
+            .browserAndVersion(ConditionExpression.Membership(["Chrome-120"]))
+        ),
         (
             "app.operatingSystemAndVersion.notInOne(['x'])",
-            .operatingSystemAndVersion(Membership(["x"], isNegated: true))
+            .operatingSystemAndVersion(ConditionExpression.Membership(["x"], isNegated: true))
         ),
     ]
 
     @Test(arguments: elements)
-    func elementIsUnderstood(text: String, expected: ConditionTest?) throws {
+    func elementIsUnderstood(text: String, expected: ConditionExpression.Test?) throws {
         #expect(try parse(text) == [#require(expected)])
         #expect(try parse(" \t\(text)\n && \(text) ").count == 2)
     }
 
     @Test func conjunctionKeepsItsOrder() throws {
         let tests = try parse("device.os == 'ios' && device.country in ['FR'] && percent <= 0.000001")
-        #expect(tests == [.operatingSystem(Membership(["ios"])), .country(["FR"]), .percent(PercentTest(.atMost(1)))])
+        #expect(
+            tests == [
+                .operatingSystem(ConditionExpression.Membership(["ios"])), .country(["FR"]),
+                .percent(ConditionExpression.PercentTest(.atMost(1))),
+            ])
     }
 
     @Test func backslashesOfPatternsStay() throws {

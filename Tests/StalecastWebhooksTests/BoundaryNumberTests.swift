@@ -24,7 +24,7 @@ import Testing
     @Test(arguments: boundaryNumbers) func timesOfSignaturesAreJudged(text: String) throws {
         let key = try VerificationKey("whsec_" + String(repeating: "A", count: 32))
         for now in [nil, Int64.min, 0, .max].map({ $0.map(Timestamp.init(microseconds:)) }) {
-            #expect(throws: SignatureProblem.self) {
+            #expect(throws: SignatureCheck.Problem.self) {
                 try SignatureCheck(key: key).verify(
                     messageID: "a", timestamp: text, signatures: "v1,AAAA", body: [], at: now)
             }

@@ -38,6 +38,19 @@ import Testing
         if let number = Int64(text) { #expect(!Timestamp(microseconds: number).description.isEmpty) }
     }
 
+    @Test func aDurationInWholeUnitsIsCutAtBothEnds() {
+        let wait = Duration.milliseconds(1500) + .nanoseconds(999)
+        #expect(wait.milliseconds == 1500 && wait.microseconds == 1_500_000 && wait.nanoseconds == 1_500_000_999)
+        for longest in [Duration.seconds(Int64.max), .seconds(Int64.max) + .nanoseconds(999_999_999)] {
+            #expect(longest.milliseconds == .max && longest.microseconds == .max && longest.nanoseconds == .max / 2)
+            #expect(Timestamp(microseconds: .max).advanced(by: longest).microseconds == .max)
+        }
+        for none in [Duration.seconds(Int64.min), .nanoseconds(-1), .zero] {
+            #expect(none.milliseconds == 0 && none.microseconds == 0 && none.nanoseconds == 0)
+        }
+        #expect(Timestamp(microseconds: .min).advanced(by: .seconds(Int64.min)).microseconds == .min)
+    }
+
     @Test(arguments: boundaryNumbers) func cursorsAndStreamsAreReadOrNot(text: String) throws {
         let cursor = "abcdefghijklmnopqrstuvwxyz.\(text)"
         #expect(Cursor(cursor)?.description ?? cursor == cursor)

@@ -29,7 +29,7 @@ import Testing
                 try Self.read(EventStreamDialect(StreamRequest(url: Self.url), lastEventID: nil), $0, piece)
             }
             try expectLinear(upTo: 1 << 14, text.bytes) {
-                let poll = PollDialect(StreamRequest(url: Self.url), cursor: nil, topic: "a", wait: 1)
+                let poll = PollDialect(StreamRequest(url: Self.url), cursor: nil, wait: 1)
                 try Self.read(poll, $0, piece)
             }
         }

@@ -332,3 +332,47 @@ private final class Gate: Sendable {
 
     func open() { semaphore.signal() }
 }
+
+extension EventStreamConnectionTests {
+    private func asking(_ server: StreamServer, _ asked: TokenCounter) -> StaleConnection {
+        StaleConnection.test(server, log, cursor: "e.7") { options in
+            options.tokenProvider = { "token\(asked.next())" }
+        }
+    }
+
+    @Test func aTokenIsAskedForFirstAndOnceForEachRefusal() async throws {
+        try await StreamServer.serving { server in
+            let asked = TokenCounter()
+            let connection = asking(server, asked)
+            connection.start()
+            defer { connection.stop() }
+            #expect(await soon { server.peers.count == 1 })
+            #expect(server.peers[0].headers["authorization"] == "Bearer token1")
+            server.peers[0].answer(401)
+            #expect(await soon { server.peers.count == 2 })
+            #expect(server.peers[1].headers["authorization"] == "Bearer token2")
+            #expect(server.peers[1].headers["last-event-id"] == "e.7", "the cursor is kept")
+            server.peers[1].openStream("retry: 20\n\n" + syncedEvent("e.8"))
+            _ = server.peers[1].send("event: auth\ndata: {\"type\":\"expiring\",\"inMs\":30000}\n\n")
+            #expect(await soon { asked.count == 3 })
+            server.peers[1].close()
+            #expect(await soon { server.peers.count == 3 })
+            #expect(server.peers[2].headers["authorization"] == "Bearer token3")
+            #expect(server.peers[2].headers["last-event-id"] == "e.8" && asked.count == 3)
+        }
+    }
+}
+
+private final class TokenCounter: @unchecked Sendable {
+    private let lock = NSLock()
+    private var asked = 0
+
+    var count: Int { lock.withLock { asked } }
+
+    func next() -> Int {
+        lock.withLock {
+            asked += 1
+            return asked
+        }
+    }
+}

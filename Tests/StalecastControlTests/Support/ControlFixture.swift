@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import NIOPosix
 import ServiceLifecycle
+import StalecastAccess
 import StalecastControl
 import StalecastHub
 import StalecastOutbound
@@ -61,8 +62,12 @@ struct ControlFixture: Sendable {
         let webhooks = try Webhooks(directory.path, store.epoch)
         let tally = ControlTally()
         let control = Control(
-            configuration, token: ControlToken(secret: secret), store: store, hub: hub, webhooks: webhooks.desk,
-            triggers: TriggerDesk(targets: []), tally: tally, presence: { _ in [.pushRC: ["sse": 3]] },
+            configuration, access: Authorizer(bootstrap: SecretDigest(of: secret)), store: store, hub: hub,
+            webhooks: webhooks.desk,
+            triggers: TriggerDesk(targets: []), tally: tally,
+            namespaces: Dictionary(
+                uniqueKeysWithValues: store.projects.projects.map { ($0.id, [.firebase, .firebaseServer]) }),
+            presence: { _ in [.pushRC: ["sse": 3]] },
             metrics: { "# TYPE up gauge\nup 1\n" }, status: { ["state": "serving"] }, readiness: { readiness() })
         let server = ControlServer(control, eventLoopGroup: MultiThreadedEventLoopGroup.singleton) { bound.yield($0) }
         let group = ServiceGroup(services: [server], logger: quiet)
@@ -102,7 +107,8 @@ struct ControlFixture: Sendable {
                     topics: { _ in [.pushRC] }, allowed: [], filesDirectory: directory, httpsOnly: false))
             engine = try OutboundEngine(OutboundConfiguration(maxInFlight: 8), logger: quiet)
             let formatter = WebhookFormatter(
-                registry: registry, epoch: epoch, identity: SenderIdentity(version: "0", origin: "test"), engine: engine
+                registry: registry, epoch: epoch, identity: WebhookFormatter.Sender(version: "0", origin: "test"),
+                engine: engine
             )
             delivery = try WebhookDelivery(
                 DeliveryConfiguration(path: "\(directory)/deliveries.sqlite"), epoch: epoch, engine: engine,

@@ -174,6 +174,7 @@ import Testing
                     base: server.url, project: "123", apiKey: "key-1", appID: "a", access: try fixture.access())
                 for _ in 1...20 { #expect(await installation.token() == nil) }
                 #expect(server.requests.count == 1)
+                #expect(installation.excuse.contains("answers 500"))
             }
         }
     }

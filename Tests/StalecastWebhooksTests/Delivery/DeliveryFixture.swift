@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import StalecastHub
 import StalecastOutbound
 import StalecastTestServers
 import StalecastWebhooks
@@ -16,11 +17,12 @@ final class DeliveryFixture: Sendable {
     private let running = Mutex<(engine: OutboundEngine, delivery: WebhookDelivery)?>(nil)
     private let configuration: DeliveryConfiguration
     private let outbound: OutboundConfiguration
+    private let formatter: any AttemptFormatter
 
     /// - Parameter adjust: what is not as tests mostly want it.
     init(
         outbound: OutboundConfiguration = OutboundConfiguration(maxInFlight: 4096),
-        _ adjust: (inout DeliveryConfiguration) -> Void = { _ in }
+        formatter: any AttemptFormatter = PlainFormatter(), _ adjust: (inout DeliveryConfiguration) -> Void = { _ in }
     ) throws {
         directory = FileManager.default.temporaryDirectory.appending(path: "stalecast-delivery-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -29,6 +31,7 @@ final class DeliveryFixture: Sendable {
         adjust(&configuration)
         self.configuration = configuration
         self.outbound = outbound
+        self.formatter = formatter
     }
 
     deinit {
@@ -38,7 +41,7 @@ final class DeliveryFixture: Sendable {
 
     /// Runs delivery, without webhooks at first, for the time of `body`.
     static func running(
-        pace: DeliveryPace = .quick, maxInFlight: Int = 512, disableAfter: Duration = .seconds(86_400),
+        pace: DeliveryConfiguration.Pace = .quick, maxInFlight: Int = 512, disableAfter: Duration = .seconds(86_400),
         _ body: (DeliveryFixture) async throws -> Void
     ) async throws {
         let fixture = try DeliveryFixture {
@@ -75,8 +78,8 @@ final class DeliveryFixture: Sendable {
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let engine = try OutboundEngine(outbound, logger: logger)
         let delivery = try WebhookDelivery(
-            configuration, epoch: epoch.withLock { $0 }, engine: engine, formatter: PlainFormatter(),
-            routes: [TopicRoute(name: .pushRC, scopes: [Self.scope], hears: { _ in true })],
+            configuration, epoch: epoch.withLock { $0 }, engine: engine, formatter: formatter,
+            routes: [TopicBinding(name: .pushRC, scopes: [Self.scope])],
             history: { [self] scope, after, limit in
                 Array(store.withLock { $0.filter { $0.scope == scope && $0.sequence > after }.prefix(limit) })
             }, logger: logger)
@@ -99,13 +102,17 @@ final class DeliveryFixture: Sendable {
     }
 
     /// Stores the next version, of which nobody is told.
+    ///
+    /// - Parameters:
+    ///   - given: its number, which an origin may give; counted if nil.
+    ///   - time: the origin's, which may be any.
     @discardableResult
-    func commit() -> TemplateChange {
+    func commit(_ given: VersionNumber? = nil, at time: Timestamp = .now()) -> TemplateChange {
         store.withLock { store in
-            let number = VersionNumber(clamping: store.count + 1)
+            let number = given ?? VersionNumber(clamping: store.count + 1)
             let change = TemplateChange(
-                scope: Self.scope, sequence: UInt64(number.rawValue),
-                metadata: VersionMetadata(number: number, updateTime: .now()), etag: "etag-1-\(number)",
+                scope: Self.scope, sequence: UInt64(store.count + 1),
+                metadata: VersionMetadata(number: number, updateTime: time), etag: "etag-1-\(number)",
                 changedKeys: ["key\(number)"])
             store.append(change)
             return change
@@ -177,10 +184,10 @@ func eventually(within limit: Duration = .seconds(60), _ isTrue: () async throws
     }
 }
 
-extension DeliveryPace {
+extension DeliveryConfiguration.Pace {
     /// A thousand times faster than the real one.
-    static var quick: DeliveryPace {
-        var pace = DeliveryPace()
+    static var quick: DeliveryConfiguration.Pace {
+        var pace = DeliveryConfiguration.Pace()
         pace.floor = .milliseconds(2)
         pace.base = .milliseconds(2)
         pace.cap = .milliseconds(50)

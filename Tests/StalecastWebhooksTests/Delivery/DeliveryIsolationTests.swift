@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import StalecastOutbound
 import StalecastTestServers
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 import Synchronization
@@ -60,7 +61,7 @@ import Testing
     /// ever saw a version after a newer one.
     @Test(arguments: [1, 2, 3, 4, 5] as [UInt64])
     func anyHistoryEndsAtTheNewestVersion(seed: UInt64) async throws {
-        let random = Mutex(SeededGenerator(seed: seed))
+        let random = Mutex(SeededRandom(seed: seed))
         try await OriginServer.serving({ _ in
             switch random.withLock({ Int.random(in: 0..<6, using: &$0) }) {
             case 0: .status(500)
@@ -90,20 +91,5 @@ import Testing
                 }
             }
         }
-    }
-}
-
-/// The same numbers for the same seed (SplitMix64).
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
     }
 }

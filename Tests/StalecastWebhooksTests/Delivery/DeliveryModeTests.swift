@@ -50,6 +50,24 @@ import Testing
         }
     }
 
+    /// An origin's numbers may be times: there are no more versions between two than commits.
+    @Test func numbersThatLeapAreNoFoldedVersions() async throws {
+        let stage = try DeliveryFixture()
+        try await OriginServer.serving({ _ in .status(204) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url)
+            try await stage.run([webhook]) { fixture in
+                try fixture.publish()
+                try await fixture.settled(webhook.id)
+            }
+            for number in [1_000_000, .max] as [VersionNumber] { stage.commit(number) }
+            try await stage.run([webhook], remembered: 1) { fixture in
+                try await eventually { try await fixture.isDone(webhook) }
+                #expect(try await fixture.delivery.tally().coalesced == 1)
+            }
+            #expect(server.bodies == ["1 0 0", "9007199254740992 1 1"])
+        }
+    }
+
     @Test func whatWasAcknowledgedOutOfOrderIsNotSentAgainAfterARestart() async throws {
         let repaired = Gate()
         let stage = try DeliveryFixture()

@@ -187,7 +187,7 @@ extension DeliveryImage {
     mutating func apply(_ entry: JournalEntry) {
         switch entry {
         case .lane(let id, let scope, let record):
-            lanes[id, default: [:]][scope, default: StoredLane()].record = record
+            lanes[id, default: [:]][scope, default: DeliveryImage.StoredLane()].record = record
             lanes[id]?[scope]?.isRenewed = false
             ids.insert(id)
         case .beyond(let id, let scope, let place): lanes[id]?[scope]?.beyond[place.sequence] = place.version

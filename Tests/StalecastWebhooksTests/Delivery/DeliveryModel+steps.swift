@@ -1,4 +1,5 @@
 import StalecastOutbound
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 
@@ -265,7 +266,7 @@ extension DeliveryModel {
             failing[webhooks[index].id] = nil
             for scope in Self.scopes { tracks[Key(webhook: webhooks[index].id, scope: scope)]?.last = 0 }
         }
-        state = DeliveryState(Self.configuration, routes: routes, random: SeededGenerator(seed: random.next()))
+        state = DeliveryState(Self.configuration, routes: routes, random: SeededRandom(seed: random.next()))
         let remembered = image.needsAll(webhooks) ? Int.max : 1 + below(20)
         let changes = Self.scopes.flatMap { (store[$0] ?? []).suffix(remembered) }
         state.begin(webhooks, changes, image, opened: now.wall, spread: 0, at: now)
@@ -298,7 +299,7 @@ extension DeliveryModel {
         sequence = store.values.compactMap { $0.last?.sequence }.max() ?? 0
         for id in image.lanes.keys {
             for scope in image.lanes[id]!.keys {
-                image.lanes[id]![scope] = StoredLane()
+                image.lanes[id]![scope] = DeliveryImage.StoredLane()
                 image.lanes[id]![scope]!.isRenewed = true
             }
         }

@@ -1,5 +1,7 @@
 import Foundation
+import StalecastHub
 import StalecastOutbound
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 
@@ -39,7 +41,7 @@ struct DeliveryModel {
         let epoch: Int
     }
 
-    var random: SeededGenerator
+    var random: SeededRandom
     var state: DeliveryState
     var now = Moment(monotonic: 1_000_000_000_000, wall: Timestamp(microseconds: 1_800_000_000_000_000))
     /// Nanoseconds in which a daemon ran.
@@ -48,7 +50,7 @@ struct DeliveryModel {
     var sequence: CommitSequence = 0
     var epoch = 0
     var webhooks: [Webhook] = []
-    var routes: [TopicRoute] = []
+    var routes: [TopicBinding] = []
     /// What is durable, and what is not yet, in the groups that are written together.
     var image = DeliveryImage()
     var pending: [[JournalEntry]] = []
@@ -75,18 +77,18 @@ struct DeliveryModel {
     }()
 
     init(seed: UInt64) {
-        random = SeededGenerator(seed: seed)
-        state = DeliveryState(Self.configuration, routes: [], random: SeededGenerator(seed: seed &+ 1))
+        random = SeededRandom(seed: seed)
+        state = DeliveryState(Self.configuration, routes: [], random: SeededRandom(seed: seed &+ 1))
         routes = Self.routes(withBeta: true)
-        state = DeliveryState(Self.configuration, routes: routes, random: SeededGenerator(seed: seed &+ 2))
+        state = DeliveryState(Self.configuration, routes: routes, random: SeededRandom(seed: seed &+ 2))
         state.begin([], [], image, opened: now.wall, spread: 0, at: now)
         for _ in 0..<3 { add() }
     }
 
-    static func routes(withBeta: Bool) -> [TopicRoute] {
-        let all = TopicRoute(name: .pushRC, scopes: scopes, hears: { _ in true })
-        let server = TopicRoute(name: server, scopes: [scopes[1]], hears: { _ in true })
-        let beta = TopicRoute(name: beta, scopes: [scopes[0]], hears: { $0.changedKeys == ["beta"] })
+    static func routes(withBeta: Bool) -> [TopicBinding] {
+        let all = TopicBinding(name: .pushRC, scopes: scopes)
+        let server = TopicBinding(name: server, scopes: [scopes[1]])
+        let beta = TopicBinding(name: beta, scopes: [scopes[0]], keys: [try! KeyPattern("beta")])
         return withBeta ? [all, server, beta] : [all, server]
     }
 

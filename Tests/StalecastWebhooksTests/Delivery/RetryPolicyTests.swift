@@ -1,4 +1,5 @@
 import StalecastOutbound
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 import Testing
@@ -19,12 +20,13 @@ import Testing
         ] as [(Int, [String: String], Verdict)])
     func anAnswerMeansWhatIsDocumented(status: Int, headers: [String: String], verdict: Verdict) {
         let outcome = OutboundOutcome(result: .answered(status: status, headers: headers, body: [], truncated: false))
-        #expect(Verdict(outcome, DeliveryPace(), at: Self.now) == verdict)
+        #expect(Verdict(outcome, DeliveryConfiguration.Pace(), at: Self.now) == verdict)
     }
 
     @Test(arguments: OutboundFailure.Reason.allCases)
     func noAnswerIsAFailureUnlessItWasOurDoing(reason: OutboundFailure.Reason) {
-        let verdict = Verdict(OutboundOutcome(result: .failed(OutboundFailure(reason))), DeliveryPace(), at: Self.now)
+        let verdict = Verdict(
+            OutboundOutcome(result: .failed(OutboundFailure(reason))), DeliveryConfiguration.Pace(), at: Self.now)
         switch reason {
         case .cancelled: #expect(verdict == .cancelled)
         case .blocked, .tlsVerify: #expect(verdict == .failed(.atLeast(.seconds(900))))
@@ -33,8 +35,8 @@ import Testing
     }
 
     @Test func waitsDoubleUpToTheirCapAndAreDrawnFromAllOfIt() {
-        let pace = DeliveryPace()
-        var random = SeededGenerator(seed: 1)
+        let pace = DeliveryConfiguration.Pace()
+        var random = SeededRandom(seed: 1)
         for (failures, most) in [(1, 1), (2, 2), (5, 16), (20, 600), (100_000, 600)] {
             let waits = (0..<200).map { _ in pace.backoff(after: failures, isOneVersion: false, using: &random) }
             let limit = pace.floor + .seconds(most)

@@ -43,7 +43,7 @@ import Testing
         let webhook = try await fixture.register(["url": "http://127.0.0.1:9/", "format": "cloudevents-binary"])
         for current in [nil, FormatterFixture.change()] {
             let test = Delivery.Content.test(
-                nonce: DeliveryNonce.random(), topic: .pushRC, project: .demo, current: current)
+                nonce: Epoch.random().description, topic: .pushRC, project: .demo, current: current)
             let (request, _) = try fixture.request(test, webhook)
             #expect(request.header("ce-type") == Self.type && request.header("ce-test") == "true")
             for name in Self.required { #expect(try request.json[name] != nil, "\(name)") }
@@ -54,7 +54,8 @@ import Testing
         let fixture = try FormatterFixture()
         let topic = try TopicName("a%20b")
         let webhook = try await fixture.register(["url": "http://127.0.0.1:9/", "format": "cloudevents-binary"])
-        let content = StaleContent(topic: topic, change: FormatterFixture.change(), since: nil, changedKeys: nil)
+        let content = Delivery.StaleContent(
+            topic: topic, change: FormatterFixture.change(), since: nil, changedKeys: nil)
         #expect(try fixture.request(.stale(content), webhook).0.header("ce-topic") == "a%2520b")
     }
 

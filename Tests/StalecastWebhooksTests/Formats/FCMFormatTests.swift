@@ -9,9 +9,7 @@ import Testing
     @Test func appsOfTheTopicGetExactlyFirebasesData() async throws {
         try await serving { server, fixture, webhook in
             #expect(webhook.url.text == "\(server.url)/v1/projects/push/messages:send")
-            let plan = try fixture.formatter.request(for: delivery(webhook), webhook: webhook, at: fixture.now)
-            guard case .needsToken(let fetch) = plan else { throw Unexpected() }
-            try await fetch()
+            try await fetchToken(fixture, webhook)
             let (request, _) = try fixture.request(FormatterFixture.stale(), webhook)
             #expect(request.header("authorization") == "Bearer token-1")
             #expect(request.header("webhook-signature") == nil)
@@ -21,28 +19,41 @@ import Testing
         }
     }
 
-    @Test func aRefusedTokenIsFetchedAnew() async throws {
+    @Test func aRefusedTokenIsFetchedAnewAndOnlyOnce() async throws {
         try await serving { server, fixture, webhook in
             var refused: [OutboundRequest] = []
             for expected in ["Bearer token-1", "Bearer token-2"] {
-                let plan = try fixture.formatter.request(for: delivery(webhook), webhook: webhook, at: fixture.now)
-                guard case .needsToken(let fetch) = plan else { throw Unexpected() }
-                try await fetch()
-                let (request, _) = try fixture.request(FormatterFixture.stale(), webhook)
+                try await fetchToken(fixture, webhook)
+                let request = try fixture.request(FormatterFixture.stale(), webhook).0
                 #expect(request.header("authorization") == expected)
                 fixture.formatter.answered(status: 503, to: request, webhook: webhook)
+                // Others were on their way with the former token.
+                for former in refused { fixture.formatter.answered(status: 401, to: former, webhook: webhook) }
                 #expect(try fixture.request(FormatterFixture.stale(), webhook).0.header("authorization") == expected)
-                // Of several requests that were refused with one token the first says all there is to say.
+                fixture.formatter.answered(status: 401, to: request, webhook: webhook)
                 refused.append(request)
-                for request in refused { fixture.formatter.answered(status: 401, to: request, webhook: webhook) }
             }
             #expect(server.requests.count == 2)
         }
     }
 
+    @Test func whereTokensMayBeFetchedIsAskedAnewAfterAReload() async throws {
+        try await serving { server, fixture, webhook in
+            try fixture.webhooks.setRules(fixture.registry.rules(allowed: []), maxPerProject: 10)
+            let error = await #expect(throws: AttemptProblem.self) { try await fetchToken(fixture, webhook) }
+            #expect(error?.reason == .token && server.requests.isEmpty)
+            try fixture.webhooks.setRules(fixture.registry.rules(), maxPerProject: 10)
+            try await fetchToken(fixture, webhook)
+            #expect(server.requests.count == 1)
+            // What was fetched under other rules is not used either.
+            try fixture.webhooks.setRules(fixture.registry.rules(allowed: []), maxPerProject: 10)
+            #expect(throws: AttemptProblem.self) { try fixture.request(FormatterFixture.stale(), webhook) }
+        }
+    }
+
     @Test func newsAboutWebhooksHaveNoFormHere() async throws {
         try await serving { _, fixture, webhook in
-            let event = OperationalEvent(
+            let event = Delivery.OperationalEvent(
                 type: "webhook.disabled", project: .demo, time: fixture.now, nonce: "abc", data: [:])
             let error = #expect(throws: AttemptProblem.self) { try fixture.request(.operational(event), webhook) }
             #expect(error?.reason == .unsupported)
@@ -51,17 +62,18 @@ import Testing
 
     @Test func aRefusalOfTheTokenEndpointIsAFailedAttempt() async throws {
         try await serving(status: "400 Bad Request") { _, fixture, webhook in
-            let plan = try fixture.formatter.request(for: delivery(webhook), webhook: webhook, at: fixture.now)
-            guard case .needsToken(let fetch) = plan else { throw Unexpected() }
-            let error = await #expect(throws: AttemptProblem.self) { try await fetch() }
+            let error = await #expect(throws: AttemptProblem.self) { try await fetchToken(fixture, webhook) }
             #expect(error?.reason == .token)
         }
     }
 
     private struct Unexpected: Error {}
 
-    private func delivery(_ webhook: Webhook) -> Delivery {
-        Delivery(webhook: webhook.id, content: FormatterFixture.stale())
+    private func fetchToken(_ fixture: FormatterFixture, _ webhook: Webhook) async throws {
+        let delivery = Delivery(webhook: webhook.id, content: FormatterFixture.stale())
+        let plan = try fixture.formatter.request(for: delivery, webhook: webhook, at: fixture.now)
+        guard case .needsToken(let fetch) = plan else { throw Unexpected() }
+        try await fetch()
     }
 
     /// A token endpoint that gives `token-1`, `token-2`, …, and a webhook of format fcm that uses it.

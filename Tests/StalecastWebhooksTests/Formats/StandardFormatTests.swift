@@ -63,9 +63,10 @@ import Testing
     @Test func testsAndNewsAboutWebhooksSayWhatTheyAre() async throws {
         let fixture = try FormatterFixture()
         let webhook = try await fixture.register(["url": "http://127.0.0.1:9/"])
-        let test = Delivery.Content.test(nonce: DeliveryNonce.random(), topic: .pushRC, project: .demo, current: nil)
+        let nonce = Epoch.random().description
+        let test = Delivery.Content.test(nonce: nonce, topic: .pushRC, project: .demo, current: nil)
         #expect(try fixture.request(test, webhook).0.json["type"]?.string == "webhook.test")
-        let event = OperationalEvent(
+        let event = Delivery.OperationalEvent(
             type: "webhook.disabled", project: .demo, time: fixture.now, nonce: "abc", data: ["webhook": "wh_x"])
         let (request, id) = try fixture.request(.operational(event), webhook)
         #expect(try request.json["type"]?.string == "webhook.disabled")

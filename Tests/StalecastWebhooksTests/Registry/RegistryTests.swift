@@ -75,11 +75,11 @@ import Testing
         let path = "\(fixture.directory)/webhooks.key"
         let right = try String(contentsOfFile: path, encoding: .utf8)
         _ = try fixture.write(Base64.encode([UInt8](repeating: 7, count: 32)), to: "webhooks.key")
-        #expect(throws: VaultProblem.wrongKey(path)) { try fixture.open() }
+        #expect(throws: VaultKey.Problem.wrongKey(path)) { try fixture.open() }
         _ = try fixture.write("not a key", to: "webhooks.key")
-        #expect(throws: VaultProblem.notAKey(path)) { try fixture.open() }
+        #expect(throws: VaultKey.Problem.notAKey(path)) { try fixture.open() }
         try FileManager.default.removeItem(atPath: path)
-        #expect(throws: VaultProblem.missing(path)) { try fixture.open() }
+        #expect(throws: VaultKey.Problem.missing(path)) { try fixture.open() }
         #expect(!FileManager.default.fileExists(atPath: path))
         let elsewhere = try fixture.write(right, to: "credential")
         try fixture.open(keyFile: elsewhere).close()

@@ -35,7 +35,7 @@ private func at(_ seconds: Int64) -> Timestamp { Timestamp(microseconds: seconds
 @Suite struct SigningTests {
     @Test(arguments: Vector.all) private func publishedVectorsAreReproduced(vector: Vector) throws {
         let key = try SigningKey(vector.secret)
-        let signer = Signer([SecretKey(key, createdAt: at(0))])
+        let signer = Signer([Signer.SecretKey(key, createdAt: at(0))])
         let signatures = signer.signatures(
             messageID: vector.id, timestamp: vector.timestamp, body: Array(vector.body.utf8), at: at(vector.timestamp))
         if key.algorithm == .hmacSHA256 { #expect(signatures == vector.signature) }
@@ -60,16 +60,17 @@ private func at(_ seconds: Int64) -> Timestamp { Timestamp(microseconds: seconds
         "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvw==",
     ])
     func whatIsNoSecretIsRefusedWithoutRepeatingIt(text: String) throws {
-        let error = #expect(throws: InvalidKey.self) { try SigningKey(text) }
+        let error = #expect(throws: SigningKey.Invalid.self) { try SigningKey(text) }
         #expect(text.count < 8 || !(error?.description.contains(text) ?? true))
     }
 
     @Test func everyOldKeySignsUntilItsTime() throws {
         let keys = (0..<3).map { _ in SigningKey.generate(.hmacSHA256) } + [SigningKey.generate(.ed25519)]
         let signer = Signer([
-            SecretKey(keys[0], createdAt: at(0)), SecretKey(keys[1], createdAt: at(0), expiresAt: at(200)),
-            SecretKey(keys[2], createdAt: at(0), expiresAt: at(100)),
-            SecretKey(keys[3], createdAt: at(0), expiresAt: at(200)),
+            Signer.SecretKey(keys[0], createdAt: at(0)),
+            Signer.SecretKey(keys[1], createdAt: at(0), expiresAt: at(200)),
+            Signer.SecretKey(keys[2], createdAt: at(0), expiresAt: at(100)),
+            Signer.SecretKey(keys[3], createdAt: at(0), expiresAt: at(200)),
         ])
         let schemes = [99, 100, 199, 200].map { now in
             signer.signatures(messageID: "msg_a", timestamp: 99, body: [1], at: at(now))
@@ -81,7 +82,7 @@ private func at(_ seconds: Int64) -> Timestamp { Timestamp(microseconds: seconds
             try SignatureCheck(key: VerificationKey(key.secretText)).verify(
                 messageID: "msg_a", timestamp: "99", signatures: both, body: [1], at: at(99))
         }
-        #expect(throws: SignatureProblem.mismatch) {
+        #expect(throws: SignatureCheck.Problem.mismatch) {
             try SignatureCheck(key: VerificationKey(keys[2].secretText)).verify(
                 messageID: "msg_a", timestamp: "99", signatures: both, body: [1], at: at(99))
         }
@@ -93,8 +94,8 @@ private func at(_ seconds: Int64) -> Timestamp { Timestamp(microseconds: seconds
         func problem(
             id: String? = nil, timestamp: String? = nil, signatures: String? = nil, body: String? = nil,
             now: Int64 = 1_614_265_330
-        ) -> SignatureProblem? {
-            do throws(SignatureProblem) {
+        ) -> SignatureCheck.Problem? {
+            do throws(SignatureCheck.Problem) {
                 try check.verify(
                     messageID: id ?? vector.id, timestamp: timestamp ?? String(vector.timestamp),
                     signatures: signatures ?? vector.signature, body: Array((body ?? vector.body).utf8), at: at(now))

@@ -15,7 +15,7 @@ final class FormatterFixture: Sendable {
         registry = try RegistryFixture()
         webhooks = try registry.open()
         engine = try OutboundEngine(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-        let identity = SenderIdentity(version: "1.2.3", origin: "stale.example")
+        let identity = WebhookFormatter.Sender(version: "1.2.3", origin: "stale.example")
         formatter = WebhookFormatter(registry: webhooks, epoch: epoch, identity: identity, engine: engine)
     }
 
@@ -51,7 +51,8 @@ final class FormatterFixture: Sendable {
         _ change: TemplateChange = change(), since: VersionNumber? = 4, coalesced: Int = 2
     ) -> Delivery.Content {
         .stale(
-            StaleContent(topic: .pushRC, change: change, since: since, coalesced: coalesced, changedKeys: ["a", "b"]))
+            Delivery.StaleContent(
+                topic: .pushRC, change: change, since: since, coalesced: coalesced, changedKeys: ["a", "b"]))
     }
 }
 

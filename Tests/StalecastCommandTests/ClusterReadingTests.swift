@@ -1,0 +1,77 @@
+import StalecastWire
+import Testing
+import stalecast
+
+@Suite struct ClusterReadingTests {
+    private static let status: JSONValue = [
+        "name": "shop", "node": "a", "epoch": "5qk3", "head": "17", "ready": true, "whole": true,
+        "unverifiedSeconds": .null,
+        "charter": ["format": 1, "minimumVersion": 1, "prunedBelow": "5", "frozen": false],
+        "etcd": [
+            ["endpoint": "http://10.0.0.11:2379", "version": "3.4.23", "isLeader": true],
+            ["endpoint": "http://10.0.0.12:2379", "error": "connection refused"],
+        ],
+        "nodes": [
+            ["id": "a", "version": "1.0", "head": "17", "configurationHash": "h1", "subscribers": 12],
+            ["id": "b", "version": "1.0", "head": "16", "configurationHash": "h2", "subscribers": 3],
+        ],
+    ]
+
+    private static func page(_ changes: JSONObject = [:]) -> String {
+        guard case .object(var object) = status else { return "" }
+        for (key, value) in changes.members { object[key] = value }
+        return ClusterReading(.object(object)).lines(Palette(isOn: false), width: nil).joined(separator: "\n")
+    }
+
+    @Test func aPageHasTheLogTheMembersAndTheNodes() {
+        let page = Self.page()
+        for words in [
+            "node a of cluster shop: ready\n", "epoch 5qk3, head 17, format 1 (nodes need 1), pruned below 5",
+            "http://10.0.0.11:2379  3.4.23   leader", "connection refused", "2 different configurations",
+        ] {
+            #expect(page.contains(words), "\(words) is not in\n\(page)")
+        }
+    }
+
+    @Test func aNodeThatIsBehindAndOnesThatDifferSaySo() {
+        let nodes: JSONValue = [
+            ["id": "a", "configurationHash": "h1"],
+            ["id": "b", "configurationHash": "h2", "differs": ["control.token", "topics"]],
+        ]
+        let page = Self.page(["logHead": "20", "nodes": nodes, "etcd": [["endpoint": "e", "finding": "too old"]]])
+        #expect(page.contains("head 17 of 20,") && page.contains("too old"), "\(page)")
+        #expect(page.contains("2 different configurations; from this one differ b in control.token, topics"), "\(page)")
+        #expect(!Self.page(["logHead": "17"]).contains(" of 17"))
+        #expect(Self.page(["unverifiedSeconds": .double(4.2)]).contains(": ready\n"), "nodes look each 5 s")
+    }
+
+    @Test func whatIsNotWellStandsInTheFirstLine() {
+        #expect(Self.page(["ready": false]).hasPrefix("node a of cluster shop: not ready\n"))
+        #expect(Self.page(["whole": false]).contains("versions are still coming"))
+        #expect(Self.page(["unverifiedSeconds": 12]).contains("without word from etcd for 12"))
+        #expect(Self.page(["charter": ["frozen": true]]).contains("nothing can be published"))
+    }
+
+    private static let shapes: [JSONValue] = [
+        [:], ["etcd": 1, "nodes": ["x", .null], "charter": "x", "unverifiedSeconds": "x"],
+        ["nodes": [["head": .double(1.5), "subscribers": -1, "id": [:]]]],
+    ]
+
+    @Test(arguments: shapes)
+    func anAnswerOfAnyShapeIsAPage(status: JSONValue) {
+        #expect(ClusterReading(status).lines(Palette(isOn: false)).count >= 3)
+    }
+
+    @Test func whatOthersWroteCannotPlayWithTheTerminal() {
+        let nasty: JSONValue = "\u{1B}]0;pwned\u{7}\u{9B}31m\u{202E}red\r\n"
+        let status: JSONValue = [
+            "name": nasty, "node": nasty, "epoch": nasty, "problem": nasty, "ready": true,
+            "etcd": [["endpoint": nasty, "version": nasty, "error": nasty]],
+            "nodes": [["id": nasty, "advertise": nasty, "version": nasty, "configurationHash": nasty]],
+        ]
+        let text = ClusterReading(status).lines(Palette(isOn: false)).joined()
+        #expect(text.contains("red"))
+        let bad = "\u{1B}\u{7}\u{9B}\u{202E}\r\n".unicodeScalars
+        #expect(!text.unicodeScalars.contains { bad.contains($0) }, "\(text)")
+    }
+}

@@ -1,0 +1,118 @@
+import StalecastAccess
+import StalecastControl
+import StalecastWire
+import Synchronization
+import Testing
+
+@Suite("Console sessions")
+struct ConsoleSessionsTests {
+    /// Time that moves when it is told to.
+    private final class Time: Sendable {
+        private let now = Mutex(Timestamp(microseconds: 1_700_000_000_000_000))
+        func read() -> Timestamp { now.withLock(\.self) }
+        func pass(_ duration: Duration) { now.withLock { $0 = $0.advanced(by: duration) } }
+    }
+
+    private let time = Time()
+    private let sessions: ConsoleSessions
+    private let presented: Presented
+
+    init() {
+        let (time, counter) = (time, Counter())
+        sessions = ConsoleSessions(clock: time.read, random: counter.next)
+        var presented = Presented()
+        presented.authorization = "Bearer secret"
+        self.presented = presented
+    }
+
+    private final class Counter: Sendable {
+        private let count = Mutex<UInt64>(0)
+        @Sendable func next() -> UInt64 {
+            count.withLock { count in
+                count += 1
+                return count
+            }
+        }
+    }
+
+    @Test func aCodeOpensOnce() {
+        let code = sessions.makeCode(for: presented, user: "Ada")
+        #expect(code.utf8.count == 64)
+        let taken = sessions.take(code: code)
+        #expect(taken?.presented == presented)
+        #expect(taken?.user == "Ada")
+        #expect(sessions.take(code: code) == nil)
+    }
+
+    @Test func aCodeIsGoodForAMinute() {
+        let code = sessions.makeCode(for: presented, user: "")
+        time.pass(ConsoleSessions.codeLife)
+        #expect(sessions.take(code: code) == nil)
+    }
+
+    @Test func lookingWhetherItGoesOnIsNoUse() {
+        let cookie = sessions.open(presented, user: "")
+        for _ in 0..<3 {
+            #expect(sessions.held(cookie) == presented)
+            time.pass(.seconds(1200))
+        }
+        #expect(sessions.held(cookie) == nil, "an hour without a request is over")
+        let other = sessions.open(presented, user: "")
+        sessions.close(other)
+        #expect(sessions.held(other) == nil)
+    }
+
+    @Test func aSessionThatIsUsedLivesUntilItsEnd() {
+        let cookie = sessions.open(presented, user: "")
+        for _ in 0..<23 {
+            time.pass(.seconds(1800))
+            #expect(sessions.session(cookie) != nil)
+        }
+        time.pass(.seconds(1800))
+        #expect(sessions.session(cookie) == nil, "twelve hours are over")
+    }
+
+    @Test func aSessionThatIsNotUsedEndsEarlier() {
+        let cookie = sessions.open(presented, user: "")
+        time.pass(ConsoleSessions.idleLife)
+        #expect(sessions.session(cookie) == nil)
+        #expect(sessions.session(cookie) == nil)
+    }
+
+    @Test func signingOutEndsIt() {
+        let cookie = sessions.open(presented, user: "")
+        sessions.close(cookie)
+        #expect(sessions.session(cookie) == nil)
+    }
+
+    @Test func theLeastUsedMakesRoom() {
+        let cookies = (0..<ConsoleSessions.most).map { _ in
+            time.pass(.seconds(1))
+            return sessions.open(presented, user: "")
+        }
+        time.pass(.seconds(1))
+        _ = sessions.session(cookies[0])
+        let another = sessions.open(presented, user: "")
+        #expect(sessions.session(cookies[1]) == nil)
+        #expect(sessions.session(cookies[0]) != nil)
+        #expect(sessions.session(another) != nil)
+    }
+
+    @Test func whoGuessesWaitsAMinute() {
+        for _ in 0..<ConsoleSessions.wrongPerMinute {
+            #expect(sessions.mayTry("10.0.0.1"))
+            sessions.failed("10.0.0.1")
+        }
+        #expect(!sessions.mayTry("10.0.0.1"))
+        #expect(sessions.mayTry("10.0.0.2"))
+        time.pass(.seconds(61))
+        #expect(sessions.mayTry("10.0.0.1"))
+    }
+
+    @Test func manyGuessersAreNotRemembered() {
+        for address in 0..<1024 { sessions.failed("a\(address)") }
+        #expect(!sessions.mayTry("another"), "the table is bounded, so nobody new may try")
+        time.pass(.seconds(61))
+        #expect(sessions.mayTry("another"))
+    }
+}

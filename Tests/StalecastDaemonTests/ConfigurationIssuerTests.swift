@@ -1,0 +1,51 @@
+import StalecastAccess
+import StalecastDaemon
+import Testing
+
+@Suite struct ConfigurationIssuerTests {
+    private func issuer(_ changes: String...) -> String {
+        var fields = [
+            "name: i", "issuer: https://i", "audiences: [a]", "algorithms: [ES256]", "jwks: keys.json",
+            "grantsInTokens: true",
+        ]
+        for change in changes {
+            let name = change.prefix { $0 != ":" }
+            fields.removeAll { $0.hasPrefix("\(name):") }
+            fields.append(change)
+        }
+        return "auth:\n  issuers:\n    - " + fields.joined(separator: "\n      ") + "\n"
+    }
+
+    @Test func aWholeIssuerIsRead() throws {
+        let read = try load(
+            issuer(
+                "jwks: https://i/keys", "caFile: ca.pem", "tokenFile: t", "types: [JWT]", "leeway: 5s",
+                "maxLifetime: 1h", "rules: [{when: {sub: \"x:*\", n: 5}, role: publisher, projects: [shop]}]"))
+        let issuer = try #require(read.auth.issuers.first)
+        #expect(issuer.keys.isURL && issuer.keys.caFile == "ca.pem" && issuer.types == ["JWT"])
+        #expect(issuer.leeway == .seconds(5) && issuer.maxLifetime == .seconds(3600) && issuer.grantsInTokens)
+        #expect(issuer.rules.count == 1 && issuer.rules[0].when.count == 2)
+    }
+
+    @Test(
+        "what cannot be meant is refused",
+        arguments: [
+            ("jwks: http://i/keys", "https://"), ("jwks: ftp://i", "http"), ("algorithms: [none]", "ES256"),
+            ("algorithms: [HS256, ES256]", "stands alone"), ("audiences: []", "must not be empty"),
+            ("name: A b", "a-z"),
+            ("grantsInTokens: false", "could do nothing"), ("caFile: ca.pem", "for a URL"),
+            ("leeway: 1h", "out of range"),
+            ("maxLifetime: 1s", "out of range"), ("rules: [{when: {}, role: viewer}]", "at least one"),
+            ("rules: [{when: {sub: \"*\"}, role: viewer}]", "every value"), ("rules: [{role: viewer}]", "no when"),
+            ("rules: [{when: {sub: x}}]", "role or an action"), ("key: x", "unknown key"),
+        ]) func refused(change: String, words: String)
+    {
+        let found = problems(issuer(change))
+        #expect(found.contains { $0.contains(words) }, "\(change): \(found)")
+    }
+
+    @Test func theSecretOfHS256ComesFromAFile() {
+        #expect(problems(issuer("algorithms: [HS256]", "jwks: https://i/keys")).contains { $0.contains("from a file") })
+        #expect(problems(issuer("algorithms: [HS256]")).isEmpty)
+    }
+}

@@ -1,0 +1,102 @@
+import StalecastHub
+import StalecastWire
+import Testing
+
+private let address: PropagationBook.Address = (key: 0, isLimited: false)
+
+private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
+
+/// A version's way over two nodes. Keys of clients are the same here without a secret: it is one process.
+@Suite struct PropagationNodesTests {
+    /// A hub with one loop, whose clients are told of what it is told.
+    private struct Node {
+        let hub = Hub(board: .make())
+        let loop: Int
+        var book: PropagationBook { hub.propagation }
+
+        init() {
+            loop = hub.propagation.addLoop()
+            hub.propagation.beginSharing()
+        }
+
+        func join(_ names: String...) {
+            for name in names {
+                _ = book.join(
+                    client(name), of: [hub.board.push], on: hub.board, from: ResumePoint(have: 1), isPoll: false,
+                    address: address)
+            }
+        }
+
+        func publish(_ version: VersionNumber, streams: Int) {
+            hub.announce(.make(version), at: 1)
+            var reach = Reach()
+            reach.streams = streams
+            book.note(reach, of: loop, in: .demo, CommitSequence(version.rawValue))
+        }
+
+        func fetch(_ name: String, _ version: VersionNumber) {
+            book.fetched(client(name), .demo, version, address: address)
+        }
+
+        /// Takes what the other one would write into its record, as it comes through JSON.
+        func hear(_ other: Node) throws {
+            let word = try #require(other.book.own(of: .demo, limit: 4))
+            let ways = try word.ways.map { way in
+                try #require(Propagation(shared: JSONValue.parse(way.shared.encoded()), of: way.version))
+            }
+            book.heard("other", of: .demo, (word.head, ways))
+            for sighting in other.book.takeSightings() { book.seenElsewhere(sighting) }
+        }
+    }
+
+    @Test func bothNodesCountTheClientsOfBoth() throws {
+        let (a, b) = (Node(), Node())
+        for node in [a, b] {
+            node.publish(1, streams: 0)
+            node.book.setNodes(["other"])
+        }
+        a.join("1", "2")
+        b.join("3")
+        a.publish(2, streams: 2)
+        // Of the other nothing is known yet: the audience is not.
+        #expect(a.book.propagation(of: .demo)?.isCounted == false)
+        b.publish(2, streams: 1)
+        // Each fetches where it does not listen.
+        b.fetch("1", 2)
+        a.fetch("3", 2)
+        try a.hear(b)
+        try b.hear(a)
+        try a.hear(b)
+        for node in [a, b] {
+            let way = try #require(node.book.propagation(of: .demo))
+            #expect(way.isCounted && way.version == 2 && way.state == .spreading)
+            #expect(way.streams.streams == 3 && way.streams.told == 3)
+            #expect(way.clients.audience == 3 && way.clients.fetched == 2 && way.clients.behind == 1)
+            #expect(way.fetched.t50 != nil && way.fetched.t99 == nil)
+        }
+        a.fetch("2", 2)
+        #expect(a.book.propagation(of: .demo)?.state == .converged)
+        // It lives no more: its figures go.
+        a.book.setNodes([])
+        #expect(a.book.propagation(of: .demo)?.clients.audience == 2)
+    }
+
+    @Test func whoIsSeenElsewhereFirstIsCountedAtTheAnnouncement() throws {
+        let a = Node()
+        a.publish(1, streams: 0)
+        a.join("1")
+        let key = client("1").key(in: .demo)
+        a.book.seenElsewhere(PropagationBook.Sighting(key: key, scope: .demo, fetched: 2, active: 0))
+        a.publish(2, streams: 1)
+        let clients = try #require(a.book.propagation(of: .demo)).clients
+        #expect(clients.audience == 1 && clients.fetched == 1)
+    }
+
+    @Test func theLogsWindowIsAnnounced() {
+        let node = Node()
+        var change = TemplateChange.make(1)
+        change.notes.fetchWindowMs = 4711
+        node.hub.announce(change, at: 1)
+        #expect(node.book.propagation(of: .demo)?.fetchWindowMs == 4711)
+    }
+}

@@ -1,0 +1,151 @@
+import StalecastHub
+import StalecastTestServers
+import StalecastTestSupport
+import StalecastWebhooks
+import StalecastWire
+import Synchronization
+import Testing
+
+/// What is owed after a restore, a pause, an operator's command, or refusals without end.
+@Suite struct DeliveryRecoveryTests {
+    @Test(arguments: [DeliveryMode.latest, .all, .fifo(onExhaustion: .block)])
+    func aRestoredStoreOwesItsNewestVersionOnce(mode: DeliveryMode) async throws {
+        try await OriginServer.serving({ _ in .status(204) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url, mode: mode)
+            let stage = try DeliveryFixture()
+            try await stage.run([webhook]) { fixture in
+                for _ in 0..<7 {
+                    try fixture.publish()
+                    try await fixture.settled(webhook.id)
+                }
+            }
+            #expect(server.versions == Array(1...7))
+            stage.epoch.withLock { $0 = .random() }
+            for _ in 0..<2 { try await stage.run([webhook]) { try await $0.settled(webhook.id) } }
+            #expect(Array(server.versions.dropFirst(7)) == [7])
+        }
+    }
+
+    /// Its sequence is another version's by now.
+    @Test func aDeadLetterOfAnotherHistoryIsNotRedriven() async throws {
+        try await OriginServer.serving({ .status($0.version == 3 ? 413 : 204) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url, mode: .all)
+            let stage = try DeliveryFixture()
+            try await stage.run([webhook]) { fixture in
+                try fixture.publish(3)
+                try await eventually { try fixture.deadLetters(webhook).map(\.version) == [3] }
+            }
+            stage.store.withLock { _ = $0.removeLast() }
+            stage.epoch.withLock { $0 = .random() }
+            try await stage.run([webhook]) { fixture in
+                try await fixture.settled(webhook.id)
+                try fixture.publish()
+                try await eventually { try fixture.deadLetters(webhook).count == 2 }
+                let former = try #require(try fixture.deadLetters(webhook).first)
+                #expect(try await fixture.delivery.redrive(webhook.id, letter: former.id) == 0)
+                #expect(try await fixture.delivery.redrive(webhook.id, letter: nil) == 1)
+                #expect(try fixture.deadLetters(webhook).map(\.id).contains(former.id))
+            }
+        }
+    }
+
+    enum Command: CaseIterable { case resume, redeliver, recover, enable }
+
+    /// Its backoff is hours long.
+    @Test(arguments: Command.allCases) func anOperatorsCommandIsCarriedOutAtOnce(command: Command) async throws {
+        let repaired = Gate()
+        try await OriginServer.serving({ _ in .status(repaired.isOpen ? 204 : 500) }) { server in
+            var webhook = try DeliveryFixture.webhook(server.url)
+            try await DeliveryFixture { $0.pace.floor = .seconds(3600) }.run([webhook]) { fixture in
+                try fixture.publish()
+                try await eventually { try await fixture.delivery.status(of: webhook.id)?.failures == 1 }
+                webhook.isPaused = command == .resume
+                try fixture.delivery.install(webhook)
+                repaired.open()
+                let delivery = try fixture.delivery
+                switch command {
+                case .resume:
+                    webhook.isPaused = false
+                    delivery.install(webhook)
+                case .redeliver:
+                    #expect(await delivery.redeliver(webhook.id, scope: DeliveryFixture.scope, version: nil) == 1)
+                case .recover: #expect(await delivery.recover(webhook.id, since: Timestamp(microseconds: 0)) == 1)
+                case .enable: #expect(await delivery.enable(webhook.id))
+                }
+                try await fixture.settled(webhook.id)
+                #expect(server.versions == [1, 1])
+            }
+        }
+    }
+
+    @Test(arguments: [413, 415]) func whoTakesNothingForTooLongIsDisabled(status: Int) async throws {
+        try await OriginServer.serving({ _ in .status(status) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url, mode: .all)
+            try await DeliveryFixture { $0.disableAfter = .milliseconds(1) }.run([webhook]) { fixture in
+                try await eventually {
+                    try fixture.publish()
+                    guard case .disabled("failing", _)? = try await fixture.state(webhook) else { return false }
+                    return true
+                }
+                #expect(try fixture.deadLetters(webhook).count >= 10)
+            }
+        }
+    }
+
+    @Test func ofDeadLettersTheNewestThousandAreKept() async throws {
+        try await OriginServer.serving({ _ in .status(413) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url, mode: .fifo(onExhaustion: .block))
+            try await DeliveryFixture().run([webhook]) { fixture in
+                try fixture.publish(1010)
+                try await eventually { server.versions.last == 1010 }
+                try await eventually { try fixture.deadLetters(webhook).last?.version == 1010 }
+                let kept = try fixture.deadLetters(webhook).map(\.version.rawValue)
+                #expect(kept == Array(11...1010))
+            }
+        }
+    }
+
+    /// What a version says of its time is the origin's, whose clock may be any.
+    @Test func aNewWebhookIsOwedWhatIsCommittedAfterItWhateverTheOriginsClockSays() async throws {
+        let times = [4_000_000_000_000_000, 0].map { Timestamp(microseconds: $0) }
+        try await OriginServer.serving({ _ in .status(204) }) { server in
+            let stage = try DeliveryFixture()
+            stage.commit(at: times[0])
+            try await stage.run { fixture in
+                let model = try DeliveryFixture.webhook(server.url, mode: .all)
+                let webhook = try fixture.install(
+                    Webhook(
+                        id: model.id, project: model.project, url: model.url, mode: .all, limits: model.limits,
+                        createdAt: .now()))
+                try fixture.delivery.announce(fixture.commit(at: times[1]), at: 0)
+                try await fixture.settled(webhook.id)
+                #expect(server.versions == [2])
+            }
+        }
+    }
+
+    /// As many as `recover` may owe at once; the sending thread does it in one turn.
+    @Test func owingManyVersionsAgainIsLinear() throws {
+        let webhook = try DeliveryFixture.webhook("http://127.0.0.1:1/", mode: .all)
+        let stage = try DeliveryFixture()
+        try expectLinear(upTo: 16_384) { count in
+            stage.store.withLock { $0 = [] }
+            return (0..<count).map { _ in stage.commit() }
+        } _: { changes in
+            let route = TopicBinding(name: .pushRC, scopes: [DeliveryFixture.scope])
+            var state = DeliveryState(
+                DeliveryConfiguration(path: ""), routes: [route], random: SeededRandom(seed: 1))
+            var paused = webhook
+            paused.isPaused = true
+            let now = Moment(monotonic: 1, wall: .now())
+            state.begin([], changes, DeliveryImage(), opened: now.wall, spread: 0, at: now)
+            state.installed(paused, at: 1)
+            // Twice, the older half last: neither order costs more.
+            let sequences = changes.map(\.sequence)
+            let (older, newer) = (sequences.prefix(sequences.count / 2), sequences.suffix(sequences.count / 2))
+            for part in [newer, older] {
+                state.owe(webhook.id, DeliveryFixture.scope, Array(part), isStored: false, at: 1)
+            }
+        }
+    }
+}

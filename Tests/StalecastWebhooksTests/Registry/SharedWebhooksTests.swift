@@ -1,0 +1,178 @@
+import Foundation
+import StalecastWebhooks
+import StalecastWire
+import Synchronization
+import Testing
+
+/// Registries of several nodes over one set of shared rows.
+@Suite struct SharedWebhooksTests {
+    /// What nodes share, told to all of them in order, as a board of records does.
+    private final class Rows: Sendable {
+        private struct State {
+            var rows: [String: (sealed: Data, revision: Int64)] = [:]
+            var revision: Int64 = 0
+            var nodes: [WebhookRegistry] = []
+            var isAway = false
+        }
+
+        private let state = Mutex(State())
+
+        func setAway(_ isAway: Bool) { state.withLock { $0.isAway = isAway } }
+        var ids: Set<String> { state.withLock { Set($0.rows.keys) } }
+
+        func join(_ registry: WebhookRegistry) {
+            registry.share(SharedWebhooks { id, sealed, revision in try self.change(id, sealed, revision) })
+            state.withLock { state in
+                state.nodes.append(registry)
+                for (id, row) in state.rows { registry.mirror(id, row.sealed, revision: row.revision) }
+                registry.mirroredAll(Set(state.rows.keys))
+            }
+        }
+
+        func leave(_ registry: WebhookRegistry) { state.withLock { $0.nodes.removeAll { $0 === registry } } }
+
+        private func change(_ id: String, _ sealed: Data?, _ revision: Int64?) throws -> Bool {
+            try state.withLock { state in
+                if state.isAway { throw CancellationError() }
+                guard state.rows[id]?.revision == revision else { return false }
+                state.revision += 1
+                state.rows[id] = sealed.map { ($0, state.revision) }
+                for node in state.nodes { node.mirror(id, sealed, revision: state.revision) }
+                return true
+            }
+        }
+    }
+
+    private struct Nodes {
+        let rows = Rows()
+        let fixtures: [RegistryFixture]
+        let a: WebhookRegistry
+        let b: WebhookRegistry
+
+        init() throws {
+            fixtures = [try RegistryFixture(), try RegistryFixture()]
+            a = try fixtures[0].open()
+            b = try fixtures[1].open(keyFile: "\(fixtures[0].directory)/webhooks.key")
+            rows.join(a)
+            rows.join(b)
+        }
+    }
+
+    /// Behind all that was mirrored so far.
+    private func settled(_ registry: WebhookRegistry, _ condition: (WebhookRegistry) -> Bool) async {
+        while !condition(registry), !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func whatOneNodeDoesAllHave() async throws {
+        let nodes = try Nodes()
+        let (a, b) = (nodes.a, nodes.b)
+        let made = try await a.create(["url": "https://example.com/a"], in: .demo)
+        let id = made.webhook.id
+        #expect(a.webhook(id) == made.webhook)
+        await settled(b) { $0.webhook(id) != nil }
+        #expect(try b.entry(id, in: .demo).keys == made.keys)
+        let heard = Heard()
+        a.observe(heard.hear)
+        let updated = try await b.update(id, in: .demo, ["description": "x"], mask: nil, etag: made.webhook.etag)
+        await settled(a) { $0.webhook(id) == updated.webhook }
+        #expect(heard.all == ["2"])
+        await #expect(throws: RegistryProblem.changedMeanwhile) {
+            try await a.update(id, in: .demo, ["description": "y"], mask: nil, etag: made.webhook.etag)
+        }
+        try await a.delete(id, in: .demo, etag: nil)
+        #expect(a.webhook(id) == nil && nodes.rows.ids.isEmpty)
+        await settled(b) { $0.webhook(id) == nil }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func manyChangesAtTwoNodesAllCount() async throws {
+        let nodes = try Nodes()
+        let id = try await nodes.a.create(["url": "https://example.com/a"], in: .demo).webhook.id
+        await settled(nodes.b) { $0.webhook(id) != nil }
+        await withTaskGroup { group in
+            for number in 0..<10 {
+                group.addTask {
+                    // One that is always beaten would be refused: not of ten.
+                    _ = try? await (number.isMultiple(of: 2) ? nodes.a : nodes.b).update(
+                        id, in: .demo, ["description": .string("\(number)")], mask: nil, etag: nil)
+                }
+            }
+        }
+        #expect(nodes.a.webhook(id)?.generation == 11)
+        await settled(nodes.b) { $0.webhook(id) == nodes.a.webhook(id) }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func whatHappenedMeanwhileIsTakenOver() async throws {
+        let nodes = try Nodes()
+        let (a, b) = (nodes.a, nodes.b)
+        let gone = try await a.create(["url": "https://example.com/gone"], in: .demo).webhook.id
+        let kept = try await a.create(["url": "https://example.com/kept"], in: .demo).webhook.id
+        await settled(b) { $0.webhooks.count == 2 }
+        nodes.rows.leave(b)
+        b.close()
+        try await a.delete(gone, in: .demo, etag: nil)
+        _ = try await a.setPaused(true, kept, in: .demo)
+        // Without etcd the last state is there.
+        let again = try nodes.fixtures[1].open(keyFile: "\(nodes.fixtures[0].directory)/webhooks.key")
+        #expect(again.webhooks.count == 2)
+        nodes.rows.join(again)
+        await settled(again) { $0.webhook(gone) == nil && $0.webhook(kept)?.isPaused == true }
+        #expect(again.mirrorProblem == nil)
+        nodes.rows.setAway(true)
+        await #expect(throws: RegistryProblem.self) { try await again.setPaused(false, kept, in: .demo) }
+        #expect(again.webhook(kept)?.isPaused == true)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func whatWasThereBeforeTheClusterIsShared() async throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open()
+        let id = try await registry.create(["url": "https://example.com/a"], in: .demo).webhook.id
+        let rows = Rows()
+        rows.join(registry)
+        try await registry.shareOwn()
+        #expect(rows.ids == [id.description])
+        await settled(registry) { $0.webhook(id) != nil }
+        _ = try await registry.setPaused(true, id, in: .demo)
+        try await registry.delete(id, in: .demo, etag: nil)
+        #expect(rows.ids.isEmpty && registry.webhooks.isEmpty)
+    }
+
+    /// Settings are each node's own, from its file; whether it is paused is everybody's.
+    @Test(.timeLimit(.minutes(1))) func webhooksOfTheFileArePausedEverywhere() async throws {
+        let nodes = try Nodes()
+        var draft = WebhookDraft()
+        try draft.take(["url": "https://example.com/a"], files: .paths)
+        let configured = ConfiguredWebhook(
+            name: "c", project: .demo, draft: draft,
+            keys: [try SigningKey("whsec_" + String(repeating: "A", count: 43) + "=")])
+        for node in [nodes.a, nodes.b] { try node.setConfigured([configured]) }
+        _ = try await nodes.a.setPaused(true, configured.id, in: .demo)
+        await settled(nodes.b) { $0.webhook(configured.id)?.isPaused == true }
+        #expect(try nodes.b.entry(configured.id, in: .demo).keys.map(\.key) == configured.keys)
+        _ = try await nodes.b.setPaused(false, configured.id, in: .demo)
+        await settled(nodes.a) { $0.webhook(configured.id)?.isPaused == false }
+        // Paused, and named later by the file of a node that comes.
+        _ = try await nodes.b.setPaused(true, configured.id, in: .demo)
+        let fixture = try RegistryFixture()
+        let late = try fixture.open(keyFile: "\(nodes.fixtures[0].directory)/webhooks.key")
+        nodes.rows.join(late)
+        while late.webhook(configured.id)?.isPaused != true, !Task.isCancelled {
+            try late.setConfigured([configured])
+            try await Task.sleep(for: .milliseconds(1))
+        }
+    }
+
+    @Test func whatANewerProgramAddedToARowIsReadOverAndStays() async throws {
+        let made = try await Nodes().a.create(["url": "https://example.com/a"], in: .demo)
+        var row = try #require(made.record.object)
+        row["new"] = "kept"
+        var limits = try #require(row["limits"]?.object)
+        limits["new"] = 7
+        row["limits"] = .object(limits)
+        var entry = try RegistryEntry(record: .object(row))
+        #expect(entry.webhook == made.webhook)
+        entry.webhook.isPaused = true
+        #expect(entry.record["new"] == "kept" && entry.record["limits"]?["new"] == 7)
+        #expect(entry.record["limits"]?["timeout"] == limits["timeout"])
+        #expect(entry.document(at: .now())["new"] == nil, "what nobody knows is shown to nobody")
+    }
+}
