@@ -1,63 +1,23 @@
 """The command line against a running daemon: what people read, what scripts read, and every exit code."""
 
 import contextlib
-import fcntl
 import json
 import os
-import pty
 import re
 import sqlite3
-import struct
 import subprocess
-import termios
+from pathlib import Path
 
 import pytest
 
 from harness import configs
+from harness.cli import MISMATCH, NOT_FOUND, REFUSED, TIMED_OUT, TOKEN, UNREACHABLE, USAGE, Cli, environment
 from harness.daemon import BINARY, REPOSITORY
+from harness.http1 import fetch
 from harness.templates import encoded, marked, template
+from harness.terminal import Terminal
 
 SAMPLES = REPOSITORY / "samples/templates"
-REFUSED, USAGE, UNREACHABLE, TOKEN, MISMATCH, NOT_FOUND, TIMED_OUT = range(1, 8)
-
-
-def environment():
-    return {key: value for key, value in os.environ.items() if not key.startswith("STALECAST_")}
-
-
-class Cli:
-    """Runs commands on one data directory."""
-
-    def __init__(self, daemon):
-        self.data = daemon.data
-        self.files = daemon.directory
-
-    def __call__(self, *words, code=0, stdin=None):
-        """Standard output; `.err` is added for the sentence on standard error."""
-        done = subprocess.run([BINARY, *words, "--data", self.data], input=stdin, env=environment(),
-                              capture_output=True, timeout=50)
-        text = Text(done.stdout.decode())
-        text.err = done.stderr.decode()
-        assert done.returncode == code, f"{words} ended with {done.returncode}:\n{text}\n{text.err}"
-        return text
-
-    def json(self, *words, **options):
-        return json.loads(self(*words, "--json", **options))
-
-    def file(self, body, name="template.json"):
-        (self.files / name).write_bytes(encoded(body))
-        return str(self.files / name)
-
-    def start(self, *words):
-        """A command that runs on, with its output as lines; ended by the test."""
-        return subprocess.Popen([BINARY, *words, "--data", self.data], env=environment(), text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-class Text(str):
-    err = ""
-
-
 @pytest.fixture
 def running(launch):
     return launch()
@@ -107,7 +67,7 @@ def test_people_read_which_keys_a_publish_changed(cli):
     assert "\x1b" not in text
     text = cli("publish", cli.file(template({"pay": "2", "new": "x"})), "--allow-removals")
     assert "1 parameter added, 1 changed, 1 removed" in text
-    assert [line for line in text.splitlines()[1:] if line[2] != " "] == [
+    assert [line for line in text.splitlines()[2:] if line[2] != " "] == [
         "  - parameter color", "  + parameter new", "  ~ parameter pay"]
     assert '      default: "1" -> "2"' in text
 
@@ -121,9 +81,9 @@ def test_removals_are_not_published_by_the_way(cli):
     assert "2 parameters removed" in cli("publish", "-", "--validate-only", stdin=b"{}")
     assert len(cli.json("versions")["versions"]) == 1
     path = cli.file(template({"a": "1"}))
-    for answer, words in (("n\n", "nothing was published"), ("y\n", "1 parameter removed")):
+    for answer, words in (("n\n", "nothing was changed"), ("y\n", "1 parameter removed")):
         shown = on_terminal(cli, "publish", path, typed=answer)
-        assert "this removes 1 of 2 parameters: b. Publish? [y/N]" in shown and words in shown
+        assert "this removes 1 of 2 parameters: b" in shown and "Publish to demo/firebase at http" in shown and words in shown
     assert cli.json("publish", "-", "--allow-removals", stdin=b"{}")["removed"] == ["a"]
 
 
@@ -220,22 +180,11 @@ def test_what_get_prints_cannot_steer_a_terminal(cli):
     assert "\\u009b31m\\u202e\\u007f" in shown and not set(shown) & set("\u009b\u202e\x7f")
 
 
-def on_terminal(cli, *words, columns=80, typed=None, **variables):
+def on_terminal(cli, *words, columns=80, typed="", **variables):
     """What a command prints on a terminal."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen([BINARY, *words, "--data", cli.data], env={**environment(), **variables},
-                               stdin=theirs if typed else subprocess.DEVNULL, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    if typed:
-        os.write(ours, typed.encode())
-    with contextlib.suppress(OSError):
-        while part := os.read(ours, 65536):
-            shown += part
-    os.close(ours)
-    process.wait(20)
-    return shown.decode().replace("\r\n", "\n")
+    terminal = Terminal([BINARY, *words, "--data", cli.data], {**environment(), **variables}, columns).type(typed)
+    terminal.end()
+    return terminal.shown
 
 
 def test_watch_says_where_it_is_and_in_which_zone(cli, watch, monkeypatch):
@@ -252,12 +201,35 @@ def test_watch_says_where_it_is_and_in_which_zone(cli, watch, monkeypatch):
     assert " UTC  PUSH_RC" in process.stdout.readline()
 
 
+def test_what_cannot_be_taken_back_is_asked_about(cli, tmp_path):
+    token = Path(cli.data, "control.token")
+    before = token.read_text()
+    for answer, is_new in (("n\n", False), ("y\n", True)):
+        shown = on_terminal(cli, "token", "rotate", columns=40, typed=answer)
+        assert "Make a new one? [y/N]" in " ".join(shown.split())
+        assert ("nothing was changed" in shown) is not is_new and (token.read_text() != before) is is_new
+    cli("publish", cli.file(marked("one")))
+    cli("backup", tmp_path / "kept")
+    other = tmp_path / "other"
+    for answer, is_there in (("n\n", False), ("y\n", True)):
+        terminal = Terminal([BINARY, "restore", tmp_path / "kept", "--data", other], environment()).type(answer)
+        assert (terminal.end() == 0) is is_there, terminal.shown
+        assert "1 version in all" in terminal.shown and terminal.shown.count("[y/N]") == 1
+        assert (other / "stalecast.sqlite").exists() is is_there
+
+
+def test_errors_on_a_narrow_terminal_break_at_blanks(cli):
+    lines = on_terminal(cli, "rollback", "99", "--yes", columns=40).splitlines()
+    assert len(lines) > 1 and all(len(line) <= 40 for line in lines), lines
+    assert "`stalecast versions` lists those" in " ".join(lines)
+
+
 def test_tables_fit_the_terminal(cli):
     cli("publish", cli.file(marked("one")), "--description", "d" * 200)
     for columns in (40, 80):
         lines = on_terminal(cli, "versions", columns=columns, NO_COLOR="1").splitlines()
-        assert len(lines) == 2 and "…" in lines[1]
-    assert max(map(len, lines)) <= 80
+        assert len(lines) == 2 and max(map(len, lines)) <= columns
+    assert "…" in lines[1] and "…" not in on_terminal(cli, "versions", columns=40, NO_COLOR="1")
     assert "d" * 200 in on_terminal(cli, "versions", "--wide", NO_COLOR="1")
     assert "d" * 200 in cli("versions")
 
@@ -272,7 +244,7 @@ def test_a_wrong_word_or_place_is_explained(running, cli):
     assert "stalecast publish" in cli("pubish", "x", code=USAGE).err
     edge, control = (f"http://127.0.0.1:{port}" for port in (running.edge, running.control))
     assert "Control's address" in cli("topics", "--control", edge, code=NOT_FOUND).err
-    assert "Edge's address" in cli("watch", "--edge", control, code=TOKEN).err
+    assert "names Edge's" in cli("watch", "--edge", control, code=TOKEN).err
 
 
 def test_the_completion_scripts_name_commands_and_files(cli):
@@ -292,12 +264,21 @@ def test_a_load_does_not_publish_to_others_by_the_way(cli, watch):
     process = watch()
     for load in ("fanout", "fetch", "webhooks"):
         text = cli("load", load, code=REFUSED)
-        assert "1 subscribers and 0 webhooks" in text.err and "--yes" in text.err
+        assert "1 subscriber listens to or fetches demo/firebase" in text.err and "--yes" in text.err
     assert len(cli.json("versions")["versions"]) == 1
     cli("load", "fanout", "--yes", "--rounds", "1", "--subscribers", "2", "--json")
     history = cli.json("versions")["versions"]
     assert history[1]["description"].startswith("load, round 1")
     process.kill()
+
+
+async def test_a_load_does_not_publish_to_apps_that_only_fetch(cli, running):
+    cli("publish", cli.file(marked("one")))
+    body = {"appInstanceId": "cAbCdEfGhIjKlMnOpQrStU", "appId": "1:2:ios:ab", "appInstanceIdToken": "t"}
+    assert (await fetch(running.edge, "/v1/projects/demo/namespaces/firebase:fetch", "POST", body=encoded(body))).status == 200
+    text = cli("load", "fanout", "--rounds", "1", "--subscribers", "2", code=REFUSED)
+    assert "1 app listens to or fetches demo/firebase" in text.err
+    cli("load", "fanout", "--rounds", "1", "--subscribers", "2", "--namespace", "firebase-server")
 
 
 @pytest.fixture
@@ -408,6 +389,14 @@ def test_watch_prints_one_line_per_message(cli, watch, how):
     cli("rollback", "1")
     assert "version 3  ROLLBACK to 1" in process.stdout.readline()
     assert process.wait(10) == 0 and process.stdout.read() == ""
+
+
+@pytest.mark.parametrize("how", ([], ["--poll"]))
+def test_what_a_stream_says_beside_messages_is_no_message(cli, how):
+    cli("publish", cli.file(marked("one")))
+    told = cli("watch", "PUSH_RC", "NO_SUCH", "--have", "0", "--json", "--count", "1", *how)
+    assert json.loads(told)["latestTemplateVersionNumber"] == "1", "one line, and it is a message"
+    assert "no such topic: NO_SUCH" in told.err
 
 
 @pytest.mark.parametrize("how", ([], ["--poll"]))

@@ -302,13 +302,13 @@ def test_a_port_in_use_is_said_in_a_sentence(launch, listener):
         assert str(taken.getsockname()[1]) in start_refused(daemon)
 
 
-@pytest.mark.parametrize("flag,permission", (
-    ("--edge", "allowPublicBind"), ("--control", "allowPlaintextBind")))
-def test_binding_outside_loopback_needs_an_explicit_flag(launch, flag, permission):
-    daemon = launch(start=False)
+@pytest.mark.parametrize("listener", ("edge", "control"))
+def test_binding_outside_loopback_needs_tls_or_a_proxy(launch, listener):
+    daemon, flag = launch(start=False), f"--{listener}"
     said = start_refused(daemon, flag, "0.0.0.0:0")
-    assert permission in said, "the sentence names the way out"
-    daemon.configure(f"{flag.strip('-')}: {{{permission}: true}}\n")
+    assert f"{listener}: {{proxied: true}}" in said, "the sentence names the ways out"
+    assert f"{listener}: {{tls: {{certificate: FILE, key: FILE}}}}" in said
+    daemon.configure(f"{listener}: {{proxied: true}}\n")
     daemon.start(flag, "0.0.0.0:0")
     assert daemon.stop() == 0
 

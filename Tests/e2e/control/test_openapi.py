@@ -8,55 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.control import Control
 from harness.daemon import LONG
 from harness.http1 import fetch
-from harness.templates import template
+from harness.openapi import KNOWN, MADE_UP, STREAMS, schemathesis, seed
 
-CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
-          "response_schema_conformance,unsupported_method,allow_header_conformance,ignored_auth")
 SECONDS = 300 if LONG else 12
-# endless answers; their wire is tested in test_stream_wire.py and test_firebase_sdks.py
-STREAMS = ("events", "streamInvalidations")
-# made-up names lead to 404 almost always; the second run keeps them
-KNOWN = """
-[parameters]
-"path.project" = "demo"
-"path.namespace" = "firebase"
-"query.topic" = "PUSH_RC"
-"query.wait" = "0s"
-"""
-MADE_UP = """
-[parameters]
-"query.wait" = "0s"
-"""
-
-
-def schemathesis(directory, url, parameters, seconds, headers=(), exclude=()):
-    """Runs the fuzzer over a live document; its report is shown when it found something."""
-    config = directory / "schemathesis.toml"
-    config.write_text(parameters)
-    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run", f"{url}/openapi.json",
-               "--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-time", str(seconds),
-               "--continue-on-failure", "--no-color", "--warnings", "off", "--request-timeout", "20",
-               *([] if LONG else ["--seed", "1"])]
-    for header in headers:
-        command += ["-H", header]
-    for operation in exclude:
-        command += ["--exclude-operation-id", operation]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, cwd=directory, check=False)
-    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]
-    assert "passed" in done.stdout, done.stdout
-    return done.stdout
-
-
-async def seed(daemon):
-    """Versions to read, roll back to and evaluate."""
-    for namespace in ("firebase", "firebase-server"):
-        client = Control(daemon.control, daemon.token, namespace=namespace)
-        for value in ("one", "two"):
-            await client.publish(template({"welcome_text": value}))
-        client.close()
 
 
 @pytest.mark.parametrize("parameters", [KNOWN, MADE_UP], ids=["known", "made-up"])
@@ -64,15 +20,15 @@ async def seed(daemon):
 async def test_control_answers_as_its_document_says(launch, tmp_path, parameters):
     daemon = launch()
     await seed(daemon)
-    schemathesis(tmp_path, f"http://127.0.0.1:{daemon.control}", parameters, SECONDS if parameters is KNOWN else SECONDS // 3,
-                 headers=[f"Authorization: Bearer {daemon.token}"])
+    schemathesis(tmp_path, f"http://127.0.0.1:{daemon.control}", parameters, SECONDS,
+                 headers=[f"Authorization: Bearer {daemon.token}"], exclude=STREAMS)
     assert await daemon.ready() == 200
 
 
 @pytest.mark.limit(SECONDS + 90)
 async def test_edge_answers_as_its_document_says(daemon, tmp_path):
     await seed(daemon)
-    schemathesis(tmp_path, f"http://127.0.0.1:{daemon.edge}", KNOWN, SECONDS // 2, exclude=STREAMS)
+    schemathesis(tmp_path, f"http://127.0.0.1:{daemon.edge}", KNOWN, SECONDS, exclude=STREAMS)
     assert await daemon.ready() == 200
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import json
 import os
 import shutil
@@ -12,6 +11,7 @@ import time
 import pytest
 
 from harness import configs
+from harness.browser import Browser
 from harness.daemon import REPOSITORY, environment
 
 SAMPLES = REPOSITORY / "samples"
@@ -166,65 +166,6 @@ async def test_curl(sample, daemon):
     assert await sample.ends() == 0, sample.lines
     text = "\n".join(sample.lines)
     assert '"CONFIG_STATE":"STALE"' in text and '"state":"UPDATE"' in text and "event: synced" in text
-
-
-class Browser:
-    """A headless Chromium with one page, driven through its DevTools protocol over two pipes: no port, no WebSocket."""
-
-    def __init__(self, binary, profile):
-        requests, self._requests = os.pipe()
-        self._answers, answers = os.pipe()
-        # Chromium reads requests from descriptor 3 and writes answers to 4, each ended by a zero byte.
-        script = f'exec "$@" 3<&{requests} 4>&{answers}'
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe",
-                 f"--user-data-dir={profile}"]
-        with open(os.devnull, "wb") as nowhere:
-            self.process = subprocess.Popen(["bash", "-c", script, "bash", binary, *flags, "about:blank"],
-                                            pass_fds=(requests, answers), stdout=nowhere, stderr=nowhere)
-        os.close(requests)
-        os.close(answers)
-        self._numbers = itertools.count(1)
-        self._held = b""
-        self._session = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        os.close(self._requests)
-        self.process.kill()
-        self.process.wait()
-        os.close(self._answers)
-
-    def open(self, url):
-        """Opens a page; returns before it is loaded."""
-        target = self._call("Target.createTarget", url=url)["targetId"]
-        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-
-    def evaluate(self, script):
-        """The value of an expression in the page, as JSON has it."""
-        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
-
-    def _call(self, method, **parameters):
-        number = next(self._numbers)
-        message = {"id": number, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
-        os.write(self._requests, json.dumps(message).encode() + b"\0")
-        while (answer := self._next()).get("id") != number:
-            pass
-        assert "error" not in answer, f"{method}: {answer['error']}"
-        return answer["result"]
-
-    def _next(self):
-        while b"\0" not in self._held:
-            piece = os.read(self._answers, 1 << 16)
-            assert piece, f"the browser ended with {self.process.wait()}"
-            self._held += piece
-        text, _, self._held = self._held.partition(b"\0")
-        return json.loads(text)
 
 
 # Of the page: what it says of its connection, and version and keys of each row, the newest first.

@@ -93,6 +93,15 @@ def test_readme_is_read_in_one_go():
     assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 160
 
 
+def test_the_top_level_is_what_was_agreed(tool):
+    listed = subprocess.run([tool("git"), "-C", REPOSITORY, "ls-files"], capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a clone of git's: what belongs to it is not known")
+    names = {line.split("/")[0] for line in listed.stdout.splitlines()}
+    assert {name for name in names if not name.startswith(".")} == {
+        "Package.swift", "README.md", "Sources", "Tests", "deploy", "samples"}
+
+
 def test_a_build_that_was_moved_says_what_to_do(tmp_path):
     """A compiler that complains as a real one does when a checkout was copied with its build."""
     fake = tmp_path / "swift"
@@ -103,3 +112,11 @@ def test_a_build_that_was_moved_says_what_to_do(tmp_path):
                        "build_swift --product stalecast || exit 9"],
         capture_output=True, text=True, check=False, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert done.returncode == 9 and "remove .build" in done.stderr and "minutes" in done.stderr, done.stderr
+
+
+def test_a_build_is_counted_in_one_line(tmp_path):
+    """Steps are for people; what a compiler says stays, but for warnings about other people's packages."""
+    said = "[1/3] Compiling A\\nwarning: '\\''swift-x'\\'' deprecated\\n/x/checkouts/y: warning\\n\\nerror: mine\\n[3/3] Linking\\n"
+    done = subprocess.run(["bash", "-c", f"source {DEPLOY / 'packages.sh'}; printf '{said}' | show_steps"],
+                          capture_output=True, text=True, check=True)
+    assert done.stdout == "error: mine\n" and done.stderr == "building: step 1 of 3, 0 min 0 s\n"

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import configs
+from harness import configs, ports
 from harness.cli import stalecast
 from harness.daemon import LONG
 from harness.figures import record
@@ -106,17 +106,11 @@ def wrk(program, script, port, seconds, connections=64):
     return float(re.search(r"Requests/sec:\s+([\d.]+)", done.stdout).group(1))
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.mark.limit(300)
 @pytest.mark.skipif(not LONG, reason="figures beside nginx: STALECAST_LONG=1")
 @pytest.mark.parametrize("size", [4, 100])
 async def test_throughput_beside_a_static_file_of_nginx(launch, half, tool, tmp_path, size):
-    nginx, driver, port = tool("nginx"), tool("wrk"), free_port()
+    nginx, driver, port = tool("nginx"), tool("wrk"), ports.free()
     daemon = launch(half=half)
     load(daemon, "--clients", 20, "--window", "0", "--size", size, "--no-restore")
     body = (await fetch(daemon.edge, PATH, "POST", (), INSTANCE)).body

@@ -35,6 +35,19 @@ VALUES = {
         "imagePullSecrets": [{"name": "registry"}],
     },
 }
+CLUSTER = {
+    "mode": "cluster",
+    "control": {"tokenSecret": "stalecast-token"},
+    "cluster": {"keySecret": "stalecast-key",
+                "etcd": {"endpoints": ["http://etcd-0.etcd:2379", "http://etcd-1.etcd:2379"]}},
+}
+VALUES["a cluster"] = CLUSTER
+VALUES["a cluster over TLS"] = {
+    **CLUSTER, "config": {"cluster": {"readiness": "strict"}, "webhooks": {"httpsOnly": True}},
+    "cluster": {"replicas": 5, "name": "production", "keySecret": "stalecast-key",
+                "etcd": {"endpoints": ["https://etcd.example.org:2379"], "tlsSecret": "etcd-client",
+                         "user": "stalecast", "passwordSecret": "etcd-password"}},
+}
 # Of other projects, whose schemas are not at hand.
 FOREIGN = ("monitoring.coreos.com/v1", "gateway.networking.k8s.io/v1")
 
@@ -124,6 +137,25 @@ def test_the_daemon_takes_the_configuration_and_the_flags(chart, name, tmp_path)
         assert flag.split("=")[0] in help_text, flag
 
 
+@pytest.mark.parametrize("name", VALUES)
+def test_only_a_cluster_has_several_replicas(chart, name):
+    documents = rendered(chart, VALUES[name])
+    [text] = [each["data"]["stalecast.yaml"] for each in documents if each["kind"] == "ConfigMap"]
+    [workload] = [each for each in documents if each["kind"] in ("StatefulSet", "Deployment")]
+    budgets = [each for each in documents if each["kind"] == "PodDisruptionBudget"]
+    etcd = (yaml.safe_load(text) or {}).get("store", {}).get("etcd")
+    values = VALUES[name].get("cluster")
+    assert workload["spec"]["replicas"] == (values.get("replicas", 3) if values else 1)
+    assert bool(etcd) == bool(budgets) == bool(values)
+    if values:
+        assert etcd["endpoints"] == values["etcd"]["endpoints"]
+        [daemon] = workload["spec"]["template"]["spec"]["containers"]
+        mounts = [mount["mountPath"] for mount in daemon["volumeMounts"]]
+        files = [etcd.get(key) for key in ("caFile", "certificate", "key", "passwordFile")]
+        for file in [yaml.safe_load(text)["webhooks"]["keyFile"], *files]:
+            assert file is None or any(file.startswith(mount + "/") for mount in mounts), file
+
+
 def test_a_grace_period_the_daemon_cannot_keep_is_refused(chart):
     import helm_python
     with pytest.raises(helm_python.HelmRenderError, match="terminationGracePeriodSeconds"):
@@ -131,7 +163,10 @@ def test_a_grace_period_the_daemon_cannot_keep_is_refused(chart):
 
 
 @pytest.mark.parametrize("values", (
-    {"replicas": 2}, {"mode": "cluster"}, {"mode": "sidecar"}, {"image": {"tag": "latest"}},
+    {"replicas": 2}, {"mode": "cluster"}, {**CLUSTER, "control": {}}, {**CLUSTER, "cluster": {"replicas": 0}},
+    {**CLUSTER, "cluster": {"keySecret": "k", "etcd": {"endpoints": []}}},
+    {**CLUSTER, "config": {"store": {"etcd": {"user": "u"}}}}, {**CLUSTER, "config": {"cluster": {"node": "a"}}},
+    {"mode": "sidecar"}, {"image": {"tag": "latest"}},
     {"config": {"data": "/elsewhere"}}, {"config": {"edge": {"listen": "0.0.0.0:1"}}},
     {"monitoring": {"serviceMonitor": True}}, {"route": {"enabled": True}}, {"persistence": {"size": "large"}},
     {"terminationGracePeriodSeconds": 10}, {"resources": {"limits": {"memory": None}}},

@@ -9,6 +9,7 @@ import yaml
 
 from harness import configs
 from harness.daemon import REPOSITORY
+from harness.etcd import Etcd
 from harness.templates import marked
 
 MONITORING = REPOSITORY / "deploy/monitoring"
@@ -43,10 +44,20 @@ def test_the_dashboards_expressions_are_promql(tool, tmp_path):
     assert f"{len(rules)} rules found" in promtool(tool, "check", "rules", tmp_path / "shown.yaml") and len(rules) > 20
 
 
-async def test_every_metric_named_is_one_the_daemon_has(launch, tmp_path):
+@pytest.fixture
+def etcd(tmp_path):
+    members = Etcd(tmp_path / "etcd", 1)
+    try:
+        yield members.start()
+    finally:
+        members.dispose()
+
+
+async def test_every_metric_named_is_one_the_daemon_has(launch, etcd, tmp_path):
     origin = tmp_path / "origin.json"
     origin.write_text(json.dumps(marked("x")))
-    daemon = launch(configs.config(sources={"scopes": [{"scope": "demo/firebase", "kind": "file", "path": str(origin)}]}))
+    sources = {"scopes": [{"scope": "demo/firebase", "kind": "file", "path": str(origin)}]}
+    daemon = launch(configs.config(sources=sources, store={"etcd": {"endpoints": etcd.endpoints}}))
     text = (await daemon.ask_control("/metrics")).body.decode()
     known = {"up", "ALERTS"} | {rule["record"] for rule in RULES}
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):

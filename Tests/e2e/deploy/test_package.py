@@ -94,7 +94,7 @@ def test_systemd_and_its_tools_accept_what_is_installed(contents, tool, tmp_path
     assert not ours, ours
     said = run("systemd-analyze", "security", "--offline=yes", "--threshold=20", unit)
     print(said.splitlines()[-1])
-    assert re.search(r"Overall exposure level.*: 1\.\d OK", said), said[-300:]
+    assert re.search(r"Overall exposure level.*: 1\.[0-2] OK", said), said[-300:]
     (tmp_path / "etc").mkdir()
     run(tool("systemd-sysusers"), f"--root={tmp_path}", contents / "usr/lib/sysusers.d/stalecast.conf")
     assert re.search(r"^stalecast:.*:/var/lib/stalecast:", (tmp_path / "etc/passwd").read_text(), re.MULTILINE)

@@ -6,6 +6,8 @@ import json
 import pytest
 
 from harness import configs
+from harness.cli import Cli
+from harness.keys import make_key
 from harness.poll import poll
 from harness.sse import Stream
 
@@ -109,3 +111,39 @@ async def test_a_topic_nobody_declared_has_no_subscribers(many):
     answer = await many.client().send(DATA, condition="'PUSH_RC' in topics && !('NOPE' in topics)")
     assert answer.status == 200
     await stream.until(lambda s: data_of(s) == [DATA], what="the message of the condition")
+
+
+async def test_the_history_says_who_sent_what_also_after_kill_9(launch):
+    daemon = launch()
+    key, text = await make_key(daemon, {"role": "publisher"}, name="ci")
+    client = daemon.client()
+    assert (await client.call("GET", "/v1/projects/demo/messages")).json() == {"messages": []}
+    client.token = text
+    sent = (await client.send({"b": "s3cret", "a": "1"}, topic="PUSH_RC")).json()["name"]
+    assert (await client.send({"c": "1"}, condition="'PUSH_RC' in topics || 'news' in topics")).status == 200
+    assert (await client.call("POST", "/v1/projects/demo/messages:send",
+                              b'{"validateOnly":true,"message":{"topic":"x","data":{"a":"1"}}}')).status == 200
+    assert (await client.send({}, topic="PUSH_RC")).status == 400
+    daemon.kill()
+    daemon.start()
+    client = daemon.client()
+    found = (await client.call("GET", "/v1/projects/demo/messages")).json()["messages"]
+    assert [(one["target"], one["keys"]) for one in found] == [
+        ("'PUSH_RC' in topics || 'news' in topics", ["c"]), ("PUSH_RC", ["a", "b"])]
+    assert found[1]["name"] == sent and found[1]["sender"] == {
+        "principal": f"key:{key}", "name": "ci", "email": f"{key}@key.stalecast"}
+    assert "s3cret" not in str(found)
+    table = Cli(daemon)("messages", "--limit", "1")
+    assert f"ci (key:{key})" in table and "a,b" not in table
+    _, viewer = await make_key(daemon, {"role": "viewer", "projects": ["other"]})
+    client.token = viewer
+    assert (await client.call("GET", "/v1/projects/demo/messages")).status == 403
+
+
+@pytest.mark.limit(60)
+async def test_the_history_is_bounded(launch):
+    client = launch().client()
+    for number in range(310):
+        assert (await client.send({"n": str(number)}, topic=f"t{number}")).status == 200
+    found = (await client.call("GET", "/v1/projects/demo/messages")).json()["messages"]
+    assert [one["target"] for one in found] == [f"t{number}" for number in range(309, 9, -1)]

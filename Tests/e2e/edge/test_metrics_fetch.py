@@ -2,6 +2,7 @@
 
 import json
 
+from harness import configs
 from harness.http1 import fetch
 from harness.templates import template
 from test_fetch import ANDROID, CPP, JS, PATH, SDKS, TYPE
@@ -33,7 +34,9 @@ async def test_fetches_are_counted_by_platform_and_state(daemon):
     assert await daemon.metric("stalecast_fetch_bytes_total") > 5 * 200
 
 
-async def test_renderings_and_their_hits_are_counted(daemon):
+async def test_renderings_and_their_hits_are_counted(launch, half):
+    # Its fetch, which is not counted, would have been the first.
+    daemon = launch(configs.config(half, edge={"canary": False}), half=half)
     await daemon.publish(template({"welcome_text": "hello"}))
     for body in (JS, JS, ANDROID, CPP):
         await ask(daemon, body)

@@ -1,6 +1,7 @@
 """Long-poll: held, answered at once, empty at its timeout, and as polite with cursors as a stream."""
 
 import asyncio
+import socket
 import time
 
 import pytest
@@ -24,6 +25,23 @@ async def test_a_held_poll_is_answered_by_the_next_publish(daemon):
     assert answer.status == 200 and versions_in(answer) == [2]
     assert answer.json()["messages"][0]["CONFIG_STATE"] == "STALE"
     assert answer.json()["cursor"].endswith(".2") and answer.body.isascii()
+
+
+@pytest.mark.parametrize("wait", ("0s", "30s"))
+async def test_who_says_goodbye_with_the_request_does_not_stay(daemon, wait):
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", daemon.edge), 15) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)  # both in one segment
+            client.sendall(poll_request(wait))
+            client.shutdown(socket.SHUT_WR)
+            answer = b""
+            while more := client.recv(1 << 16):
+                answer += more
+            assert answer.startswith(b"HTTP/1.1 200 OK") or wait == "30s"
+
+
+def poll_request(wait):
+    return f"GET /v1/poll?topic=PUSH_RC&wait={wait} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
 
 async def test_a_poll_without_a_cursor_waits_for_what_comes(daemon):

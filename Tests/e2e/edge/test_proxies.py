@@ -4,12 +4,12 @@ import asyncio
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 
 import pytest
 
+from harness import ports
 from harness.daemon import LONG, REPOSITORY
 from harness.http1 import fetch
 from harness.sse import Stream
@@ -50,12 +50,6 @@ backend b
 """
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def ours(name, port, edge):
     """Our snippet of deploy/proxy, moved to these ports."""
     text = (REPOSITORY / "deploy/proxy" / name).read_text()
@@ -69,14 +63,14 @@ class Proxy:
 
     def __init__(self, kind, tool, directory, edge):
         self.kind = kind
-        self.port = free_port()
+        self.port = ports.free()
         values = {"dir": directory, "port": self.port, "edge": edge}
         if "nginx" in kind:
             (directory / "ours.conf").write_text(ours("nginx.conf", self.port, edge))
             text = (OUR_NGINX if "ours" in kind else STOCK_NGINX).format(**values)
             command = [tool("nginx"), "-p", str(directory), "-c"]
         elif "caddy" in kind:
-            self.admin = f"127.0.0.1:{free_port()}"
+            self.admin = f"127.0.0.1:{ports.free()}"
             text = f"{{\n\tadmin {self.admin}\n\tgrace_period 1s\n}}\n" + ours("Caddyfile", self.port, edge)
             command = [tool("caddy"), "run", "--adapter", "caddyfile", "--config"]
         else:

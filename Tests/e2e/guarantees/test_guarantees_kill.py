@@ -131,4 +131,3 @@ async def test_kill_dash_nine_loses_and_changes_nothing(launch, half):
           f"start median {statistics.median(starts):.3f} s, longest {max(starts):.3f} s")
     assert not any(link.reset for link in links), "kill -9 must not cost the epoch"
     assert rate >= 50, f"only {rate:.0f} publishes/s while up: the load is too small to prove anything"
-    assert statistics.median(starts) < 1.0 and max(starts) < 5.0, f"starts took up to {max(starts):.2f} s"

@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from harness import configs
+from harness import configs, ports
 from harness.control import Control
 from harness.http1 import fetch
 
@@ -19,8 +19,9 @@ LONG = os.environ.get("STALECAST_LONG") == "1"
 
 
 def environment(**more):
-    """The environment for a daemon: ours, without what would configure it behind the test's back."""
-    return {**{key: value for key, value in os.environ.items() if not key.startswith("STALECAST_")}, **more}
+    """The environment for a daemon or a command: ours, without what would configure it behind the test's back."""
+    foreign = ("STALECAST_", "COLUMNS", "LINES")
+    return {**{key: value for key, value in os.environ.items() if not key.startswith(foreign)}, **more}
 
 
 class Daemon:
@@ -34,7 +35,7 @@ class Daemon:
         self.half = half
         self.more = {}  # environment variables of its own
         self.process = None
-        self.edge = self.control = 0
+        self.edge, self.control = ports.free(), ports.free()
         self.configure(config or configs.config(half))
 
     def configure(self, text):

@@ -46,9 +46,9 @@ class Debian:
     def __init__(self, directory, tool):
         if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False).returncode != 0:
             pytest.skip("no root, or mounts are not allowed here: the package was not installed")
-        if not CHROOT.exists():
+        if not CHROOT.is_file():
             CHROOT.parent.mkdir(exist_ok=True)
-            run(tool("mmdebstrap"), "--variant=minbase", "--include=ca-certificates", "bookworm", f"{CHROOT}.new")
+            run(tool("mmdebstrap"), "--variant=minbase", "--format=tar", "--include=ca-certificates", "bookworm", f"{CHROOT}.new")
             os.rename(f"{CHROOT}.new", CHROOT)
         directory.mkdir(exist_ok=True)
         self.root = directory

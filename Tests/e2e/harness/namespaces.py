@@ -9,13 +9,14 @@ import pytest
 
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
+OWN = "/proc/thread-self/ns/net"
 
 
 @contextlib.contextmanager
 def own_network(*addresses):
     """Until the exit this thread, with all threads and processes it starts, has a network of nothing but loopback, and
     there these addresses besides 127.0.0.0/8. Skips the test where that is not permitted."""
-    with standing("/proc/thread-self/ns/net"):
+    with standing(OWN):
         if LIBC.unshare(CLONE_NEWNET) != 0:
             pytest.skip(f"no network namespace ({os.strerror(ctypes.get_errno())}): this check did not run")
         loopback(*addresses)
@@ -48,6 +49,38 @@ def ip(*words):
     subprocess.run(["ip", *words], check=True)
 
 
+class Machine:
+    """A network of its own; what is started or listens `with machine.inside():` is there. Gone when it is closed and
+    nothing runs in it any more. Skips the test where that is not permitted."""
+
+    def __init__(self, *addresses):
+        with standing(OWN):
+            if LIBC.unshare(CLONE_NEWNET) != 0:
+                pytest.skip(f"no network namespace ({os.strerror(ctypes.get_errno())}): this check did not run")
+            self.namespace = os.open(OWN, os.O_RDONLY)
+            loopback(*addresses)
+
+    def close(self):
+        os.close(self.namespace)
+
+    @contextlib.contextmanager
+    def inside(self):
+        with standing(OWN):
+            enter(self.namespace)
+            yield
+
+    def wire(self, network, *, here, there):
+        """A cable from where this thread is to this machine, named so at its ends: `network`.1 here, `network`.2
+        there."""
+        ip("link", "add", here, "type", "veth", "peer", "name", there, "netns",
+           f"/proc/{os.getpid()}/fd/{self.namespace}")
+        ip("address", "add", f"{network}.1/30", "dev", here)
+        ip("link", "set", here, "up")
+        with self.inside():
+            ip("address", "add", f"{network}.2/30", "dev", there)
+            ip("link", "set", there, "up")
+
+
 class Far:
     """Another machine with these addresses, and the only way out of ``own_network``; what listens is made
     `with far.inside():`."""
@@ -56,28 +89,14 @@ class Far:
         self.addresses = addresses
 
     def __enter__(self):
-        with standing("/proc/thread-self/ns/net"):
-            assert LIBC.unshare(CLONE_NEWNET) == 0
-            self.namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-            loopback(*self.addresses)
-        pipe = f"/proc/{os.getpid()}/fd/{self.namespace}"
-        ip("link", "add", "near", "type", "veth", "peer", "name", "far", "netns", pipe)
-        ip("address", "add", "172.31.0.1/30", "dev", "near")
-        ip("link", "set", "near", "up")
-        with self.inside():
-            ip("address", "add", "172.31.0.2/30", "dev", "far")
-            ip("link", "set", "far", "up")
+        self.machine = Machine(*self.addresses)
+        self.inside = self.machine.inside
+        self.machine.wire("172.31.0", here="near", there="far")
         ip("route", "add", "default", "via", "172.31.0.2")
         return self
 
     def __exit__(self, *_):
-        os.close(self.namespace)
-
-    @contextlib.contextmanager
-    def inside(self):
-        with standing("/proc/thread-self/ns/net"):
-            enter(self.namespace)
-            yield
+        self.machine.close()
 
 
 class Hosts:

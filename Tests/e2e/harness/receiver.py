@@ -203,3 +203,11 @@ def handshake(connection):
     subject = (connection.getpeercert() or {}).get("subject", ())
     names = [value for part in subject for key, value in part if key == "commonName"]
     return Handshake(bool(connection.session_reused), names[0] if names else None)
+
+
+def newest_in(body):
+    """The version that a delivery's body announces, wherever its format has it; 0 for none."""
+    if isinstance(body, dict):
+        found = [body.get("latestTemplateVersionNumber"), *(newest_in(inner) for inner in body.values())]
+        return max((int(one) for one in found if one), default=0)
+    return 0

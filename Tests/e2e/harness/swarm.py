@@ -8,21 +8,27 @@ from harness.sse import events_target
 
 
 class Swarm:
-    """`count` SSE streams on one selector. Blocking; call it in a thread from coroutine tests."""
+    """`count` SSE streams on one selector. Blocking; call it in a thread from coroutine tests. `name`: each says whose it
+    is, the name with a number; nobody does without. `project` is asked for, with header lines `fields`."""
 
-    def __init__(self, port, count, topics=("PUSH_RC",), at_once=500):
+    def __init__(self, port, count, topics=("PUSH_RC",), at_once=500, name=None, project=None, fields=()):
         self.selector = selectors.DefaultSelector()
-        self.request = f"GET {events_target(topics)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        self.topics, self.name = topics, name
+        self.query = {"project": project} if project else {}
+        self.fields = "".join(f"{field}\r\n" for field in fields)
         self.sockets = []
         while len(self.sockets) < count:
-            batch = [self._connect(port) for _ in range(min(at_once, count - len(self.sockets)))]
+            first = len(self.sockets)
+            batch = [self._connect(port, number) for number in range(first, min(first + at_once, count))]
             self._collect(batch, b"event: synced", 30)
             self.sockets += batch
 
-    def _connect(self, port):
+    def _connect(self, port, number):
+        client = {"client": f"{self.name}{number}"} if self.name else {}
+        target = events_target(self.topics, **self.query, **client)
         sock = socket.create_connection(("127.0.0.1", port), timeout=20)
         sock.setblocking(False)
-        sock.send(self.request)
+        sock.send(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n{self.fields}\r\n".encode())
         self.selector.register(sock, selectors.EVENT_READ, bytearray())
         return sock
 

@@ -10,3 +10,12 @@ async def eventually(read, wanted, timeout=5):
             return value
         await asyncio.sleep(0.02)
     return await read()
+
+
+async def until(condition, timeout=40):
+    """Waits until what `condition` returns is true, and returns it."""
+    deadline = asyncio.get_running_loop().time() + timeout
+    while not (found := await condition()):
+        assert asyncio.get_running_loop().time() < deadline, "it did not come about in time"
+        await asyncio.sleep(0.1)
+    return found

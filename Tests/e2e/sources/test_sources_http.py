@@ -3,13 +3,13 @@
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import time
 from email.utils import formatdate
 
 import pytest
 
+from harness import ports
 from harness.cli import stalecast
 from harness.daemon import BINARY, LONG, environment
 from harness.figures import percentile, record
@@ -203,9 +203,7 @@ http {{ access_log off; client_body_temp_path {root}; proxy_temp_path {root}; fa
 async def test_behind_nginx(launch, tmp_path, tool):
     """A static file with the ETags and dates that nginx makes of seconds and sizes."""
     program = tool("nginx")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = ports.free()
     (tmp_path / "www").mkdir()
     document = tmp_path / "www" / "config.json"
     document.write_bytes(encoded(marked("aaa")))

@@ -3,14 +3,13 @@ STALECAST_LONG=1 measures at full size and holds the results against what is pro
 
 import asyncio
 import json
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from harness import webhooks
+from harness import ports, webhooks
 from harness.daemon import BINARY, LONG, environment
 from harness.figures import record
 from harness.templates import marked
@@ -29,7 +28,7 @@ class Sink:
     """nginx that answers 204 to everything."""
 
     def __init__(self, program, directory):
-        self.directory, self.port = Path(directory), free_port()
+        self.directory, self.port = Path(directory), ports.free()
         self.directory.mkdir()
         configuration = self.directory / "nginx.conf"
         configuration.write_text(SINK.format(dir=self.directory, port=self.port))
@@ -46,11 +45,6 @@ class Sink:
     def stop(self):
         self.process.terminate()
         self.process.wait()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 @pytest.fixture

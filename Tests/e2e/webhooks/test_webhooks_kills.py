@@ -32,6 +32,7 @@ class Campaign:
         self.published = []
         self.calm = False
         self.kills = []
+        self.backs = []
         self.taken = {}
         self.repeats = Counter()
         self.unexplained = []
@@ -51,9 +52,10 @@ class Campaign:
 
     def explain(self, message, at):
         """What was taken long before a kill, or after it, had time to be written down. What a dead process sent may
-        be read a moment after its end."""
+        be read after its end, until the next one listens."""
         path, _ = message
-        before = [kill - self.taken[message] for kill in self.kills if self.taken[message] - 0.05 <= kill <= at]
+        taken = self.taken[message]
+        before = [kill - taken for kill, back in zip(self.kills, [*self.backs, at]) if taken <= back and kill <= at]
         if before and before[0] <= UNWRITTEN:
             self.repeats[path.split("/")[1]] += 1
             self.longest_unwritten = max(self.longest_unwritten, before[0])
@@ -84,6 +86,7 @@ class Campaign:
         self.daemon.kill()
         self.kills.append(time.monotonic())
         await asyncio.to_thread(self.daemon.start)
+        self.backs.append(time.monotonic())
 
 
 def received(receiver):

@@ -134,10 +134,10 @@ async def test_many_names_are_called_at_once_and_again(place, public):
 
 
 async def test_the_daemon_does_not_call_itself(launch, far):
-    text = configs.config(edge={"allowPublicBind": True}, control={"allowPlaintextBind": True})
+    text = configs.config(edge={"proxied": True}, control={"proxied": True})
     daemon = launch(text, start=False)
     command = daemon.command
-    daemon.command = lambda *flags: [word.replace("127.0.0.1:0", "0.0.0.0:0") for word in command(*flags)]
+    daemon.command = lambda *flags: [word.replace("127.0.0.1:", "0.0.0.0:") for word in command(*flags)]
     daemon.start()
     hooks = Webhooks(daemon)
     for port in (daemon.control, daemon.edge):

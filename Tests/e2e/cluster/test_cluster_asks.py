@@ -1,0 +1,101 @@
+"""What only the node can say or do that delivers to a webhook is asked at any node."""
+
+import asyncio
+
+import pytest
+
+from harness.receiver import Receiver
+from harness.templates import marked
+from harness.webhooks import Refused, Webhooks
+from test_cluster_webhooks import ALLOWED, TAKEN_OVER, arrived
+
+
+async def owner_of(nodes, hook):
+    """The node that delivers, when all nodes agree on it; `nodes` are those that answer."""
+    for _ in range(TAKEN_OVER * 5):
+        shown = {}
+        for node in nodes:
+            try:
+                shown[node.name] = await Webhooks(node).get(hook)
+            except Refused as refused:
+                assert refused.status == 404, refused
+        owners = {document.get("deliveryNode", name) for name, document in shown.items()
+                  if "deliveryProblem" not in document}
+        if len(owners) == 1 and len(shown) == len(nodes) and all("delivery" in one for one in shown.values()):
+            return next(node for node in nodes if node.name in owners)
+        await asyncio.sleep(0.2)
+    raise AssertionError(f"no node delivers: {shown}")
+
+
+@pytest.mark.limit(240)
+async def test_every_node_answers_for_the_one_that_delivers(start_cluster, etcd):
+    with Receiver() as receiver:
+        cluster = start_cluster(etcd, webhooks=ALLOWED)
+        hook = await Webhooks(cluster.nodes[0]).add(receiver.url, topics=["PUSH_RC"], mode="fifo-advance")
+        # A new webhook hears from when the node that delivers has heard of it, which may be after a publish at another.
+        await owner_of(cluster.nodes, hook)
+        version = await cluster.nodes[1].publish(marked("first"))
+        await arrived(receiver, version, TAKEN_OVER)
+        # Duties move until the nodes have been the same for ten seconds; the answers are the same all the time.
+        for round in range(2):
+            for node in cluster.nodes:
+                desk = Webhooks(node)
+                sent = len(receiver.arrivals)
+                attempt = (await desk.act(hook, "test"))["attempt"]
+                assert attempt["status"] == 204 and attempt["kind"] == "test"
+                assert len(receiver.arrivals) > sent
+                assert (await desk.act(hook, "redeliver", versionNumber=str(version)))["deliveries"] == 1
+                assert (await desk.act(hook, "enable"))["state"]["name"] == "active"
+                assert (await desk.list())[0]["state"]["name"] == "active"
+                assert await desk.dead_letters(hook) == []
+                with pytest.raises(Refused) as refused:
+                    await desk.act(hook, "redrive", id="7")
+                assert refused.value.status == 400 and "dead letter 7" in refused.value.message
+                with pytest.raises(Refused) as refused:
+                    await desk.act(hook, "recover")
+                assert refused.value.field == "since"
+            await asyncio.sleep(0 if round else 12)
+        owner = await owner_of(cluster.nodes, hook)
+        others = [node for node in cluster.nodes if node is not owner]
+        # A page of any node is the owner's, in pieces that fit.
+        own = await Webhooks(owner).attempts(hook)
+        for node in others:
+            pages, token = [], ""
+            while token is not None:
+                page = await Webhooks(node).call("GET", f"/{hook['id']}/attempts?pageSize=2{token}")
+                pages += page["attempts"]
+                token = f"&pageToken={page['nextPageToken']}" if "nextPageToken" in page else None
+            assert pages == own
+        # Paused at one, it is everywhere.
+        await Webhooks(others[0]).act(hook, "pause")
+        for node in cluster.nodes:
+            await Webhooks(node).until(hook, lambda document: document["state"]["name"] == "paused")
+        await Webhooks(others[1]).act(hook, "resume")
+        await Webhooks(owner).until(hook, lambda document: document["state"]["name"] == "active")
+        await frozen_owner(owner, others, hook, receiver)
+        # Stopped, it hands its duties over.
+        owner.stop()
+        successor = await owner_of(others, hook)
+        assert successor is not owner
+        version = await others[0].publish(marked("second"))
+        await arrived(receiver, version, 20)
+        for node in others:
+            assert (await Webhooks(node).act(hook, "redeliver"))["deliveries"] == 1
+            assert [one for one in await Webhooks(node).attempts(hook) if one.get("versionNumber") == str(version)]
+
+
+async def frozen_owner(owner, others, hook, receiver):
+    """Its lease lives on, so nobody else may act: the others say who does not answer, and go on listing."""
+    desk = Webhooks(others[0])
+    owner.freeze()
+    sent = len(receiver.arrivals)
+    for ask in (lambda: desk.act(hook, "enable"), lambda: desk.attempts(hook), lambda: desk.dead_letters(hook)):
+        with pytest.raises(Refused) as refused:
+            await ask()
+        assert refused.value.status == 503 and f"Node {owner.name}, which delivers" in refused.value.message
+    document = (await desk.list())[0]
+    assert f"node {owner.name}," in document["deliveryProblem"] and "delivery" not in document
+    owner.thaw()
+    await owner_of([owner, *others], hook)
+    assert (await desk.act(hook, "test"))["attempt"]["status"] == 204
+    assert len(receiver.arrivals) == sent + 1

@@ -1,0 +1,39 @@
+"""Who guesses credentials is told to stop: 20 bad ones a second from one address, then 429. Seen from an address that is not
+loopback's, which is not limited: a proxy may be there."""
+
+import http.client
+import math
+import time
+
+import pytest
+
+from harness import configs
+from harness.keys import make_key
+from harness.namespaces import own_network
+
+STRANGER = "10.9.8.7"
+GUESS = "stc_s_0123456789_0123456789012345678901234567890123456789012abcdef"
+
+
+def status(port, target, credential, source):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=15, source_address=(source, 0))
+    connection.request("GET", target, headers={"Authorization": f"Bearer {credential}"})
+    answer = connection.getresponse()
+    connection.close()
+    return answer.status, answer.headers
+
+
+@pytest.mark.parametrize("listener", ["edge", "control"])
+async def test_who_guesses_is_told_to_stop(launch, half, listener):
+    with own_network(STRANGER):
+        daemon = launch(configs.config(half, auth={"mode": "enforce"}), half=half)
+        _, good = await make_key(daemon, {"actions": ["watch", "read"]})
+        port, target = {"edge": (daemon.edge, "/v1/poll?topic=PUSH_RC&wait=0s"), "control": (daemon.control, "/v1/projects/demo/topics")}[listener]
+        begun = time.monotonic()
+        answers = [status(port, target, GUESS, STRANGER) for _ in range(70)]
+        seconds = math.ceil(time.monotonic() - begun) + 1
+        codes = [code for code, _ in answers]
+        assert set(codes) == {401, 429} and codes[:20] == [401] * 20 and codes.count(401) <= 20 * seconds, codes
+        assert all("retry-after" in headers for code, headers in answers if code == 429)
+        assert status(port, target, good, STRANGER)[0] == 200, "what is known costs nothing and is served"
+        assert {status(port, target, GUESS, "127.0.0.1")[0] for _ in range(40)} == {401}

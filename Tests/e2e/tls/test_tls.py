@@ -1,0 +1,248 @@
+"""TLS on both listeners: who is let in with what, how certificates are replaced, what half-done handshakes cost."""
+
+import asyncio
+import json
+import os
+import signal
+import ssl
+import subprocess
+
+import pytest
+
+from harness import configs
+from harness.authority import Authority
+from harness.cli import stalecast
+from harness.daemon import BINARY
+from harness.http1 import exchange
+from harness.templates import marked
+from harness.tls import Stream, launch_tls, self_signed, tls, trusting
+from harness.waiting import eventually
+
+VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+HELLO = bytes.fromhex("1603010200010001fc0303")
+
+
+async def connect(port, context, name="127.0.0.1"):
+    """One connection as far as its handshake; returns the session."""
+    reader, writer = await asyncio.wait_for(
+        asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name), 10)
+    session = writer.get_extra_info("ssl_object")
+    writer.close()
+    return session
+
+
+def handshakes(daemon, outcome):
+    return lambda: daemon.metric("stalecast_tls_handshakes_total", listener="edge", outcome=outcome)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_streams_over_tls(launch, tmp_path, half, version):
+    daemon, authority = launch_tls(launch, tmp_path, half)
+    stream = await Stream(daemon.edge, trusting(authority, VERSIONS[version])).open()
+    await daemon.publish(marked("over tls"))
+    await stream.until(b'"latestTemplateVersionNumber":"1"')
+    assert b"\r\nTransfer-Encoding: chunked\r\n" in stream.text
+    stream.close()
+
+
+@pytest.mark.parametrize("program", ["curl", "node"])
+def test_programs_over_tls(launch, tmp_path, tool, program):
+    daemon, authority = launch_tls(launch, tmp_path)
+    url, roots = f"https://127.0.0.1:{daemon.edge}/v1/state?topic=PUSH_RC", f"{authority.directory}/ca.pem"
+    if program == "curl":
+        command = [tool("curl"), "-sS", "--tlsv1.3", "--cacert", roots, url]
+    else:
+        script = "fetch(process.argv[1]).then(r => r.text()).then(t => process.stdout.write(t))"
+        command = [tool("node"), "-e", script, url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False,
+                          env={**os.environ, "NODE_EXTRA_CA_CERTS": roots})
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["state"][0]["topic"] == "PUSH_RC"
+
+
+@pytest.mark.parametrize(("version", "ciphers", "alert"), [
+    ("-tls1_1", "ALL:@SECLEVEL=0", "protocol version"),
+    ("-tls1_2", "ECDHE-ECDSA-AES128-SHA", "handshake failure"),
+    ("-tls1_2", "AES128-GCM-SHA256", "handshake failure"),
+], ids=["TLS 1.1", "no AEAD", "no forward secrecy"])
+def test_what_is_weak_is_refused(launch, tmp_path, tool, version, ciphers, alert):
+    daemon, _ = launch_tls(launch, tmp_path)
+    done = subprocess.run([tool("openssl"), "s_client", "-connect", f"127.0.0.1:{daemon.edge}", version,
+                           "-cipher", ciphers], input="", capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode != 0
+    assert alert in done.stderr, done.stderr
+
+
+async def test_control_speaks_1_3_only(launch, tmp_path):
+    daemon, authority = launch_tls(launch, tmp_path, control=True)
+    assert (await connect(daemon.control, trusting(authority))).version() == "TLSv1.3"
+    with pytest.raises(ssl.SSLError, match="protocol version|PROTOCOL_VERSION"):
+        await connect(daemon.control, trusting(authority, VERSIONS["1.2"]))
+    endpoints = json.loads((daemon.data / "endpoints.json").read_text())
+    assert endpoints["edge"].startswith("https://") and endpoints["control"].startswith("https://")
+
+
+def test_the_command_line_needs_no_more_than_the_authority(launch, tmp_path):
+    daemon, authority = launch_tls(launch, tmp_path, control=True)
+    roots = authority.directory / "ca.pem"
+    file = tmp_path / "template.json"
+    file.write_text(json.dumps(marked("by the command line")))
+    at = ["--data", daemon.data, "--ca-file", roots]
+    assert "1" in stalecast("publish", file, *at) + stalecast("versions", *at)
+    watched = stalecast("watch", "--have", "0", "--count", "1", "--timeout", "20", "--json", *at)
+    assert json.loads(watched)["latestTemplateVersionNumber"] == "1"
+    strange = subprocess.run([BINARY, "status", "--data", daemon.data], capture_output=True, text=True, timeout=30,
+                             check=False)
+    assert strange.returncode != 0 and "certificate" in strange.stderr, strange.stderr
+
+
+def test_two_flags_are_all_a_user_needs(launch, tmp_path, tool):
+    self_signed(tmp_path / "own.pem", tmp_path / "own.key")
+    daemon = launch(start=False)
+    daemon.start("--tls-cert", str(tmp_path / "own.pem"), "--tls-key", str(tmp_path / "own.key"))
+    url = f"https://localhost:{daemon.edge}/healthz"
+    answer = subprocess.check_output([tool("curl"), "-sS", "--cacert", tmp_path / "own.pem", url], text=True)
+    assert answer == "ok\n"
+
+
+async def test_plain_http_is_told_to_speak_tls(launch, tmp_path, half):
+    daemon, _ = launch_tls(launch, tmp_path, half)
+    for request in (b"GET /v1/events?topic=PUSH_RC HTTP/1.1\r\nHost: localhost\r\n\r\n", b"SSH-2.0-nonsense\r\n"):
+        answer, ended = await exchange(daemon.edge, request)
+        assert answer.startswith(b"HTTP/1.1 400 ") and b"ask for https://" in answer and ended == "closed", answer
+    assert await eventually(handshakes(daemon, "plain"), 2) == 2
+
+
+async def test_tls_on_a_plain_port_ends_at_once(launch, half):
+    daemon = launch(half=half)
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await connect(daemon.edge, ssl.create_default_context())
+
+
+async def test_names_choose_the_certificate(launch, tmp_path, half):
+    authority = Authority(tmp_path)
+    others = [dict(zip(("certificate", "key"), map(str, authority.certify(name)), strict=True))
+              for name in ("one.example", "*.two.example")]
+    daemon = launch(configs.config(half, edge={"tls": {**tls(authority), "others": others}}), half=half)
+
+    async def shown(name):
+        session = await connect(daemon.edge, trusting(authority), name)
+        return dict(session.getpeercert()["subjectAltName"])
+
+    assert await shown("one.example") == {"DNS": "one.example"}
+    assert await shown("deep.two.example") == {"DNS": "*.two.example"}
+    assert await shown("127.0.0.1") == {"IP Address": "127.0.0.1"}
+
+
+async def test_clients_show_a_certificate_where_they_must(launch, tmp_path):
+    daemon, authority = launch_tls(launch, tmp_path, clientAuthorities=str(tmp_path / "ca.pem"))
+    context = trusting(authority)
+    with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
+        await Stream(daemon.edge, context).open()
+    context.load_cert_chain(*authority.certify("somebody"))
+    (await Stream(daemon.edge, context).open()).close()
+
+
+@pytest.mark.limit(120)
+async def test_a_certificate_swap_drops_no_stream(launch, tmp_path, half):
+    daemon, authority = launch_tls(launch, tmp_path, half)
+    context, count = trusting(authority), 2000 if half == "engine" else 300
+    streams = [Stream(daemon.edge, context) for _ in range(count)]
+    for start in range(0, count, 50):
+        await asyncio.gather(*(stream.open() for stream in streams[start : start + 50]))
+    old = streams[0].certificate
+    authority.certify("localhost", "127.0.0.1")
+
+    async def shown():
+        return (await connect(daemon.edge, context)).getpeercert(binary_form=True) != old
+
+    assert await eventually(shown, True, timeout=15), "a new certificate is not taken up"
+    await daemon.publish(marked("after the swap"))
+    await asyncio.gather(*(stream.until(b'"latestTemplateVersionNumber":"1"') for stream in streams))
+    assert "certificates replaced" in daemon.log_text()
+    for stream in streams:
+        stream.close()
+
+
+async def test_a_bad_swap_changes_nothing(launch, tmp_path):
+    daemon, authority = launch_tls(launch, tmp_path)
+    (tmp_path / "localhost.pem").write_text("nonsense")
+
+    async def said():
+        return "certificates not replaced, the old ones stay" in daemon.log_text()
+
+    assert await eventually(said, True, timeout=15)
+    daemon.signal(signal.SIGHUP)
+    await connect(daemon.edge, trusting(authority))
+    authority.certify("localhost", "127.0.0.1")
+    daemon.signal(signal.SIGHUP)
+
+    async def replaced():
+        return "certificates replaced" in daemon.log_text()
+
+    assert await eventually(replaced, True, timeout=15)
+
+
+@pytest.mark.limit(90)
+async def test_half_done_handshakes_are_let_go(launch, tmp_path, half):
+    daemon, authority = launch_tls(launch, tmp_path, half, edge={"headerTimeout": "2s"})
+    idle = [await asyncio.open_connection("127.0.0.1", daemon.edge) for _ in range(200)]
+    for _, writer in idle:
+        writer.write(HELLO)
+    await asyncio.sleep(0.2)
+    # Others do not wait for those.
+    stream = await Stream(daemon.edge, trusting(authority)).open()
+    for reader, _ in idle:
+        assert await asyncio.wait_for(reader.read(), 20) is not None
+    assert await eventually(lambda: daemon.metric("stalecast_connections"), 1) == 1
+    lost = [await handshakes(daemon, outcome)() for outcome in ("timed_out", "displaced", "failed")]
+    assert sum(lost) == 200, lost
+    stream.close()
+
+
+async def test_metrics_and_status_know_when_certificates_end(launch, tmp_path):
+    daemon, _ = launch_tls(launch, tmp_path)
+    (row,) = (await daemon.status())["certificates"]
+    assert row["listener"] == "edge" and row["daysLeft"] in (1, 2), row
+    ends = await daemon.metric("stalecast_tls_certificate_not_after_seconds", listener="edge")
+    assert ends > 1_700_000_000
+
+
+def mixed_up(directory):
+    self_signed(directory / "other.pem", directory / "other.key")
+    return directory / "own.pem", directory / "other.key"
+
+
+def encrypted(directory):
+    subprocess.run(["openssl", "pkey", "-aes128", "-passout", "pass:secret", "-in", directory / "own.key",
+                    "-out", directory / "sealed.key"], check=True, capture_output=True)
+    return directory / "own.pem", directory / "sealed.key"
+
+
+BAD = {
+    "missing": (lambda d: (d / "no.pem", d / "own.key"), "no.pem cannot be read: No such file"),
+    "no certificate": (lambda d: (d / "own.key", d / "own.key"), "holds no certificate in PEM"),
+    "no key": (lambda d: (d / "own.pem", d / "own.pem"), "are the two files mixed up?"),
+    "another's key": (mixed_up, "is not the key of"),
+    "encrypted": (encrypted, "is encrypted"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_files_are_named(launch, tmp_path, case):
+    self_signed(tmp_path / "own.pem", tmp_path / "own.key")
+    files, sentence = BAD[case]
+    certificate, key = files(tmp_path)
+    config = configs.config(edge={"tls": {"certificate": str(certificate), "key": str(key)}})
+    daemon = launch(config, start=False)
+    for command in ([BINARY, "check-config", "--config", daemon.config], daemon.command()):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode != 0 and sentence in done.stdout + done.stderr, done
+
+
+def test_what_is_unwise_is_said(launch, tmp_path):
+    self_signed(tmp_path / "own.pem", tmp_path / "own.key", days="1")
+    (tmp_path / "own.key").chmod(0o644)
+    daemon = launch(configs.config(edge={"tls": {
+        "certificate": str(tmp_path / "own.pem"), "key": str(tmp_path / "own.key")}}))
+    assert "own.pem expires in 2" in daemon.log_text() and "chmod o=" in daemon.log_text()
