@@ -2,6 +2,8 @@
 # Compiles the fuzz targets (libFuzzer, all readers in one instrumented module, the packages they use as they are built)
 # and runs each for a share of the time.
 #   deploy/fuzz.sh [--seconds N]   N in all, default 30; a crash's input is kept in .build/fuzz and printed
+# A run of up to a minute (CI's) begins with the same number each time, so that whether a change is taken is no matter of
+# chance; a longer one begins anew each time, which is how something is found.
 # Inputs that were worth keeping lie in Tests/Fuzz/corpus/<target>; new ones stay in .build/fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,22 +17,24 @@ files() {
     find Sources/StalecastWire -maxdepth 1 -name '*.swift' ! -name Inflater.swift
     find Sources/StalecastTemplate -name '*.swift' ! -name RandomBucket.swift
     find Sources -name LenientJSON.swift
-    find Sources/StalecastHub -name '*.swift'
+    find Sources/StalecastHub Sources/StalecastAccess -name '*.swift'
     find Sources/StalecastEdge -name StreamRequest.swift -o -name Recogniser.swift
-    find Sources/StalecastHTTP -name HostRule.swift -o -name ETagSpelling.swift -o -name PercentEncoding.swift \
-        -o -name RequestHead.swift -o -name GoogleError.swift -o -name Answer.swift
+    find Sources/StalecastHTTP -name HostRule.swift -o -name ETagSpelling.swift -o -name PercentEncoding.swift -o -name TrustedProxies.swift \
+        -o -name RequestHead.swift -o -name GoogleError.swift -o -name Answer.swift \
+        -o -name 'Presented+head.swift'
     find Sources/StalecastClient -name ResponseHead.swift
     find Sources/StalecastSources -name InvalidationParser.swift -o -name SignedPost.swift -o -name 'YAML*.swift'
     find Sources/StalecastWebhooks/Signing -name Base64.swift -o -name SignatureCheck.swift -o -name SigningKey.swift
     find Sources/StalecastDaemon/Configuration -name ConfigurationDocument.swift -o -name ConfigurationProblems.swift
     find Sources/StalecastLoad -name ChunkDecoder.swift -o -name ByteSearch.swift
+    find Sources/StalecastEtcd -name Protobuf.swift -o -name EtcdMessages.swift -o -name EtcdStatus.swift
     find Tests/Fuzz -maxdepth 1 -name '*.swift'
 }
 packages=(
     NIOCore NIOEmbedded NIOHTTP1 NIOConcurrencyHelpers NIOPosix _NIODataStructures _NIOBase64 CNIOAtomics CNIODarwin CNIOLLHTTP
     CNIOLinux CNIOWindows CNIOPosix CNIOWASI CNIOOpenBSD CNIOFreeBSD Atomics _AtomicsShims InternalCollectionsUtilities DequeModule
     ContainersPreview BasicContainers TrailingElementsModule
-    Yams CYaml Crypto CryptoBoringWrapper CCryptoBoringSSL CCryptoBoringSSLShims CXKCP CXKCPShims
+    CLinux Yams CYaml Crypto CryptoExtras SwiftASN1 CryptoBoringWrapper CCryptoBoringSSL CCryptoBoringSSLShims CXKCP CXKCPShims
 )
 # One module, so that the optimiser and the coverage see all of it: the rooms' own imports go.
 while read -r file; do
@@ -55,7 +59,7 @@ for module in "${packages[@]}"; do
     fi
     if [[ -r $built/Modules/$module.swiftmodule ]]; then cp "$built/Modules/$module.swiftmodule" "$out/modules"; fi
 done
-for include in .build/checkouts/*/Sources/*/include; do includes+=(-Xcc "-I$include"); done
+for include in Sources/CLinux/include .build/checkouts/*/Sources/*/include; do includes+=(-Xcc "-I$include"); done
 echo "fuzz: compiling"
 swiftc -O -wmo -swift-version 6 -package-name stalecast -module-name Fuzz -parse-as-library -sanitize=fuzzer \
     -enable-upcoming-feature MemberImportVisibility -I "$out/modules" "${includes[@]}" -o "$out/fuzz" \
@@ -64,9 +68,10 @@ swiftc -O -wmo -swift-version 6 -package-name stalecast -module-name Fuzz -parse
 targets=$(ls Tests/Fuzz/corpus)
 share=$((seconds / $(wc -w <<<"$targets")))
 share=$((share > 0 ? share : 1))
+seed=$((seconds > 60 ? 0 : 1))
 for target in $targets; do
     mkdir -p "$out/corpus/$target" "Tests/Fuzz/corpus/$target"
-    if ! SWIFT_BACKTRACE=enable=no STALECAST_FUZZ=$target "$out/fuzz" -max_total_time=$share -timeout=5 -rss_limit_mb=2048 -max_len=4096 \
+    if ! SWIFT_BACKTRACE=enable=no STALECAST_FUZZ=$target "$out/fuzz" -seed=$seed -max_total_time=$share -timeout=5 -rss_limit_mb=2048 -max_len=4096 \
         -print_final_stats=0 -verbosity=0 -artifact_prefix="$out/$target-" "$out/corpus/$target" "Tests/Fuzz/corpus/$target" \
         >"$out/$target.log" 2>&1; then
         tail -40 "$out/$target.log"

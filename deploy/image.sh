@@ -50,7 +50,7 @@ slim=docker.io/library/debian:bookworm-slim swift=docker.io/library/swift:6.3-bo
 if ! has_image "$slim"; then
     if [[ ! -f $state/bookworm.tar ]]; then
         # What Debian's slim images leave out as well.
-        mmdebstrap --quiet --variant=minbase --dpkgopt='path-exclude=/usr/share/doc/*' \
+        mmdebstrap --quiet --variant=minbase --format=tar --dpkgopt='path-exclude=/usr/share/doc/*' \
             --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
             bookworm "$state/bookworm.tar.new"
         mv "$state/bookworm.tar.new" "$state/bookworm.tar"

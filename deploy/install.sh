@@ -39,6 +39,7 @@ mkdir -p "$to"
 foundation=(FoundationNetworking Foundation CoreFoundation _CFURLSessionInterface FoundationInternationalization
     FoundationEssentials _FoundationCShims _FoundationCollections _FoundationICU)
 swiftc -static-stdlib -emit-executable -o "$to/stalecast.new" -Xlinker --defsym=main=stalecast_main -Xlinker -s \
+    -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now \
     "@$bin/stalecast.product/Objects.LinkFileList" "${foundation[@]/#/-l}" -lcurl -lsqlite3 -lz \
     2> >(grep -vE "mktemp|^$" >&2)
 mv "$to/stalecast.new" "$to/stalecast"

@@ -63,10 +63,10 @@ build_swift() {
     local log=.build/build.log
     mkdir -p .build
     if [[ ! -d .build/checkouts ]]; then
-        echo "The first build compiles some hundred files: minutes, on $(nproc) processors. [12/345] counts them." >&2
+        echo "The first build fetches the packages and compiles some hundred files: 5 to 20 minutes on $(nproc)" \
+            "processors; later ones take seconds." >&2
     fi
-    # Warnings about other people's packages are theirs.
-    if swift build "$@" 2>&1 | tee "$log" | { grep --line-buffered -vE "^warning: 'swift-|/checkouts/|^$" || true; }; then
+    if swift build "$@" 2>&1 | tee "$log" | show_steps; then
         return
     fi
     # Precompiled modules know where they were made.
@@ -74,4 +74,25 @@ build_swift() {
         echo "This checkout was moved or copied after it was built: remove .build and run this again." >&2
     fi
     return 1
+}
+
+# Turns a build's steps into one line that counts (without a terminal: a line each half minute); passes on the rest.
+show_steps() {
+    local line seconds next=0 start=$SECONDS
+    while IFS= read -r line; do
+        seconds=$((SECONDS - start))
+        if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
+            line="building: step ${BASH_REMATCH[1]} of ${BASH_REMATCH[2]}, $((seconds / 60)) min $((seconds % 60)) s"
+            if [[ -t 2 ]]; then
+                printf '\r\033[K%s' "$line" >&2
+            elif ((seconds >= next)); then
+                echo "$line" >&2
+                next=$((seconds + 30))
+            fi
+        # Warnings about other people's packages are theirs.
+        elif [[ -n $line && ! $line =~ ^warning:\ \'swift-|/checkouts/ ]]; then
+            [[ ! -t 2 ]] || printf '\r\033[K' >&2
+            echo "$line"
+        fi
+    done
 }

@@ -16,8 +16,33 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if eq .Values.mode "sidecar" -}}
 {{- $sources := dict "scopes" (list .Values.sidecar.source) "allowedAddresses" (list "127.0.0.0/8") -}}
 {{- mergeOverwrite (dict "sources" $sources) .Values.config | toYaml -}}
+{{- else if eq .Values.mode "cluster" -}}
+{{- $etcd := dict "endpoints" .Values.cluster.etcd.endpoints -}}
+{{- if .Values.cluster.etcd.tlsSecret -}}
+{{- $tls := "/etc/stalecast-etcd/tls" -}}
+{{- $_ := merge $etcd (dict "caFile" (print $tls "/ca.crt") "certificate" (print $tls "/tls.crt") "key" (print $tls "/tls.key")) -}}
+{{- end -}}
+{{- if .Values.cluster.etcd.user -}}
+{{- $_ := merge $etcd (dict "user" .Values.cluster.etcd.user "passwordFile" "/etc/stalecast-etcd/password/password") -}}
+{{- end -}}
+{{- $own := dict "store" (dict "etcd" $etcd) "cluster" (dict "name" .Values.cluster.name) -}}
+{{- $_ := set $own "webhooks" (dict "keyFile" "/etc/stalecast-key/webhooks.key") -}}
+{{- mergeOverwrite $own .Values.config | toYaml -}}
 {{- else -}}
 {{- toYaml .Values.config -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Secrets of cluster mode: name of the volume, the Secret, where it is mounted. */}}
+{{- define "stalecast.clusterSecrets" -}}
+{{- if eq .Values.mode "cluster" -}}
+- {name: key, secret: {{ .Values.cluster.keySecret }}, path: /etc/stalecast-key}
+{{- with .Values.cluster.etcd.tlsSecret }}
+- {name: etcd-tls, secret: {{ . }}, path: /etc/stalecast-etcd/tls}
+{{- end }}
+{{- with .Values.cluster.etcd.passwordSecret }}
+- {name: etcd-password, secret: {{ . }}, path: /etc/stalecast-etcd/password}
+{{- end }}
 {{- end -}}
 {{- end -}}
 
@@ -66,9 +91,8 @@ args:
   - --config=/etc/stalecast/stalecast.yaml
   - --data=/data
   - --edge=0.0.0.0:8080
-  - --allow-public-bind
   - --control=0.0.0.0:8081
-  - --allow-plaintext-bind
+  - --proxied
 {{- if .Values.control.tokenSecret }}
 env:
   - {name: STALECAST_CONTROL_TOKEN_FILE, value: /etc/stalecast-token/token}
@@ -106,6 +130,9 @@ volumeMounts:
 {{- if .Values.control.tokenSecret }}
   - {name: token, mountPath: /etc/stalecast-token, readOnly: true}
 {{- end }}
+{{- range include "stalecast.clusterSecrets" . | fromYamlArray }}
+  - {name: {{ .name }}, mountPath: {{ .path }}, readOnly: true}
+{{- end }}
 {{- end -}}
 
 {{- define "stalecast.volumes" -}}
@@ -119,6 +146,10 @@ volumeMounts:
     secretName: {{ .Values.control.tokenSecret }}
     defaultMode: 0440
     items: [{key: {{ .Values.control.tokenKey }}, path: token}]
+{{- end }}
+{{- range include "stalecast.clusterSecrets" . | fromYamlArray }}
+- name: {{ .name }}
+  secret: {secretName: {{ .secret }}, defaultMode: 0440}
 {{- end }}
 {{- end -}}
 
