@@ -41,7 +41,7 @@ final class ClusterWebhooks: Sendable {
                 keep: { try await duties.keep($0, of: $1, token: $2) }, kept: { try await duties.kept(of: $0) }))
         self.delivery = dutyDelivery
         asks = WebhookAsks(nodes: nodes, delivery: dutyDelivery, desk: desk)
-        registry.share(Self.shared(nodes.board))
+        registry.share(Self.shared(nodes.board, store))
         nodes.setWebhooks(worker, Set((0..<Self.count).map { Self.name($0) }))
     }
 
@@ -77,8 +77,10 @@ final class ClusterWebhooks: Sendable {
 
     // MARK: Records
 
-    private static func shared(_ board: RecordBoard) -> SharedWebhooks {
-        SharedWebhooks { id, sealed, revision in
+    private static func shared(_ board: RecordBoard, _ store: TemplateStore) -> SharedWebhooks {
+        SharedWebhooks {
+            Cursor(epoch: store.epoch, sequence: store.head())
+        } change: { id, sealed, revision in
             let name = RecordName(kind, id)
             let outcome: RecordOutcome
             if let sealed {

@@ -40,7 +40,7 @@ extension DeliveryState {
         endpoint.notBefore = now.monotonic + UInt64.random(in: 0...spread, using: &random)
         let lanes = image.lanes[webhook.id] ?? [:]
         for scope in lanes.keys.sorted() { addLane(endpoint, scope, lanes[scope], stored[scope] ?? []) }
-        setLanes(endpoint, owesNewestOf: isOld ? stored : nil)
+        setLanes(endpoint, owesNewestOf: isOld ? stored : nil, since: since(webhook))
         for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: endpoint.mode, isMoved: isMoved) }
         touch(endpoint, at: now.monotonic)
     }
@@ -109,7 +109,7 @@ extension DeliveryState {
     package mutating func installed(_ webhook: Webhook, at now: UInt64) {
         guard let number = numbers[webhook.id], let endpoint = endpoints[number] else {
             let endpoint = make(webhook)
-            setLanes(endpoint)
+            setLanes(endpoint, since: since(webhook))
             return touch(endpoint, at: now)
         }
         let before = endpoint.webhook
@@ -119,7 +119,7 @@ extension DeliveryState {
         if isMoved { leaveReceiver(endpoint) }
         if webhook.isDeliverable != before.isDeliverable { endpoint.failingMark = 0 }
         if webhook.isDeliverable, !before.isDeliverable { endpoint.hurry() }
-        setLanes(endpoint)
+        setLanes(endpoint, since: since(webhook))
         if isMoved || webhook.mode != before.mode || webhook.topics != before.topics {
             for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: before.mode, isMoved: isMoved) }
         }
@@ -179,6 +179,9 @@ extension DeliveryState {
         touch(endpoint, at: now)
     }
 
+    /// Another node made it, and versions may have come before this one heard of it.
+    private func since(_ webhook: Webhook) -> CommitSequence? { permits == nil ? nil : webhook.since?.sequence }
+
     func endpoint(_ id: WebhookID) -> Endpoint? { numbers[id].flatMap { endpoints[$0] } }
     /// Oldest first.
     private var inOrder: [Endpoint] { endpoints.values.sorted { $0.number < $1.number } }
@@ -217,11 +220,13 @@ extension DeliveryState {
     // MARK: Lanes
 
     /// One lane for each scope that its topics are about; those of others keep their place and wait.
-    private mutating func setLanes(_ endpoint: Endpoint, owesNewestOf stored: [Scope: [TemplateChange]]? = nil) {
+    private mutating func setLanes(
+        _ endpoint: Endpoint, owesNewestOf stored: [Scope: [TemplateChange]]? = nil, since: CommitSequence? = nil
+    ) {
         let interest = ScopeLog.Interest(topics: endpoint.webhook.topics, routes: routes)
         let scopes = Set(endpoint.webhook.topics.flatMap { routes[$0]?.scopes ?? [] }).filter(endpoint.webhook.covers)
         for scope in scopes.sorted() where endpoint.lane(scope) == nil {
-            addLane(endpoint, scope, nil, stored.map { $0[scope] ?? [] })
+            addLane(endpoint, scope, nil, stored.map { $0[scope] ?? [] }, since: since)
         }
         for lane in endpoint.lanes.indices {
             endpoint.lanes[lane].isActive = scopes.contains(endpoint.lanes[lane].scope)
@@ -231,15 +236,18 @@ extension DeliveryState {
         }
     }
 
-    /// A lane that is new is owed what comes from now on; what is stored in another history or not at all, although the
-    /// webhook is old, is owed the newest version once.
+    /// A lane that is new is owed what comes from now on, or what came `since`; what is stored in another history or not
+    /// at all, although the webhook is old, is owed the newest version once.
     private mutating func addLane(
-        _ endpoint: Endpoint, _ scope: Scope, _ stored: DeliveryImage.StoredLane?, _ changes: [TemplateChange]?
+        _ endpoint: Endpoint, _ scope: Scope, _ stored: DeliveryImage.StoredLane?, _ changes: [TemplateChange]?,
+        since: CommitSequence? = nil
     ) {
         let log = logs[scope] ?? ScopeLog()
         var lane = stored ?? DeliveryImage.StoredLane(from: log.end, acknowledged: log.end)
         let isRenewed = stored?.isRenewed ?? true
-        if isRenewed, let changes {
+        if stored == nil, let place = since.flatMap({ log.place(after: $0) }) {
+            lane = DeliveryImage.StoredLane(from: place, acknowledged: place)
+        } else if isRenewed, let changes {
             let interest = ScopeLog.Interest(topics: endpoint.webhook.topics, routes: routes)
             let newest = changes.last { interest.topic(of: $0) != nil }
             lane = DeliveryImage.StoredLane(

@@ -81,7 +81,8 @@ package final class DutyDelivery: Sendable {
         // Within the lock: the engine's thread hears in the order in which it was decided.
         state.withLock { state in
             switch change {
-            case .installed(let webhook):
+            case .installed(var webhook):
+                if webhook.since?.epoch != epoch { webhook.since = nil }
                 let duty = office.duty(webhook.id)
                 let before = state.webhooks[duty, default: [:]].updateValue(webhook, forKey: webhook.id)
                 guard let owned = state.owned[duty], let image = owned.image else { return }

@@ -54,6 +54,13 @@ package struct ScopeLog: Sendable {
         entries.append((change, time))
     }
 
+    /// Where a lane stands that wants what comes after `sequence`; nil when that is no longer known.
+    func place(after sequence: CommitSequence) -> ScopeLog.Place? {
+        guard sequence >= startsAfter else { return nil }
+        if let next = first(after: sequence) { return ScopeLog.Place(before: next.change) }
+        return ScopeLog.Place(version: end.version, sequence: max(sequence, end.sequence))
+    }
+
     /// The first change after `sequence` that is known.
     func first(after sequence: CommitSequence) -> Entry? {
         // Nearly everybody asks for the last one, or what follows it.

@@ -64,6 +64,7 @@ extension RegistryEntry {
         }
         object["project"] = .string(webhook.project.description)
         object["generation"] = .int(webhook.generation)
+        object["since"] = webhook.since.map { .string($0.description) }
         let secrets = webhook.origin == .api ? keys : []
         object["keys"] = .array(
             secrets.map { key in
@@ -103,7 +104,7 @@ extension Signer.SecretKey {
 extension Webhook {
     fileprivate static func settings(_ record: JSONValue) -> JSONObject {
         var settings = record.object ?? JSONObject()
-        for name in ["project", "generation", "keys"] { settings[name] = nil }
+        for name in ["project", "generation", "keys", "since"] { settings[name] = nil }
         return settings
     }
 
@@ -125,6 +126,7 @@ extension Webhook {
             id: id, project: project, name: record["configuredAs"]?.string, url: url, origin: origin,
             createdAt: created, updatedAt: updated, generation: Int(generation))
         self = restoring(draft)
+        since = record["since"]?.string.flatMap { Cursor($0) }
         verification = Verification(
             method: draft.verification,
             verifiedAt: record["verification"]?["verifyTime"]?.string.flatMap(Timestamp.init),

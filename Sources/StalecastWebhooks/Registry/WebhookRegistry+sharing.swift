@@ -1,6 +1,6 @@
 package import Foundation
 import GRDB
-import StalecastWire
+package import StalecastWire
 
 /// Where all nodes of a cluster keep their webhooks: sealed as in the database, compared and set.
 package struct SharedWebhooks: Sendable {
@@ -11,8 +11,13 @@ package struct SharedWebhooks: Sendable {
     package typealias Change = @Sendable (_ id: String, _ sealed: Data?, _ revision: Int64?) async throws -> Bool
 
     let change: Change
+    /// How far this node has the history.
+    let place: @Sendable () -> StalecastWire.Cursor
 
-    package init(change: @escaping Change) { self.change = change }
+    package init(place: @escaping @Sendable () -> StalecastWire.Cursor, change: @escaping Change) {
+        self.place = place
+        self.change = change
+    }
 }
 
 extension WebhookRegistry {
@@ -40,7 +45,8 @@ extension WebhookRegistry {
         }
         for _ in 0..<Self.attempts {
             let (entry, step, sealed, revision) = try await serially { _ in
-                let (entry, step) = try decide()
+                var (entry, step) = try decide()
+                entry.webhook.since = shared.place()
                 let sealed = step == .install ? try self.database.seal(entry) : nil
                 return (entry, step, sealed, self.revision(of: entry.webhook.id))
             }

@@ -1,3 +1,4 @@
+import StalecastOutbound
 import StalecastTestServers
 import StalecastWebhooks
 import StalecastWire
@@ -112,6 +113,43 @@ import Testing
             await b.end()
             // In mode all, those of one publish after the other may overtake each other.
             #expect(server.versions.prefix(3).sorted() == [1, 2, 3] && server.versions.dropFirst(3) == [4])
+        }
+    }
+
+    /// A webhook is owed what was committed after another node made it, whenever its owner hears of it.
+    @Test(arguments: [DeliveryMode.latest, .all], [true, false])
+    func whatCameBeforeItsOwnerHeardOfItIsOwed(mode: DeliveryMode, isOwned: Bool) async throws {
+        try await OriginServer.serving({ _ in .status(204) }) { server in
+            let (cluster, epoch) = (Cluster(), Epoch.random())
+            func webhook(_ path: String, since: Cursor) throws -> Webhook {
+                var webhook = Webhook(
+                    id: .random(), project: DeliveryFixture.scope.project, url: try OutboundURL(server.url + path),
+                    mode: mode, createdAt: isOwned ? .now() : Timestamp(microseconds: 0))
+                webhook.since = since
+                return webhook
+            }
+            let a = try Node(cluster, epoch, try DeliveryFixture.webhook(server.url), versions: 5)
+            if isOwned {
+                a.duties.begin("duty", cluster.owner())
+                try await eventually { a.duties.delivers("duty") != nil }
+            }
+            let late = try webhook("/late", since: Cursor(epoch: epoch, sequence: 3))
+            let ahead = try webhook("/ahead", since: Cursor(epoch: epoch, sequence: 6))
+            let foreign = try webhook("/foreign", since: Cursor(epoch: .random(), sequence: 3))
+            for webhook in [late, ahead, foreign] { a.duties.take(.installed(webhook)) }
+            if !isOwned { a.duties.begin("duty", cluster.owner()) }
+            func heard(_ path: String) -> [Int64] { server.versions(at: path).sorted() }
+            try await eventually { heard("/late") == (mode == .all ? [4, 5] : [5]) }
+            for _ in 0..<2 {
+                try a.fixture.publish()
+                for webhook in [late, foreign] { try await a.fixture.settled(webhook.id) }
+            }
+            try await a.fixture.settled(ahead.id)
+            #expect(heard("/late") == (mode == .all ? [4, 5, 6, 7] : [5, 6, 7]))
+            #expect(heard("/ahead") == [7])
+            // Of one that was there before this node had the duty nothing is known.
+            #expect(heard("/foreign") == (isOwned ? [6, 7] : [5, 6, 7]))
+            await a.end()
         }
     }
 

@@ -15,13 +15,19 @@ import Testing
             var isAway = false
         }
 
+        let epoch = Epoch.random()
         private let state = Mutex(State())
 
         func setAway(_ isAway: Bool) { state.withLock { $0.isAway = isAway } }
         var ids: Set<String> { state.withLock { Set($0.rows.keys) } }
 
         func join(_ registry: WebhookRegistry) {
-            registry.share(SharedWebhooks { id, sealed, revision in try self.change(id, sealed, revision) })
+            registry.share(
+                SharedWebhooks {
+                    Cursor(epoch: self.epoch, sequence: 7)
+                } change: { id, sealed, revision in
+                    try self.change(id, sealed, revision)
+                })
             state.withLock { state in
                 state.nodes.append(registry)
                 for (id, row) in state.rows { registry.mirror(id, row.sealed, revision: row.revision) }
@@ -71,6 +77,7 @@ import Testing
         #expect(a.webhook(id) == made.webhook)
         await settled(b) { $0.webhook(id) != nil }
         #expect(try b.entry(id, in: .demo).keys == made.keys)
+        #expect(b.webhook(id)?.since == Cursor(epoch: nodes.rows.epoch, sequence: 7))
         let heard = Heard()
         a.observe(heard.hear)
         let updated = try await b.update(id, in: .demo, ["description": "x"], mask: nil, etag: made.webhook.etag)
