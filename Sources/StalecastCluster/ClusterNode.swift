@@ -42,6 +42,7 @@ package actor ClusterNode {
     private var told: (problem: String, at: Duration)?
     /// When the log was asked last with an answer that says that the replica is at its end.
     private var verifiedAt: Duration
+    private var pauses = Pauses()
 
     /// What was done so far; ``ClusterFigures/newest`` is how far the log goes.
     package internal(set) var figures = ClusterFigures()
@@ -189,7 +190,7 @@ package actor ClusterNode {
             }
         case .caughtUp(let tickets, let isDone): for ticket in tickets { answer(ticket, isDone) }
         case .retry:
-            let pause = Duration.milliseconds(200) * Double.random(in: 0...1, using: &random)
+            let pause = pauses.next(&random)
             Task {
                 try? await Task.sleep(for: pause)
                 perform(follower.due())
@@ -246,6 +247,7 @@ package actor ClusterNode {
     private static let tellAgain = Duration.seconds(5)
 
     func reached() {
+        pauses.end()
         guard trouble != nil else { return }
         (trouble, told) = (nil, nil)
         report(.reachable)

@@ -11,7 +11,8 @@ package actor RecordBoard {
     }
 
     private let records: any SharedRecords
-    private let pause: Duration
+    private var pauses: Pauses
+    private var chance = SystemRandomNumberGenerator()
     private var held: [RecordName: SharedRecord] = [:]
     /// Of changes made here that no read has seen yet; a read that began before one is older.
     private var ownChanges: [RecordName: Int64] = [:]
@@ -27,10 +28,10 @@ package actor RecordBoard {
     /// Names in one read.
     private static let pageSize = 100
 
-    /// - Parameter pause: before the next watch, at most; default 200 ms.
+    /// - Parameter pause: before the next watch, at most, once; later longer. Default 200 ms.
     package init(_ records: any SharedRecords, pause: Duration = .milliseconds(200)) {
         self.records = records
-        self.pause = pause
+        pauses = Pauses(from: pause)
     }
 
     package func record(_ name: RecordName) -> SharedRecord? { held[name] }
@@ -57,7 +58,7 @@ package actor RecordBoard {
                 problem = error.description
             }
             // Cancelled: the loop ends.
-            try? await Task.sleep(for: pause * Double.random(in: 0...1))
+            try? await Task.sleep(for: pauses.next(&chance))
         }
     }
 
@@ -67,6 +68,7 @@ package actor RecordBoard {
             try await readAll()
             isRead = true
             problem = nil
+            pauses.end()
             for observer in observers.values.joined() { observer(.complete) }
         case .changed(let names):
             for start in stride(from: 0, to: names.count, by: Self.pageSize) {
