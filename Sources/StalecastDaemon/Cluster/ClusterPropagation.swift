@@ -138,38 +138,61 @@ final class ClusterPropagation: Sendable {
         let scope: Scope
         let fetched: VersionNumber
         let active: VersionNumber
+
+        init(_ sighting: PropagationBook.Sighting) {
+            (scope, fetched, active) = (sighting.scope, sighting.fetched, sighting.active)
+        }
     }
 
     /// Records of sightings a second, at most.
-    private static let mostKinds = 16
+    private static let mostRecords = 16
+    /// A kind takes as much of a record as so many keys.
+    private static let keysOfKind = 24
 
     private func tellSeen() async {
         let seen = book.takeSightings()
         if seen.isEmpty || nodes.others.isEmpty { return }
-        let kinds = Dictionary(grouping: seen) { Kind(scope: $0.scope, fetched: $0.fetched, active: $0.active) }
+        var rows: [(kind: Kind, keys: [UInt64])] = []
+        for (kind, seen) in Dictionary(grouping: seen, by: Kind.init).sorted(by: { $0.value.count > $1.value.count }) {
+            for start in stride(from: 0, to: seen.count, by: Self.keysInRecord) {
+                rows.append((kind, seen[start..<min(start + Self.keysInRecord, seen.count)].map(\.key)))
+            }
+        }
         // Without etcd they are lost: those clients are awaited until they fetch again, or leave.
         guard let lease = try? await nodes.grant(Self.seenLifetime) else { return }
         // What clients claim makes kinds: those of few wait for their next fetch when there are too many.
-        for (kind, seen) in kinds.sorted(by: { $0.value.count > $1.value.count }).prefix(Self.mostKinds) {
-            for start in stride(from: 0, to: seen.count, by: Self.keysInRecord) {
-                var keys = Data()
-                for one in seen[start..<min(start + Self.keysInRecord, seen.count)] {
-                    withUnsafeBytes(of: one.key.littleEndian) { keys.append(contentsOf: $0) }
-                }
-                let value: JSONValue = [
-                    "node": .string(nodes.node), "scope": .string("/\(kind.scope)"),
-                    "fetched": .string(String(kind.fetched)), "active": .string(String(kind.active)),
-                    "keys": .string(keys.base64EncodedString()),
-                ]
-                let name = RecordName(Self.seen, Epoch.random().description)
-                _ = try? await nodes.board.put(value.encoded(), to: name, over: nil, lease: lease)
+        for _ in 0..<Self.mostRecords where !rows.isEmpty {
+            var (room, taken) = (Self.keysInRecord + Self.keysOfKind, 0)
+            while taken < rows.count, rows[taken].keys.count + Self.keysOfKind <= room {
+                room -= rows[taken].keys.count + Self.keysOfKind
+                taken += 1
             }
+            let value: JSONValue = [
+                "node": .string(nodes.node), "seen": .array(rows[..<taken].map { Self.document($0.kind, $0.keys) }),
+            ]
+            rows.removeFirst(taken)
+            let name = RecordName(Self.seen, Epoch.random().description)
+            _ = try? await nodes.board.put(value.encoded(), to: name, over: nil, lease: lease)
         }
     }
 
+    private static func document(_ kind: Kind, _ keys: [UInt64]) -> JSONValue {
+        let bytes = keys.reduce(into: Data()) { bytes, key in
+            withUnsafeBytes(of: key.littleEndian) { bytes.append(contentsOf: $0) }
+        }
+        return [
+            "scope": .string("/\(kind.scope)"), "fetched": .string(String(kind.fetched)),
+            "active": .string(String(kind.active)), "keys": .string(bytes.base64EncodedString()),
+        ]
+    }
+
     private func hearSeen(_ record: SharedRecord) {
-        guard let value = try? JSONValue.parse(record.value), value["node"]?.string != nodes.node,
-            let (_, scope) = Self.parts(RecordName(Self.way, "x\(value["scope"]?.string ?? "")")),
+        guard let document = try? JSONValue.parse(record.value), document["node"]?.string != nodes.node else { return }
+        document["seen"]?.array?.forEach(hearSeen)
+    }
+
+    private func hearSeen(_ value: JSONValue) {
+        guard let (_, scope) = Self.parts(RecordName(Self.way, "x\(value["scope"]?.string ?? "")")),
             let fetched = value["fetched"]?.versionNumber, let active = value["active"]?.versionNumber,
             let keys = value["keys"]?.string.flatMap({ Data(base64Encoded: $0) })
         else { return }

@@ -1,6 +1,7 @@
 """An SSE client that keeps everything: bytes, chunks, frames with their times, and how the stream ended."""
 
 import asyncio
+import functools
 import json
 import socket
 import time
@@ -25,7 +26,7 @@ class Frame:
     def json(self):
         return json.loads(self.data)
 
-    @property
+    @functools.cached_property
     def version(self):
         """The version a STALE message announces; None for anything else."""
         if self.kind != "event" or self.name != "message":
