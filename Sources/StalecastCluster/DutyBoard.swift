@@ -138,7 +138,8 @@ package struct DutyBoard: Sendable {
             return .giveUp(name, token)
         case nil:
             if let record = records[name] {
-                guard record.isOurs, !isStopping else { return nil }
+                // Without a lease the store does not answer, and what was under the last one goes by itself.
+                guard record.isOurs, !isStopping, current != nil else { return nil }
                 phases[name] = .leaving
                 return .discard(name, record.token)
             }

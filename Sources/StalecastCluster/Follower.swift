@@ -58,6 +58,8 @@ package struct Follower: Sendable {
     private var wholeAt: CommitSequence?
     /// To be applied next, each known to follow the one before.
     private var pending: [LogEntry] = []
+    /// ``Action/retry`` was asked for, and ``due()`` has not come.
+    private var isRetrying = false
     /// Want a read that begins after they asked.
     private var waiting: [Ticket] = []
     /// Take part in the present read.
@@ -105,7 +107,7 @@ package struct Follower: Sendable {
         guard session == self.session, hasWatch else { return [] }
         hasWatch = false
         doubt()
-        return step() + (isPausing ? [] : [.retry])
+        return step() + retry()
     }
 
     /// The log said that the replica is not at its end, and nothing rang.
@@ -166,6 +168,7 @@ package struct Follower: Sendable {
     }
 
     package mutating func due() -> [Action] {
+        isRetrying = false
         if case .pausing = work { work = nil }
         return (hasWatch ? [] : openWatch()) + step()
     }
@@ -179,7 +182,12 @@ package struct Follower: Sendable {
         return [.watch(session: session)]
     }
 
-    private var isPausing: Bool { if case .pausing = work { true } else { false } }
+    /// Once for the watch and the read: each with a time of its own would begin both, and fail with both.
+    private mutating func retry() -> [Action] {
+        if isRetrying { return [] }
+        isRetrying = true
+        return [.retry]
+    }
 
     private mutating func doubt() {
         doubts += 1
@@ -219,7 +227,7 @@ package struct Follower: Sendable {
         (riding, waiting, arriving) = ([], [], [])
         needsRead = true
         work = .pausing
-        return (failed.isEmpty ? [] : [.caughtUp(failed, isDone: false)]) + [.retry]
+        return (failed.isEmpty ? [] : [.caughtUp(failed, isDone: false)]) + retry()
     }
 
     // MARK: What the log and the bell say

@@ -82,7 +82,11 @@ import Testing
         #expect(board.due(now: .seconds(51)) == [.begin("d", 9)])
         #expect(board.permit("d", .seconds(30), now: .seconds(60)) == 9)
         // Not renewed for 45 s: whatever is there is not used any more.
-        #expect(board.due(now: .seconds(96)) == [.lost("d"), .discard("d", 9)])
+        #expect(board.due(now: .seconds(96)) == [.lost("d")])
+        // Nobody is asked to remove it while nobody answers.
+        #expect(board.due(now: .seconds(97)) == [])
+        board.renewed(3, sent: .seconds(100))
+        #expect(board.due(now: .seconds(100)) == [.discard("d", 9)])
     }
 
     @Test func aDutyMovesWhenTheNodesAreCalm() {

@@ -61,6 +61,26 @@ import Testing
         }
     }
 
+    /// A watch and a read that fail are one failure, in whichever order: else each pause is followed by more of them.
+    @Test mutating func failuresDoNotAddUp() {
+        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        var open = follower.begin()
+        var pauses = 0
+        for _ in 0..<50 {
+            while let index = open.indices.randomElement(using: &random) {
+                switch open.remove(at: index) {
+                case .watch(let session): open += follower.watchEnded(session)
+                case .read(let id, _, _): open += follower.pageRead(id, .failure(.notDone("")))
+                case .retry: pauses += 1
+                default: break
+                }
+            }
+            #expect(pauses == 1)
+            for _ in 0..<pauses { open += follower.due() }
+            pauses = 0
+        }
+    }
+
     @Test mutating func nobodyAsksForEver() {
         var (proposer, _) = appending()
         _ = proposer.deadlinePassed(now: .seconds(10))
