@@ -33,8 +33,8 @@ package struct Webhook: Sendable, Equatable {
     package var updatedAt: Timestamp
     /// Counts up with every change, from 1; the source of the resource's etag.
     package var generation: Int
-    /// On one node of several: how far the node that made it, or changed it last, had the history then. What is later is
-    /// owed to it, however late the node that delivers hears of it.
+    /// On one node of several: how far the node that made it, or gave it its topics, had the history then. What is later
+    /// is owed to it, however late the node that delivers hears of it.
     package var since: Cursor?
 
     /// Who may change it.

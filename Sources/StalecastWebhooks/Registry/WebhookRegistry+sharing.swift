@@ -46,7 +46,9 @@ extension WebhookRegistry {
         for _ in 0..<Self.attempts {
             let (entry, step, sealed, revision) = try await serially { _ in
                 var (entry, step) = try decide()
-                entry.webhook.since = shared.place()
+                if self.webhook(entry.webhook.id)?.topics != entry.webhook.topics {
+                    entry.webhook.since = shared.place()
+                }
                 let sealed = step == .install ? try self.database.seal(entry) : nil
                 return (entry, step, sealed, self.revision(of: entry.webhook.id))
             }
