@@ -207,7 +207,8 @@ class Etcd:
     def make_room(self):
         """After ``fill``: deletes, compacts, defragments, disarms."""
         self.call("del", "--prefix", "/filling/")
-        self.compact()
+        # Else what is compacted later is not defragmented, the quota is still used up, and the alarm comes again.
+        self.call("compact", "--physical", str(self.revision()), timeout=30)
         for member in self.members:
             self.call("defrag", member=member)
         self.call("alarm", "disarm")
