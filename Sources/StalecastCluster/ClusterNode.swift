@@ -185,7 +185,10 @@ package actor ClusterNode {
             report(.renewing)
             figures.renewals += 1
             Task {
-                _ = try? await renewEpoch(charter)
+                do throws(LogError) { _ = try await renewEpoch(charter) } catch {
+                    missed(error)
+                    try? await Task.sleep(for: Self.applyAgain)
+                }
                 perform(follower.renewed())
             }
         case .caughtUp(let tickets, let isDone): for ticket in tickets { answer(ticket, isDone) }
@@ -236,6 +239,9 @@ package actor ClusterNode {
             } catch {
                 figures.failures[.apply, default: 0] += 1
                 report(.cannotApply("\(error)"))
+                // What is no longer in the log can only be seen by looking at it anew.
+                if error is LogError { return perform(follower.applyFailed()) }
+                perform(follower.applyIsLate())
                 try? await Task.sleep(for: Self.applyAgain)
             }
         }

@@ -150,6 +150,21 @@ package struct Follower: Sendable {
         return arrivals() + step()
     }
 
+    /// What was to be applied cannot be had from the log: it may be another one by now.
+    package mutating func applyFailed() -> [Action] {
+        guard case .applying = work else { return [] }
+        work = nil
+        doubt()
+        return readFailed()
+    }
+
+    /// The database does not take it now: nobody waits for that.
+    package mutating func applyIsLate() -> [Action] {
+        let failed = waiting
+        waiting = []
+        return failed.isEmpty ? [] : [.caughtUp(failed, isDone: false)]
+    }
+
     package mutating func rebuilt() -> [Action] {
         guard case .rebuilding(let charter) = work else { return [] }
         work = nil

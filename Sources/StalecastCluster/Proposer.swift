@@ -19,6 +19,8 @@ package struct Proposer: Sendable {
         package var lostPause: Duration = .milliseconds(40)
         /// Before the log is asked again after it gave no answer.
         package var retryPause: Duration = .milliseconds(50)
+        /// The same once the publisher has been answered: publishes of which nobody knows may be many.
+        package var laterPause: Duration = .seconds(2)
 
         package init() {}
     }
@@ -111,6 +113,7 @@ package struct Proposer: Sendable {
             phase = .appending(draft)
             return .append(draft)
         case .refused where hasCaughtUp: return end(.refused)
+        case .unready where hasCaughtUp: return pause(limits.retryPause, then: nil)
         case .refused, .unready:
             phase = .catchingUp(then: nil)
             return .catchUp
@@ -120,7 +123,7 @@ package struct Proposer: Sendable {
     /// - Parameter isDone: false when the log could not be read to its end.
     package mutating func caughtUp(_ isDone: Bool, now: Duration) -> Action? {
         guard case .catchingUp(let draft) = phase else { return nil }
-        if let draft { return pause(limits.retryPause, then: draft) }
+        if let draft { return pause(againPause, then: draft) }
         if isLate(now) { return end(.notCommitted) }
         guard isDone else { return pause(limits.retryPause, then: nil) }
         hasCaughtUp = true
@@ -169,8 +172,14 @@ package struct Proposer: Sendable {
     package mutating func applied(_ sequence: CommitSequence, of epoch: Epoch, now: Duration) -> Action? {
         guard case .applying(let draft) = phase else { return nil }
         // It was in a history that ended before it came here.
-        guard epoch == draft.charter.epoch else { return isLate(now) ? end(.unknown) : nil }
-        return sequence >= draft.entry.sequence ? end(.committed(draft.entry.sequence)) : nil
+        guard epoch == draft.charter.epoch else {
+            guard isLate(now) else { return nil }
+            if hasAnswered { return resolve(nil) }
+            hasAnswered = true
+            return .answer(.unknown)
+        }
+        guard sequence >= draft.entry.sequence else { return nil }
+        return hasAnswered ? resolve(true) : end(.committed(draft.entry.sequence))
     }
 
     /// The publisher must have an answer now.
@@ -178,8 +187,7 @@ package struct Proposer: Sendable {
         if case .ended = phase { return nil }
         guard !hasAnswered else { return nil }
         switch phase {
-        case .applying: return end(.unknown)
-        case .appending:
+        case .applying, .appending:
             hasAnswered = true
             return .answer(.unknown)
         case _ where isUncertain:
@@ -211,8 +219,10 @@ package struct Proposer: Sendable {
 
     private mutating func again(_ draft: Draft, _ now: Duration) -> Action {
         if !isUncertain, isLate(now) { return hasAnswered ? resolve(false) : end(.notCommitted) }
-        return pause(limits.retryPause, then: draft)
+        return pause(againPause, then: draft)
     }
+
+    private var againPause: Duration { hasAnswered ? limits.laterPause : limits.retryPause }
 
     private mutating func pause(_ time: Duration, then draft: Draft?) -> Action {
         phase = .pausing(then: draft)

@@ -81,6 +81,54 @@ import Testing
         }
     }
 
+    /// What is in the log by the deadline but not applied is known a moment later, and the run ends.
+    @Test(arguments: [true, false]) mutating func whatLandedLateIsResolved(isThisHistory: Bool) {
+        var (proposer, draft) = appending()
+        guard case .offer = proposer.appended(.success(.committed), now: .seconds(9), chance: &random),
+            case .answer(.unknown) = proposer.deadlinePassed(now: .seconds(10))
+        else { return #expect(Bool(false)) }
+        #expect(proposer.deadlinePassed(now: .seconds(10)) == nil)
+        let epoch = isThisHistory ? draft.charter.epoch : Epoch(String(repeating: "b", count: 26))!
+        guard case .resolve(let isCommitted) = proposer.applied(1, of: epoch, now: .seconds(11)) else {
+            return #expect(Bool(false))
+        }
+        #expect(isCommitted == (isThisHistory ? true : nil))
+    }
+
+    @Test mutating func whoHasBeenAnsweredAsksLessOften() {
+        var (proposer, _) = appending()
+        guard case .pause(.milliseconds(50)) = proposer.appended(.failure(.unknown("")), now: .zero, chance: &random),
+            case .append = proposer.pauseEnded(now: .zero),
+            case .answer(.unknown) = proposer.deadlinePassed(now: .seconds(10)),
+            case .pause(.seconds(2)) = proposer.appended(.failure(.unknown("")), now: .seconds(10), chance: &random)
+        else { return #expect(Bool(false)) }
+    }
+
+    /// A log that can be read and takes nothing, as under a frozen charter, is not read again and again at once.
+    @Test mutating func whoIsNotReadyWaits() {
+        var proposer = Proposer(.random(using: &random), now: .zero)
+        _ = proposer.begin()
+        guard case .catchUp = proposer.prepared(.unready, now: .zero),
+            case .prepare = proposer.caughtUp(true, now: .zero),
+            case .pause = proposer.prepared(.unready, now: .zero)
+        else { return #expect(Bool(false)) }
+    }
+
+    /// What was to be applied is no longer in the log: it is read anew, and nobody waits for what does not come.
+    @Test mutating func whatCannotBeAppliedIsReadAnew() {
+        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        _ = follower.begin()
+        let entry = entry(after: .empty)
+        guard case .read(let id, _, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
+        let page = LogPage(charter: charter, head: LogHead(of: entry), entries: [entry])
+        guard case .apply? = follower.pageRead(id, .success(page)).first else { return #expect(Bool(false)) }
+        #expect(follower.asked(7).isEmpty)
+        guard case .caughtUp([7], isDone: false)? = follower.applyIsLate().first else { return #expect(Bool(false)) }
+        guard case .retry? = follower.applyFailed().last else { return #expect(Bool(false)) }
+        let again = follower.due()
+        guard case .read(_, after: 0, _)? = again.last else { return #expect(Bool(false)) }
+    }
+
     @Test mutating func nobodyAsksForEver() {
         var (proposer, _) = appending()
         _ = proposer.deadlinePassed(now: .seconds(10))
