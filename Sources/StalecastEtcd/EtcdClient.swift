@@ -12,10 +12,11 @@ package final class EtcdClient: Sendable {
         /// Counts failures, so that calls that failed together move on once.
         var turn = 0
         var token: String?
+        var signedIn: ContinuousClock.Instant?
         /// Under way, for all that wait for a token.
         var signIn: Task<Result<String, EtcdFailure>, Never>?
-        /// No sign-in before this; why the last one brought nothing.
-        var pause: (until: ContinuousClock.Instant, why: EtcdFailure)?
+        /// No sign-in with this password before then; why the last one brought nothing.
+        var pause: (password: String, until: ContinuousClock.Instant, why: EtcdFailure)?
         var figures = EtcdFigures()
     }
 
@@ -111,8 +112,8 @@ package final class EtcdClient: Sendable {
             let request = EtcdWatchNotice.request(range)
             connection.stream("/etcdserverpb.Watch/Watch", request, token: token) { [self] bytes in
                 guard let notice = try? EtcdWatchNotice(bytes), !notice.isCanceled else {
-                    // etcd says no more than that to a token that has expired.
-                    forget(token)
+                    // etcd says no more than that to a token that has expired; a new one has not.
+                    forget(token, after: Self.leastTokenAge)
                     return connection.close()
                 }
                 onNotice(notice)
@@ -169,13 +170,23 @@ package final class EtcdClient: Sendable {
         once path: String, _ message: [UInt8], _ read: ([UInt8]) throws(ProtobufError) -> Answer
     ) async throws(EtcdFailure) -> Answer {
         let connection = try await connection()
-        let token = try await token(over: connection)
+        let token: String?
+        do throws(EtcdFailure) { token = try await self.token(over: connection) } catch {
+            // The call itself was not made.
+            if case .noAnswer(let cause) = error { throw .notSent(cause) }
+            throw error
+        }
         return try Self.read(
             try await connection.call(path, message, token: token, timeout: configuration.timeout), read)
     }
 
-    private func forget(_ token: String?) {
-        state.withLock { if $0.token == token { $0.token = nil } }
+    private static let leastTokenAge = Duration.seconds(10)
+
+    private func forget(_ token: String?, after age: Duration = .zero) {
+        state.withLock { state in
+            guard state.token == token, state.signedIn.map({ $0 + age <= .now }) ?? true else { return }
+            state.token = nil
+        }
     }
 
     private static func read<Answer>(
@@ -228,24 +239,28 @@ package final class EtcdClient: Sendable {
         do { return try read() } catch { throw .notSent("its password: \(error)") }
     }
 
-    /// etcd's own tokens, which expire. One sign-in at a time, with a pause after one that was not answered: each costs
-    /// a member a tenth of a second of its processor, and many at once cost it everything.
+    /// etcd's own tokens, which expire. One sign-in at a time, with a pause after one that brought none: each costs a member
+    /// a tenth of a second of its processor, and many at once cost it everything.
     private func token(over connection: EtcdConnection) async throws(EtcdFailure) -> String? {
-        guard let (user, password) = configuration.credentials else { return nil }
+        guard let (user, read) = configuration.credentials else { return nil }
+        if let known = state.withLock({ $0.token }) { return known }
+        let password = try Self.password(read)
         let found = state.withLock { state -> Result<Task<Result<String, EtcdFailure>, Never>, EtcdFailure>? in
             if state.token != nil { return nil }
-            if let pause = state.pause, ContinuousClock.now < pause.until { return .failure(pause.why) }
+            if let pause = state.pause, pause.password == password, ContinuousClock.now < pause.until {
+                return .failure(pause.why)
+            }
             // It ends by itself, in time.
             let signIn =
                 state.signIn
                 ?? Task {
                     let result: Result<String, EtcdFailure>
                     do throws(EtcdFailure) {
-                        result = .success(try await self.signIn(user, Self.password(password), over: connection))
+                        result = .success(try await self.signIn(user, password, over: connection))
                     } catch {
                         result = .failure(error)
                     }
-                    self.signedIn(result)
+                    self.signedIn(result, password)
                     return result
                 }
             state.signIn = signIn
@@ -257,13 +272,16 @@ package final class EtcdClient: Sendable {
 
     private static let signInPause = Duration.seconds(1)
 
-    private func signedIn(_ result: Result<String, EtcdFailure>) {
+    private func signedIn(_ result: Result<String, EtcdFailure>, _ password: String) {
         state.withLock { state in
             state.signIn = nil
             switch result {
-            case .success(let token): (state.token, state.pause) = (token, nil)
+            case .success(let token): (state.token, state.signedIn, state.pause) = (token, .now, nil)
             case .failure(let why):
-                if case .noAnswer = why { state.pause = (ContinuousClock.now + Self.signInPause, why) }
+                switch why {
+                case .noAnswer, .status: state.pause = (password, .now + Self.signInPause, why)
+                case .notSent, .malformed: break
+                }
             }
         }
     }

@@ -1,3 +1,4 @@
+import Glibc
 import NIOCore
 import NIOHTTP2
 import NIOPosix
@@ -83,6 +84,10 @@ extension EtcdGreeting {
         }
         if ["WRONG_VERSION_NUMBER", "HTTP_REQUEST", "EOF during handshake"].contains(where: text.contains) {
             return "does not speak TLS: its scheme should be http"
+        }
+        // Its answer in plain text may be lost to the reset that follows.
+        if isTLS, let error = error as? IOError, error.errnoCode == ECONNRESET {
+            return "ended the connection at once: if it does not speak TLS, its scheme should be http (\(text))"
         }
         if text.contains("ALERT") {
             return "does not take our certificate: configure one that its authority signed, with its key (\(text))"

@@ -121,20 +121,20 @@ struct EtcdClientTests {
         let members = try Members(3, network: 15)
         let client = try client(members.endpoints) {
             $0.keepAlive = .seconds(1)
-            $0.timeout = .seconds(2)
+            $0.timeout = .seconds(1)
         }
         defer { client.close() }
         try await whenReady(client)
         let ended = Mutex(false)
         var end: @Sendable () -> Void = {}
-        // Attempt 1 is the second member. Silence for four times the bound first: its answers to pings keep it. On a busy
-        // machine an answer may be late once; without answers no watch would last as long.
+        // Attempt 1 is the second member. Silence for twice the bound first, 1 + 2 × 1 s: its answers to pings keep it. On a
+        // busy machine an answer may be late once; without answers no watch would last as long.
         for again in 0..<5 {
             ended.withLock { $0 = false }
             end = try await client.watch(EtcdRange("/stalecast/k"), attempt: 1, onNotice: { _ in }) {
                 ended.withLock { $0 = true }
             }
-            for _ in 0..<80 where !ended.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(50)) }
+            for _ in 0..<130 where !ended.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(50)) }
             if !ended.withLock({ $0 }) { break }
             #expect(again < 4, "five watches in turn ended before a member that answers was silent")
         }

@@ -31,7 +31,10 @@ final class Members {
         directory = NSTemporaryDirectory() + "etcd-\(UUID().uuidString)"
         let scheme = certificates == nil ? "http" : "https"
         endpoints = (0..<count).map { "\(scheme)://127.77.\(network).\($0 + 1):2379" }
-        var more = ["--heartbeat-interval", "50", "--election-timeout", "500"]
+        // A member ends connections on which pings come more often than its least time, 5 s, a few seconds after.
+        var more = [
+            "--heartbeat-interval", "50", "--election-timeout", "500", "--grpc-keepalive-min-time", "100ms",
+        ]
         if let certificates {
             more += ["--cert-file", certificates.file("server.pem"), "--key-file", certificates.file("server.key")]
             if asksForCertificate {
