@@ -40,7 +40,9 @@ extension DeliveryState {
         endpoint.notBefore = now.monotonic + UInt64.random(in: 0...spread, using: &random)
         let lanes = image.lanes[webhook.id] ?? [:]
         for scope in lanes.keys.sorted() { addLane(endpoint, scope, lanes[scope], stored[scope] ?? []) }
-        setLanes(endpoint, owesNewestOf: isOld ? stored : nil, since: since(webhook))
+        // What its topics are bound to since it was told of other scopes is nothing that was published behind its back.
+        let told = lanes.values.map(\.record.cursor.sequence).max() ?? 0
+        setLanes(endpoint, owesNewestOf: isOld ? stored : nil, sinceFrom: told)
         for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: endpoint.mode, isMoved: isMoved) }
         touch(endpoint, at: now.monotonic)
     }
@@ -109,7 +111,7 @@ extension DeliveryState {
     package mutating func installed(_ webhook: Webhook, at now: UInt64) {
         guard let number = numbers[webhook.id], let endpoint = endpoints[number] else {
             let endpoint = make(webhook)
-            setLanes(endpoint, since: since(webhook))
+            setLanes(endpoint, sinceFrom: 0)
             return touch(endpoint, at: now)
         }
         let before = endpoint.webhook
@@ -119,7 +121,7 @@ extension DeliveryState {
         if isMoved { leaveReceiver(endpoint) }
         if webhook.isDeliverable != before.isDeliverable { endpoint.failingMark = 0 }
         if webhook.isDeliverable, !before.isDeliverable { endpoint.hurry() }
-        setLanes(endpoint, since: since(webhook))
+        setLanes(endpoint, sinceFrom: 0)
         if isMoved || webhook.mode != before.mode || webhook.topics != before.topics {
             for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: before.mode, isMoved: isMoved) }
         }
@@ -179,8 +181,12 @@ extension DeliveryState {
         touch(endpoint, at: now)
     }
 
-    /// Another node made it, and versions may have come before this one heard of it.
-    private func since(_ webhook: Webhook) -> CommitSequence? { permits == nil ? nil : webhook.since?.sequence }
+    /// Another node gave it the topics of a scope, and versions may have come before this one heard of it.
+    private func since(_ webhook: Webhook, _ scope: Scope) -> CommitSequence? {
+        let topics = webhook.topics.filter { routes[$0]?.scopes.contains(scope) ?? false }
+        let known = topics.compactMap { webhook.since[$0]?.sequence }
+        return permits == nil || known.count < topics.count ? nil : known.min()
+    }
 
     func endpoint(_ id: WebhookID) -> Endpoint? { numbers[id].flatMap { endpoints[$0] } }
     /// Oldest first.
@@ -220,12 +226,17 @@ extension DeliveryState {
     // MARK: Lanes
 
     /// One lane for each scope that its topics are about; those of others keep their place and wait.
+    ///
+    /// - Parameter least: of ``Webhook/since``, for it to count; nil: it does not.
     private mutating func setLanes(
-        _ endpoint: Endpoint, owesNewestOf stored: [Scope: [TemplateChange]]? = nil, since: CommitSequence? = nil
+        _ endpoint: Endpoint, owesNewestOf stored: [Scope: [TemplateChange]]? = nil,
+        sinceFrom least: CommitSequence? = nil
     ) {
         let interest = ScopeLog.Interest(topics: endpoint.webhook.topics, routes: routes)
         let scopes = Set(endpoint.webhook.topics.flatMap { routes[$0]?.scopes ?? [] }).filter(endpoint.webhook.covers)
         for scope in scopes.sorted() where endpoint.lane(scope) == nil {
+            var since = least == nil ? nil : self.since(endpoint.webhook, scope)
+            if let least, let known = since, known < least { since = nil }
             addLane(endpoint, scope, nil, stored.map { $0[scope] ?? [] }, since: since)
         }
         for lane in endpoint.lanes.indices {

@@ -82,7 +82,7 @@ package final class DutyDelivery: Sendable {
         state.withLock { state in
             switch change {
             case .installed(var webhook):
-                if webhook.since?.epoch != epoch { webhook.since = nil }
+                webhook.since = webhook.since.filter { $1.epoch == epoch }
                 let duty = office.duty(webhook.id)
                 let before = state.webhooks[duty, default: [:]].updateValue(webhook, forKey: webhook.id)
                 guard let owned = state.owned[duty], let image = owned.image else { return }

@@ -33,9 +33,9 @@ package struct Webhook: Sendable, Equatable {
     package var updatedAt: Timestamp
     /// Counts up with every change, from 1; the source of the resource's etag.
     package var generation: Int
-    /// On one node of several: how far the node that made it, or gave it its topics, had the history then. What is later
-    /// is owed to it, however late the node that delivers hears of it.
-    package var since: Cursor?
+    /// On one node of several: how far the node that gave it a topic had the history then. What is later is owed to it,
+    /// however late the node that delivers hears of it. Topics from before there were several are not there.
+    package var since: [TopicName: Cursor] = [:]
 
     /// Who may change it.
     package enum Origin: String, Sendable, Hashable {

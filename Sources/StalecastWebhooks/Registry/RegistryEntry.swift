@@ -64,7 +64,12 @@ extension RegistryEntry {
         }
         object["project"] = .string(webhook.project.description)
         object["generation"] = .int(webhook.generation)
-        object["since"] = webhook.since.map { .string($0.description) }
+        if !webhook.since.isEmpty {
+            object["since"] = .object(
+                webhook.since.sorted { $0.key < $1.key }.reduce(into: JSONObject()) { object, since in
+                    object[since.key.description] = .string(since.value.description)
+                })
+        }
         let secrets = webhook.origin == .api ? keys : []
         object["keys"] = .array(
             secrets.map { key in
@@ -126,7 +131,11 @@ extension Webhook {
             id: id, project: project, name: record["configuredAs"]?.string, url: url, origin: origin,
             createdAt: created, updatedAt: updated, generation: Int(generation))
         self = restoring(draft)
-        since = record["since"]?.string.flatMap { Cursor($0) }
+        for (name, cursor) in record["since"]?.object?.members ?? [] {
+            // What no program wrote is as good as nothing.
+            guard let topic = try? TopicName(name), let cursor = cursor.string.flatMap({ Cursor($0) }) else { continue }
+            since[topic] = cursor
+        }
         verification = Verification(
             method: draft.verification,
             verifiedAt: record["verification"]?["verifyTime"]?.string.flatMap(Timestamp.init),

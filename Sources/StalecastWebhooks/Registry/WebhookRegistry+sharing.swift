@@ -1,6 +1,7 @@
 package import Foundation
 import GRDB
 package import StalecastWire
+import Synchronization
 
 /// Where all nodes of a cluster keep their webhooks: sealed as in the database, compared and set.
 package struct SharedWebhooks: Sendable {
@@ -46,8 +47,9 @@ extension WebhookRegistry {
         for _ in 0..<Self.attempts {
             let (entry, step, sealed, revision) = try await serially { _ in
                 var (entry, step) = try decide()
-                if self.webhook(entry.webhook.id)?.topics != entry.webhook.topics {
-                    entry.webhook.since = shared.place()
+                let known = self.webhook(entry.webhook.id)?.topics ?? []
+                for topic in entry.webhook.topics where !known.contains(topic) {
+                    entry.webhook.since[topic] = shared.place()
                 }
                 let sealed = step == .install ? try self.database.seal(entry) : nil
                 return (entry, step, sealed, self.revision(of: entry.webhook.id))
@@ -78,24 +80,53 @@ extension WebhookRegistry {
     ///
     /// - Parameter sealed: nil: it was removed.
     package func mirror(_ id: String, _ sealed: Data?, revision: Int64) {
-        mirroring { db in
-            guard let known = WebhookID(id) else { return }
-            guard let sealed else { return try self.forget(known, db) }
-            let entry = try self.database.open(sealed, of: id)
-            if entry.webhook.origin == .api { return try self.mirror(entry, revision, db) }
-            // What was decided at run time of a webhook whose settings each node has from its own file.
-            guard let own = self.known(known), own.isInstalled else {
-                return try self.remember(entry, revision: revision, db)
+        state.withLock { _ in takeOver(id, sealed, revision) }
+    }
+
+    private func takeOver(_ id: String, _ sealed: Data?, _ revision: Int64) {
+        database.queue.asyncWriteWithoutTransaction { db in
+            do {
+                try self.takeOver(id, sealed, revision, db)
+                self.state.withLock { $0.unmirrored[id] = nil }
+            } catch {
+                let isFirst = self.state.withLock { state in
+                    state.unmirrored[id] = (sealed, revision)
+                    defer { state.isMirroringAgain = true }
+                    return !state.isMirroringAgain
+                }
+                if isFirst { self.takeOverAgain() }
             }
-            try self.mirror(own.entry.decided(as: entry), revision, db)
         }
+    }
+
+    private static let takeOverAgainAfter = Duration.seconds(1)
+
+    /// A disk that was full has room some day; the board tells of a record only once.
+    private func takeOverAgain() {
+        Task { [weak self] in
+            try? await Task.sleep(for: Self.takeOverAgainAfter)
+            self?.state.withLock { state in
+                state.isMirroringAgain = false
+                for (id, record) in state.unmirrored { self?.takeOver(id, record.sealed, record.revision) }
+            }
+        }
+    }
+
+    private func takeOver(_ id: String, _ sealed: Data?, _ revision: Int64, _ db: Database) throws {
+        guard let known = WebhookID(id) else { return }
+        guard let sealed else { return try self.forget(known, db) }
+        let entry = try self.database.open(sealed, of: id)
+        if entry.webhook.origin == .api { return try self.mirror(entry, revision, db) }
+        // What was decided at run time of a webhook whose settings each node has from its own file.
+        guard let own = self.known(known), own.isInstalled else {
+            return try self.remember(entry, revision: revision, db)
+        }
+        try self.mirror(own.entry.decided(as: entry), revision, db)
     }
 
     /// All shared records have been mirrored: those that are gone since this node saw them last are gone here.
     package func mirroredAll(_ ids: Set<String>) {
-        mirroring { db in
-            for id in self.sharedIDs where !ids.contains(id.description) { try self.forget(id, db) }
-        }
+        for id in sharedIDs where !ids.contains(id.description) { mirror(id.description, nil, revision: 0) }
     }
 
     /// Webhooks of the API that were made before there was a cluster, to where all nodes keep them.
@@ -119,17 +150,6 @@ extension WebhookRegistry {
     package static func unshare(in directory: String) throws {
         let path = "\(directory)/\(fileName)"
         if FileManager.default.fileExists(atPath: path) { try RegistryDatabase.unshare(at: path) }
-    }
-
-    private func mirroring(_ body: @escaping @Sendable (Database) throws -> Void) {
-        database.queue.asyncWriteWithoutTransaction { db in
-            do {
-                try body(db)
-                self.mirrored(nil)
-            } catch {
-                self.mirrored("a shared webhook could not be taken over: \(error)")
-            }
-        }
     }
 
     private func mirror(_ entry: RegistryEntry, _ revision: Int64, _ db: Database) throws {

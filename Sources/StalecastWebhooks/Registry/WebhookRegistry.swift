@@ -9,7 +9,7 @@ import Synchronization
 package final class WebhookRegistry: Sendable {
     let database: RegistryDatabase
     let clock: @Sendable () -> Timestamp
-    private let state = Mutex(WebhookRegistry.Contents())
+    let state = Mutex(WebhookRegistry.Contents())
 
     /// What became of a webhook.
     package enum Change: Sendable {
@@ -171,11 +171,6 @@ package final class WebhookRegistry: Sendable {
     /// Every webhook that has a shared record, as far as this node knows.
     var sharedIDs: Set<WebhookID> { state.withLock { Set($0.revisions.keys) } }
 
-    /// What could not be mirrored last; nil: nothing.
-    package var mirrorProblem: String? { state.withLock { $0.mirrorProblem } }
-
-    func mirrored(_ problem: String?) { state.withLock { $0.mirrorProblem = problem } }
-
     /// Ends the database; nothing can be changed afterwards.
     package func close() {
         // A database that cannot be closed now is closed by the end of the process.
@@ -212,7 +207,9 @@ extension WebhookRegistry {
         var shared: SharedWebhooks?
         /// Of shared records.
         var revisions: [WebhookID: Int64] = [:]
-        var mirrorProblem: String?
+        /// Shared records that the database did not take: they are tried again.
+        var unmirrored: [String: (sealed: Data?, revision: Int64)] = [:]
+        var isMirroringAgain = false
 
         mutating func put(_ entry: RegistryEntry) {
             count(entries.updateValue(Boxed(entry), forKey: entry.webhook.id)?.entry, -1)

@@ -125,7 +125,7 @@ import Testing
                 var webhook = Webhook(
                     id: .random(), project: DeliveryFixture.scope.project, url: try OutboundURL(server.url + path),
                     mode: mode, createdAt: isOwned ? .now() : Timestamp(microseconds: 0))
-                webhook.since = since
+                webhook.since = [.pushRC: since]
                 return webhook
             }
             let a = try Node(cluster, epoch, try DeliveryFixture.webhook(server.url), versions: 5)
