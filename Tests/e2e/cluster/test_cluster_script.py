@@ -41,6 +41,8 @@ def script(tmp_path, tool):
     said = open(tmp_path / "said", "w+b")
     process = subprocess.Popen([SCRIPT, "--port", str(port), "--etcd-port", str(ports.free())],
                                stdout=said, stderr=said, start_new_session=True,
+                               # What began without a terminal ignores it, and a shell cannot take that back.
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                                env=environment(STALECAST_BIN=BINARY, TMPDIR=str(tmp_path)))
     yield process, port, tmp_path / "said"
     if process.poll() is None:
