@@ -76,13 +76,10 @@ package final class ServedTemplates: Sendable {
     package func scope(atPath path: Substring) -> FetchScope? { paths[path] }
 
     /// - Parameter name: id or number.
-    func project(_ name: String) throws(GoogleError) -> Project {
-        guard let project = projects[name] else { throw .unknownProject }
-        return project
-    }
+    func find(_ name: String) -> Project? { projects[name] }
 
     package func scope(_ project: String, _ namespace: String) throws(GoogleError) -> FetchScope {
-        let known = try self.project(project)
+        guard let known = find(project) else { throw .unknownProject }
         for candidate in known.namespaces where candidate.description == namespace {
             if let scope = scopes[Scope(project: known.id, namespace: candidate)] { return scope }
             throw GoogleError(

@@ -151,9 +151,11 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         if response.status >= 500 { noteRefusal(response.status, of: request) }
     }
 
-    /// What the client did not cause is evidence of too many fetches.
+    /// What the client did not cause is evidence of too many fetches, when it is one that may fetch.
     private func noteRefusal(_ status: Int, of request: FrontRequest) {
-        guard !request.mayBeStream, let scope = shard.served.scope(atPath: request.path)?.scope else { return }
+        guard !request.mayBeStream, let scope = shard.served.scope(atPath: request.path)?.scope,
+            shard.settings.permits(request.presented, { $0.may(.fetch, in: scope) })
+        else { return }
         shard.hub.propagation.refused(scope, status: status)
     }
 

@@ -20,17 +20,19 @@ struct FrontRouter {
     }
 
     /// A storm of fetches finds its scope by the whole path, as SDKs spell it. Who may not have it goes the longer way, as
-    /// for a scope that is not there, and who asks is looked at before: neither tells by its time which of the two it is.
+    /// for a scope that is not there, after the same look at who asks: neither tells by its time which of the two it is.
     private func fetchAtOnce(_ request: FrontRequest) throws(GoogleError) -> FrontOutcome? {
         guard request.head.method == .POST, !request.mayBeStream else { return nil }
         let scope = served.scope(atPath: request.path)
-        let isPermitted = settings.permits(presented(by: request)) { principal in
-            scope.map { principal.may(.fetch, in: $0.scope) } ?? false
-        }
+        let asked = scope?.scope ?? Self.anyScope
+        let isPermitted = settings.permits(request.presented) { $0.may(.fetch, in: asked) }
         guard isPermitted, let scope else { return nil }
         if settings.access.mode != .enforce { try check(request) { $0.may(.fetch, in: scope.scope) } }
         return try fetch(scope, request)
     }
+
+    /// Asked about in place of one that is not there; the answer is not used.
+    private static let anyScope = Scope(project: .demo, namespace: .firebase)
 
     private func serve(_ request: FrontRequest) throws(GoogleError) -> FrontOutcome {
         let match: OperationTable<EdgeHandler>.Match
@@ -109,7 +111,8 @@ extension FrontRouter {
         let ticket = Ticket(
             principal: principal, topics: wanted.topics, project: wanted.project, namespace: wanted.namespace)
         var random = SystemRandomNumberGenerator()
-        guard let made = authorizer.tickets.make(ticket, using: &random) else { throw .tooManyTickets }
+        let holder = authorizer.standing(of: principal)?.actor ?? ""
+        guard let made = authorizer.tickets.make(ticket, of: holder, using: &random) else { throw .tooManyTickets }
         let json: JSONValue = [
             "ticket": .string(made.text), "expiresAt": .string(made.expiresAt.description),
             "expiresInMs": .int(TicketBook.life.milliseconds),
@@ -186,7 +189,7 @@ extension FrontRouter {
             throw .invalidArgument("client is 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ -")
         }
         let named = (project: text("project"), namespace: body["namespace"]?.string ?? "firebase")
-        let project = try? served.project(named.project)
+        let project = served.find(named.project)
         try check(request) { principal in
             let id = project?.id.description ?? named.project
             return [.watch, .fetch].contains { principal.may($0, project: id, namespace: named.namespace) }
@@ -216,29 +219,23 @@ extension FrontRouter {
     private func check(_ request: FrontRequest, _ isPermitted: (Principal) -> Bool) throws(GoogleError) {
         // Nobody looks at credentials where nobody is asked for one.
         if settings.access.mode == .off, settings.apiKeys.isEmpty { return }
-        try settings.check(presented(by: request), of: String(request.path), isPermitted)
-    }
-
-    private func presented(by request: FrontRequest) -> Presented {
-        var presented = request.presented
-        // Of Firebase's installations, and looked at there.
-        if presented.authorization?.hasPrefix("FIS_v2 ") ?? false { presented.authorization = nil }
-        return presented
+        try settings.check(request.presented, of: String(request.path), isPermitted)
     }
 
     /// A project by its id or number, for whoever may do so to any of it. One that is not there is judged as it stands.
     private func servedProject(
         _ name: String, _ action: AccessAction, _ request: FrontRequest
     ) throws(GoogleError) -> ServedTemplates.Project {
-        let project = try? served.project(name)
+        let project = served.find(name)
         try check(request) { $0.may(action, project: project?.id.description ?? name) }
-        return try served.project(name)
+        guard let project else { throw .unknownProject }
+        return project
     }
 
     func servedScope(
         _ project: String, _ namespace: String, _ action: AccessAction, _ request: FrontRequest
     ) throws(GoogleError) -> FetchScope {
-        let id = (try? served.project(project))?.id.description ?? project
+        let id = served.find(project)?.id.description ?? project
         let topics: Grant.Topics = action == .watch ? .all : .irrelevant
         try check(request) { $0.may(action, project: id, namespace: namespace, topics) }
         return try served.scope(project, namespace)

@@ -9,6 +9,7 @@ from datetime import datetime
 import pytest
 
 from harness import configs
+from harness.cluster import FETCH, INSTANCE
 from harness.http1 import fetch
 from harness.keys import bearer
 from harness.poll import poll
@@ -160,6 +161,7 @@ def mixed(i, url):
 
 def details(i, url):
     bad = [{**GRANT, "actions": ["everything"]}, {**GRANT, "projects": []}, {**GRANT, "projects": "demo"},
+           {**GRANT, "projects": None}, {**GRANT, "topics": None},
            {**GRANT, "role": "root"}, {**GRANT, "namspaces": ["x"]}, {**GRANT, "topics": ["a b"]}, "text", 1,
            {"actions": ["watch"]}, {"type": 5, **{"actions": ["watch"]}}, {**GRANT, "actions": None}]
     tokens = [i.ec.token(good(authorization_details=[GRANT, entry])) for entry in bad]
@@ -226,6 +228,15 @@ async def test_a_token_hears_polls_and_fetches_what_it_is_granted(launch, half, 
         again.close()
     assert (await poll(daemon.edge, project="shop", headers=bearer(token), wait="0s")).status == 403
     assert await daemon.metric("stalecast_tokens_verified_total") == 1, "then it is known"
+
+
+async def test_a_token_beside_firebases_own_credential_is_looked_at(launch, half, issuers):
+    daemon = issuers.launch(launch, half)
+    await daemon.publish(marked("x"))
+    fis = [("Authorization", "FIS_v2 x"), ("Content-Type", "application/json")]
+    for token, wanted in [("a.b.c", 401), (issuers.foreign.token(), 401), (issuers.ec.token(), 200)]:
+        answer = await fetch(daemon.edge, FETCH, "POST", fis + [("X-API-Key", token)], INSTANCE)
+        assert answer.status == wanted, (token, answer)
 
 
 async def test_where_only_observed_a_bad_token_is_served_and_counted(launch, half, issuers):
