@@ -16,11 +16,12 @@ extension Grant {
     /// `{"role":"publisher","actions":["watch"],"projects":["demo"],"namespaces":["*"],"topics":["*"]}`; what is left out
     /// is any. A role or an action there must be.
     package init(_ json: JSONValue, at path: String) throws(AccessProblem) {
-        guard let object = json.object else { throw AccessProblem(path, "must be an object, not \(json.kind)") }
+        guard var object = json.object else { throw AccessProblem(path, "must be an object, not \(json.kind)") }
         let known = ["role", "actions", "projects", "namespaces", "topics"]
         if let other = object.keys.first(where: { !known.contains($0) }) {
             throw AccessProblem("\(path).\(other)", "is unknown; a grant has \(known.joined(separator: ", "))")
         }
+        if object["actions"]?.isNull ?? false { object["actions"] = nil }
         let texts = try known.dropFirst().map { name throws(AccessProblem) in
             try Self.texts(object[name], at: "\(path).\(name)")
         }
@@ -56,10 +57,11 @@ extension Grant {
         AccessProblem(path, "\"\(word.prefix(40))\" is none of \(words.joined(separator: ", "))")
     }
 
+    /// Null is how some programs write an empty list: it is not to become everything.
     private static func texts(_ json: JSONValue?, at path: String) throws(AccessProblem) -> [String]? {
-        guard let json, !json.isNull else { return nil }
+        guard let json else { return nil }
         guard let list = json.array, list.count <= maxPatterns, list.allSatisfy({ $0.string != nil }) else {
-            throw AccessProblem(path, "must be a list of at most \(maxPatterns) texts")
+            throw AccessProblem(path, "must be a list of at most \(maxPatterns) texts; leave it out to mean any")
         }
         return list.compactMap(\.string)
     }

@@ -179,13 +179,17 @@ struct KnownCallers: Sendable {
 
     mutating func insert(_ digest: SecretDigest, _ answer: HookAnswer, at now: Timestamp) {
         if next == .min { (entries, numbers, next) = ([:], [:], Self.firstNumber) }
-        let number = next
-        next -= 1
+        // Who is said to be the same once more keeps their number: what is counted by it is counted together.
+        let known = numbers[digest].flatMap { entries[$0]?.principal }
+        let isKnown = known?.id == answer.subject && known?.grants == answer.grants
+        let number = isKnown ? known?.number ?? next : next
         let principal = Principal(
             kind: .hook, id: answer.subject, number: number, expiresAt: answer.expiresAt, grants: answer.grants)
         // Streams keep what they were opened with.
         entries[number] = Entry(digest: digest, principal: principal, cachedUntil: answer.cachedUntil)
         numbers[digest] = number
+        guard number == next else { return }
+        next -= 1
         let old = number + Int32(Self.capacity)
         guard old <= Self.firstNumber, let gone = entries.removeValue(forKey: old) else { return }
         if numbers[gone.digest] == old { numbers[gone.digest] = nil }

@@ -45,6 +45,17 @@ package struct Principal: Sendable, Hashable {
         self.grants = grants
     }
 
+    /// For the audit log: the same for all credentials of one holder.
+    package var actor: String {
+        switch kind {
+        case .key: "key:\(id)"
+        case .token: "token:\(issuer):\(id)"
+        case .certificate: "certificate:\(id)"
+        case .hook: "hook:\(id)"
+        case .bootstrap, .anonymous: id
+        }
+    }
+
     /// Default deny.
     package func may(_ action: AccessAction, in scope: Scope, _ topics: Grant.Topics = .irrelevant) -> Bool {
         grants.contains { $0.permits(action, in: scope, topics) }

@@ -32,8 +32,8 @@ package final class TicketBook: Sendable {
     package static let prefix = "stt_"
 
     fileprivate struct State {
-        var tickets: [SecretDigest: (ticket: Ticket, madeAt: Timestamp)] = [:]
-        var counts: [Int32: Int] = [:]
+        var tickets: [SecretDigest: (ticket: Ticket, holder: String, madeAt: Timestamp)] = [:]
+        var counts: [String: Int] = [:]
         /// Those that were made, oldest first; some are gone.
         var queue: [(digest: SecretDigest, madeAt: Timestamp)] = []
         var head = 0
@@ -46,9 +46,10 @@ package final class TicketBook: Sendable {
 
     /// Makes a ticket: `stt_` and 128 bits in hexadecimal digits.
     ///
-    /// - Returns: nil when there are too many, of its principal or together.
+    /// - Parameter holder: ``Principal/actor``, the same for all tokens of one subject.
+    /// - Returns: nil when there are too many, of its holder or together.
     package func make(
-        _ ticket: Ticket, using generator: inout some RandomNumberGenerator
+        _ ticket: Ticket, of holder: String, using generator: inout some RandomNumberGenerator
     ) -> (text: String, expiresAt: Timestamp)? {
         let now = clock()
         let digits = (0..<32).map { _ in String(UInt8.random(in: 0...15, using: &generator), radix: 16) }
@@ -56,11 +57,11 @@ package final class TicketBook: Sendable {
         let isMade = state.withLock { state in
             state.forgetOld(at: now)
             guard state.tickets.count < Self.maxTickets,
-                state.counts[ticket.principal, default: 0] < Self.maxOfPrincipal
+                state.counts[holder, default: 0] < Self.maxOfPrincipal
             else { return false }
             let digest = SecretDigest(of: text)
-            state.tickets[digest] = (ticket, now)
-            state.counts[ticket.principal, default: 0] += 1
+            state.tickets[digest] = (ticket, holder, now)
+            state.counts[holder, default: 0] += 1
             state.queue.append((digest, now))
             return true
         }
@@ -78,10 +79,10 @@ package final class TicketBook: Sendable {
 }
 
 extension TicketBook.State {
-    mutating func take(_ digest: SecretDigest) -> (ticket: Ticket, madeAt: Timestamp)? {
+    mutating func take(_ digest: SecretDigest) -> (ticket: Ticket, holder: String, madeAt: Timestamp)? {
         guard let found = tickets.removeValue(forKey: digest) else { return nil }
-        let left = counts[found.ticket.principal, default: 1] - 1
-        counts[found.ticket.principal] = left > 0 ? left : nil
+        let left = counts[found.holder, default: 1] - 1
+        counts[found.holder] = left > 0 ? left : nil
         return found
     }
 

@@ -104,14 +104,4 @@ extension Principal {
         if kind == .key { return UpdateUser(name: name, email: "\(id)@key.stalecast") }
         return UpdateUser(name: name.isEmpty ? id : name, email: email ?? "\(id)@\(issuer).token.stalecast")
     }
-
-    /// For the audit log.
-    var actor: String {
-        switch kind {
-        case .key: "key:\(id)"
-        case .token: "token:\(issuer):\(id)"
-        case .certificate: "certificate:\(id)"
-        default: id
-        }
-    }
 }

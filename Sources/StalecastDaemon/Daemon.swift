@@ -92,6 +92,9 @@ package struct Daemon: Sendable {
             versions.announced(stored.change, on: topics)
         }
         try webhooks.begin(Self.storedChanges(store, configuration))
+        if !configuration.edge.listen.isLoopback, configuration.auth.mode == .off, configuration.edge.apiKeys.isEmpty {
+            logger.warning("Edge serves whoever reaches it: auth.mode is off, and edge.apiKeys names no key")
+        }
         let edgeTLS = try ListenerTLS("edge", configuration.edge.tls, isTLS13Only: false, logger)
         let controlTLS = try ListenerTLS("control", configuration.controlTLS, isTLS13Only: true, logger)
         let token = try TokenFile.load(directory: configuration.data, file: configuration.control.tokenFile)

@@ -114,6 +114,11 @@ final class ListenerTLS: Sendable {
             else { return }
             try server.replace(material)
             logger.notice("certificates replaced", metadata: metadata(material.identities[0]))
+            if !Set(before.clientAuthorities).isSubset(of: material.clientAuthorities) {
+                logger.warning(
+                    "an authority of clients is gone; who it let in stays until the connection or the daemon ends",
+                    metadata: ["listener": "\(listener)"])
+            }
         } catch {
             logger.error(
                 "certificates not replaced, the old ones stay",

@@ -61,6 +61,7 @@ import Testing
         arguments: [
             "{}", #"{"role":"admin"}"#, #"{"role":1}"#, #"{"actions":["see"]}"#, #"{"role":"viewer","project":["a"]}"#,
             #"{"role":"viewer","projects":[]}"#, #"{"role":"viewer","projects":"demo"}"#,
+            #"{"role":"viewer","projects":null}"#, #"{"actions":["watch"],"topics":null}"#, #"{"actions":null}"#,
             #"{"role":"viewer","projects":["a b"]}"#, #"{"role":"viewer","topics":[1]}"#, "[]",
         ]) func refused(text: String) throws
     {

@@ -50,6 +50,22 @@ import Testing
         #expect(authorizer.standing(of: principal.number) == nil)
     }
 
+    /// Tickets are counted by holder, and who is held in a stream's slot is known by number.
+    @Test func whoIsAskedForAgainIsTheSame() throws {
+        let (asked, other) = (try question("a"), try question("b"))
+        func number(of question: CallerHook.Question, _ body: String) throws -> Int32 {
+            answering(200, body)
+            #expect(look(question) == .some(nil))
+            return try authorizer.admit(presented(question, .good), at: .edge).number
+        }
+        let uncached = #"{"subject":"ann","grants":[{"actions":["watch"]}]}"#
+        let first = try number(of: asked, uncached)
+        #expect(try number(of: asked, uncached) == first)
+        #expect(try number(of: other, uncached) != first)
+        #expect(try number(of: asked, uncached.replacing("watch", with: "fetch")) != first)
+        #expect(authorizer.standing(of: first)?.may(.watch, project: "demo") == true, "its streams stand")
+    }
+
     @Test func nobodyIsAdmittedWithoutALook() throws {
         let asked = try question("a")
         answering(200, Self.yes + "}")

@@ -241,6 +241,17 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         await withCheckedContinuation { done in authorizer.tokens.look(at: token) { done.resume(returning: $0) } }
     }
 
+    /// Both may open a stream with what they found.
+    @Test func whatIsVerifiedTwiceAtOnceIsOnePrincipal() async throws {
+        try fetched(made.set())
+        let token = try made.token(at: clock.now)
+        #expect(await look(at: token) == nil)
+        let first = try authorizer.admit(.bearer(token), at: .edge)
+        #expect(await look(at: token) == nil)
+        #expect(try authorizer.admit(.bearer(token), at: .edge) == first)
+        #expect(authorizer.standing(of: first.number) == first)
+    }
+
     private func isLookedAt(_ token: String) -> Bool { authorizer.unknownToken(in: .bearer(token)) != nil }
 
     @Test func aTokenThatIsRefusedIsNotLookedAtAgainSoon() async throws {

@@ -35,6 +35,10 @@ struct ConsoleSessionsTests {
         }
     }
 
+    private func opened(by holder: String = "key:one") throws -> String {
+        try #require(sessions.open(presented, user: "", of: holder))
+    }
+
     @Test func aCodeOpensOnce() {
         let code = sessions.makeCode(for: presented, user: "Ada")
         #expect(code.utf8.count == 64)
@@ -50,20 +54,20 @@ struct ConsoleSessionsTests {
         #expect(sessions.take(code: code) == nil)
     }
 
-    @Test func lookingWhetherItGoesOnIsNoUse() {
-        let cookie = sessions.open(presented, user: "")
+    @Test func lookingWhetherItGoesOnIsNoUse() throws {
+        let cookie = try opened()
         for _ in 0..<3 {
             #expect(sessions.held(cookie) == presented)
             time.pass(.seconds(1200))
         }
         #expect(sessions.held(cookie) == nil, "an hour without a request is over")
-        let other = sessions.open(presented, user: "")
+        let other = try opened()
         sessions.close(other)
         #expect(sessions.held(other) == nil)
     }
 
-    @Test func aSessionThatIsUsedLivesUntilItsEnd() {
-        let cookie = sessions.open(presented, user: "")
+    @Test func aSessionThatIsUsedLivesUntilItsEnd() throws {
+        let cookie = try opened()
         for _ in 0..<23 {
             time.pass(.seconds(1800))
             #expect(sessions.session(cookie) != nil)
@@ -72,30 +76,49 @@ struct ConsoleSessionsTests {
         #expect(sessions.session(cookie) == nil, "twelve hours are over")
     }
 
-    @Test func aSessionThatIsNotUsedEndsEarlier() {
-        let cookie = sessions.open(presented, user: "")
+    @Test func aSessionThatIsNotUsedEndsEarlier() throws {
+        let cookie = try opened()
         time.pass(ConsoleSessions.idleLife)
         #expect(sessions.session(cookie) == nil)
         #expect(sessions.session(cookie) == nil)
     }
 
-    @Test func signingOutEndsIt() {
-        let cookie = sessions.open(presented, user: "")
+    @Test func signingOutEndsIt() throws {
+        let cookie = try opened()
         sessions.close(cookie)
         #expect(sessions.session(cookie) == nil)
     }
 
-    @Test func theLeastUsedMakesRoom() {
-        let cookies = (0..<ConsoleSessions.most).map { _ in
+    @Test func theLeastUsedMakesRoom() throws {
+        let cookies = try (0..<ConsoleSessions.most).map { number in
             time.pass(.seconds(1))
-            return sessions.open(presented, user: "")
+            return try opened(by: "key:\(number)")
         }
         time.pass(.seconds(1))
         _ = sessions.session(cookies[0])
-        let another = sessions.open(presented, user: "")
+        let another = try opened(by: "key:another")
         #expect(sessions.session(cookies[1]) == nil)
         #expect(sessions.session(cookies[0]) != nil)
         #expect(sessions.session(another) != nil)
+    }
+
+    @Test func whoSignsInOftenMakesRoomWithTheirOwn() throws {
+        let mine = try opened(by: "key:mine")
+        let theirs = try (0...ConsoleSessions.mostOfOne).map { _ in
+            time.pass(.seconds(3))
+            return try opened(by: "key:theirs")
+        }
+        #expect(sessions.session(mine) != nil)
+        #expect(sessions.session(theirs[0]) == nil)
+        #expect(theirs.dropFirst().allSatisfy { sessions.session($0) != nil })
+    }
+
+    @Test func nobodySignsInOverAndOver() throws {
+        for _ in 0..<ConsoleSessions.signInsPerMinute { _ = try opened(by: "key:one") }
+        #expect(sessions.open(presented, user: "", of: "key:one") == nil)
+        #expect(sessions.open(presented, user: "", of: "key:other") != nil)
+        time.pass(.seconds(61))
+        #expect(sessions.open(presented, user: "", of: "key:one") != nil)
     }
 
     @Test func whoGuessesWaitsAMinute() {

@@ -67,18 +67,19 @@ extension Call {
         } else {
             throw .invalidField("code", "the body needs a code of `stalecast console`, or a token")
         }
-        guard let opened, let principal = try? control.access.admit(opened.presented, at: .control) else {
+        guard let opened, let principal = try? control.access.admit(opened.presented, at: .control),
+            principal.maySomewhere(.read)
+        else {
             control.sessions.failed(address)
             control.access.count(.unknown, at: .control, isEnforced: true, Presented(), of: "/console/session")
             throw .notSignedIn
         }
-        let cookie = control.sessions.open(opened.presented, user: opened.user)
+        if let audit = control.audit, !audit.hasRoom() { throw .auditIsFull }
+        guard let cookie = control.sessions.open(opened.presented, user: opened.user, of: principal.actor) else {
+            throw GoogleError(429, "Too many sign-ins with this credential; wait a minute.").with("Retry-After", "60")
+        }
         control.audit?.write(
-            "console.signIn",
-            [
-                "actor": .string(principal.kind == .key ? "key:\(principal.id)" : principal.id),
-                "ip": .string(address), "outcome": "ok",
-            ])
+            "console.signIn", ["actor": .string(principal.actor), "ip": .string(address), "outcome": "ok"])
         var answer = describe(control.sessions.session(cookie), principal)
         answer.add("Set-Cookie", control.cookie(cookie, maxAge: ConsoleSessions.life))
         return answer

@@ -12,16 +12,22 @@ package final class ConsoleSessions: Sendable {
     package static let life: Duration = .seconds(12 * 3600)
     /// Sessions, and codes, at once; the one that was used longest ago makes room.
     package static let most = 64
+    /// Sessions of one holder of credentials, who makes room with their own.
+    package static let mostOfOne = 16
     /// Wrong codes and tokens of one address within a minute; after them it is told 429.
     package static let wrongPerMinute = 10
-    /// Addresses that are remembered; nobody signs in while more guess.
-    private static let mostAddresses = 1024
+    /// Sign-ins of one holder within a minute: each is a line of the audit log.
+    package static let signInsPerMinute = 20
+    /// Addresses, and holders, that are remembered; nobody signs in while there are more.
+    private static let mostNames = 1024
 
     /// What a cookie stands for.
     package struct Session: Sendable {
         package let presented: Presented
         /// Who sits there, as far as they said; may be empty.
         package let user: String
+        /// ``Principal/actor``; empty for a code.
+        let holder: String
         package let opened: Timestamp
         package var used: Timestamp
 
@@ -32,7 +38,21 @@ package final class ConsoleSessions: Sendable {
     private struct State: Sendable {
         var codes: [SecretDigest: Session] = [:]
         var sessions: [SecretDigest: Session] = [:]
-        var wrong: [String: (since: Timestamp, count: Int)] = [:]
+        var wrong = RecentCounts()
+        var signIns = RecentCounts()
+    }
+
+    /// How often something happened within a minute, by name.
+    private struct RecentCounts: Sendable {
+        private var counts: [String: (since: Timestamp, count: Int)] = [:]
+
+        mutating func hasRoom(for name: String, below most: Int, at now: Timestamp) -> Bool {
+            let minuteAgo = now.advanced(by: .seconds(-60))
+            counts = counts.filter { minuteAgo < $0.value.since }
+            return counts[name].map { $0.count < most } ?? (counts.count < mostNames)
+        }
+
+        mutating func count(_ name: String, at now: Timestamp) { counts[name, default: (now, 0)].count += 1 }
     }
 
     private let state = Mutex(State())
@@ -60,9 +80,9 @@ package final class ConsoleSessions: Sendable {
         _ session: Session, as secret: String, in sessions: inout [SecretDigest: Session], _ now: Timestamp
     ) {
         sessions = sessions.filter { !$0.value.isOver(at: now) }
-        if sessions.count >= most, let oldest = sessions.min(by: { $0.value.used < $1.value.used }) {
-            sessions[oldest.key] = nil
-        }
+        let own = sessions.filter { $0.value.holder == session.holder }
+        let crowded = own.count >= mostOfOne && !session.holder.isEmpty ? own : sessions.count >= most ? sessions : [:]
+        if let oldest = crowded.min(by: { $0.value.used < $1.value.used }) { sessions[oldest.key] = nil }
         sessions[SecretDigest(of: secret)] = session
     }
 
@@ -72,7 +92,8 @@ package final class ConsoleSessions: Sendable {
         state.withLock { state in
             state.codes = state.codes.filter { now < $0.value.opened.advanced(by: Self.codeLife) }
             Self.put(
-                Session(presented: presented, user: user, opened: now, used: now), as: code, in: &state.codes, now)
+                Session(presented: presented, user: user, holder: "", opened: now, used: now), as: code,
+                in: &state.codes, now)
         }
         return code
     }
@@ -85,14 +106,18 @@ package final class ConsoleSessions: Sendable {
         return (taken.presented, taken.user)
     }
 
-    /// - Returns: the cookie's value.
-    package func open(_ presented: Presented, user: String) -> String {
+    /// - Parameter holder: ``Principal/actor``.
+    /// - Returns: the cookie's value; nil when they sign in too often.
+    package func open(_ presented: Presented, user: String, of holder: String) -> String? {
         let (cookie, now) = (secret(), clock())
-        state.withLock { state in
+        return state.withLock { state in
+            guard state.signIns.hasRoom(for: holder, below: Self.signInsPerMinute, at: now) else { return nil }
+            state.signIns.count(holder, at: now)
             Self.put(
-                Session(presented: presented, user: user, opened: now, used: now), as: cookie, in: &state.sessions, now)
+                Session(presented: presented, user: user, holder: holder, opened: now, used: now), as: cookie,
+                in: &state.sessions, now)
+            return cookie
         }
-        return cookie
     }
 
     /// What a cookie stands for, which is used with it; nil for nothing.
@@ -125,17 +150,13 @@ package final class ConsoleSessions: Sendable {
 
     /// Whether an address may try to sign in.
     package func mayTry(_ address: String) -> Bool {
-        let minuteAgo = clock().advanced(by: .seconds(-60))
-        return state.withLock { state in
-            state.wrong = state.wrong.filter { minuteAgo < $0.value.since }
-            return state.wrong[address].map { $0.count < Self.wrongPerMinute }
-                ?? (state.wrong.count < Self.mostAddresses)
-        }
+        let now = clock()
+        return state.withLock { $0.wrong.hasRoom(for: address, below: Self.wrongPerMinute, at: now) }
     }
 
     /// An address tried in vain.
     package func failed(_ address: String) {
         let now = clock()
-        state.withLock { $0.wrong[address, default: (now, 0)].count += 1 }
+        state.withLock { $0.wrong.count(address, at: now) }
     }
 }

@@ -151,7 +151,7 @@ struct PropagationWatch: Sendable {
     /// A key may be revoked while it watches, and a token or a session come to its end.
     private var isPermitted: Bool {
         guard let presented = cookie.map({ control.sessions.held($0) }) ?? presented else { return false }
-        guard let principal, [.key, .token].contains(principal.kind) else {
+        guard let principal, [.key, .token, .certificate].contains(principal.kind) else {
             // The control token has no number to ask for.
             do { return try control.access.admit(presented, at: .control).may(.read, in: scope) } catch { return false }
         }

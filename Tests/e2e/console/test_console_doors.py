@@ -86,6 +86,14 @@ async def test_ten_wrong_codes_are_enough(launch):
     assert answer.status == 429 and answer.header("retry-after") == "60"
 
 
+async def test_who_may_read_nothing_does_not_sign_in(launch):
+    daemon = launch()
+    made = Cli(daemon).json("keys", "create", "--name", "app", "--action", "watch", "--action", "fetch")
+    answer = await Control(daemon.control, None).call(
+        "POST", "/console/session", json.dumps({"token": made["key"]}).encode())
+    assert answer.status == 401 and answer.header("set-cookie") is None
+
+
 async def test_a_revoked_keys_session_ends_with_it(launch, browser):
     daemon = launch()
     cli = Cli(daemon)
