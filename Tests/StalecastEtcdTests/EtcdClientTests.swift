@@ -105,8 +105,9 @@ struct EtcdClientTests {
             $0.credentials = ("root", { password.withLock { $0 } })
         }
         #expect(await problem(client).contains("user and password"))
+        try await eachPasswordIsTriedOnceASecond(client)
         password.withLock { $0 = "r" }
-        try await put(client)
+        try await eachSignInIsForAll(client)
         let other = try self.client(members.endpoints) { $0.credentials = ("other", { "o" }) }
         #expect(await problem(other).contains("grant"))
 
@@ -115,6 +116,27 @@ struct EtcdClientTests {
         try members.start(0)
         try await whenReady(client)
         client.close()
+    }
+
+    private func signIns(_ client: EtcdClient, _ outcome: EtcdFigures.Outcome) -> Int {
+        client.figures.calls[.signIn]?.outcomes[outcome] ?? 0
+    }
+
+    /// Each costs a member a tenth of a second of its processor.
+    private func eachPasswordIsTriedOnceASecond(_ client: EtcdClient) async throws {
+        let (before, begin) = (signIns(client, .denied), ContinuousClock.now)
+        for _ in 0..<100 { #expect(await problem(client).contains("user and password")) }
+        let tried = signIns(client, .denied) - before
+        #expect(tried <= 1 + Int((ContinuousClock.now - begin) / .seconds(1)), "\(tried) sign-ins of 100 calls")
+    }
+
+    /// At once with another password, in spite of the pause, and one for all that wait.
+    private func eachSignInIsForAll(_ client: EtcdClient) async throws {
+        try await withThrowingTaskGroup { calls in
+            for _ in 0..<50 { calls.addTask { try await put(client) } }
+            try await calls.waitForAll()
+        }
+        #expect(signIns(client, .ok) == 1)
     }
 
     @Test(.timeLimit(.minutes(2))) func aStoppedMemberIsNoticed() async throws {
