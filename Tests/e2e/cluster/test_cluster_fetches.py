@@ -34,19 +34,19 @@ async def publish(node, seen):
 
 
 async def read(cluster, first, seen, end):
-    """Sends some fetches at once to one node after another; each began after `known` had been acknowledged."""
-    open_connections = {}
+    """Sends some fetches at once to one node after another, each on a connection of its own; each began after `known` had
+    been acknowledged."""
+    connections = {node: [await asyncio.open_connection("127.0.0.1", node.edge, limit=1 << 20) for _ in range(AT_ONCE)]
+                   for node in cluster.nodes}
     at = first
     try:
         while seen.fetched < FETCHES and time.monotonic() < end:
             node = cluster.nodes[at % len(cluster.nodes)]
             at += 1
-            if node not in open_connections:
-                open_connections[node] = await asyncio.open_connection("127.0.0.1", node.edge, limit=1 << 20)
-            reader, writer = open_connections[node]
             known = seen.version
-            writer.write(REQUEST * AT_ONCE)
-            for _ in range(AT_ONCE):
+            for _, writer in connections[node]:
+                writer.write(REQUEST)
+            for reader, _ in connections[node]:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = int(re.search(rb"(?i)content-length: (\d+)", head).group(1))
                 body = await reader.readexactly(length)
@@ -62,7 +62,7 @@ async def read(cluster, first, seen, end):
                 if got < known:
                     seen.stale.append((node.name, known, got))
     finally:
-        for _, writer in open_connections.values():
+        for _, writer in (one for several in connections.values() for one in several):
             writer.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 from harness import configs
 from harness.authority import Authority
 from harness.cli import stalecast
-from harness.daemon import BINARY
+from harness.daemon import BINARY, LONG
 from harness.http1 import exchange
 from harness.templates import marked
 from harness.tls import Stream, launch_tls, self_signed, tls, trusting
@@ -146,7 +146,7 @@ async def test_clients_show_a_certificate_where_they_must(launch, tmp_path):
 @pytest.mark.limit(120)
 async def test_a_certificate_swap_drops_no_stream(launch, tmp_path, half):
     daemon, authority = launch_tls(launch, tmp_path, half)
-    context, count = trusting(authority), 2000 if half == "engine" else 300
+    context, count = trusting(authority), (5000 if LONG else 2000) if half == "engine" else 300
     streams = [Stream(daemon.edge, context) for _ in range(count)]
     for start in range(0, count, 50):
         await asyncio.gather(*(stream.open() for stream in streams[start : start + 50]))
