@@ -42,7 +42,9 @@ enum ReceiverField {
         EntryField(
             name: "maxPerSecond", form: "number, 0.001 to 1000; may be left out: no limit",
             meaning: "Attempts per second at most."),
-        EntryField(name: "timeout", form: "duration, 1s to 60s; may be left out: 15s", meaning: "For one attempt."),
+        EntryField(
+            name: "timeout", form: "duration, 1s to 60s; may be left out: 15s",
+            meaning: "For one attempt; in a cluster 30s at most."),
         EntryField(
             name: "minInterval", form: "duration, 0s to 1d; may be left out: 0s",
             meaning: "Between two deliveries of one scope."),

@@ -57,6 +57,9 @@ package final class DutyDelivery: Sendable {
     private let isFollowing = Atomic(false)
     /// So long somebody waits until something is written.
     private static let patience = Duration.seconds(2)
+    /// Of an attempt, whatever the webhook's timeout says: it must fit into what is left of the lease of 45 s at any time
+    /// between two renewals, else it would never begin.
+    package static let longestAttempt = Duration.seconds(30)
 
     /// - Parameters:
     ///   - delivery: started, or to be started, without webhooks.
@@ -83,6 +86,7 @@ package final class DutyDelivery: Sendable {
             switch change {
             case .installed(var webhook):
                 webhook.since = webhook.since.filter { $1.epoch == epoch }
+                webhook.limits.timeout = min(webhook.limits.timeout, Self.longestAttempt)
                 let duty = office.duty(webhook.id)
                 let before = state.webhooks[duty, default: [:]].updateValue(webhook, forKey: webhook.id)
                 guard let owned = state.owned[duty], let image = owned.image else { return }

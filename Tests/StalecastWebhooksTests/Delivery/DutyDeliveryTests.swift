@@ -10,6 +10,8 @@ import Testing
     /// The cluster as delivery sees it: one duty, and what was kept of it under the newest token.
     private final class Cluster: Sendable {
         private let state = Mutex((token: Int64(0), kept: [UInt8]?.none, isPermitted: true, writes: 0))
+        /// The longest attempt that may begin.
+        let longest = Mutex(Duration.seconds(60))
 
         var kept: [UInt8]? { state.withLock { $0.kept } }
         var writes: Int { state.withLock { $0.writes } }
@@ -24,7 +26,10 @@ import Testing
 
         var office: DutyDelivery.Office {
             DutyDelivery.Office(
-                duty: { _ in "duty" }, permits: { _, _ in self.state.withLock { $0.isPermitted } },
+                duty: { _ in "duty" },
+                permits: { _, timeout in
+                    self.longest.withLock { timeout <= $0 } && self.state.withLock { $0.isPermitted }
+                },
                 keep: { kept, _, token in
                     self.state.withLock { state in
                         guard token == state.token else { return false }
@@ -165,6 +170,23 @@ import Testing
             try await Task.sleep(for: .milliseconds(50))
             #expect(server.versions.isEmpty)
             cluster.permit(true)
+            try await a.fixture.settled(webhook.id)
+            #expect(server.versions == [1])
+            await a.end()
+        }
+    }
+
+    /// With its own timeout it would not fit into a lease, and never begin.
+    @Test func aLongAttemptIsCutShorter() async throws {
+        try await OriginServer.serving({ _ in .status(204) }) { server in
+            let limits = WebhookLimits(timeout: .seconds(60))
+            let webhook = try DeliveryFixture.webhook(server.url, limits: limits)
+            let cluster = Cluster()
+            cluster.longest.withLock { $0 = DutyDelivery.longestAttempt }
+            let a = try Node(cluster, .random(), webhook)
+            a.duties.begin("duty", cluster.owner())
+            try await eventually { try await a.fixture.delivery.status(of: webhook.id) != nil }
+            try a.fixture.publish()
             try await a.fixture.settled(webhook.id)
             #expect(server.versions == [1])
             await a.end()
