@@ -83,6 +83,12 @@ package struct Charter: Sendable, Hashable {
         document["floors"] = object.isEmpty ? nil : .object(object)
     }
 
+    func raised(to floors: NumberFloors) -> Charter {
+        var charter = self
+        charter.raiseFloors(to: floors)
+        return charter
+    }
+
     /// Of the key that webhooks' secrets are sealed with, equal on all nodes; nil until a node has said it.
     package var keyCheck: String? {
         get { document["keyCheck"]?.string }

@@ -95,6 +95,8 @@ extension ClusterNode: VersionAuthority {
                 return answer(publish, .success(version))
             }
             guard case .next(let drafted) = try await draft(pending, publish) else { return }
+            let size = drafted.content.count
+            guard size <= LogEntry.maxContent else { throw .contentTooLarge(size, most: LogEntry.maxContent) }
             var chunks: [[UInt8]] = []
             guard drafted.change.sequence == head.sequence + 1 else {
                 return drive(publish) { $0.prepared(.unready, now: $1) }

@@ -10,8 +10,10 @@ package actor ClusterNode {
         /// another reason.
         case unreachable(String)
         case reachable
-        /// What was read from the log cannot be stored here; says why. It is tried again.
+        /// What was read from the log cannot be stored here; says why. It is tried again. Comes once until ``appliesAgain``,
+        /// or until it is for another reason.
         case cannotApply(String)
+        case appliesAgain
         /// The log's history is not the one this node followed; another was begun.
         case renewing
         /// The store must be opened anew as a replica of this epoch: the process has to begin again.
@@ -43,12 +45,17 @@ package actor ClusterNode {
     /// When the log was asked last with an answer that says that the replica is at its end.
     private var verifiedAt: Duration
     private var pauses = Pauses()
+    private var hindrance = Hindrance()
 
     /// What was done so far; ``ClusterFigures/newest`` is how far the log goes.
     package internal(set) var figures = ClusterFigures()
     var contentSweep = ContentSweep()
-    /// What this process has removed from the log goes up to here.
-    private var prunedThrough: CommitSequence = 0
+    /// What this process has removed from the log.
+    var pruned = RangeSet<CommitSequence>()
+    /// Up to here retention was looked at in this round; each begins anew, since slower scopes let go of old entries late.
+    var prunedThrough: CommitSequence = 0
+    /// The last charter that the replica and the log agree under which numbers are given away.
+    private var floored: Charter?
 
     var runs: [PublishID: Run] = [:]
     /// Publishes that came to nothing after their publisher was told that nobody knows.
@@ -74,8 +81,7 @@ package actor ClusterNode {
         self.now = now
         self.fetchWindow = fetchWindow
         self.report = report
-        let head = LogHead(state.publish.isEmpty ? "0" : "\(state.head) \(state.publish)") ?? .empty
-        follower = Follower(epoch: state.epoch, head: head, isWhole: state.isWhole)
+        follower = Follower(epoch: state.epoch, head: state.logHead, isWhole: state.isWhole)
         verifiedAt = now()
     }
 
@@ -180,20 +186,15 @@ package actor ClusterNode {
             watch = Task { await watch(session) }
         case .read(let id, let after, let limit): Task { await read(id, after, limit) }
         case .apply(let entries): Task { await apply(entries) }
-        case .rebuild(let charter): report(.foreignEpoch(charter.epoch))
-        case .renewEpoch(let charter):
-            report(.renewing)
-            figures.renewals += 1
+        case .rebuild(let charter): Task { await beginAnew(charter) }
+        case .renewEpoch(let charter, let head):
             Task {
-                do throws(LogError) { _ = try await renewEpoch(charter) } catch {
-                    missed(error)
-                    try? await Task.sleep(for: Self.applyAgain)
-                }
+                await renewEpoch(charter, at: head)
                 perform(follower.renewed())
             }
         case .caughtUp(let tickets, let isDone): for ticket in tickets { answer(ticket, isDone) }
         case .retry:
-            let pause = pauses.next(&random)
+            let pause = hindrance.pause(&random) ?? pauses.next(&random)
             Task {
                 try? await Task.sleep(for: pause)
                 perform(follower.due())
@@ -217,7 +218,7 @@ package actor ClusterNode {
     private func read(_ id: Int, _ after: CommitSequence, _ limit: Int) async {
         let result: Result<LogPage, LogError>
         do throws(LogError) {
-            let page = try await log.page(after: after, limit: limit)
+            let page = try await page(after: after, limit: limit)
             figures.newest = page.head.sequence
             result = .success(page)
             reached()
@@ -226,7 +227,66 @@ package actor ClusterNode {
             result = .failure(error)
             missed(error)
         }
-        perform(follower.pageRead(id, result))
+        let actions = follower.pageRead(id, result)
+        if let hole = follower.hole {
+            hindered("entry \(hole) is missing in the log, and retention did not remove it")
+        } else if case .success(let page) = result, page.head == follower.head {
+            unhindered()
+        }
+        perform(actions)
+    }
+
+    private func beginAnew(_ charter: Charter) async {
+        // What lies between the replica and the log was pruned: whether it is the same history nobody can say.
+        while charter.epoch == follower.epoch, !Task.isCancelled {
+            do throws(StoreError) {
+                try await store.becamePartial()
+                break
+            } catch {
+                hindered(error.description)
+                try? await Task.sleep(for: Self.applyAgain)
+            }
+        }
+        report(.foreignEpoch(charter.epoch))
+    }
+
+    /// Under a charter that says which numbers this replica knows to be given away, and they are no longer given here that
+    /// it says of others: a node that was away may know more than the one that began this history.
+    private func page(after: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
+        let page = try await log.page(after: after, limit: limit)
+        let charter = page.charter
+        // Of another history the replica begins anew, and keeps its numbers.
+        if charter == floored || charter.epoch != follower.epoch { return page }
+        let own: NumberFloors
+        do throws(StoreError) {
+            own = try await store.floors()
+            if !own.cover(charter.floors) { try await store.raiseFloors(to: charter.floors) }
+        } catch {
+            throw .notDone(error.description)
+        }
+        guard charter.isFrozen || charter.floors.cover(own) else {
+            _ = try await amend(charter) { $0.floors.cover(own) ? nil : $0.raised(to: own) }
+            return try await self.page(after: after, limit: limit)
+        }
+        floored = charter
+        return page
+    }
+
+    private func renewEpoch(_ charter: Charter, at head: LogHead) async {
+        do throws(LogError) {
+            let new = try renewed(charter, .random(using: &random))
+            let held = try await log.amend(charter, to: new, at: head)
+            if held.epoch == new.epoch {
+                figures.renewals += 1
+                report(.renewing)
+            } else if held == charter {
+                // The log has gone on, or what was read is of long ago, and may be once more.
+                try? await Task.sleep(for: pauses.next(&random))
+            }
+        } catch {
+            missed(error)
+            try? await Task.sleep(for: Self.applyAgain)
+        }
     }
 
     private static let applyAgain: Duration = .seconds(1)
@@ -238,16 +298,24 @@ package actor ClusterNode {
                 break
             } catch {
                 figures.failures[.apply, default: 0] += 1
-                report(.cannotApply("\(error)"))
+                hindered("\(error)")
                 // What is no longer in the log can only be seen by looking at it anew.
                 if error is LogError { return perform(follower.applyFailed()) }
                 perform(follower.applyIsLate())
                 try? await Task.sleep(for: Self.applyAgain)
             }
         }
+        unhindered()
         perform(follower.applied())
         moved()
     }
+
+    private func hindered(_ why: String) { if hindrance.met(why, now: now()) { report(.cannotApply(why)) } }
+
+    private func unhindered() { if hindrance.passed() { report(.appliesAgain) } }
+
+    /// For how long nothing that was read could be stored; zero: it can.
+    package var hinderedFor: Duration { hindrance.time(now: now()) }
 
     /// Members can be away for different reasons: another one is told after this long.
     private static let tellAgain = Duration.seconds(5)
@@ -265,93 +333,5 @@ package actor ClusterNode {
         if let told, told.problem == problem || now() < told.at + Self.tellAgain { return }
         told = (problem, now())
         report(.unreachable(problem))
-    }
-
-    // MARK: Changing the rules
-
-    /// Entries removed in one step; etcd takes 128 operations.
-    private static let prunedAtOnce = 100
-    /// Nothing younger is removed from the log: whoever finds nothing in a place must not think that it was removed, and
-    /// proposers ask for ten minutes.
-    private static let leastAge: Duration = .seconds(3600)
-
-    /// Removes from the log what retention has removed here; a scope's newest version stays. Any node may, at any time.
-    ///
-    /// - Returns: how many entries were looked at; fewer than 100 is the end.
-    package func prune() async throws -> Int {
-        let sequences = try await store.removed(
-            after: prunedThrough, olderThan: Self.leastAge, limit: Self.prunedAtOnce)
-        guard let last = sequences.last, follower.isReady, let charter = follower.charter else { return 0 }
-        var new = charter
-        new.prunedBelow = max(charter.prunedBelow, last + 1)
-        // Under another charter they are tried again when this node knows it.
-        guard try await log.prune(sequences, under: charter, to: new) else { return 0 }
-        prunedThrough = last
-        return sequences.count
-    }
-
-    /// Takes over everything that is in the log: for a replica that was begun empty, before anything is answered from it.
-    ///
-    /// - Returns: false when the log is of another epoch than the replica by now.
-    package static func fill(_ store: TemplateStore, from log: any SharedLog) async throws -> Bool {
-        while true {
-            let page = try await log.page(after: store.head(), limit: Follower.pageSize)
-            guard page.charter.epoch == store.epoch else { return false }
-            if page.entries.isEmpty {
-                try await store.becameWhole()
-                return true
-            }
-            try await store.apply(try await versions(of: page.entries, from: log))
-        }
-    }
-
-    private static func versions(of entries: [LogEntry], from log: any SharedLog) async throws -> [SharedVersion] {
-        var versions: [SharedVersion] = []
-        for entry in entries {
-            let content = try await log.content(of: entry)
-            var change = entry.change
-            change.notes.fetchWindowMs = Int(clamping: entry.fetchWindowMs)
-            versions.append(SharedVersion(change: change, content: content, publish: entry.publish.description))
-        }
-        return versions
-    }
-
-    /// Begins another history with the log as it is; every node takes its versions anew, every client is told to forget.
-    ///
-    /// - Throws: when nobody knows whether it was done, too.
-    /// - Returns: the charter that holds.
-    package func renewEpoch() async throws(LogError) -> Charter {
-        // What it gave away goes along: it should know all of it.
-        _ = await catchUp(within: .seconds(2))
-        return try await renewEpoch(try await log.page(after: follower.head.sequence, limit: 1).charter)
-    }
-
-    private func renewEpoch(_ charter: Charter) async throws(LogError) -> Charter {
-        var new = charter.renewed(.random(using: &random))
-        // Clients may hold what this node has given away in a history that is lost.
-        do throws(StoreError) { new.raiseFloors(to: try store.numbersGivenAway()) } catch {
-            throw .notDone(error.description)
-        }
-        return try await log.amend(charter, to: new)
-    }
-
-    /// Says in a charter that does not yet which key the cluster's nodes seal with.
-    ///
-    /// - Returns: the charter that holds, which may say another.
-    package func claim(keyCheck: String) async throws(LogError) -> Charter {
-        let charter = try await log.page(after: follower.head.sequence, limit: 1).charter
-        guard charter.keyCheck == nil else { return charter }
-        var new = charter
-        new.keyCheck = keyCheck
-        return try await log.amend(charter, to: new)
-    }
-
-    /// From now on every node must understand what this program does.
-    package func upgrade() async throws(LogError) -> Charter {
-        let charter = try await log.page(after: follower.head.sequence, limit: 1).charter
-        guard charter.minimumVersion < Charter.format else { return charter }
-        var new = charter
-        new.minimumVersion = Charter.format
-        return try await log.amend(charter, to: new)
     }
 }

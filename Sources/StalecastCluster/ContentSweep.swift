@@ -70,9 +70,9 @@ extension ClusterNode {
     ///
     /// - Throws: also when the log is not the one that had that head.
     private func contentsUsed(after head: LogHead) async throws(LogError) -> (used: Set<String>, head: LogHead) {
-        var (used, last) = (Set<String>(), head)
+        var (used, last, limit) = (Set<String>(), head, PageLimit())
         while true {
-            let page = try await log.page(after: last.sequence, limit: Follower.pageSize)
+            let page = try await log.page(after: last.sequence, &limit)
             for entry in page.entries {
                 guard entry.sequence > last.sequence + 1 || entry.previous == last else {
                     throw .unknown("the log was replaced while it was read")
@@ -80,11 +80,9 @@ extension ClusterNode {
                 last = LogHead(of: entry)
                 if case .beside(let key) = entry.content { used.insert(key.digest) }
             }
-            if page.entries.count < Follower.pageSize {
-                // The newest entry is never pruned.
-                guard page.head == last else { throw .unknown("the log was replaced while it was read") }
-                return (used, last)
-            }
+            // The newest entry is never pruned.
+            if page.head == last { return (used, last) }
+            if page.entries.isEmpty { throw .unknown("the log was replaced while it was read") }
         }
     }
 }

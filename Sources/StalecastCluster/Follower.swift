@@ -19,16 +19,16 @@ package struct Follower: Sendable {
         case apply([LogEntry])
         /// Set the replica aside and begin an empty one of this epoch; then ``rebuilt()``.
         case rebuild(Charter)
-        /// The log is not the one that was followed: put a charter with a new epoch in the place of this one, then
-        /// ``renewed()``, whatever came of it.
-        case renewEpoch(Charter)
+        /// The log is not the one that was followed: put a charter with a new epoch in the place of this one, if the log
+        /// ends at this head, since what was read may be of long ago; then ``renewed()``, whatever came of it.
+        case renewEpoch(Charter, at: LogHead)
         case caughtUp([Ticket], isDone: Bool)
         /// Call ``due()`` after a pause: 0 to 200 ms at random, so that nodes do not come back at once.
         case retry
     }
 
     private enum Work {
-        case reading(id: Int, doubts: Int)
+        case reading(id: Int, doubts: Int, limit: Int)
         case applying(count: Int)
         case rebuilding(Charter)
         case renewing
@@ -54,6 +54,8 @@ package struct Follower: Sendable {
     /// kept with the replica.
     package private(set) var isWhole: Bool
     private var needsRead = true
+    /// What the log lacked when it was read last, although retention did not take it.
+    package private(set) var hole: CommitSequence?
     /// Where the replica will be whole.
     private var wholeAt: CommitSequence?
     /// To be applied next, each known to follow the one before.
@@ -66,9 +68,7 @@ package struct Follower: Sendable {
     private var riding: [Ticket] = []
     /// Have been read up to this sequence.
     private var arriving: [(ticket: Ticket, at: CommitSequence)] = []
-
-    /// Entries per read.
-    package static let pageSize = 100
+    private var limit = PageLimit()
 
     /// - Parameters:
     ///   - epoch: of the replica; nil for none.
@@ -129,15 +129,19 @@ package struct Follower: Sendable {
     }
 
     package mutating func pageRead(_ id: Int, _ result: Result<LogPage, LogError>) -> [Action] {
-        guard case .reading(id, let doubts) = work else { return [] }
+        guard case .reading(id, let doubts, let limit) = work else { return [] }
         work = nil
+        switch result {
+        case .failure(let error): self.limit.failed(error)
+        case .success: self.limit.succeeded()
+        }
         guard doubts == self.doubts else { return readAgain() }
         switch result {
         case .failure(let error):
             // What rings meanwhile may be what only a newer program understands.
             if case .unreadable = error { doubt() }
             return readFailed()
-        case .success(let page): return take(page)
+        case .success(let page): return take(page, limit)
         }
     }
 
@@ -226,8 +230,8 @@ package struct Follower: Sendable {
         riding += waiting
         waiting = []
         reads += 1
-        work = .reading(id: reads, doubts: doubts)
-        return .read(id: reads, after: head.sequence, limit: Self.pageSize)
+        work = .reading(id: reads, doubts: doubts, limit: limit.entries)
+        return .read(id: reads, after: head.sequence, limit: limit.entries)
     }
 
     private mutating func readAgain() -> [Action] {
@@ -259,23 +263,26 @@ package struct Follower: Sendable {
         pending.append(entry)
     }
 
-    private mutating func take(_ page: LogPage) -> [Action] {
+    private mutating func take(_ page: LogPage, _ limit: Int) -> [Action] {
         charter = page.charter
+        hole = nil
         guard page.charter.epoch == epoch else { return rebuild(page.charter) }
         for entry in page.entries where entry.sequence > newest.sequence {
             switch relation(of: entry, page) {
             case .next: pending.append(entry)
             case .unknowable: return rebuild(page.charter)
-            case .foreign: return renew(page.charter)
-            case .missing: return readFailed()
+            case .foreign: return renew(page)
+            case .missing:
+                hole = newest.sequence + 1
+                return readFailed()
             }
             isVerified = true
         }
-        guard page.entries.count < Self.pageSize else {
+        guard page.entries.count < limit else {
             needsRead = true
             return step()
         }
-        guard isKnown(page.head) else { return renew(page.charter) }
+        guard isKnown(page.head) else { return renew(page) }
         isVerified = true
         if !isWhole { wholeAt = page.head.sequence }
         arriving += riding.map { ($0, page.head.sequence) }
@@ -298,12 +305,12 @@ package struct Follower: Sendable {
         head == self.head || head == newest || pending.contains { LogHead(of: $0) == head }
     }
 
-    private mutating func renew(_ charter: Charter) -> [Action] {
+    private mutating func renew(_ page: LogPage) -> [Action] {
         waiting = riding + arriving.map(\.ticket) + waiting
         (riding, arriving, pending) = ([], [], [])
         isVerified = false
         work = .renewing
-        return openWatch() + [.renewEpoch(charter)]
+        return openWatch() + [.renewEpoch(page.charter, at: page.head)]
     }
 
     private mutating func rebuild(_ charter: Charter) -> [Action] {

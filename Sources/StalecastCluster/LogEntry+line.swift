@@ -8,8 +8,8 @@ extension LogEntry {
     package static let maxInline = 64 * 1024
     /// etcd takes requests of 1.5 MiB; the rest is for the request around it.
     package static let chunkSize = 1_000_000
-    /// No content is larger, unpacked, in bytes; a template has at most 8 MB.
-    static let maxContent = 16 << 20
+    /// No content is larger, unpacked, in bytes: nobody could read its entry, nor go on behind it.
+    package static let maxContent = 16 << 20
 
     /// An entry whose content stands in it, or beside it when it is long.
     ///

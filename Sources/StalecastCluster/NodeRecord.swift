@@ -16,6 +16,8 @@ package struct NodeRecord: Sendable, Hashable {
     package var subscribers: Int64 = 0
     /// Subscribers of its largest topics, at most ``maxTopics``.
     package var topics: [TopicName: Int64] = [:]
+    /// Duties are others': it ends, or cannot store what it reads.
+    package var isLeaving = false
     /// Which run of the program this is: two daemons with one node id differ in it.
     package var instance = ""
 
@@ -39,6 +41,7 @@ package struct NodeRecord: Sendable, Hashable {
             // Nobody subscribes to what is no topic's name.
             if let topic = try? TopicName(name) { topics[topic] = Self.count(count) }
         }
+        isLeaving = document["leaving"]?.bool ?? false
         instance = document["instance"]?.string ?? ""
     }
 
@@ -53,6 +56,7 @@ package struct NodeRecord: Sendable, Hashable {
             "version": .string(version), "configuration": .string(configurationHash),
             "head": .string(head.description), "subscribers": .int(subscribers), "instance": .string(instance),
         ]
+        if isLeaving { document["leaving"] = true }
         var listeners = JSONObject()
         for (name, address) in addresses.sorted(by: { $0.key < $1.key }) { listeners[name] = .string(address) }
         document["addresses"] = .object(listeners)
@@ -79,11 +83,12 @@ package struct NodeBoard: Sendable {
 
     /// nil: it lives no more.
     package mutating func heard(_ record: NodeRecord?, of id: String, now: Duration) {
-        if (nodes[id] == nil) != (record == nil) { changed = now }
+        let isBack = nodes[id]?.isLeaving == true && record?.isLeaving == false
+        if (nodes[id] == nil) != (record == nil) || isBack { changed = now }
         nodes[id] = record
     }
 
-    /// Whether nobody came or went for so long.
+    /// Whether nobody came, came back or went for so long.
     package func isStable(for time: Duration, now: Duration) -> Bool { changed + time <= now }
 
     /// Over all nodes, as far as the topic is one of their largest.
@@ -94,9 +99,13 @@ package struct NodeBoard: Sendable {
         }
     }
 
-    /// The node that should have a duty, by rendezvous hashing: of the others none moves when a node comes or goes.
+    /// The node that should have a duty, by rendezvous hashing: of the others none moves when a node comes or goes. One
+    /// that leaves has none, unless all do.
     package func owner(of duty: String) -> String? {
-        nodes.keys.max { (Self.weight(duty, $0), $0) < (Self.weight(duty, $1), $1) }
+        let staying = nodes.filter { !$0.value.isLeaving }
+        return (staying.isEmpty ? nodes : staying).keys.max {
+            (Self.weight(duty, $0), $0) < (Self.weight(duty, $1), $1)
+        }
     }
 
     private static func weight(_ duty: String, _ node: String) -> UInt64 {

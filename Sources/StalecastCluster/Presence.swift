@@ -7,7 +7,7 @@ package final class Presence: Sendable {
     private struct State {
         var lease: RecordLease?
         var renewed: Duration = .zero
-        var written: (value: [UInt8], at: Duration)?
+        var written: (value: [UInt8], isLeaving: Bool, at: Duration)?
         /// When another daemon with this node's id was seen last.
         var rivalSeen: Duration?
         var problem: String?
@@ -73,12 +73,17 @@ package final class Presence: Sendable {
         let (value, stored) = (record.encoded, await board.record(name))
         let isOthers = stored.map { NodeRecord($0.value).instance != instance } ?? false
         let written = state.withLock { $0.written }
-        let isDue = written.map { $0.value != value && $0.at + spacing <= clock() } ?? true
+        // Whose the duties are must be known at once.
+        let isDue =
+            written.map { written in
+                let isUrgent = written.isLeaving != record.isLeaving
+                return written.value != value && (isUrgent || written.at + spacing <= clock())
+            } ?? true
         // After a restart the record of the run before is there for a while, and none of ours was.
         if isOthers, written != nil { state.withLock { $0.rivalSeen = clock() } }
         if isDue || stored == nil || isOthers {
             let outcome = try await board.put(value, to: name, over: stored?.revision, lease: lease)
-            if case .done = outcome { state.withLock { $0.written = (value, clock()) } }
+            if case .done = outcome { state.withLock { $0.written = (value, record.isLeaving, clock()) } }
         }
         let now = clock()
         state.withLock { state in

@@ -89,6 +89,8 @@ package struct Proposer: Sendable {
     private var phase = Phase.preparing
     /// What the replica says no to after this, the log says no to.
     private var hasCaughtUp = false
+    /// Nothing was made of it since the log was read last for that reason.
+    private var wasUnready = false
     /// A call for the present draft may have had an effect.
     private var isUncertain = false
     private var hasAnswered = false
@@ -110,11 +112,14 @@ package struct Proposer: Sendable {
         if isLate(now) { return end(.notCommitted) }
         switch preparation {
         case .draft(let draft):
+            wasUnready = false
             phase = .appending(draft)
             return .append(draft)
         case .refused where hasCaughtUp: return end(.refused)
-        case .unready where hasCaughtUp: return pause(limits.retryPause, then: nil)
+        case .unready where wasUnready: return pause(limits.retryPause, then: nil)
         case .refused, .unready:
+            // The replica of a node that is ready is ahead of what its follower knows for a moment at a time.
+            if case .unready = preparation { wasUnready = true }
             phase = .catchingUp(then: nil)
             return .catchUp
         }

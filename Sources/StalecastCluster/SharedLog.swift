@@ -27,8 +27,9 @@ package protocol SharedLog: Sendable {
     func remove(_ content: StoredContent, at head: LogHead) async throws(LogError) -> Bool
     /// Puts a charter in the place of `old`, or the first one for nil.
     ///
+    /// - Parameter head: where the log must end for it; nil: anywhere.
     /// - Returns: the charter that holds now; it is `new` only if its epoch and rules say so.
-    func amend(_ old: Charter?, to new: Charter) async throws(LogError) -> Charter
+    func amend(_ old: Charter?, to new: Charter, at head: LogHead?) async throws(LogError) -> Charter
     /// Removes entries, and puts the charter that says so in the place of `old`, in one step.
     ///
     /// - Parameter sequences: at most 100; those that are not there count for nothing.
@@ -73,6 +74,25 @@ package enum Appended: Sendable {
 extension SharedLog {
     package func append(_ entry: LogEntry, under charter: Charter) async throws(LogError) -> Appended {
         try await append(entry, under: charter, owner: nil)
+    }
+
+    package func amend(_ old: Charter?, to new: Charter) async throws(LogError) -> Charter {
+        try await amend(old, to: new, at: nil)
+    }
+
+    /// As ``page(after:limit:)``, with as many entries as one answer can bring.
+    func page(after sequence: CommitSequence, _ limit: inout PageLimit) async throws(LogError) -> LogPage {
+        while true {
+            do throws(LogError) {
+                let page = try await page(after: sequence, limit: limit.entries)
+                limit.succeeded()
+                return page
+            } catch {
+                let isLeast = limit.entries == 1
+                limit.failed(error)
+                guard case .unknown = error, !isLeast else { throw error }
+            }
+        }
     }
 }
 

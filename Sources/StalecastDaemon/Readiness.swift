@@ -21,7 +21,7 @@ final class Readiness: Sendable {
     func stop() { isStopping.withLock { $0 = true } }
 
     /// Why it is less than it should be, although it gets traffic: sentences.
-    var degraded: [String] { cluster?.degraded.map { ["the cluster's log cannot be reached: \($0)"] } ?? [] }
+    var degraded: [String] { cluster?.degraded ?? [] }
 
     /// Sentences; empty when ready.
     func reasons() async -> [String] {

@@ -1,14 +1,25 @@
 package import StalecastCluster
 import StalecastWire
 
-/// A log that goes on with the history of a store.
-extension EtcdLog {
+/// Lays a log that goes on with the history of a store. Nobody reads it before it is founded; until then one that begins
+/// later takes the place from one that is under way, or was cut off.
+package struct EtcdFounding: Sendable {
+    private let log: EtcdLog
+    /// Whose turn it is, as long as it stands in etcd.
+    private let turn: [UInt8]
+
+    fileprivate init(_ log: EtcdLog, _ turn: [UInt8]) {
+        self.log = log
+        self.turn = turn
+    }
+
     /// Puts an entry of a history that began elsewhere; it counts from ``found(_:head:)`` on. As often as needed.
     ///
     /// - Throws: also when there is a log already.
     package func lay(_ entry: LogEntry, _ chunks: [[UInt8]]) async throws(LogError) {
-        if case .beside(let key) = entry.content { try await store(chunks, of: key) }
-        try await unlessFounded([.put(key(entry.sequence), entry.encoded)])
+        if case .beside(let key) = entry.content { try await log.store(chunks, of: key) }
+        try await log.unlessFounded(
+            [.put(log.key(entry.sequence), entry.encoded)], if: [.value(log.turnKey, turn)])
     }
 
     /// What was laid is the log, from now on.
@@ -16,15 +27,42 @@ extension EtcdLog {
         var charter = charter
         var random = SystemRandomNumberGenerator()
         charter.stamp = PublishID.random(using: &random).description
+        try await log.unlessFounded(
+            [
+                .put(log.headKey, Array(head.description.utf8)), .put(log.charterKey, charter.encoded),
+                .delete(EtcdRange(log.turnKey)),
+            ],
+            // What is behind the head would be another history's.
+            if: [.value(log.turnKey, turn), .createRevision(log.range(from: head.sequence + 1), 0)])
+    }
+}
+
+extension EtcdLog {
+    /// Removes what was laid before, of this store or another, and not founded.
+    ///
+    /// - Throws: also when there is a log already.
+    package func beginFounding() async throws(LogError) -> EtcdFounding {
+        var random = SystemRandomNumberGenerator()
+        let turn = Array(PublishID.random(using: &random).description.utf8)
         try await unlessFounded([
-            .put(headKey, Array(head.description.utf8)), .put(charterKey, charter.encoded),
+            .delete(range(from: 0)), .delete(EtcdRange(headKey)), .delete(EtcdRange(contentKeys, to: contentsEnd)),
+            .put(turnKey, turn),
         ])
+        return EtcdFounding(self, turn)
     }
 
-    private func unlessFounded(_ operations: [EtcdOperation]) async throws(LogError) {
-        let nothing = EtcdCompare.createRevision(EtcdRange(charterKey), 0)
-        guard try await transact(EtcdTransaction(if: [nothing], then: operations), for: .append).succeeded else {
+    fileprivate var turnKey: String { prefix + "/founding" }
+
+    fileprivate func unlessFounded(
+        _ operations: [EtcdOperation], if more: [EtcdCompare] = []
+    ) async throws(LogError) {
+        let compares = [EtcdCompare.createRevision(EtcdRange(charterKey), 0)] + more
+        let result = try await transact(
+            EtcdTransaction(if: compares, then: operations, otherwise: [.range(EtcdRange(charterKey))]), for: .append)
+        if result.succeeded { return }
+        guard result.found.first?.isEmpty ?? false else {
             throw .unreadable("there is a log already under \(prefix)")
         }
+        throw .notDone("another migration into \(prefix) has begun meanwhile; let one come to its end")
     }
 }

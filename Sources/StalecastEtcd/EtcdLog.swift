@@ -28,7 +28,7 @@ package final class EtcdLog: SharedLog {
     }
 
     /// Everything from a sequence on; `0` follows `/`.
-    private func range(from sequence: CommitSequence, limit: Int = 0) -> EtcdRange {
+    func range(from sequence: CommitSequence, limit: Int = 0) -> EtcdRange {
         EtcdRange(key(sequence), to: prefix + "/log0", limit: limit)
     }
 
@@ -103,7 +103,7 @@ package final class EtcdLog: SharedLog {
         ).succeeded
     }
 
-    package func amend(_ old: Charter?, to new: Charter) async throws(LogError) -> Charter {
+    package func amend(_ old: Charter?, to new: Charter, at head: LogHead?) async throws(LogError) -> Charter {
         var new = new
         var random = SystemRandomNumberGenerator()
         new.stamp = PublishID.random(using: &random).description
@@ -118,6 +118,7 @@ package final class EtcdLog: SharedLog {
             ]
             puts.append(.put(headKey, Array(LogHead.empty.description.utf8)))
         }
+        if let head { compares.append(.value(headKey, Array(head.description.utf8))) }
         let result = try await transact(
             EtcdTransaction(if: compares, then: puts, otherwise: [.range(EtcdRange(charterKey))]), for: .charter)
         if result.succeeded { return try Charter(new.encoded, revision: result.revision) }
@@ -149,7 +150,8 @@ package final class EtcdLog: SharedLog {
 
     // MARK: Long contents
 
-    private var contentKeys: String { prefix + "~/content/" }
+    var contentKeys: String { prefix + "~/content/" }
+    var contentsEnd: String { prefix + "~/content0" }
 
     private func chunkKey(_ content: ContentKey, _ number: Int) -> String {
         "\(contentKeys)\(content.digest)/\(number)"
@@ -191,7 +193,7 @@ package final class EtcdLog: SharedLog {
         var found: [String: [String: Int64]] = [:]
         var start: String? = contentKeys
         while let from = start {
-            let range = EtcdRange(from, to: prefix + "~/content0", limit: Self.contentPage, keysOnly: true)
+            let range = EtcdRange(from, to: contentsEnd, limit: Self.contentPage, keysOnly: true)
             let page = try await transact(EtcdTransaction(then: [.range(range)]), for: .content).found.first ?? []
             for keyValue in page {
                 let name = String(decoding: keyValue.key.dropFirst(contentKeys.utf8.count), as: UTF8.self)

@@ -24,6 +24,11 @@ package struct NumberFloors: Sendable, Hashable {
         raiseAll(to: other.ofAll)
     }
 
+    /// Whether no number of `other` is above.
+    package func cover(_ other: NumberFloors) -> Bool {
+        ofAll >= other.ofAll && other.ofScopes.allSatisfy { self[$0.key] >= $0.value }
+    }
+
     /// After `steps` more commits, of which nobody knows in which scope they were.
     mutating func raise(by steps: UInt64) {
         let steps = Int(clamping: steps)
@@ -40,7 +45,7 @@ package struct NumberFloors: Sendable, Hashable {
         return floors
     }
 
-    private static func stored(_ db: Database) throws -> NumberFloors {
+    static func stored(_ db: Database) throws -> NumberFloors {
         var floors = NumberFloors()
         // A backup may be older than the table.
         guard try db.tableExists("floor") else { return floors }

@@ -23,6 +23,8 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case unknownProject(ProjectID)
     /// What nodes share of a proposal has more bytes than a record can have.
     case proposalTooLarge(Int)
+    /// A version's content has more bytes than the shared log takes of one.
+    case contentTooLarge(Int, most: Int)
     /// No space; nothing was committed; works again when there is space.
     case diskFull(String)
     /// The commit itself failed with an I/O error: the version may be there after the next start. The store has failed.
@@ -73,6 +75,9 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         case .tooManyProposals(let count): "\(count) proposals are open already; approve or reject some"
         case .proposalTooLarge(let bytes):
             "a proposal of \(bytes) bytes besides its template is too large for a cluster; shorten its texts"
+        case .contentTooLarge(let bytes, let most):
+            "a template of \(bytes) bytes is too large for a cluster, whose log takes \(most) at most; nothing was "
+                + "committed; make it smaller, or split it over several namespaces"
         case .unknownProject(let project): "project \(project) is not configured"
         case .outcomePending(let publish):
             "the log did not say in time what became of publish \(publish); ask for it, or read the template before "

@@ -127,6 +127,11 @@ extension TemplateStore {
         try await write { db in try db.execute(sql: "UPDATE replica SET isWhole = 1") }
     }
 
+    /// The replica is begun anew when it is opened next, of whatever epoch the log is then. Durable when this returns.
+    package func becamePartial() async throws(StoreError) {
+        try await write { db in try db.execute(sql: "UPDATE replica SET isWhole = 0") }
+    }
+
     /// What a publish made; nil when the replica knows nothing of it, or no longer. Of a version that is not stored any
     /// more only the number is known.
     ///
@@ -172,6 +177,13 @@ extension TemplateStore {
     /// - Throws: ``StoreError/readFailed(_:)``.
     package func countVersions() async throws(StoreError) -> Int {
         try await read { try Int.fetchOne($0, sql: "SELECT count(*) FROM version") ?? 0 }
+    }
+
+    /// The first version whose content has more bytes; nil: there is none.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func version(largerThan bytes: Int) async throws(StoreError) -> (scope: Scope, number: VersionNumber)? {
+        try await read { try VersionTable.version(largerThan: bytes, $0) }
     }
 
     /// A store of its own whose versions are the log's beginning is its first replica, from the next start on.

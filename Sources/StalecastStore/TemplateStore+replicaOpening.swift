@@ -84,4 +84,16 @@ extension TemplateStore {
     package func numbersGivenAway() throws(StoreError) -> NumberFloors {
         do { return try database.read(NumberFloors.givenAway) } catch { throw .readFailed("\(error)") }
     }
+
+    /// What is known to be given away in other histories than the replica's.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func floors() async throws(StoreError) -> NumberFloors { try await read(NumberFloors.stored) }
+
+    /// From now on nothing up to these numbers is given away here.
+    ///
+    /// - Throws: as ``publish(_:)``.
+    package func raiseFloors(to floors: NumberFloors) async throws(StoreError) {
+        try await write { db in try floors.write(db) }
+    }
 }

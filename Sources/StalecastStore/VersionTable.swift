@@ -128,6 +128,19 @@ enum VersionTable {
         }
     }
 
+    static func version(largerThan bytes: Int, _ db: Database) throws -> (scope: Scope, number: VersionNumber)? {
+        try Row.fetchOne(
+            db,
+            sql: "SELECT scope.project, scope.namespace, version.number FROM version "
+                + "JOIN scope ON scope.id = version.scope WHERE length(CAST(version.content AS BLOB)) > ? "
+                + "ORDER BY version.sequence LIMIT 1",
+            arguments: [bytes]
+        ).map { row in
+            let scope = try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"]))
+            return (scope, VersionNumber(clamping: row["number"] as Int64))
+        }
+    }
+
     /// Reads every version whole; throws at the first that cannot be.
     static func readAll(_ db: Database) throws {
         let rows = try Row.fetchCursor(

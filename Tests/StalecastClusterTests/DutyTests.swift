@@ -42,6 +42,57 @@ import Testing
         #expect(lease.permit(.zero, now: .seconds(123)) == nil)
     }
 
+    /// Leases are renewed each 10 s, looked at each second: an attempt of 30 s fits in at any time.
+    @Test func theLongestAttemptAlwaysFits() {
+        var lease = DutyLease()
+        lease.taken(7, sent: .zero)
+        for second in 0...11 { #expect(lease.permit(.seconds(30), now: .seconds(second)) == 7) }
+    }
+
+    @Test func aNodeThatLeavesHasNoDutyUnlessAllDo() {
+        var leaving = NodeRecord()
+        leaving.isLeaving = true
+        #expect(NodeRecord(leaving.encoded).isLeaving && !NodeRecord(NodeRecord().encoded).isLeaving)
+        var nodes = NodeBoard()
+        for node in ["a", "b"] { nodes.heard(NodeRecord(), of: node, now: .seconds(1)) }
+        let duties = (0..<64).map { "webhooks-\($0)" }
+        let before = duties.map { nodes.owner(of: $0) }
+        nodes.heard(leaving, of: "a", now: .seconds(20))
+        #expect(duties.allSatisfy { nodes.owner(of: $0) == "b" })
+        #expect(nodes.isStable(for: .seconds(10), now: .seconds(20)), "whoever takes over need not wait")
+        nodes.heard(leaving, of: "b", now: .seconds(21))
+        #expect(duties.map { nodes.owner(of: $0) } == before)
+        nodes.heard(NodeRecord(), of: "a", now: .seconds(30))
+        #expect(!nodes.isStable(for: .seconds(10), now: .seconds(39)), "what may leave again gets nothing back at once")
+    }
+
+    /// It still lives, until it has drained: others take its duties meanwhile.
+    @Test func dutiesOfANodeThatLeavesAreTaken() {
+        var leaving = NodeRecord()
+        leaving.isLeaving = true
+        var (a, b) = (DutyBoard(node: "a"), DutyBoard(node: "b"))
+        let names = Set((0..<8).map { "webhooks-\($0)" })
+        b.wanted(names)
+        b.renewed(1, sent: .seconds(20))
+        for node in ["a", "b"] { b.heard(NodeRecord(), of: node, now: .zero) }
+        let own = b.due(now: .seconds(20)).count
+        #expect(own < 8)
+        b.heard(leaving, of: "a", now: .seconds(21))
+        #expect(b.due(now: .seconds(21)).count == 8 - own)
+        // And its own board gives up what it holds.
+        a.wanted(["d"])
+        a.renewed(1, sent: .seconds(20))
+        a.heard(NodeRecord(), of: "a", now: .zero)
+        #expect(a.due(now: .seconds(20)) == [.take("d", 1)])
+        a.stored("d", 7, isOurs: true)
+        a.taken("d", 7, under: 1)
+        a.heard(leaving, of: "a", now: .seconds(21))
+        #expect(a.due(now: .seconds(21)) == [.begin("d", 7)], "nobody else is there")
+        a.heard(NodeRecord(), of: "b", now: .seconds(22))
+        #expect(a.due(now: .seconds(31)) == [])
+        #expect(a.due(now: .seconds(32)) == [.giveUp("d", 7)])
+    }
+
     @Test func dutiesAreCountedByKind() {
         var board = DutyBoard(node: "a")
         board.wanted(["webhooks-00", "webhooks-01", "source/demo/firebase"])

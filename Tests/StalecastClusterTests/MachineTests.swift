@@ -114,6 +114,20 @@ import Testing
         else { return #expect(Bool(false)) }
     }
 
+    /// A replica that is ahead of its follower for a moment, each time somebody else was first, costs no pause.
+    @Test mutating func whoIsNotReadyForAMomentReadsAtOnce() {
+        var (proposer, draft) = appending()
+        for _ in 1...2 {
+            let other = entry(after: .empty)
+            guard case .catchUp = proposer.appended(.success(.taken(other)), now: .zero, chance: &random),
+                case .prepare = proposer.caughtUp(true, now: .zero),
+                case .catchUp = proposer.prepared(.unready, now: .zero),
+                case .prepare = proposer.caughtUp(true, now: .zero),
+                case .append = proposer.prepared(.draft(draft), now: .zero)
+            else { return #expect(Bool(false)) }
+        }
+    }
+
     /// What was to be applied is no longer in the log: it is read anew, and nobody waits for what does not come.
     @Test mutating func whatCannotBeAppliedIsReadAnew() {
         var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
@@ -127,6 +141,22 @@ import Testing
         guard case .retry? = follower.applyFailed().last else { return #expect(Bool(false)) }
         let again = follower.due()
         guard case .read(_, after: 0, _)? = again.last else { return #expect(Bool(false)) }
+    }
+
+    /// A log with a hole that retention did not make: it is named until it is gone.
+    @Test mutating func aHoleIsNamed() {
+        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        _ = follower.begin()
+        let first = entry(after: .empty)
+        let second = entry(after: LogHead(of: first))
+        guard case .read(let id, _, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
+        let torn = LogPage(charter: charter, head: LogHead(of: second), entries: [second])
+        guard case .retry? = follower.pageRead(id, .success(torn)).last else { return #expect(Bool(false)) }
+        #expect(follower.hole == 1)
+        guard case .read(let again, _, _)? = follower.due().last else { return #expect(Bool(false)) }
+        let whole = LogPage(charter: charter, head: LogHead(of: second), entries: [first, second])
+        guard case .apply? = follower.pageRead(again, .success(whole)).last else { return #expect(Bool(false)) }
+        #expect(follower.hole == nil)
     }
 
     @Test mutating func nobodyAsksForEver() {
@@ -167,6 +197,45 @@ import Testing
         let actions = follower.pageRead(id, .success(LogPage(charter: charter, head: .empty, entries: [])))
         #expect(actions.contains { if case .renewEpoch = $0 { true } else { false } })
         #expect(!follower.isReady)
+    }
+
+    /// It is renewed only if the log does end there: what was read may be of long ago.
+    @Test mutating func theRenewalSaysWhereTheLogWasSeenToEnd() {
+        let (own, other) = (LogHead(of: entry(after: .empty)), entry(after: .empty))
+        var follower = Follower(epoch: charter.epoch, head: own, isWhole: true)
+        _ = follower.begin()
+        guard case .read(let id, 1, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
+        let actions = follower.pageRead(id, .success(LogPage(charter: charter, head: LogHead(of: other), entries: [])))
+        guard case .renewEpoch(charter, at: LogHead(of: other))? = actions.last else { return #expect(Bool(false)) }
+        guard case .read? = follower.renewed().first else { return #expect(Bool(false)) }
+    }
+
+    /// A page may weigh more than one answer can bring in time.
+    @Test mutating func whoGetsNoAnswerAsksForLess() {
+        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        _ = follower.begin()
+        var read = follower.rang(.opened, in: 1).first
+        func failed(_ error: LogError) -> Int? {
+            guard case .read(let id, _, let limit)? = read else { return nil }
+            _ = follower.pageRead(id, .failure(error))
+            read = follower.due().first
+            return limit
+        }
+        #expect([1, 2].map { _ in failed(.notDone("")) } == [100, 100], "nothing was sent")
+        #expect((1...8).map { _ in failed(.unknown("")) } == [100, 50, 25, 12, 6, 3, 1, 1])
+        // One at a time, each is followed by the next; the last page is not full.
+        var (limits, head) = ([Int](), LogHead.empty)
+        while case .read(let id, _, let limit)? = read, limits.count < 10 {
+            limits.append(limit)
+            let entries = (0..<limit).map { _ in
+                let entry = entry(after: head)
+                head = LogHead(of: entry)
+                return entry
+            }
+            _ = follower.pageRead(id, .success(LogPage(charter: charter, head: head, entries: entries)))
+            read = follower.applied().first
+        }
+        #expect(limits == [1, 1, 1, 1, 1, 1, 1, 1, 2, 2])
     }
 
     @Test mutating func whatRingsOnAnEndedWatchIsNotTaken() {

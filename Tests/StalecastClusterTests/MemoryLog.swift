@@ -56,8 +56,8 @@ struct MemoryLog {
 
     func isCurrent(_ head: LogHead, under charter: Charter) -> Bool { head == self.head && charter == self.charter }
 
-    mutating func amend(_ old: Charter, to new: Charter) -> Charter {
-        guard charter == old else { return charter }
+    mutating func amend(_ old: Charter, to new: Charter, at head: LogHead? = nil) -> Charter {
+        guard charter == old, head == nil || head == self.head else { return charter }
         lastRevision += 1
         charter = new
         charter.revision = lastRevision
@@ -75,6 +75,13 @@ struct MemoryLog {
         amended.prunedBelow = max(charter.prunedBelow, last + 1)
         _ = amend(charter, to: amended)
         pruned.formUnion(victims)
+    }
+
+    mutating func prune(_ sequences: [CommitSequence], under old: Charter, to new: Charter) -> Bool {
+        guard charter == old else { return false }
+        _ = amend(old, to: new)
+        pruned.formUnion(sequences)
+        return true
     }
 
     /// Goes back to a snapshot, as new servers.

@@ -99,9 +99,11 @@ final class Node {
         case .apply(let entries): apply(entries)
         case .rebuild(let charter):
             world.after(world.milliseconds(0.1...5), alive { [unowned self] in rebuild(charter) })
-        case .renewEpoch(let charter):
+        case .renewEpoch(let charter, let head):
             let new = charter.renewed(.random(using: &world.random))
-            world.request(of: self, { $0.amend(charter, to: new) }) { [unowned self] _ in perform(follower.renewed()) }
+            world.request(of: self, { $0.amend(charter, to: new, at: head) }) { [unowned self] _ in
+                perform(follower.renewed())
+            }
         case .caughtUp(let tickets, let isDone):
             for ticket in tickets { self.tickets.removeValue(forKey: ticket)?(isDone) }
         case .retry:

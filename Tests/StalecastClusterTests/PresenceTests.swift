@@ -17,6 +17,7 @@ import Testing
         record.topics = [.pushRC: 10, .pushRCServer: 2]
         record.instance = "i"
         record.settings = ["topics": "1", "store": "2"]
+        record.isLeaving = true
         #expect(NodeRecord(record.encoded) == record)
         for (number, count) in (0..<300).enumerated() { record.topics[try TopicName("t\(number)")] = Int64(count) }
         let read = NodeRecord(record.encoded)
@@ -50,6 +51,7 @@ import Testing
         let board = RecordBoard(records, pause: .milliseconds(1))
         let time = Mutex(Duration.zero)
         let version = Mutex("1")
+        let isLeaving = Mutex(false)
         let presence = Presence(
             node: "a", instance: "i", board, records, lifetime: .milliseconds(10), spacing: .seconds(5),
             clock: { time.withLock { $0 } })
@@ -58,6 +60,7 @@ import Testing
             await presence.run {
                 var record = NodeRecord()
                 record.version = version.withLock { $0 }
+                record.isLeaving = isLeaving.withLock { $0 }
                 return record
             }
         }
@@ -70,6 +73,9 @@ import Testing
         #expect(await stored()?.version == "1")
         time.withLock { $0 = .seconds(6) }
         await wait { await stored()?.version == "2" }
+        // That it leaves is said at once.
+        isLeaving.withLock { $0 = true }
+        await wait { await stored()?.isLeaving == true }
         let revision = records.revision
         time.withLock { $0 = .seconds(60) }
         try await Task.sleep(for: .milliseconds(20))

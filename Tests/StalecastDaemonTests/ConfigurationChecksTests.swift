@@ -113,6 +113,15 @@ import Testing
         #expect(found.count == 1 && found[0].contains("store.etcd." + expected), "\(found)")
     }
 
+    /// What the log of a cluster refuses is refused before.
+    @Test func templatesThatNoClusterTakesAreNotAskedFor() {
+        let etcd = "store: {etcd: {endpoints: [e]}}\n"
+        #expect(problems(etcd + "control: {maxTemplateBytes: 16MiB}").isEmpty)
+        let found = problems(etcd + "control: {maxTemplateBytes: 17MiB}")
+        #expect(found.count == 1 && found[0].contains("write control.maxTemplateBytes: 16MiB, or less"), "\(found)")
+        #expect(problems("control: {maxTemplateBytes: 17MiB}").isEmpty)
+    }
+
     @Test func nodesHaveSomeSettingsInCommon() throws {
         let etcd = "store: {etcd: {endpoints: [e]}"
         let one = try load("\(etcd)}\n").sharedSettings

@@ -293,6 +293,40 @@ struct EtcdLogTests {
         #expect(entries.map(\.publish) == acknowledged)
     }
 
+    /// Of a migration that was cut off nothing stays when another is begun, of a shorter store say.
+    @Test(.timeLimit(.minutes(2))) func whatWasNotFoundedIsNoPartOfAnotherLog() async throws {
+        let members = try Members(1, network: 29)
+        let client = try client(members)
+        defer { client.close() }
+        let log = EtcdLog(client, cluster: "founded")
+        let first = try await whenReady { try await log.beginFounding() }
+        var last = LogHead.empty
+        for _ in 1...3 {
+            let (next, chunks) = entry(after: last, last == .empty ? long(3) : Array("{}".utf8))
+            try await first.lay(next, chunks)
+            last = LogHead(of: next)
+        }
+        let charter = Charter(epoch: .random())
+        await #expect(throws: LogError.self) { try await first.found(charter, head: .empty) }
+
+        let second = try await log.beginFounding()
+        #expect(try await log.contents().isEmpty)
+        let own = entry(after: .empty).0
+        try await second.lay(own, [])
+        await #expect(throws: LogError.self) { try await first.lay(entry(after: last).0, []) }
+        await #expect(throws: LogError.self) { try await first.found(charter, head: last) }
+        try await second.found(charter, head: LogHead(of: own))
+        let page = try await log.page(after: 0, limit: 10)
+        #expect(page.entries == [own] && page.head == LogHead(of: own) && page.charter.epoch == charter.epoch)
+        await #expect(throws: LogError.self) { _ = try await log.beginFounding() }
+        #expect(try await log.page(after: 0, limit: 10).entries == [own])
+
+        // A renewal for a log that ends elsewhere by now changes nothing.
+        let renewed = page.charter.renewed(.random())
+        #expect(try await log.amend(page.charter, to: renewed, at: .empty) == page.charter)
+        #expect(try await log.amend(page.charter, to: renewed, at: page.head).epoch == renewed.epoch)
+    }
+
     @Test(.timeLimit(.minutes(2))) func leasesComeAndGo() async throws {
         let members = try Members(1, network: 5)
         let client = try client(members)

@@ -157,6 +157,17 @@ import Testing
         #expect(store.epoch == epoch && store.head() == 1)
     }
 
+    /// Bytes count, not characters.
+    @Test func aVersionThatIsTooLargeForTheLogIsFound() async throws {
+        let store = Alone(try open(epoch)).store
+        try await store.put("short")
+        let size = try #require(try await store.versions(after: 0, limit: 1).first).content.count
+        try await store.put(String(repeating: "ё", count: 100))
+        #expect(try await store.version(largerThan: size + 199) == nil)
+        let found = try #require(try await store.version(largerThan: size + 150))
+        #expect(found.scope == .demo && found.number == 2)
+    }
+
     @Test func aStoreOfItsOwnIsNoReplica() async throws {
         let own = try TemplateStore.make(directory)
         try await own.put("1")

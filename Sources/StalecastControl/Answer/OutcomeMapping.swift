@@ -27,7 +27,8 @@ package struct OutcomeMapping: Sendable {
         case .unknownVersion(let number):
             .notFound("Requested entity was not found: version \(number) is not stored, or no longer.")
         case .invalidRollback: .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
-        case .numbersExhausted, .proposalTooLarge: .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
+        case .numbersExhausted, .proposalTooLarge, .contentTooLarge:
+            .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
         case .unknownProposal: .notFound("Requested entity was not found: \(error.description).")
         case .notOpen(let number, let state):
             GoogleError(

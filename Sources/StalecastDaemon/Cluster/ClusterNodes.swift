@@ -22,6 +22,7 @@ final class ClusterNodes: Sendable {
     private let logger: Logger
     /// Nodes that were said to be configured differently, by their hash.
     private let warned = Mutex<[String: String]>([:])
+    private let isEnding = Atomic(false)
 
     init(_ client: EtcdClient, _ settings: Configuration.Cluster, _ logger: Logger) {
         node = settings.effectiveNode
@@ -55,8 +56,9 @@ final class ClusterNodes: Sendable {
     /// Who delivers to webhooks, by these duties; before ``setDuties(_:)``.
     func setWebhooks(_ worker: Duties.Worker, _ names: Set<String>) { work.set(webhooks: worker, names) }
 
-    /// Hands the duties of webhooks over: delivery ends before the rest does.
+    /// Hands the duties of webhooks over: delivery ends before the rest does, and others must not wait for that.
     func endWebhooks() {
+        isEnding.store(true, ordering: .relaxed)
         work.endWebhooks()
         duties.want(work.names)
     }
@@ -79,7 +81,13 @@ final class ClusterNodes: Sendable {
         }
         // Duties are handed over while the records can still be changed.
         let following = Task { await board.run() }
-        let telling = Task { await presence.run(current) }
+        let telling = Task {
+            await presence.run { [self] in
+                var record = current()
+                if isEnding.load(ordering: .relaxed) { record.isLeaving = true }
+                return record
+            }
+        }
         await withTaskCancellationHandler {
             await Task { [duties] in await duties.run() }.value
         } onCancel: {

@@ -34,8 +34,10 @@ final class ClusterParts: Sendable {
     private let hub = LateHub()
     private let proposals: ClusterProposals
     private let hasForeignEpoch = Atomic(false)
-    /// Why the log cannot be reached; nil: it can.
-    private let problem = Mutex<String?>(nil)
+    /// Why the log cannot be reached, and why what was read cannot be stored; nil: it can.
+    private let problems = Mutex<(reach: String?, store: String?)>((nil, nil))
+    /// One whose store takes nothing for longer gives its duties to others: what it does not know it cannot deliver.
+    private static let longestHindrance: Duration = .seconds(10)
 
     /// - Throws: what the store says when its state cannot be read.
     init(
@@ -96,10 +98,12 @@ final class ClusterParts: Sendable {
 
     private func note(_ report: ClusterNode.Report) {
         switch report {
-        case .unreachable(let why): problem.withLock { $0 = why }
-        case .reachable: problem.withLock { $0 = nil }
+        case .unreachable(let why): problems.withLock { $0.reach = why }
+        case .reachable: problems.withLock { $0.reach = nil }
+        case .cannotApply(let why): problems.withLock { $0.store = why }
+        case .appliesAgain: problems.withLock { $0.store = nil }
         case .foreignEpoch: hasForeignEpoch.store(true, ordering: .relaxed)
-        case .cannotApply, .renewing, .resolved: break
+        case .renewing, .resolved: break
         }
     }
 
@@ -160,13 +164,24 @@ final class ClusterParts: Sendable {
     }
 
     /// Why this node should get no traffic.
-    func unready() -> [String] {
-        guard cluster.readiness == .strict, let problem = problem.withLock({ $0 }) else { return [] }
-        return ["the cluster's log cannot be reached: \(problem)"]
+    func unready() -> [String] { cluster.readiness == .strict ? troubles : [] }
+
+    /// Why versions do not come here, in sentences.
+    private var troubles: [String] {
+        let (reach, store) = problems.withLock { $0 }
+        return [
+            reach.map { "the cluster's log cannot be reached: \($0)" },
+            store.map { "the log's versions cannot be stored: \($0)" },
+        ].compactMap(\.self)
     }
 
-    /// Why this node is not all that it should be, although it serves.
-    var degraded: String? { problem.withLock { $0 } ?? nodes.problem }
+    /// Why this node is not all that it should be, although it serves: sentences.
+    var degraded: [String] {
+        let troubles = troubles
+        return troubles.isEmpty ? nodes.problem.map { ["the other nodes may not see this one: \($0)"] } ?? [] : troubles
+    }
+
+    private var problem: String? { problems.withLock { $0.reach ?? $0.store } ?? nodes.problem }
 
     /// Keeps what the other nodes are told, and takes in what they tell.
     private func count(_ parts: Daemon.Parts) async {
@@ -183,6 +198,7 @@ final class ClusterParts: Sendable {
                     record.topics[topic, default: 0] += Int64(transports.values.reduce(0, +))
                 }
             }
+            record.isLeaving = await node.hinderedFor > Self.longestHindrance
             record.subscribers = Int64(parts.edge.tally.streams + parts.edge.tally.polls)
             ours.withLock { $0 = record }
             tellHub(parts)
@@ -250,7 +266,7 @@ extension ClusterParts {
         object["publishId"] = follower.head.publish.map { .string($0.description) }
         object["advertise"] = cluster.advertise.map { .string($0) }
         object["unverifiedSeconds"] = .double(await node.unverified / .seconds(1))
-        object["problem"] = degraded.map { .string($0) }
+        object["problem"] = problem.map { .string($0) }
         object["charter"] = follower.charter.map { charter in
             [
                 "format": .int(Charter.format), "minimumVersion": .int(charter.minimumVersion),
@@ -303,6 +319,7 @@ extension Logger {
         case .unreachable(let why): error("the cluster's log cannot be reached", metadata: ["error": "\(why)"])
         case .reachable: notice("the cluster's log can be reached again")
         case .cannotApply(let why): error("a version of the log cannot be stored", metadata: ["error": "\(why)"])
+        case .appliesAgain: notice("the log's versions are stored again")
         case .renewing: error("the log is not the one this node followed, a new epoch begins")
         case .foreignEpoch(let epoch): warning("the log has another history", metadata: ["epoch": "\(epoch)"])
         case .resolved(let publish, let isCommitted):

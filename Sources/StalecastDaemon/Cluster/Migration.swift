@@ -21,15 +21,20 @@ package struct Migration: Sendable {
         package let description: String
     }
 
+    /// The log is there, or may be, and the store is not its first replica yet: the same again finishes it.
+    package struct Unfinished: Error, CustomStringConvertible {
+        package let description: String
+    }
+
     private let configuration: Configuration
 
     package init(_ configuration: Configuration) { self.configuration = configuration }
 
     /// Puts the store's versions into the log that `store.etcd` and `cluster.name` say, and makes the store the first
-    /// replica. The log's charter comes last: before it nothing counts, and the same again goes on.
+    /// replica. The log's charter comes last: before it nothing counts, and the same again begins anew.
     ///
     /// - Parameter progress: versions put so far, and of how many.
-    /// - Throws: ``Problem``, and what the store throws.
+    /// - Throws: ``Problem``, ``Unfinished``, and what the store throws.
     package func run(progress: @Sendable (Int, Int) -> Void) async throws -> Report {
         guard configuration.isClustered else {
             throw Problem(description: "store.etcd.endpoints is empty: say in the configuration where etcd is")
@@ -42,10 +47,15 @@ package struct Migration: Sendable {
         let log = EtcdLog(client, cluster: configuration.cluster.name)
         let store = try TemplateStore.open(configuration.storeConfiguration)
         defer { store.close() }
+        try await refuseTooLarge(store)
         let versions = try await put(store, into: log, progress)
-        try WebhookRegistry.unshare(in: configuration.data)
-        try await leaveDeliveries(store.epoch, EtcdRecords(client, cluster: configuration.cluster.name))
-        try await store.becomeReplica { Self.publish(store.epoch, $0).description }
+        do {
+            try WebhookRegistry.unshare(in: configuration.data)
+            try await leaveDeliveries(store.epoch, EtcdRecords(client, cluster: configuration.cluster.name))
+            try await store.becomeReplica { Self.publish(store.epoch, $0).description }
+        } catch {
+            throw Unfinished(description: "the log is in etcd, but \(configuration.data) is no node yet: \(error)")
+        }
         return Report(versions: versions, epoch: store.epoch, head: store.head())
     }
 
@@ -62,6 +72,21 @@ package struct Migration: Sendable {
         }
     }
 
+    /// Others could not read the log beyond it.
+    private func refuseTooLarge(_ store: TemplateStore) async throws {
+        guard let version = try await store.version(largerThan: LogEntry.maxContent) else { return }
+        throw Problem(
+            description: "version \(version.number) of \(version.scope) has more than \(LogEntry.maxContent) bytes, "
+                + "which no cluster takes: let store.maxVersions or store.maxVersionAge remove it, and migrate then")
+    }
+
+    private func found(_ charter: Charter, _ head: LogHead, _ founding: EtcdFounding) async throws {
+        do throws(LogError) { try await founding.found(charter, head: head) } catch {
+            if case .notDone = error { throw error }
+            throw Unfinished(description: "the log may be in etcd already: \(error)")
+        }
+    }
+
     private func put(
         _ store: TemplateStore, into log: EtcdLog, _ progress: @Sendable (Int, Int) -> Void
     ) async throws -> Int {
@@ -74,6 +99,7 @@ package struct Migration: Sendable {
                 description: "the cluster \(configuration.cluster.name) has a log already, of epoch "
                     + "\(page.charter.epoch); give this one another cluster.name")
         }
+        let founding = try await log.beginFounding()
         var (count, after, wholeFrom) = (0, CommitSequence(0), CommitSequence(1))
         let all = try await store.countVersions()
         while true {
@@ -83,7 +109,7 @@ package struct Migration: Sendable {
                 let sequence = version.change.sequence
                 if sequence != after + 1 { wholeFrom = sequence }
                 after = sequence
-                try await lay(version, store.epoch, log)
+                try await lay(version, store.epoch, founding)
                 count += 1
             }
             progress(count, all)
@@ -93,11 +119,11 @@ package struct Migration: Sendable {
         var charter = Charter(epoch: store.epoch)
         charter.prunedBelow = wholeFrom
         charter.raiseFloors(to: try store.numbersGivenAway())
-        try await log.found(charter, head: head)
+        try await found(charter, head, founding)
         return count
     }
 
-    private func lay(_ version: StoredVersion, _ epoch: Epoch, _ log: EtcdLog) async throws {
+    private func lay(_ version: StoredVersion, _ epoch: Epoch, _ founding: EtcdFounding) async throws {
         let sequence = version.change.sequence
         let previous = sequence == 1 ? "0" : "\(sequence - 1) \(Self.publish(epoch, sequence - 1))"
         guard let previous = LogHead(previous) else { return }
@@ -105,10 +131,10 @@ package struct Migration: Sendable {
         let entry = LogEntry(
             change: version.change, publish: Self.publish(epoch, sequence), after: previous,
             node: configuration.cluster.effectiveNode, fetchWindowMs: 0, storing: version.content, chunks: &chunks)
-        try await log.lay(entry, chunks)
+        try await founding.lay(entry, chunks)
     }
 
-    /// The same each time, so that what was laid by a run that was cut off is what this one lays.
+    /// The same each time: by its head this store knows the log that a run which was cut off has founded.
     private static func publish(_ epoch: Epoch, _ sequence: CommitSequence) -> PublishID {
         PublishID(of: "\(epoch).\(sequence)")
     }

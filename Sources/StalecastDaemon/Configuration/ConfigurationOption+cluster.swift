@@ -1,3 +1,4 @@
+import StalecastCluster
 import StalecastEtcd
 import StalecastWire
 
@@ -118,6 +119,15 @@ extension ConfigurationReading {
         if secure == 0, let (name, _) = files.first(where: { $0.1 != nil }) {
             note("store.etcd.\(name) means nothing to endpoints of http; write https", at: "store.etcd.\(name)")
         }
+        checkTemplateSize()
+    }
+
+    /// A larger one would be taken from its publisher, and refused by the log.
+    private mutating func checkTemplateSize() {
+        let (path, bytes) = ("control.maxTemplateBytes", configuration.control.maxTemplateBytes)
+        guard sound(path), bytes > LogEntry.maxContent else { return }
+        let most = ByteCount.spelled(LogEntry.maxContent)
+        note("\(path): a cluster takes templates of \(most) at most; write \(path): \(most), or less", at: path)
     }
 
     /// Without etcd there is no cluster: a node by itself would tell nobody what is published here.

@@ -9,8 +9,8 @@ struct Migrate: AsyncParsableCommand {
         abstract: "Put a store's versions into etcd, and make it the first node of a cluster.",
         discussion: """
             The daemon must be stopped. Epoch, sequences and version numbers stay, so that clients resume with the cursors they \
-            have. Nothing counts before the last write; the same command again goes on where one was cut off. API keys, \
-            proposals and webhooks stay in the data directory.
+            have. Until it says that it is done, start no daemon; the same command again goes on where one was cut off. \
+            API keys, proposals and webhooks stay in the data directory.
 
             The way back: start a node without store.etcd. Its store goes on by itself, with a new epoch.
 
@@ -53,6 +53,10 @@ struct Migrate: AsyncParsableCommand {
                     FileHandle.standardError.write(Data("\r\(count) of \(all) versions".utf8))
                 }
             }
+        } catch let error as Migration.Unfinished {
+            throw CommandFailure(
+                .outcomeUnknown, "the migration is not finished: \(error)",
+                advice: "run the same command again before any daemon is started; it goes on where this one ended")
         } catch {
             throw CommandFailure(.refused, "nothing was migrated: \(error)")
         }

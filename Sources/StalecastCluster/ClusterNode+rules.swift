@@ -1,0 +1,147 @@
+package import StalecastStore
+import StalecastWire
+
+/// What changes the log for all nodes.
+extension ClusterNode {
+    /// Entries removed in one step; etcd takes 128 operations.
+    private static let prunedAtOnce = 100
+    /// Nothing younger is removed from the log: whoever finds nothing in a place must not think that it was removed, and
+    /// proposers ask for ten minutes.
+    private static let leastAge: Duration = .seconds(3600)
+
+    /// Removes from the log what retention has removed here; a scope's newest version stays. Any node may, at any time.
+    ///
+    /// - Returns: how many entries were looked at; fewer than 100 is the end.
+    package func prune() async throws -> Int {
+        let sequences = try await store.removed(
+            after: prunedThrough, olderThan: Self.leastAge, limit: Self.prunedAtOnce)
+        guard follower.isReady, let charter = follower.charter else { return 0 }
+        let left = sequences.filter { !pruned.contains($0) }
+        if let last = left.last {
+            var new = charter
+            new.prunedBelow = max(charter.prunedBelow, last + 1)
+            // Under another charter they are tried again when this node knows it.
+            guard try await log.prune(left, under: charter, to: new) else { return 0 }
+            for sequence in left { pruned.insert(contentsOf: sequence..<sequence + 1) }
+            // The next are removed under the charter that this made.
+            _ = await catchUp(within: .seconds(2))
+        }
+        prunedThrough = sequences.count < Self.prunedAtOnce ? 0 : sequences.last ?? 0
+        return sequences.count
+    }
+
+    /// Takes over everything that is in the log: for a replica that was begun empty, before anything is answered from it.
+    ///
+    /// - Returns: false when the log is not the one that the replica began with, by now.
+    package static func fill(_ store: TemplateStore, from log: any SharedLog) async throws -> Bool {
+        let state = try store.replicaState()
+        var (last, limit) = (state.logHead, PageLimit())
+        while true {
+            let page = try await log.page(after: last.sequence, &limit)
+            guard page.charter.epoch == store.epoch else { return false }
+            if page.entries.isEmpty {
+                try await store.becameWhole()
+                return true
+            }
+            let before = last.sequence
+            for entry in page.entries {
+                guard entry.sequence > last.sequence + 1 || entry.previous == last else {
+                    // Two that were read together are of the log as it is.
+                    if last.sequence == before { return false }
+                    throw LogError.unreadable("entry \(entry.sequence) of the log does not follow the one before")
+                }
+                last = LogHead(of: entry)
+            }
+            try await store.apply(try await versions(of: page.entries, from: log))
+        }
+    }
+
+    static func versions(of entries: [LogEntry], from log: any SharedLog) async throws -> [SharedVersion] {
+        var versions: [SharedVersion] = []
+        for entry in entries {
+            let content = try await log.content(of: entry)
+            var change = entry.change
+            change.notes.fetchWindowMs = Int(clamping: entry.fetchWindowMs)
+            versions.append(SharedVersion(change: change, content: content, publish: entry.publish.description))
+        }
+        return versions
+    }
+
+    // MARK: The charter
+
+    /// Begins another history with the log as it is; every node takes its versions anew, every client is told to forget.
+    ///
+    /// - Throws: when nobody knows whether it was done, too.
+    /// - Returns: the charter that holds.
+    package func renewEpoch() async throws(LogError) -> Charter {
+        // What it gave away goes along: it should know all of it.
+        _ = await catchUp(within: .seconds(2))
+        let epoch = Epoch.random(using: &random)
+        return try await amend { charter throws(LogError) in
+            charter.epoch == epoch ? nil : try renewed(charter, epoch)
+        }
+    }
+
+    func renewed(_ charter: Charter, _ epoch: Epoch) throws(LogError) -> Charter {
+        var new = charter.renewed(epoch)
+        // Clients may hold what this node has given away in a history that is lost.
+        do throws(StoreError) { new.raiseFloors(to: try store.numbersGivenAway()) } catch {
+            throw .notDone(error.description)
+        }
+        return new
+    }
+
+    /// Says in a charter that does not yet which key the cluster's nodes seal with.
+    ///
+    /// - Returns: the charter that holds, which may say another.
+    package func claim(keyCheck: String) async throws(LogError) -> Charter {
+        try await amend { charter in
+            if charter.keyCheck != nil { return nil }
+            var new = charter
+            new.keyCheck = keyCheck
+            return new
+        }
+    }
+
+    /// From now on every node must understand what this program does.
+    package func upgrade() async throws(LogError) -> Charter {
+        try await amend { charter in
+            if charter.minimumVersion >= Charter.format { return nil }
+            var new = charter
+            new.minimumVersion = Charter.format
+            return new
+        }
+    }
+
+    /// What others may change at the same time, each once in a while.
+    private static let amendments = 10
+
+    private func amend(_ wanted: (Charter) throws(LogError) -> Charter?) async throws(LogError) -> Charter {
+        try await amend(try await log.page(after: follower.head.sequence, limit: 1).charter, wanted)
+    }
+
+    /// Changes the charter until it says what is wanted, whoever else changes it.
+    ///
+    /// - Parameters:
+    ///   - charter: that holds, as far as is known.
+    ///   - wanted: nil for one that says it.
+    /// - Returns: the charter that holds, and says it.
+    func amend(
+        _ charter: Charter, _ wanted: (Charter) throws(LogError) -> Charter?
+    ) async throws(LogError) -> Charter {
+        var held = charter
+        for _ in 0..<Self.amendments {
+            guard let new = try wanted(held) else { return held }
+            held = try await log.amend(held, to: new)
+        }
+        guard try wanted(held) == nil else {
+            throw .notDone("others change the cluster's charter again and again; try once more")
+        }
+        return held
+    }
+}
+
+extension ReplicaState {
+    /// Its end, as the log names it.
+    var logHead: LogHead { LogHead(publish.isEmpty ? "0" : "\(head) \(publish)") ?? .empty }
+}

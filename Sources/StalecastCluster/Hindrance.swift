@@ -1,0 +1,31 @@
+/// What keeps entries of the log from the store: told when it is another, and tried again after pauses that grow until
+/// something was stored. That the log answers meanwhile says nothing of it.
+package struct Hindrance {
+    private var found: (why: String, since: Duration)?
+    private var pauses = Pauses()
+
+    package init() {}
+
+    /// - Returns: whether that is news.
+    package mutating func met(_ why: String, now: Duration) -> Bool {
+        let isNews = found?.why != why
+        found = (why, found?.since ?? now)
+        return isNews
+    }
+
+    /// Something was stored, or nothing is to be.
+    ///
+    /// - Returns: whether there was one.
+    package mutating func passed() -> Bool {
+        defer { (found, pauses) = (nil, Pauses()) }
+        return found != nil
+    }
+
+    /// For how long there has been one; zero: there is none.
+    package func time(now: Duration) -> Duration { found.map { now - $0.since } ?? .zero }
+
+    /// Until the next try; nil while there is none.
+    package mutating func pause(_ chance: inout some RandomNumberGenerator) -> Duration? {
+        found == nil ? nil : pauses.next(&chance)
+    }
+}

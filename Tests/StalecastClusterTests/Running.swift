@@ -1,0 +1,193 @@
+import StalecastCluster
+import StalecastStore
+import StalecastTemplate
+import StalecastTestSupport
+import StalecastWire
+import Synchronization
+import Testing
+
+/// A node that follows, and its store.
+final class Running: Sendable {
+    let node: ClusterNode
+    let store: TemplateStore
+    let reports = Reports()
+    /// The node's clocks go so much ahead.
+    let later = Later()
+    private let directory: TemporaryDirectory
+    private let following: Task<Void, Never>
+
+    /// - Parameter directory: of a node that ended; nil: it is new.
+    init(
+        _ name: String, _ log: SharedMemoryLog, in directory: TemporaryDirectory? = nil, maxVersions: Int = 300
+    ) async throws {
+        let directory = try directory ?? TemporaryDirectory()
+        self.directory = directory
+        var configuration = StoreConfiguration(directory: directory.path)
+        configuration.minFreeBytes = 0
+        configuration.maxVersionsPerScope = maxVersions
+        configuration.now = { [later] in
+            Timestamp(microseconds: Timestamp.now().microseconds + later.time.withLock { Int64($0 / .microseconds(1)) })
+        }
+        configuration.replica = .init(epoch: log.state.withLock(\.charter.epoch))
+        let store = try TemplateStore.open(configuration)
+        if try !store.replicaState().isWhole { #expect(try await ClusterNode.fill(store, from: log)) }
+        let clock = ContinuousClock()
+        let start = clock.now
+        let node = try ClusterNode(
+            log, store, name: name, now: { [later] in clock.now - start + later.time.withLock { $0 } },
+            report: { [reports] in reports.add($0) })
+        store.setAuthority(node)
+        (self.store, self.node) = (store, node)
+        following = Task { await node.run() }
+    }
+
+    deinit { following.cancel() }
+
+    /// The same node, after a restart.
+    func restarted(_ log: SharedMemoryLog, meanwhile: () async throws -> Void = {}) async throws -> Running {
+        following.cancel()
+        await following.value
+        store.close()
+        try await meanwhile()
+        return try await Running(node.name, log, in: directory)
+    }
+
+    private func published(_ publish: Publish) async -> Result<StoredVersion, StoreError> {
+        do throws(StoreError) { return .success(try await store.publish(publish)) } catch { return .failure(error) }
+    }
+
+    func put(_ value: String, _ precondition: Publish.Precondition = .any, key: String? = nil, scope: Scope = .shared)
+        async throws -> StoredVersion
+    {
+        let template = try Template.greeting(value, scope.namespace == .firebase ? .client : .server)
+        var publish = Publish(scope: scope, template: template, precondition: precondition)
+        publish.idempotencyKey = key
+        // On a machine that is busy elsewhere it may not be begun in time; that says so.
+        var result = await published(publish)
+        while case .failure(.unavailable) = result { result = await published(publish) }
+        return try result.get()
+    }
+}
+
+final class Later: Sendable {
+    let time = Mutex(Duration.zero)
+}
+
+final class Reports: Sendable {
+    private let all = Mutex<[ClusterNode.Report]>([])
+
+    func contains(_ report: ClusterNode.Report) -> Bool { all.withLock { $0.contains(report) } }
+
+    func add(_ report: ClusterNode.Report) { all.withLock { $0.append(report) } }
+}
+
+func eventually(_ isTrue: () async throws -> Bool) async throws {
+    while try await !isTrue() { try await Task.sleep(for: .milliseconds(5)) }
+}
+
+/// The log of the simulation, as nodes ask for it.
+final class SharedMemoryLog: SharedLog {
+    let state = Mutex(MemoryLog(epoch: .random()))
+    /// Read once instead of what is there.
+    let stale = Mutex<LogPage?>(nil)
+    /// Changes of the charter that somebody else is first with.
+    let rivals = Mutex(0)
+    /// Appends are done, and no answer comes.
+    let silence = Mutex(false)
+    private let bells = Mutex<[AsyncStream<Bell>.Continuation]>([])
+
+    func page(after sequence: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
+        let stale = stale.withLock { $0.take() }
+        return stale ?? state.withLock { $0.page(after: sequence, limit: limit) }
+    }
+
+    func append(
+        _ entry: LogEntry, under charter: Charter, owner: DutyOwner?
+    ) async throws(LogError) -> Appended {
+        let appended = state.withLock {
+            $0.append(entry, under: charter, owner: owner, at: .zero, MemoryLog.Comparisons())
+        }
+        if silence.withLock({ $0 }) { throw .unknown("silence") }
+        if case .committed = appended { ring(.entry(entry)) }
+        return appended
+    }
+
+    /// By digest: pieces, and when they were stored.
+    private let pieces = Mutex<[String: (chunks: [[UInt8]], revision: Int64)]>([:])
+
+    func store(_ chunks: [[UInt8]], of key: ContentKey) async throws(LogError) { put(chunks, key.digest) }
+
+    func put(_ chunks: [[UInt8]], _ digest: String) {
+        pieces.withLock { $0[digest] = (chunks, 1 + ($0.values.map(\.revision).max() ?? 0)) }
+    }
+
+    func contents() async throws(LogError) -> [StoredContent] {
+        pieces.withLock { $0.map { StoredContent(digest: $0.key, revisions: ["all": $0.value.revision]) } }
+    }
+
+    func remove(_ content: StoredContent, at head: LogHead) async throws(LogError) -> Bool {
+        pieces.withLock { pieces in
+            guard pieces[content.digest]?.revision == content.revisions["all"], state.withLock(\.head) == head else {
+                return false
+            }
+            pieces[content.digest] = nil
+            return true
+        }
+    }
+
+    func isCurrent(_ head: LogHead, under charter: Charter) async throws(LogError) -> Bool {
+        state.withLock { $0.isCurrent(head, under: charter) }
+    }
+
+    func content(of entry: LogEntry) async throws(LogError) -> [UInt8] {
+        switch entry.content {
+        case .inline(let content): return content
+        case .beside(let key):
+            let chunks = pieces.withLock { $0[key.digest]?.chunks }
+            return try LogEntry.content(key, from: chunks ?? [])
+        }
+    }
+
+    func amend(_ old: Charter?, to new: Charter, at head: LogHead?) async throws(LogError) -> Charter {
+        if rivals.withLock({ left in
+            left -= 1
+            return left >= 0
+        }) {
+            state.withLock { state in
+                var charter = state.charter
+                charter.prunedBelow += 1
+                _ = state.amend(state.charter, to: charter)
+            }
+        }
+        let charter = state.withLock { state in old.map { state.amend($0, to: new, at: head) } ?? state.charter }
+        ring(.other)
+        return charter
+    }
+
+    func prune(_ sequences: [CommitSequence], under old: Charter, to new: Charter) async throws(LogError) -> Bool {
+        let isDone = state.withLock { $0.prune(sequences, under: old, to: new) }
+        if isDone { ring(.other) }
+        return isDone
+    }
+
+    func watch() async throws(LogError) -> AsyncStream<Bell> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Bell.self)
+        bells.withLock { $0.append(continuation) }
+        continuation.yield(.opened)
+        return stream
+    }
+
+    private func ring(_ bell: Bell) { for continuation in bells.withLock({ $0 }) { continuation.yield(bell) } }
+}
+
+extension Scope {
+    static let shared = Scope(project: StoreConfiguration.Project.demo.id, namespace: .firebase)
+    static let quiet = Scope(project: StoreConfiguration.Project.demo.id, namespace: .firebaseServer)
+}
+
+extension Template {
+    static func greeting(_ value: String, _ kind: TemplateKind) throws -> Template {
+        try Template(
+            validating: ["parameters": ["greeting": ["defaultValue": ["value": .string(value)]]]], kind: kind)
+    }
+}
