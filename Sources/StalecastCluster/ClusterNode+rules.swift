@@ -26,6 +26,7 @@ extension ClusterNode {
             // The next are removed under the charter that this made.
             _ = await catchUp(within: .seconds(2))
         }
+        if !sequences.isEmpty { try await store.forgetPublishes(sequences) }
         prunedThrough = sequences.count < Self.prunedAtOnce ? 0 : sequences.last ?? 0
         return sequences.count
     }

@@ -259,9 +259,11 @@ package actor ClusterNode {
         if charter == floored || charter.epoch != follower.epoch { return page }
         let own: NumberFloors
         do throws(StoreError) {
-            own = try await store.floors()
-            if !own.cover(charter.floors) { try await store.raiseFloors(to: charter.floors) }
+            let known = try await store.floors()
+            own = known.above
+            if !known.all.cover(charter.floors) { try await store.raiseFloors(to: charter.floors) }
         } catch {
+            hindered(error.description)
             throw .notDone(error.description)
         }
         guard charter.isFrozen || charter.floors.cover(own) else {

@@ -131,12 +131,10 @@ package final class EtcdLog: SharedLog {
     package func prune(
         _ sequences: [CommitSequence], under old: Charter, to new: Charter
     ) async throws(LogError) -> Bool {
-        guard let first = sequences.first, let last = sequences.last else { return false }
-        let there =
-            try await transact(
-                EtcdTransaction(then: [.range(EtcdRange(key(first), to: key(last) + "0", keysOnly: true))]), for: .prune
-            ).found.first ?? []
-        let keys = Set(there.map { String(decoding: $0.key, as: UTF8.self) })
+        if sequences.isEmpty { return false }
+        let there = try await transact(
+            EtcdTransaction(then: sequences.map { .range(EtcdRange(key($0), keysOnly: true)) }), for: .prune)
+        let keys = Set(there.found.joined().map { String(decoding: $0.key, as: UTF8.self) })
         let removed = sequences.map(key).filter(keys.contains)
         if removed.isEmpty { return true }
         var (new, random) = (new, SystemRandomNumberGenerator())

@@ -45,6 +45,17 @@ package struct NumberFloors: Sendable, Hashable {
         return floors
     }
 
+    /// Its own floors, but for scopes whose newest number is as high.
+    static func aboveStored(_ db: Database) throws -> NumberFloors {
+        var floors = try stored(db)
+        for row in try Row.fetchAll(db, sql: "SELECT project, namespace, latest FROM scope") {
+            let scope = try scope(row)
+            guard let floor = floors.ofScopes[scope], floor.rawValue <= row["latest"] as Int64 else { continue }
+            floors.ofScopes[scope] = nil
+        }
+        return floors
+    }
+
     static func stored(_ db: Database) throws -> NumberFloors {
         var floors = NumberFloors()
         // A backup may be older than the table.

@@ -72,7 +72,7 @@ package protocol VersionAuthority: Sendable {
 
 /// The SQL of what only replicas have.
 enum ReplicaTable {
-    /// Publishes whose identity is known, the newest.
+    /// Publishes whose identity is known, the newest; and all that may still be in the log.
     private static let keptPublishes: UInt64 = 100_000
 
     static func exists(_ db: Database) throws -> Bool { try db.tableExists("replica") }
@@ -106,11 +106,32 @@ enum ReplicaTable {
                 Int64(sequence), version.publish, change.scope.project.description,
                 change.scope.namespace.description, change.version.rawValue, now.microseconds,
             ])
-        if sequence > keptPublishes {
-            try db.execute(
-                sql: "DELETE FROM publish WHERE sequence <= ?", arguments: [Int64(sequence - keptPublishes)])
-        }
         try db.execute(sql: "UPDATE replica SET publish = ?", arguments: [version.publish])
+    }
+
+    /// These left the log.
+    static func forget(_ sequences: [CommitSequence], of head: CommitSequence, _ db: Database) throws {
+        for sequence in sequences where head - min(head, sequence) >= keptPublishes {
+            try db.execute(sql: "DELETE FROM publish WHERE sequence = ?", arguments: [Int64(sequence)])
+        }
+    }
+
+    /// Identities of a store's versions, which were published before it was a replica.
+    static func noteStored(at now: Timestamp, _ publish: (CommitSequence) -> String, _ db: Database) throws {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT sequence, number, project, namespace FROM version JOIN scope ON scope.id = version.scope
+                """)
+        for row in rows {
+            let sequence: Int64 = row["sequence"]
+            try db.execute(
+                sql: "INSERT OR IGNORE INTO publish VALUES (?, ?, ?, ?, ?, ?)",
+                arguments: [
+                    sequence, publish(CommitSequence(sequence)), row["project"] as String, row["namespace"] as String,
+                    row["number"] as Int64, now.microseconds,
+                ])
+        }
     }
 
     /// The lowest sequences after one whose versions retention has let go.

@@ -157,6 +157,14 @@ extension TemplateStore {
         }
     }
 
+    /// These are not in the log any more.
+    ///
+    /// - Throws: as ``publish(_:)``.
+    package func forgetPublishes(_ sequences: [CommitSequence]) async throws(StoreError) {
+        let head = head()
+        try await write { db in try ReplicaTable.forget(sequences, of: head, db) }
+    }
+
     /// Whether a data directory holds a replica that is whole; false as well where nothing can be read.
     package static func hasReplica(_ directory: String) -> Bool {
         let path = DataDirectory(directory).database
@@ -190,9 +198,10 @@ extension TemplateStore {
     ///
     /// - Parameter publish: the identity under which a commit is in the log.
     package func becomeReplica(_ publish: @escaping @Sendable (CommitSequence) -> String) async throws(StoreError) {
-        let head = head()
+        let (head, now) = (head(), configuration.now())
         try await write { db in
             try ReplicaTable.create(db)
+            try ReplicaTable.noteStored(at: now, publish, db)
             try db.execute(
                 sql: "UPDATE replica SET publish = ?, isWhole = 1", arguments: [head == 0 ? "" : publish(head)])
         }

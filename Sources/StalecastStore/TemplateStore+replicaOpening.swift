@@ -85,10 +85,12 @@ extension TemplateStore {
         do { return try database.read(NumberFloors.givenAway) } catch { throw .readFailed("\(error)") }
     }
 
-    /// What is known to be given away in other histories than the replica's.
+    /// What is known to be given away in other histories than the replica's, and of that what is above its own versions.
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.
-    package func floors() async throws(StoreError) -> NumberFloors { try await read(NumberFloors.stored) }
+    package func floors() async throws(StoreError) -> (all: NumberFloors, above: NumberFloors) {
+        try await read { (try NumberFloors.stored($0), try NumberFloors.aboveStored($0)) }
+    }
 
     /// From now on nothing up to these numbers is given away here.
     ///

@@ -136,6 +136,35 @@ import Testing
         clock.advance(days: 1)
         #expect(try await store.removed(after: 0, olderThan: hour, limit: 9) == [1, 2])
         #expect(try await store.removed(after: 1, olderThan: hour, limit: 9) == [2])
+        try await store.forgetPublishes([1, 2])
+        #expect(try await store.removed(after: 0, olderThan: hour, limit: 9) == [1, 2], "their keys stay")
+    }
+
+    @Test func floorsThatItsOwnVersionsAreAboveSayNothing() async throws {
+        let first = Alone(try open(epoch)).store
+        try await first.put(1...3)
+        first.close()
+        // As one that was away for too long.
+        let anew = Alone(try open(.random())).store
+        #expect(try await anew.floors().above[.demo] == 3)
+        try await anew.put("4")
+        let (all, above) = try await anew.floors()
+        #expect(above[.demo] == 0 && all[.demo] == 3)
+    }
+
+    @Test func aMigratedStoresVersionsMayLeaveTheLogToo() async throws {
+        let clock = TestClock()
+        var configuration = StoreConfiguration.make(directory, clock: clock)
+        configuration.maxVersionsPerScope = 2
+        let own = try TemplateStore.open(configuration)
+        try await own.put(1...2)
+        try await own.becomeReplica { "p\($0)" }
+        own.close()
+        configuration.replica = .init(epoch: own.epoch)
+        let store = Alone(try TemplateStore.open(configuration)).store
+        try await store.put("3")
+        clock.advance(days: 1)
+        #expect(try await store.removed(after: 0, olderThan: .seconds(3600), limit: 9) == [1])
     }
 
     @Test func whatNeverCameToTheEndBeginsAnew() async throws {

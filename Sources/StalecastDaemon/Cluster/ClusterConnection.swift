@@ -96,7 +96,11 @@ struct ClusterConnection: Sendable {
         logger.info("taking over what is in the cluster's log", metadata: ["epoch": "\(store.epoch)"])
         while !signals.areEnding {
             do {
-                guard try await ClusterNode.fill(store, from: log) else { throw EpochChanged() }
+                guard try await ClusterNode.fill(store, from: log) else {
+                    // Entries that are not of one history make each beginning like the one before.
+                    try await Task.sleep(for: Self.askAgain)
+                    throw EpochChanged()
+                }
                 logger.info("the replica is whole", metadata: ["sequence": "\(store.head())"])
                 return true
             } catch let error as LogError {
