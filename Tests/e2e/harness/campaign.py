@@ -23,9 +23,10 @@ LEAST = float(os.environ.get("STALECAST_LEAST", 50 if LONG else 10))
 
 class Campaign:
     """What goes on while faults happen, and the record of it; `async with` ends it. ``finish`` and ``faults`` judge.
-    `name` tells the marks of two campaigns over one log apart."""
+    `name` tells the marks of two campaigns over one log apart. `together`: all publish at one node, and on trouble go on
+    to another; apart they take each other's places, two appends a publish, which two processors do 40 times a second."""
 
-    def __init__(self, cluster, writers=3, subscribers=4, seed=7, name=""):
+    def __init__(self, cluster, writers=3, subscribers=4, seed=7, name="", together=LONG):
         self.cluster, self.random = cluster, random.Random(seed)
         self.attempts, self.links, self.fetches, self.told = [], [], [], []
         self.unverified = 0
@@ -33,6 +34,7 @@ class Campaign:
         self.acknowledged_at = []
         self.pauses, self.rates = [], []
         self.over = False
+        self.at = cluster.nodes[0] if together else None
         self.tasks = [asyncio.create_task(self.write(f"{name}w{n}", n)) for n in range(writers)]
         self.tasks += [asyncio.create_task(self.subscribe(f"s{n}", n)) for n in range(subscribers)]
         self.writers = writers
@@ -55,11 +57,11 @@ class Campaign:
 
     async def write(self, name, first):
         """Publishes without pause; on trouble at any node."""
-        number, node = 0, self.cluster.nodes[first % len(self.cluster.nodes)]
+        number, node = 0, self.at or self.cluster.nodes[first % len(self.cluster.nodes)]
         while not self.over:
             client = node.client()
             try:
-                while not self.over:
+                while not self.over and self.at in (None, node):
                     await self.paused.wait()
                     number += 1
                     mark = f"{name}-{number}"
@@ -71,8 +73,12 @@ class Campaign:
                     await asyncio.sleep(0.002)
             finally:
                 client.close()
-            node = self.random.choice(self.cluster.nodes)
             await asyncio.sleep(0.02)
+            if self.at in (None, node):
+                node = self.random.choice(self.cluster.nodes)
+                self.at = self.at and node
+            else:
+                node = self.at
 
     async def publish(self, client, node, mark):
         try:

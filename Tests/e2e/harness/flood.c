@@ -57,23 +57,24 @@ static int status(struct connection *of) {
 
 int main(int count, char **arguments) {
     if (count != 7) return 2;
-    int port = atoi(arguments[1]), width = atoi(arguments[4]), idle = width;
+    int port = atoi(arguments[1]), width = atoi(arguments[4]);
     double rate = atof(arguments[2]), seconds = atof(arguments[3]);
-    size_t lines = 0, next = 0;
+    size_t lines = 0, next = 0, taken = 0, given = width;
     char **lists = requests(arguments[6], arguments[5], &lines);
     struct connection *all = calloc(width, sizeof *all);
-    int *free = malloc(width * sizeof *free), poll = epoll_create1(0);
+    /* In turn: who is left alone for long is closed. */
+    int *idle = malloc(width * sizeof *idle), poll = epoll_create1(0);
     for (int each = 0; each < width; each++) {
         struct epoll_event event = {.events = EPOLLIN, .data.u32 = each};
-        all[free[each] = each].socket = connected(port);
+        all[idle[each] = each].socket = connected(port);
         epoll_ctl(poll, EPOLL_CTL_ADD, all[each].socket, &event);
     }
     long sent = 0, answered = 0, statuses[1000] = {0};
     double begin = now(), time;
-    while ((time = now() - begin) < seconds || (idle < width && time < seconds + 5)) {
-        while (time < seconds && idle && sent < time * rate) {
+    while ((time = now() - begin) < seconds || (answered < sent && time < seconds + 5)) {
+        while (time < seconds && taken < given && sent < time * rate) {
             char *request = lists[next++ % lines];
-            struct connection *to = &all[free[--idle]];
+            struct connection *to = &all[idle[taken++ % width]];
             to->have = 0;
             if (send(to->socket, request, strlen(request), MSG_NOSIGNAL) != (ssize_t)strlen(request)) return 3;
             sent++;
@@ -89,7 +90,7 @@ int main(int count, char **arguments) {
             if (!said) continue;
             statuses[said % 1000]++;
             answered++;
-            free[idle++] = events[each].data.u32;
+            idle[given++ % width] = events[each].data.u32;
         }
     }
     for (int each = 0; each < 1000; each++)
