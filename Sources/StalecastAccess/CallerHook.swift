@@ -181,8 +181,8 @@ struct KnownCallers: Sendable {
         if next == .min { (entries, numbers, next) = ([:], [:], Self.firstNumber) }
         // Who is said to be the same once more keeps their number: what is counted by it is counted together.
         let known = numbers[digest].flatMap { entries[$0]?.principal }
-        let isKnown = known?.id == answer.subject && known?.grants == answer.grants
-        let number = isKnown ? known?.number ?? next : next
+        let same = known.flatMap { $0.id == answer.subject && $0.grants == answer.grants ? $0 : nil }
+        let number = same?.number ?? next
         let principal = Principal(
             kind: .hook, id: answer.subject, number: number, expiresAt: answer.expiresAt, grants: answer.grants)
         // Streams keep what they were opened with.

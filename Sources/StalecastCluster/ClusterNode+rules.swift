@@ -13,21 +13,15 @@ extension ClusterNode {
     ///
     /// - Returns: how many entries were looked at; fewer than 100 is the end.
     package func prune() async throws -> Int {
-        let sequences = try await store.removed(
-            after: prunedThrough, olderThan: Self.leastAge, limit: Self.prunedAtOnce)
-        guard follower.isReady, let charter = follower.charter else { return 0 }
-        let left = sequences.filter { !pruned.contains($0) }
-        if let last = left.last {
-            var new = charter
-            new.prunedBelow = max(charter.prunedBelow, last + 1)
-            // Under another charter they are tried again when this node knows it.
-            guard try await log.prune(left, under: charter, to: new) else { return 0 }
-            for sequence in left { pruned.insert(contentsOf: sequence..<sequence + 1) }
-            // The next are removed under the charter that this made.
-            _ = await catchUp(within: .seconds(2))
-        }
-        if !sequences.isEmpty { try await store.forgetPublishes(sequences) }
-        prunedThrough = sequences.count < Self.prunedAtOnce ? 0 : sequences.last ?? 0
+        let sequences = try await store.removed(olderThan: Self.leastAge, limit: Self.prunedAtOnce)
+        guard let last = sequences.last, follower.isReady, let charter = follower.charter else { return 0 }
+        var new = charter
+        new.prunedBelow = max(charter.prunedBelow, last + 1)
+        // Under another charter they are tried again when this node knows it.
+        guard try await log.prune(sequences, under: charter, to: new) else { return 0 }
+        try await store.noteRemoved(sequences)
+        // The next are removed under the charter that this made.
+        _ = await catchUp(within: .seconds(2))
         return sequences.count
     }
 

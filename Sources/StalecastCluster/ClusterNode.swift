@@ -50,10 +50,6 @@ package actor ClusterNode {
     /// What was done so far; ``ClusterFigures/newest`` is how far the log goes.
     package internal(set) var figures = ClusterFigures()
     var contentSweep = ContentSweep()
-    /// What this process has removed from the log.
-    var pruned = RangeSet<CommitSequence>()
-    /// Up to here retention was looked at in this round; each begins anew, since slower scopes let go of old entries late.
-    var prunedThrough: CommitSequence = 0
     /// The last charter that the replica and the log agree under which numbers are given away.
     private var floored: Charter?
 

@@ -100,7 +100,7 @@ package struct Daemon: Sendable {
         let token = try TokenFile.load(directory: configuration.data, file: configuration.control.tokenFile)
         for warning in token.warnings { logger.warning("\(warning)") }
         if cluster != nil { ClusterPropagation.shareKeys(token.digest, store.epoch) }
-        try cluster?.describe(configuration, token)
+        if let cluster { cluster.describe(try cluster.marks(of: configuration, token)) }
         let audit = try Self.openAudit(configuration, logger)
         let access = try Self.makeAccess(store, configuration, token)
         let edge = try EdgeServer(

@@ -182,11 +182,9 @@ struct ReloadService: Service {
             let changed = wanted.liveChanges(from: running)
             let tokenFile = try TokenFile.load(directory: next.data, file: next.control.tokenFile)
             // First what can be refused: half a configuration would be neither.
-            try parts.cluster?.describe(next, tokenFile)
-            do { try apply(next, over: running) } catch {
-                try? parts.cluster?.describe(running, tokenFile)
-                throw error
-            }
+            let marks = try parts.cluster?.marks(of: next, tokenFile)
+            try apply(next, over: running)
+            if let marks { parts.cluster?.describe(marks) }
             for warning in tokenFile.warnings { logger.warning("\(warning)") }
             if parts.access.setBootstrap(next.control.tokenEnabled ? tokenFile.digest : nil) {
                 parts.audit.write("token.rotate", ["actor": "operator of this machine"])

@@ -109,11 +109,15 @@ enum ReplicaTable {
         try db.execute(sql: "UPDATE replica SET publish = ?", arguments: [version.publish])
     }
 
-    /// These left the log.
-    static func forget(_ sequences: [CommitSequence], of head: CommitSequence, _ db: Database) throws {
-        for sequence in sequences where head - min(head, sequence) >= keptPublishes {
-            try db.execute(sql: "DELETE FROM publish WHERE sequence = ?", arguments: [Int64(sequence)])
+    /// These left the log: ``removed(appliedBefore:limit:_:)`` names them no more, and old ones are forgotten.
+    static func noteRemoved(_ sequences: [CommitSequence], of head: CommitSequence, _ db: Database) throws {
+        for sequence in sequences {
+            try db.execute(
+                sql: "UPDATE publish SET appliedAt = ? WHERE sequence = ?", arguments: [Int64.max, Int64(sequence)])
         }
+        try db.execute(
+            sql: "DELETE FROM publish WHERE sequence <= ? AND appliedAt = ?",
+            arguments: [Int64(head - min(head, keptPublishes)), Int64.max])
     }
 
     /// Identities of a store's versions, which were published before it was a replica.
@@ -134,17 +138,15 @@ enum ReplicaTable {
         }
     }
 
-    /// The lowest sequences after one whose versions retention has let go.
-    static func removed(
-        after sequence: CommitSequence, appliedBefore time: Timestamp, limit: Int, _ db: Database
-    ) throws -> [CommitSequence] {
+    /// The lowest sequences that may be in the log, and whose versions retention has let go.
+    static func removed(appliedBefore time: Timestamp, limit: Int, _ db: Database) throws -> [CommitSequence] {
         try Int64.fetchAll(
             db,
             sql: """
-                SELECT sequence FROM publish WHERE sequence > ? AND appliedAt < ?
+                SELECT sequence FROM publish WHERE appliedAt < ?
                 AND NOT EXISTS (SELECT 1 FROM version WHERE version.sequence = publish.sequence)
                 ORDER BY sequence LIMIT ?
-                """, arguments: [Int64(clamping: sequence), time.microseconds, limit]
+                """, arguments: [time.microseconds, limit]
         ).map { CommitSequence($0) }
     }
 

@@ -143,26 +143,23 @@ extension TemplateStore {
         return (number, try await version(number, of: scope))
     }
 
-    /// The lowest sequences after one that are not stored any more, and came here longer ago than `age`.
+    /// The lowest sequences that may be in the log but are not stored any more, and came here longer ago than `age`.
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.
-    package func removed(
-        after sequence: CommitSequence, olderThan age: Duration, limit: Int
-    ) async throws(StoreError) -> [CommitSequence] {
+    package func removed(olderThan age: Duration, limit: Int) async throws(StoreError) -> [CommitSequence] {
         let now = configuration.now().microseconds
         let before = now.subtractingReportingOverflow(Int64(clamping: Int(age / .microseconds(1)))).partialValue
         return try await read {
-            try ReplicaTable.removed(
-                after: sequence, appliedBefore: Timestamp(microseconds: before), limit: limit, $0)
+            try ReplicaTable.removed(appliedBefore: Timestamp(microseconds: before), limit: limit, $0)
         }
     }
 
     /// These are not in the log any more.
     ///
     /// - Throws: as ``publish(_:)``.
-    package func forgetPublishes(_ sequences: [CommitSequence]) async throws(StoreError) {
+    package func noteRemoved(_ sequences: [CommitSequence]) async throws(StoreError) {
         let head = head()
-        try await write { db in try ReplicaTable.forget(sequences, of: head, db) }
+        try await write { db in try ReplicaTable.noteRemoved(sequences, of: head, db) }
     }
 
     /// Whether a data directory holds a replica that is whole; false as well where nothing can be read.

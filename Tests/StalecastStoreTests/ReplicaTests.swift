@@ -132,12 +132,13 @@ import Testing
         try await store.put(1...4)
         try await store.put("other", in: .demoServer)
         let hour = Duration.seconds(3600)
-        #expect(try await store.removed(after: 0, olderThan: hour, limit: 9) == [])
+        #expect(try await store.removed(olderThan: hour, limit: 9) == [])
         clock.advance(days: 1)
-        #expect(try await store.removed(after: 0, olderThan: hour, limit: 9) == [1, 2])
-        #expect(try await store.removed(after: 1, olderThan: hour, limit: 9) == [2])
-        try await store.forgetPublishes([1, 2])
-        #expect(try await store.removed(after: 0, olderThan: hour, limit: 9) == [1, 2], "their keys stay")
+        #expect(try await store.removed(olderThan: hour, limit: 9) == [1, 2])
+        #expect(try await store.removed(olderThan: hour, limit: 1) == [1])
+        try await store.noteRemoved([1])
+        #expect(try await store.removed(olderThan: hour, limit: 9) == [2])
+        #expect(try await store.made(by: "publish-1")?.number == 1, "its key is known")
     }
 
     @Test func floorsThatItsOwnVersionsAreAboveSayNothing() async throws {
@@ -164,7 +165,7 @@ import Testing
         let store = Alone(try TemplateStore.open(configuration)).store
         try await store.put("3")
         clock.advance(days: 1)
-        #expect(try await store.removed(after: 0, olderThan: .seconds(3600), limit: 9) == [1])
+        #expect(try await store.removed(olderThan: .seconds(3600), limit: 9) == [1])
     }
 
     @Test func whatNeverCameToTheEndBeginsAnew() async throws {

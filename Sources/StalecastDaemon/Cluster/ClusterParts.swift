@@ -83,14 +83,19 @@ final class ClusterParts: Sendable {
     var name: String { cluster.name }
     var etcdFigures: EtcdFigures { connection.client.figures }
 
-    /// Tells the others how this node is configured, from now on.
+    /// What nodes compare to see that they are configured alike.
     ///
     /// - Throws: ``StartError`` when the key of the webhooks' secrets cannot be read.
-    func describe(_ configuration: Configuration, _ token: TokenFile) throws(StartError) {
+    func marks(of configuration: Configuration, _ token: TokenFile) throws(StartError) -> [String: String] {
         var marks = configuration.sharedSettings
         marks["control.token"] = configuration.control.tokenEnabled ? try vault.mark(of: token.digest) : "none"
-        settings.withLock { [marks] in $0 = marks }
-        ours.withLock { [marks] in ($0.settings, $0.configurationHash) = (marks, Self.hash(marks)) }
+        return marks
+    }
+
+    /// Tells the others how this node is configured, from now on.
+    func describe(_ marks: [String: String]) {
+        settings.withLock { $0 = marks }
+        ours.withLock { ($0.settings, $0.configurationHash) = (marks, Self.hash(marks)) }
     }
 
     /// Of a clock that only goes forward.

@@ -9,7 +9,7 @@ struct Migrate: AsyncParsableCommand {
         abstract: "Put a store's versions into etcd, and make it the first node of a cluster.",
         discussion: """
             The daemon must be stopped. Epoch, sequences and version numbers stay, so that clients resume with the cursors they \
-            have. Until it says that it is done, start no daemon; the same command again goes on where one was cut off. \
+            have. Until it says that it is done, start no daemon; the same command again finishes one that was cut off. \
             API keys, proposals and webhooks stay in the data directory.
 
             The way back: start a node without store.etcd. Its store goes on by itself, with a new epoch.
