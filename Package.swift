@@ -51,6 +51,7 @@ let package = Package(
             dependencies: [
                 "StalecastWire", "CLinux", .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: strict),
         .target(

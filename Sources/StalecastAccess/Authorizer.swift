@@ -53,14 +53,14 @@ package final class Authorizer: Sendable {
         }
         switch found {
         case .principal(let principal): return principal
-        case .token(let text):
-            if let known = tokens.known(text) { return known }
+        case .token(let text, let digest):
+            if let known = tokens.known(digest) { return known }
             if listener == .control { return try tokens.verify(text) }
             switch presented.verdict {
             case .refused(let denial)?: throw denial
             // It was good a moment ago, and a crowd has come since.
             case .good?, .redeemed?: throw .notReady
-            case nil: throw tokens.refusal(of: text) ?? (tokens.isEmpty ? .unknownIssuer : .unverified)
+            case nil: throw tokens.refusal(of: digest) ?? (tokens.isEmpty ? .unknownIssuer : .unverified)
             }
         }
     }
@@ -130,7 +130,7 @@ package final class Authorizer: Sendable {
             guard number != 0 else { return state.anonymousPrincipal }
             if number < 0 { return state.certificates.standing(of: number, at: now) }
             guard let digest = state.holders[number] else { return nil }
-            if state.plain.holds(digest) { return state.plainPrincipal(digest) }
+            if state.plain.holds(digest) { return state.plainPrincipal(number) }
             return state.holder(of: digest, now)
         }
     }
@@ -236,7 +236,7 @@ package final class Authorizer: Sendable {
             return state.refusals[kind]?.isSeen ?? true
         }
         guard isSeen else { return }
-        let example = "\(presented.who) at \(of().prefix(200))"
+        let example = "\(presented.who) at \(String(decoding: of().utf8.prefix(200), as: UTF8.self))"
         state.withLock { $0.refusals[kind]?.example = example }
     }
 

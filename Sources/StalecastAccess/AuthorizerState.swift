@@ -23,7 +23,7 @@ struct AuthorizerState: Sendable {
 enum Found {
     case principal(Principal)
     /// To be verified outside the lock.
-    case token(String)
+    case token(String, SecretDigest)
 }
 
 extension AuthorizerState {
@@ -35,7 +35,7 @@ extension AuthorizerState {
         Principal(kind: .anonymous, id: "anonymous", grants: anonymous)
     }
 
-    func plainPrincipal(_ digest: SecretDigest, number: Int32 = 0) -> Principal {
+    func plainPrincipal(_ number: Int32) -> Principal {
         Principal(
             kind: .key, id: "edge.apiKeys", number: number, grants: [Grant(actions: [.watch, .fetch])])
     }
@@ -52,10 +52,10 @@ extension AuthorizerState {
         if listener == .control, let bootstrap, bootstrap.matches(digest), !credential.isInURL {
             return .principal(Principal(kind: .bootstrap, id: "bootstrap", grants: [Grant(role: .operator)]))
         }
-        if plain.holds(digest) { return .principal(plainPrincipal(digest, number: holders.number(of: digest))) }
+        if plain.holds(digest) { return .principal(plainPrincipal(holders.number(of: digest))) }
         if SignedToken.resembles(credential.text) {
             if credential.isInURL { throw .leaked }
-            return .token(credential.text)
+            return .token(credential.text, digest)
         }
         let parsed: APIKey
         do { parsed = try APIKey(credential.text) } catch { throw error == .typo ? .typo : .unknown }

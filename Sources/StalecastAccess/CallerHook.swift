@@ -1,3 +1,4 @@
+import DequeModule
 import StalecastWire
 import Synchronization
 
@@ -27,6 +28,9 @@ package final class CallerHook: Sendable {
             // Neither a name nor a value has a line feed.
             digest = SecretDigest(of: headers.map { "\($0.name)\n\($0.value)\n" }.joined())
         }
+
+        /// What it takes to wait for its answer.
+        fileprivate var weight: Int { headers.reduce(512) { $0 + $1.name.utf8.count + $1.value.utf8.count } }
     }
 
     package struct Reply: Sendable {
@@ -44,20 +48,43 @@ package final class CallerHook: Sendable {
     package typealias Done = @Sendable (Denial?) -> Void
 
     package static let maxInFlight = 64
-    /// Requests that wait for the questions in flight.
-    static let maxWaiting = 1024
+    /// Bytes of the requests that wait; beyond them it is "not now".
+    static let maxWaiting = 32 << 20
+    /// What nobody was asked for so long is not asked any more: the backend cannot keep up, or does not answer.
+    static let patience = Duration.seconds(5)
 
     private struct State: Sendable {
         var names: [String] = []
         var ask: Ask?
         var callers = KnownCallers()
-        var waiting: [SecretDigest: [Done]] = [:]
-        var waiters = 0
+        /// Who waits for a question's answer.
+        var waiting: [SecretDigest: (dones: [Done], weight: Int)] = [:]
+        var weight = 0
+        /// Questions nobody was asked yet, in their order.
+        var queue: Deque<(question: Question, since: Timestamp)> = []
+        var inFlight = 0
+        var isAsking = false
+
+        /// Takes out who waits for an answer.
+        mutating func take(_ digest: SecretDigest) -> [Done] {
+            guard let waiting = waiting.removeValue(forKey: digest) else { return [] }
+            weight -= waiting.weight
+            return waiting.dones
+        }
+
+        mutating func next(at now: Timestamp) -> Next? {
+            if let first = queue.first, first.since.advanced(by: CallerHook.patience) < now {
+                return .tooLate(take(queue.removeFirst().question.digest))
+            }
+            guard inFlight < CallerHook.maxInFlight, let ask, let first = queue.popFirst() else { return nil }
+            inFlight += 1
+            return .asks(first.question, ask)
+        }
     }
 
     private enum Next {
-        case known, full, waits
-        case asks(Ask)
+        case asks(Question, Ask)
+        case tooLate([Done])
     }
 
     private let state = Mutex(State())
@@ -77,23 +104,44 @@ package final class CallerHook: Sendable {
 
     /// Has a question answered, unless the answer is known.
     ///
-    /// - Parameter done: at once, or on the thread that heard the answer; nil is good.
-    package func look(at question: Question, _ done: @escaping Done) {
+    /// - Parameters:
+    ///   - weight: bytes of the request that waits.
+    ///   - done: at once, or on the thread that heard the answer; nil is good.
+    package func look(at question: Question, weight: Int = 0, _ done: @escaping Done) {
         let now = clock()
-        let next = state.withLock { state -> Next in
-            if state.callers.principal(of: question.digest, at: now) != nil { return .known }
-            guard state.waiters < Self.maxWaiting, let ask = state.ask else { return .full }
-            let isAsked = state.waiting[question.digest] != nil
-            guard isAsked || state.waiting.count < Self.maxInFlight else { return .full }
-            state.waiting[question.digest, default: []].append(done)
-            state.waiters += 1
-            return isAsked ? .waits : .asks(ask)
+        let end = state.withLock { state -> Denial?? in
+            if state.callers.principal(of: question.digest, at: now) != nil { return .some(nil) }
+            let weight = question.weight + weight
+            guard state.ask != nil, state.weight + weight <= Self.maxWaiting else { return .some(.notReady) }
+            let isNew = state.waiting[question.digest] == nil
+            state.waiting[question.digest, default: ([], 0)].dones.append(done)
+            state.waiting[question.digest]?.weight += weight
+            state.weight += weight
+            if isNew { state.queue.append((question, now)) }
+            return nil
         }
-        switch next {
-        case .known: done(nil)
-        case .full: done(.notReady)
-        case .waits: break
-        case .asks(let ask): ask(question) { [self] in finish(question.digest, $0) }
+        if let end { done(end) } else { askNext() }
+    }
+
+    /// Asks as many as may be. One call does it for all: an answer that is there at once comes from within it.
+    private func askNext() {
+        let isFirst = state.withLock { state in
+            defer { state.isAsking = true }
+            return !state.isAsking
+        }
+        guard isFirst else { return }
+        while true {
+            let now = clock()
+            let next = state.withLock { state in
+                let next = state.next(at: now)
+                if next == nil { state.isAsking = false }
+                return next
+            }
+            switch next {
+            case .asks(let question, let ask): ask(question) { [self] in finish(question.digest, $0) }
+            case .tooLate(let dones): for done in dones { done(.notReady) }
+            case nil: return
+            }
         }
     }
 
@@ -104,11 +152,11 @@ package final class CallerHook: Sendable {
         do throws(Denial) { answer = try HookAnswer(reply, at: now) } catch { denial = error }
         let waiting = state.withLock { state in
             if let answer { state.callers.insert(digest, answer, at: now) }
-            let waiting = state.waiting.removeValue(forKey: digest) ?? []
-            state.waiters -= waiting.count
-            return waiting
+            state.inFlight -= 1
+            return state.take(digest)
         }
         for done in waiting { done(denial) }
+        askNext()
     }
 
     /// Whose a question was found to be. Who has just been looked at is not asked for freshness.

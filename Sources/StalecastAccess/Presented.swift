@@ -45,17 +45,19 @@ package struct Presented: Sendable, Hashable {
     ///   beside a credential a foreign one means nothing.
     func only(_ knows: (String) -> Bool) throws(Denial) -> Credential? {
         if isRepeated { throw .ambiguous }
-        var found: [Credential] = []
-        if let authorization { found.append(Credential(text: try Self.bearer(authorization), isInURL: false)) }
-        if let apiKey { found.append(Credential(text: apiKey, isInURL: false)) }
-        let google = [(googleKey, false), (queryKey, true)].compactMap { text, isInURL in
-            text.map { Credential(text: $0, isInURL: isInURL) }
+        var found: Credential?
+        func take(_ text: String, isInURL: Bool = false) throws(Denial) {
+            if let found, found.text != text { throw .ambiguous }
+            found = Credential(text: text, isInURL: isInURL || found?.isInURL ?? false)
         }
-        found += google.filter { $0.text.hasPrefix(APIKey.prefix) || knows($0.text) }
-        if found.isEmpty { found = Array(google.prefix(1)) }
-        guard let first = found.first else { return cookie.map { Credential(text: $0, isInURL: false) } }
-        if found.contains(where: { $0.text != first.text }) { throw .ambiguous }
-        return Credential(text: first.text, isInURL: found.contains(where: \.isInURL))
+        func isOurs(_ text: String) -> Bool { text.hasPrefix(APIKey.prefix) || knows(text) }
+        if let authorization { try take(try Self.bearer(authorization)) }
+        if let apiKey { try take(apiKey) }
+        if let googleKey, isOurs(googleKey) { try take(googleKey) }
+        if let queryKey, isOurs(queryKey) { try take(queryKey, isInURL: true) }
+        if let found { return found }
+        if let googleText { return Credential(text: googleText, isInURL: googleKey == nil) }
+        return cookie.map { Credential(text: $0, isInURL: false) }
     }
 
     /// RFC 6750: the scheme in any case, blanks, then visible characters to the end.

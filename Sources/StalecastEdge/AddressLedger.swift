@@ -1,3 +1,4 @@
+import CLinux
 import StalecastHTTP
 import Synchronization
 
@@ -57,6 +58,11 @@ package final class AddressLedger: Sendable {
             state.total -= 1
             state.left(address)
         }
+    }
+
+    /// An address has had as many bad credentials this second as may be. Loopback is not limited: a proxy may be there.
+    func isGuessing(_ address: UInt64) -> Bool {
+        !stalecast_is_loopback_key(address) && failures.isOver(address, at: stalecast_monotonic_ns())
     }
 
     package var total: Int { state.withLock { $0.total } }

@@ -124,6 +124,19 @@ import Testing
         #expect(authorizer.denial(.bearer(made.text)) == .unknown)
     }
 
+    @Test func whatIsToldOfARefusalIsShortInBytes() throws {
+        authorizer.count(.missing, at: .edge, isEnforced: true, Presented(), of: String(repeating: "a\u{34F}", count: 9000))
+        authorizer.count(.unknown, at: .edge, isEnforced: true, Presented(), of: "a" + String(repeating: "\u{34F}", count: 9000))
+        #expect(authorizer.refusals.count == 2 && authorizer.refusals.values.allSatisfy { $0.example.utf8.count < 250 })
+    }
+
+    @Test func aNumberOfAConfiguredKeyStandsForIt() throws {
+        authorizer.configure(keys: [], plain: ["in-all-apps"], anonymous: [])
+        let principal = try authorizer.admit(.bearer("in-all-apps"), at: .edge)
+        let standing = try #require(authorizer.standing(of: principal.number))
+        #expect(standing == principal && standing.number != 0)
+    }
+
     // MARK: Time
 
     @Test func aKeyIsGoodFromItsBeginningUntilItsEnd() {

@@ -86,19 +86,71 @@ import Testing
         #expect(look(try question("a")) == .some(.expired))
     }
 
-    @Test func soManyAreUnderWay() throws {
-        // Questions that nobody has answered.
-        let open = Mutex<[@Sendable (CallerHook.Reply?) -> Void]>([])
-        authorizer.hook.configure(names: ["cookie"]) { _, done in open.withLock { $0.append(done) } }
+    /// Questions that are asked and not answered yet.
+    private final class Asked: Sendable {
+        private let dones = Mutex<[@Sendable (CallerHook.Reply?) -> Void]>([])
+
+        var count: Int { dones.withLock { $0.count } }
+        func add(_ done: @escaping @Sendable (CallerHook.Reply?) -> Void) { dones.withLock { $0.append(done) } }
+        func answer(_ number: Int, _ reply: CallerHook.Reply? = nil) { dones.withLock { $0[number] }(reply) }
+    }
+
+    /// As many questions as may be under way.
+    private func busy() throws -> Asked {
+        let asked = Asked()
+        authorizer.hook.configure(names: ["cookie"]) { _, done in asked.add(done) }
         for number in 0..<CallerHook.maxInFlight { #expect(look(try question("\(number)")) == .none) }
-        #expect(look(try question("one more")) == .some(.notReady))
+        #expect(asked.count == CallerHook.maxInFlight)
+        return asked
+    }
+
+    @Test func soManyAreUnderWayAndOthersWait() throws {
+        let asked = try busy()
         let ends = Mutex<[Denial?]>([])
-        authorizer.hook.look(at: try question("0")) { denial in ends.withLock { $0.append(denial) } }
-        let dones = open.withLock { $0 }
-        #expect(dones.count == CallerHook.maxInFlight, "one question is asked once")
-        for done in dones { done(nil) }
+        for text in ["0", "one more", "one more"] {
+            authorizer.hook.look(at: try question(text)) { denial in ends.withLock { $0.append(denial) } }
+        }
+        #expect(asked.count == CallerHook.maxInFlight)
+        asked.answer(0)
+        #expect(ends.withLock { $0 } == [.notReady], "one question is asked once")
+        #expect(asked.count == CallerHook.maxInFlight + 1)
+        asked.answer(CallerHook.maxInFlight, CallerHook.Reply(status: 200, body: Array((Self.yes + "}").utf8)))
+        #expect(ends.withLock { $0 } == [.notReady, nil, nil])
+        #expect(asked.count == CallerHook.maxInFlight + 1)
+    }
+
+    @Test func whoWaitedTooLongIsNotAskedFor() throws {
+        let asked = try busy()
+        let ends = Mutex<[Denial?]>([])
+        func wait(_ text: String) throws {
+            authorizer.hook.look(at: try question(text)) { denial in ends.withLock { $0.append(denial) } }
+        }
+        try wait("early")
+        clock.advance(by: .seconds(4))
+        try wait("late")
+        clock.advance(by: .seconds(2))
+        asked.answer(0)
         #expect(ends.withLock { $0 } == [.notReady])
-        #expect(look(try question("one more")) == .none)
+        #expect(asked.count == CallerHook.maxInFlight + 1, "the late one")
+    }
+
+    @Test func manyAnswersAtOnceAreNotWithinEachOther() throws {
+        let asked = try busy()
+        let ends = Mutex(0)
+        for number in 0..<50_000 {
+            authorizer.hook.look(at: try question("waits \(number)")) { _ in ends.withLock { $0 += 1 } }
+        }
+        answering(401, "")
+        asked.answer(0)
+        #expect(ends.withLock { $0 } == 50_000)
+    }
+
+    @Test func whatWaitsHasABound() throws {
+        let asked = try busy()
+        let large = try question(String(repeating: "a", count: 33 << 20))
+        #expect(look(large) == .some(.notReady))
+        asked.answer(0)
+        #expect(look(try question("small")) == .none && asked.count == CallerHook.maxInFlight + 1)
     }
 
     @Test func namesAndValuesDoNotRunTogether() throws {

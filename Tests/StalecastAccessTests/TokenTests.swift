@@ -237,8 +237,10 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         }
     }
 
-    private func look(at token: String) async -> Denial? {
-        await withCheckedContinuation { done in authorizer.tokens.look(at: token) { done.resume(returning: $0) } }
+    private func look(at token: String, weight: Int = 0) async -> Denial? {
+        await withCheckedContinuation { done in
+            authorizer.tokens.look(at: token, weight: weight) { done.resume(returning: $0) }
+        }
     }
 
     /// Both may open a stream with what they found.
@@ -297,20 +299,23 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         #expect(refused.denial(of: digest(1), at: clock.now) == nil, "it was decided with keys of before")
     }
 
+    /// As after a restart.
+    @Test func manyThatComeAtOnceAllGetTheirTurn() async throws {
+        try fetched(made.set())
+        let tokens = try (0..<3000).map { try made.token(["sub": .string("user-\($0)")], at: clock.now) }
+        let verdicts = await withTaskGroup(of: Denial?.self) { group in
+            for token in tokens { group.addTask { await look(at: token) } }
+            return await group.reduce(into: [Denial?]()) { $0.append($1) }
+        }
+        #expect(verdicts.count == 3000 && verdicts.allSatisfy { $0 == nil })
+        #expect(authorizer.tokens.counts.verified == 3000)
+    }
+
     @Test func aFullQueueSaysNotNow() async throws {
         try fetched(made.set())
         let token = try made.token(at: clock.now)
-        let verdicts = await withTaskGroup(of: Denial?.self) { group in
-            for _ in 0..<3000 {
-                group.addTask { [authorizer] in
-                    await withCheckedContinuation { done in
-                        authorizer.tokens.look(at: token) { done.resume(returning: $0) }
-                    }
-                }
-            }
-            return await group.reduce(into: [Denial?]()) { $0.append($1) }
-        }
-        #expect(verdicts.count == 3000)
-        #expect(verdicts.allSatisfy { $0 == nil || $0 == .notReady })
+        #expect(await look(at: token, weight: 32 << 20) == .notReady)
+        #expect(await look(at: token, weight: 31 << 20) == nil)
+        #expect(await look(at: token) == nil && authorizer.tokens.counts.verified == 1, "it is known")
     }
 }

@@ -71,7 +71,6 @@ struct IssuerState: Sendable {
 struct TokenCache: Sendable {
     struct Entry: Sendable {
         let principal: Principal
-        let token: SecretDigest
         /// Of the key that signed it.
         let key: SecretDigest
         /// `iss`.
@@ -83,31 +82,29 @@ struct TokenCache: Sendable {
     /// Below are the numbers of keys.
     static let firstNumber: Int32 = 1 << 24
 
-    private var entries: [Int32: Entry] = [:]
-    private var numbers: [SecretDigest: Int32] = [:]
+    private var entries: [SecretDigest: Entry] = [:]
+    private var tokens: [Int32: SecretDigest] = [:]
     private var oldest = firstNumber
     private(set) var next = firstNumber
 
     var count: Int { entries.count }
 
     func principal(of token: SecretDigest, at now: Timestamp) -> Principal? {
-        numbers[token].flatMap { principal($0, at: now) }
+        guard let principal = entries[token]?.principal, let end = principal.expiresAt, now < end else { return nil }
+        return principal
     }
 
     func principal(_ number: Int32, at now: Timestamp) -> Principal? {
-        guard let principal = entries[number]?.principal, let end = principal.expiresAt, now < end else { return nil }
-        return principal
+        tokens[number].flatMap { principal(of: $0, at: now) }
     }
 
     /// - Parameter make: with the number it gets.
     mutating func insert(_ token: SecretDigest, _ make: (Int32) -> Entry) -> Principal {
-        if let number = numbers[token] {
+        if let known = entries[token] {
             // Verified twice at once: a stream may have been opened with the first.
-            let again = make(number)
-            if let known = entries[number], known.key == again.key, known.principal == again.principal {
-                return known.principal
-            }
-            remove(number)
+            let again = make(known.principal.number)
+            if known.key == again.key, known.principal == again.principal { return known.principal }
+            remove(known.principal.number)
         }
         while entries.count >= Self.capacity {
             remove(oldest)
@@ -116,25 +113,24 @@ struct TokenCache: Sendable {
         // After two thousand million tokens: streams live for minutes, so none has such a number still.
         if next == .max {
             entries.removeAll()
-            numbers.removeAll()
+            tokens.removeAll()
             (oldest, next) = (Self.firstNumber, Self.firstNumber)
         }
         let entry = make(next)
-        entries[next] = entry
-        numbers[token] = next
+        entries[token] = entry
+        tokens[next] = token
         next += 1
         return entry.principal
     }
 
     /// - Returns: whether there were any.
     mutating func removeAll(where isGone: (Entry) -> Bool) -> Bool {
-        let gone = entries.filter { isGone($0.value) }.map(\.key)
+        let gone = entries.values.filter(isGone).map(\.principal.number)
         gone.forEach { remove($0) }
         return !gone.isEmpty
     }
 
     private mutating func remove(_ number: Int32) {
-        guard let entry = entries.removeValue(forKey: number) else { return }
-        if numbers[entry.token] == number { numbers[entry.token] = nil }
+        if let token = tokens.removeValue(forKey: number) { entries[token] = nil }
     }
 }

@@ -15,9 +15,9 @@ package struct SignedToken: Sendable {
 
     /// Whether a credential is to be read as one: three parts. No key of ours has a dot.
     static func resembles(_ text: String) -> Bool {
-        // In one pass over memory: it is asked of every credential, several times.
+        // In one pass over memory, many bytes at a time: it is asked of every credential, several times.
         var text = text
-        return text.withUTF8 { bytes in bytes.count { $0 == UInt8(ascii: ".") } } == 2
+        return text.withUTF8 { bytes in bytes.reduce(into: 0) { $0 &+= $1 == UInt8(ascii: ".") ? 1 : 0 } } == 2
     }
 
     package init(_ text: String) throws(Denial) {

@@ -43,14 +43,14 @@ package final class TokenVerifier: Sendable {
     }
 
     /// Why a token was refused a moment ago, for a reason that holds still; nil when it must be looked at.
-    func refusal(of text: String) -> Denial? {
-        let (digest, now) = (SecretDigest(of: text), clock())
-        return state.withLock { $0.refusal(of: digest, at: now) }
+    func refusal(of token: SecretDigest) -> Denial? {
+        let now = clock()
+        return state.withLock { $0.refusal(of: token, at: now) }
     }
 
-    func known(_ text: String) -> Principal? {
-        let (digest, now) = (SecretDigest(of: text), clock())
-        return state.withLock { $0.cache.principal(of: digest, at: now) }
+    func known(_ token: SecretDigest) -> Principal? {
+        let now = clock()
+        return state.withLock { $0.cache.principal(of: token, at: now) }
     }
 
     /// Who a number stands for; nil when the token is not good any more.
@@ -59,9 +59,10 @@ package final class TokenVerifier: Sendable {
         return state.withLock { $0.cache.principal(number, at: now) }
     }
 
-    /// Verifies where it is called.
+    /// Verifies where it is called; what was verified meanwhile is known.
     func verify(_ text: String) throws(Denial) -> Principal {
-        let now = clock()
+        let (digest, now) = (SecretDigest(of: text), clock())
+        if let known = known(digest) { return known }
         let token = try SignedToken(text)
         guard let name = token.claims["iss"]?.string else { throw .unknownIssuer }
         let (issuer, keys) = try state.withLock { state throws(Denial) in
@@ -80,20 +81,21 @@ package final class TokenVerifier: Sendable {
                 still.keys?.contains(found.key.digest) ?? false
             else { throw .notReady }
             state.verified += 1
-            let digest = SecretDigest(of: text)
             return state.cache.insert(digest) { number in
                 TokenCache.Entry(
-                    principal: Principal(found.identity, of: issuer, number: number), token: digest,
-                    key: found.key.digest, issuer: name)
+                    principal: Principal(found.identity, of: issuer, number: number), key: found.key.digest,
+                    issuer: name)
             }
         }
     }
 
     /// Verifies on a thread of its own.
     ///
-    /// - Parameter done: on that thread, or at once when too many wait; nil is good.
-    package func look(at text: String, _ done: @escaping @Sendable (Denial?) -> Void) {
-        let isTaken = threads.run { [self] in
+    /// - Parameters:
+    ///   - weight: bytes of the request that waits, beside the token.
+    ///   - done: on that thread, or at once when too many wait; nil is good.
+    package func look(at text: String, weight: Int = 0, _ done: @escaping @Sendable (Denial?) -> Void) {
+        let isTaken = threads.run(weight: text.utf8.count + weight) { [self] in
             let turn = state.withLock { $0.refused.turn }
             var denial: Denial?
             do throws(Denial) { _ = try verify(text) } catch { denial = error }

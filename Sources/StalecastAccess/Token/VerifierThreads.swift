@@ -1,4 +1,5 @@
 import CLinux
+import DequeModule
 import Dispatch
 import Foundation
 import Synchronization
@@ -11,13 +12,15 @@ final class VerifierThreads: Sendable {
     private struct State: Sendable {
         var isStarted = false
         var isStopped = false
-        /// Those before `next` are begun.
-        var jobs: [Job] = []
-        var next = 0
+        var jobs: Deque<(job: Job, weight: Int)> = []
+        var weight = 0
     }
 
-    /// Beyond so many that wait it is "not now".
-    static let maxWaiting = 1024
+    /// Bytes that wait; beyond them it is "not now". After a restart nobody is known: 20,000 clients that come at once
+    /// each with a token of 1 KB all get their turn.
+    static let maxWaiting = 32 << 20
+    /// Of a job itself.
+    private static let jobWeight = 512
     /// A tenth of a core's time where somebody else wants all of it, see sched(7).
     private static let nice: Int32 = 10
 
@@ -26,11 +29,14 @@ final class VerifierThreads: Sendable {
 
     /// The first job starts the threads.
     ///
+    /// - Parameter weight: bytes that the job holds.
     /// - Returns: false when too many wait.
-    func run(_ job: @escaping Job) -> Bool {
+    func run(weight: Int, _ job: @escaping Job) -> Bool {
+        let weight = weight + Self.jobWeight
         let (isTaken, isFirst) = state.withLock { state in
-            guard state.jobs.count - state.next < Self.maxWaiting else { return (false, false) }
-            state.jobs.append(job)
+            guard state.weight + weight <= Self.maxWaiting else { return (false, false) }
+            state.jobs.append((job, weight))
+            state.weight += weight
             defer { state.isStarted = true }
             return (true, !state.isStarted)
         }
@@ -56,12 +62,9 @@ final class VerifierThreads: Sendable {
     /// - Returns: false when there will be no more.
     private func work() -> Bool {
         let job = state.withLock { state -> Job? in
-            guard state.next < state.jobs.count else { return nil }
-            defer {
-                state.next += 1
-                if state.next == state.jobs.count { (state.jobs, state.next) = ([], 0) }
-            }
-            return state.jobs[state.next]
+            guard let next = state.jobs.popFirst() else { return nil }
+            state.weight -= next.weight
+            return next.job
         }
         job?()
         return job != nil || state.withLock { !$0.isStopped }

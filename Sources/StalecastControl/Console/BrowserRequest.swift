@@ -35,7 +35,7 @@ struct BrowserRequest: Sendable {
         guard isConsole || cookie != nil else { return }
         // A page can make its own name resolve to this address; then only the name tells.
         let host = head.headers.first(name: "host") ?? ""
-        guard HostRule.only(configuration.hosts).judge(host.utf8) == .admitted else {
+        guard HostRule.only(configuration.hosts).judge(host) == .admitted else {
             throw .misdirected
         }
         guard isStranger, !["GET", "HEAD", "OPTIONS"].contains(head.method.rawValue) else { return }

@@ -77,8 +77,9 @@ package struct Recogniser {
         index += 1
         while index < bytes.count, bytes[index] == 0x20 { index += 1 }
         let valueStart = index
-        while index < bytes.count, (0x20...0x7E).contains(bytes[index]) { index += 1 }
         var valueEnd = index
+        while valueEnd < bytes.count, bytes[valueEnd] &- 0x20 <= 0x5E { valueEnd += 1 }
+        index = valueEnd
         while valueEnd > valueStart, bytes[valueEnd - 1] == 0x20 { valueEnd -= 1 }
         return skip("\r\n") ? (name, bytes[valueStart..<valueEnd]) : nil
     }
@@ -102,7 +103,7 @@ package struct Recogniser {
                 if seen.host { return false }
                 seen.host = true
                 // What is no host, or another's, is refused by the Front.
-                return hosts.judge(value) == .admitted
+                return hosts.judge(UnsafeBufferPointer(rebasing: value)) == .admitted
             }
         case 6:
             if Self.equal(name, "expect") { return false }

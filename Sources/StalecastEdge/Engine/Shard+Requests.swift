@@ -16,6 +16,7 @@ extension Shard {
             // The end that came with a request is looked at after the answer: it has no edge of its own.
             if events & EPOLLRDHUP.rawValue != 0 { slot.pointee.hasInput = true }
             if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 || isGone { readHead(index) }
+        case .verifying: if isGone || events & EPOLLRDHUP.rawValue != 0 { release(index, .peerClosed) }
         case .direct, .stream:
             if isGone || events & EPOLLRDHUP.rawValue != 0 { return release(index, .peerClosed) }
             if events & EPOLLIN.rawValue != 0, !discardInput(slot) { return release(index, .peerClosed) }
@@ -32,8 +33,10 @@ extension Shard {
 
     /// Looks at the request without taking it: an ordinary one is served here, anything else goes to the Front.
     ///
-    /// - Parameter isCurrent: the board shows what was announced when the request came.
-    func readHead(_ index: Int32, isCurrent: Bool = false) {
+    /// - Parameters:
+    ///   - isCurrent: the board shows what was announced when the request came.
+    ///   - isLookedAt: the token in it was.
+    func readHead(_ index: Int32, isCurrent: Bool = false, isLookedAt: Bool = false) {
         let slot = slots[index]
         if slot.pointee.awaitsProxyHeader, !takeProxyHeader(index) { return }
         let count = peek(slot)
@@ -54,14 +57,42 @@ extension Shard {
         }
         if !isCurrent, postpones(.head(index, generation: slot.pointee.generation)) { return }
         if awaitsCursors, board.ahead(request.resume.cursor) != nil { return giveToFront(index) }
-        // The Front refuses, and counts it.
-        let counts = settings.access.mode == .observe
-        guard let topics = try? settings.admit(request, on: board, counts: counts) else { return giveToFront(index) }
+        let topics: AdmittedTopics
+        do throws(GoogleError) {
+            topics = try settings.admit(request, on: board, counts: settings.access.mode == .observe)
+        } catch {
+            let waits = error == .denied(.unverified) && !isLookedAt && lookAtToken(index, request.presented)
+            // The Front refuses, and counts it.
+            return waits ? () : giveToFront(index)
+        }
         take(count, of: slot)
         begin(index, request, topics)
     }
 
-    private func giveToFront(_ index: Int32) {
+    /// Has a token verified that nobody has seen before. The request stays in the socket; after a restart thousands come
+    /// so at once, and the way by the Front costs more than the signature.
+    ///
+    /// - Returns: false where the Front is to decide.
+    private func lookAtToken(_ index: Int32, _ presented: Presented) -> Bool {
+        let slot = slots[index]
+        guard !slot.pointee.isRefused, !ledger.isGuessing(slot.pointee.address),
+            let authorizer = settings.access.authorizer, let token = authorizer.unknownToken(in: presented)
+        else { return false }
+        slot.pointee.phase = .verifying
+        let generation = slot.pointee.generation
+        authorizer.tokens.look(at: token) { [self] _ in post(.looked(index, generation: generation)) }
+        return true
+    }
+
+    /// What it is will be found again with the request.
+    func looked(at index: Int32, _ generation: UInt32) {
+        let slot = slots[index]
+        guard slot.pointee.generation == generation, slot.pointee.phase == .verifying else { return }
+        slot.pointee.phase = .head
+        readHead(index, isLookedAt: true)
+    }
+
+    func giveToFront(_ index: Int32) {
         let slot = slots[index]
         let given = slot.pointee
         tally.handedOver += 1

@@ -40,6 +40,8 @@ extension Shard {
         switch slot.pointee.phase {
         case .free, .doomed: return
         case .head: release(index, draining == nil ? headReason(index) : .drain)
+        // Signatures take longer than a client should wait: the Front says so.
+        case .verifying: giveToFront(index)
         case .poll: answerEmpty(index)
         case .answering: hasTakenMore(index) ? awaitProgress(index) : release(index, .writeStall)
         case .direct, .stream: streamTimerFired(index)
@@ -173,7 +175,7 @@ extension Shard {
         for index in 0..<slots.end {
             switch slots[index].pointee.phase {
             case .free, .doomed: continue
-            case .head: release(index, .drain)
+            case .head, .verifying: release(index, .drain)
             case .answering: slots[index].pointee.keepAlive = false
             case .poll, .direct, .stream:
                 let wait = policy.drainWaitMs(over: milliseconds)

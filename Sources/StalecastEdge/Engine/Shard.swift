@@ -309,6 +309,7 @@ package final class Shard: @unchecked Sendable {
         case .adopt(let adoption): adopt(adoption)
         case .canary(let scope, let socket): canaries.add(socket, of: scope)
         case .accessChanged: recheckAccess()
+        case .looked(let index, let generation): looked(at: index, generation)
         case .presence(let reply): reply(presence())
         case .reach(let scope, let reply): reply(reach(of: scope))
         case .check(let reply): reply(slots.used, inconsistencies())
@@ -442,7 +443,7 @@ package final class Shard: @unchecked Sendable {
         case .reach(_, let reply): reply(Reach())
         case .check(let reply): reply(0, [])
         case .drain(_, let done): done()
-        case .hub, .settings, .accessChanged, .stop: return
+        case .hub, .settings, .accessChanged, .looked, .stop: return
         }
     }
 
@@ -452,6 +453,8 @@ package final class Shard: @unchecked Sendable {
         case settings(EdgeSettings)
         /// Principals may have lost something.
         case accessChanged
+        /// The token in a slot's request was looked at.
+        case looked(Int32, generation: UInt32)
         /// A connection whose request the Front has read: the shard owns the descriptor from here on.
         case adopt(Adoption)
         /// An end that a scope's messages are written to as well: see ``Canaries``.

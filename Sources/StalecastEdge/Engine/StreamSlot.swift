@@ -72,6 +72,8 @@ struct StreamSlot {
         case free
         /// Waiting for a request head.
         case head
+        /// Waiting until the token in its request was looked at.
+        case verifying
         /// A stream that takes live messages by one `send`: plain HTTP/1.1, nothing pending.
         case direct
         /// Any other stream: HTTP/1.0, over TLS, or with a backlog.

@@ -79,8 +79,8 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
                 proceed(self, request)
             }
         }
-        if let question { authorizer.hook.look(at: question, done) }
-        if let token { authorizer.tokens.look(at: token, done) }
+        if let question { authorizer.hook.look(at: question, weight: request.weight, done) }
+        if let token { authorizer.tokens.look(at: token, weight: request.weight, done) }
     }
 
     /// A ticket is good once, so it is taken before anything else is asked, and only where it may be.
@@ -238,6 +238,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: false)
             send(Refusals.stream(dialect, cors: cors, retryMs: retry, date: date))
         } else if let operation, operation.kind == .invalidations, shard.settings.access.mode != .enforce,
+            (try? shard.settings.keys.check(request.presented.googleText)) != nil,
             let version = newestVersion(operation.names)
         {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: true)

@@ -60,10 +60,8 @@ final class FrontPeer: @unchecked Sendable {
         ledger.leave(address)
     }
 
-    /// Its address has had as many bad credentials this second as may be. Loopback is not limited: a proxy may be there.
-    var isGuessing: Bool {
-        !stalecast_is_loopback_key(address) && ledger.failures.isOver(address, at: stalecast_monotonic_ns())
-    }
+    /// See ``AddressLedger/isGuessing(_:)``.
+    var isGuessing: Bool { ledger.isGuessing(address) }
 
     /// Counts a bad credential; false when there were too many.
     func mayFail() -> Bool {

@@ -33,6 +33,12 @@ package struct FrontRequest: Sendable {
     package var query: Substring { head.query }
     /// False when the request cannot be one for a stream; saves the search for what lies behind it.
     var mayBeStream: Bool { !path.hasSuffix(":fetch") }
+    /// About as many bytes as it holds.
+    var weight: Int {
+        head.headers.reduce(path.utf8.count + query.utf8.count + body.count) {
+            $0 + $1.name.utf8.count + $1.value.utf8.count
+        }
+    }
     var origin: String? { head.headers.first(name: "origin") }
 
     var presented: Presented {

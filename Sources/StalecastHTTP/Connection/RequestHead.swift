@@ -135,8 +135,8 @@ package struct RequestHead: Sendable {
     ) throws(GoogleError) {
         if fields.hosts > 1 { throw .malformed("A request has one Host header, not \(fields.hosts).") }
         if fields.hosts == 0, isHTTP11 { throw .malformed("An HTTP/1.1 request needs a Host header.") }
-        if let authority { return try admit(rule.judge(authority.utf8)) }
-        if fields.hosts == 1 { try admit(rule.judge(fields.host.utf8)) }
+        if let authority { return try admit(rule.judge(authority)) }
+        if fields.hosts == 1 { try admit(rule.judge(fields.host)) }
     }
 
     private static func admit(_ verdict: HostRule.Verdict) throws(GoogleError) {

@@ -12,6 +12,7 @@ from harness.figures import record
 from harness.keys import make_key
 from harness.swarm import Swarm
 from harness.templates import marked
+from harness.tokens import Key, auth, good, issuer, key_set
 
 CLIENTS = 7_000 if LONG else 2_000
 ROUNDS = 40
@@ -47,3 +48,32 @@ async def test_a_delivery_to_who_is_known_costs_what_any_does(launch, half):
     assert ratio < 1.2, "something is asked on the walk"
     for swarm in swarms.values():
         swarm.close()
+
+
+STORM = 9_000 if LONG else 3_000
+
+
+async def test_a_storm_of_clients_each_with_a_token_is_taken(launch, half, tmp_path):
+    """After a restart all come at once, and nobody is known."""
+    key = Key()
+    (tmp_path / "keys").write_bytes(key_set(key))
+    tokens = [key.token(good(sub=f"user-{number}")) for number in range(STORM)]
+    carriers = {"anonymous": (), "token": lambda number: [f"Authorization: Bearer {tokens[number]}"]}
+    edge = {"maxConnections": 15000, "maxConnectionsPerAddress": 0}
+    used = {}
+    for name, fields in carriers.items():
+        access = {"auth": auth(issuer(tmp_path / "keys"))} if name == "token" else {}
+        daemon = launch(configs.config(half, edge=edge, **access), half=half)
+        for number in range(8):
+            before = daemon.cpu_seconds()
+            swarm = await asyncio.to_thread(Swarm, daemon.edge, STORM, at_once=STORM, fields=fields)
+            used.setdefault(name, []).append((daemon.cpu_seconds() - before) / STORM * 1e6)
+            if number == 7:
+                version = await daemon.client().publish(marked(name))
+                assert len(await asyncio.to_thread(swarm.message_times, version)) == STORM
+            swarm.close()
+            await asyncio.sleep(0.5)
+        daemon.stop()
+    known = {name: statistics.median(values[1:]) for name, values in used.items()}
+    record(f"storm of {STORM} tokens, {half}", anonymous=known["anonymous"], known=known["token"],
+           new=used["token"][0], ratio=known["token"] / known["anonymous"])

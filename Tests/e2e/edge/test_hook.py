@@ -24,11 +24,12 @@ class Backend:
     """Knows sessions by their cookie; keeps what it was asked."""
 
     def __init__(self):
-        self.asked, self.answers, self.delay = [], {}, 0
+        self.asked, self.times, self.answers, self.delay = [], [], {}, 0
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
+                outer.times.append(time.monotonic())
                 outer.asked.append((self.path, dict(self.headers)))
                 time.sleep(outer.delay)
                 status, body = outer.answers.get(self.headers.get("cookie"), (401, b""))
@@ -122,12 +123,20 @@ async def test_a_slow_backend_is_not_waited_for_and_not_flooded(guarded, backend
     answers = await asyncio.gather(*(poll(guarded, ("Cookie", "slow")) for _ in range(20)))
     # Whoever had waited for the backend's yes would have been let in.
     assert set(answers) == {503} and len(backend.asked) == 1
-    backend.asked.clear()
+    backend.times.clear()
     answers = await asyncio.gather(*(poll(guarded, ("Cookie", f"sid={number}")) for number in range(100)))
-    assert set(answers) == {503} and 0 < len(backend.asked) <= 64
+    assert set(answers) == {503} and 0 < sum(at < backend.times[0] + 0.9 for at in backend.times) <= 64
     stream = await fetch(guarded.edge, "/v1/events?topic=PUSH_RC", headers=[("Cookie", "x")])
     assert stream.status == 200 and b"retry:" in stream.body and b"event" not in stream.body
     await eventually(lambda: poll(guarded), 401)
+
+
+async def test_all_who_come_at_once_get_their_turn(guarded, backend):
+    backend.delay = 0.05
+    for number in range(300):
+        backend.knows(f"sid={number}")
+    answers = await asyncio.gather(*(poll(guarded, ("Cookie", f"sid={number}")) for number in range(300)))
+    assert set(answers) == {200} and len(backend.asked) == 300
 
 
 async def test_known_credentials_are_not_asked_about(guarded, backend):

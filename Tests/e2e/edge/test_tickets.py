@@ -40,6 +40,16 @@ async def poll(daemon, text, topic="PUSH_RC", path="/v1/poll", headers=()):
     return await fetch(daemon.edge, f"{path}?topic={topic}&wait=0s&ticket={text}", headers=headers)
 
 
+async def test_a_stream_of_a_configured_keys_ticket_outlives_changes_of_other_keys(launch, half):
+    daemon = launch(configs.config(half, auth={"mode": "enforce"}, edge={"apiKeys": ["in-all-apps"]}), half=half)
+    stream = await Stream.open(daemon.edge, ticket=await ticket(daemon, "in-all-apps"))
+    await stream.synced()
+    other, _ = await make_key(daemon, WATCH)
+    assert (await change_key(daemon, other, "revoke")).status == 200
+    await stream.version_at_least(await daemon.publish(marked("one")))
+    assert not stream.ended
+
+
 async def test_a_ticket_opens_one_stream_of_its_topics(guarded):
     key, secret = await make_key(guarded, WATCH)
     answer = await ask(guarded, secret)

@@ -9,13 +9,14 @@ from harness.sse import events_target
 
 class Swarm:
     """`count` SSE streams on one selector. Blocking; call it in a thread from coroutine tests. `name`: each says whose it
-    is, the name with a number; nobody does without. `project` is asked for, with header lines `fields`."""
+    is, the name with a number; nobody does without. `project` is asked for, with header lines `fields`, or what it makes of
+    a stream's number."""
 
     def __init__(self, port, count, topics=("PUSH_RC",), at_once=500, name=None, project=None, fields=()):
         self.selector = selectors.DefaultSelector()
         self.topics, self.name = topics, name
         self.query = {"project": project} if project else {}
-        self.fields = "".join(f"{field}\r\n" for field in fields)
+        self.fields = fields if callable(fields) else lambda number: fields
         self.sockets = []
         while len(self.sockets) < count:
             first = len(self.sockets)
@@ -26,9 +27,10 @@ class Swarm:
     def _connect(self, port, number):
         client = {"client": f"{self.name}{number}"} if self.name else {}
         target = events_target(self.topics, **self.query, **client)
+        fields = "".join(f"{field}\r\n" for field in self.fields(number))
         sock = socket.create_connection(("127.0.0.1", port), timeout=20)
         sock.setblocking(False)
-        sock.send(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n{self.fields}\r\n".encode())
+        sock.send(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n".encode())
         self.selector.register(sock, selectors.EVENT_READ, bytearray())
         return sock
 
