@@ -42,7 +42,8 @@ package struct AuditChain: Sendable {
 
     /// Goes on after a line that is only the beginning of one.
     package mutating func resume(afterTorn rest: [UInt8]) {
-        hash = Self.hash(of: Array(hash.utf8) + rest)
+        // A line feed that went out alone leaves an empty one.
+        if !rest.isEmpty { hash = Self.hash(of: Array(hash.utf8) + rest) }
         isTorn = true
     }
 

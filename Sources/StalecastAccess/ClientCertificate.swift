@@ -15,9 +15,9 @@ package struct ClientCertificate: Sendable, Hashable {
         self.expiresAt = expiresAt
         if uris.isEmpty {
             // A name that stands for many is nobody's.
-            names = dnsNames.map { $0.lowercased() }.filter { name in
+            names = dnsNames.filter { name in
                 !name.isEmpty && name.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-._".utf8.contains($0) }
-            }
+            }.map { $0.lowercased() }
         } else {
             names = uris.filter { uris.count == 1 && Self.isSPIFFE($0) }
         }

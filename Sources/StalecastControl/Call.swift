@@ -69,7 +69,7 @@ package struct Call: Sendable {
     func scope(namespace name: String) throws(GoogleError) -> Scope {
         let project = try project()
         let known = control.namespaces[project] ?? []
-        guard let namespace = known.first(where: { $0.description == name }) else {
+        guard let namespace = known.first(where: { $0.description.utf8.elementsEqual(name.utf8) }) else {
             let visible = known.filter { principal?.may(.read, in: Scope(project: project, namespace: $0)) ?? false }
             let names = visible.map(\.description).joined(separator: ", ")
             throw .notFound(

@@ -28,8 +28,8 @@ package struct Control: Sendable {
     let namespaces: [ProjectID: [Namespace]]
     /// The words for the source a scope is fed by, and cannot be published to for; the others get versions through the API.
     let feeds: [Scope: String]
-    /// Subscribers by topic and transport (`sse`, `poll`, …); a topic without any may be missing.
-    let presence: @Sendable (ProjectID) async -> [TopicName: [String: Int]]
+    /// Subscribers by topic and transport (`sse`, `poll`, …), of one namespace or all; a topic without any may be missing.
+    let presence: @Sendable (ProjectID, Namespace?) async -> [TopicName: [String: Int]]
     /// Who has a scope's newest message.
     let reach: @Sendable (Scope) async -> Reach
     /// The body of `/metrics`, Prometheus text format 0.0.4.
@@ -53,7 +53,7 @@ package struct Control: Sendable {
         webhooks: WebhookDesk, triggers: TriggerDesk, tally: ControlTally = ControlTally(), audit: AuditLog? = nil,
         bypassed: @escaping @Sendable (StoredVersion, _ by: String) -> Void = { _, _ in },
         namespaces: [ProjectID: [Namespace]], feeds: [Scope: String] = [:],
-        presence: @escaping @Sendable (ProjectID) async -> [TopicName: [String: Int]],
+        presence: @escaping @Sendable (ProjectID, Namespace?) async -> [TopicName: [String: Int]],
         reach: @escaping @Sendable (Scope) async -> Reach = { _ in Reach() },
         metrics: @escaping @Sendable () async -> String, status: @escaping @Sendable () async -> JSONValue,
         readiness: @escaping @Sendable () async -> [String],

@@ -10,7 +10,6 @@ final class ControlConnection: RequestHandler {
     private let control: Control
     private let loop: any EventLoop
     private unowned let connection: HTTPConnection
-    private var admission: Control.Admission?
     private let feeding = Feeding()
     /// Who connected, or who a PROXY header says did.
     private let peer: IPAddress?
@@ -30,12 +29,14 @@ final class ControlConnection: RequestHandler {
         if let peer, proxies.trust(peer) {
             client = proxies.client(behind: peer, saying: head.headers[proxies.field.rawValue])
         }
+        return try judge(head).maxBodyBytes
+    }
+
+    private func judge(_ head: RequestHead) throws(GoogleError) -> Control.Admission {
         do throws(GoogleError) {
             let isGuessing = limitedAddress.map { control.failures.isOver($0, at: now) } ?? false
             let certificate = control.access.takesCertificates ? connection.clientCertificate : nil
-            let admission = try control.admit(head, isGuessing: isGuessing, certificate)
-            self.admission = admission
-            return admission.maxBodyBytes
+            return try control.admit(head, isGuessing: isGuessing, certificate)
         } catch {
             var error = error
             if error.code == 401, let address = limitedAddress, !control.failures.admits(address, at: now) {
@@ -52,7 +53,9 @@ final class ControlConnection: RequestHandler {
     private var limitedAddress: UInt64? { client.flatMap { $0.isLoopback ? nil : $0.key } }
 
     func serve(_ request: Request) {
-        guard let admission else { preconditionFailure("a request is admitted before it is served") }
+        // Once more: a body can take hours to come, and its credential ends meanwhile.
+        let admission: Control.Admission
+        do throws(GoogleError) { admission = try judge(request.head) } catch { return connection.answer(error.answer) }
         // Ends by itself: what is being committed is not cancelled, and the listener waits for its connections.
         let peer = client?.description
         Task { [control, loop, connection, feeding] in

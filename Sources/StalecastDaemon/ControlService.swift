@@ -61,9 +61,7 @@ struct ControlService: Service {
                     metadata: ["scope": "\(version.scope)", "version": "\(version.version)", "actor": "\(actor)"])
             }, namespaces: namespaces,
             feeds: parts.sources.words,
-            presence: { project in
-                await parts.subscribers(of: project)
-            },
+            presence: { await parts.subscribers(of: $0, $1) },
             reach: { await parts.edge.reach(of: $0) }, metrics: { await Self.metrics(parts, tally) },
             status: { await StatusReport(daemon: parts).json() },
             readiness: { await parts.readiness.reasons() }, degraded: { parts.readiness.degraded },

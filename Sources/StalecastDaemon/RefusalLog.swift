@@ -24,14 +24,16 @@ final class RefusalLog: Service {
     }
 
     func run() async throws {
-        var counts = RefusalCounts(totals())
+        var (counts, lines) = (RefusalCounts(totals()), RefusalLines(totals()))
         let periods = AsyncTimer(period: Self.period).cancelOnGracefulShutdown()
         var problem: String?
         for await _ in periods {
             write(counts.rises(to: totals()))
+            writeLines(lines.due(of: totals(), at: .now))
             tell(audit.rotationProblem, after: &problem)
         }
         write(counts.rises(to: totals()))
+        writeLines(lines.due(of: totals(), at: .now, isEnd: true))
     }
 
     /// The last of each reason, by the words of ``totals()``.
@@ -51,13 +53,17 @@ final class RefusalLog: Service {
         let examples = examples
         for rise in rises {
             var metadata: Logger.Metadata = ["reason": "\(rise.reason)", "count": "\(rise.count)"]
-            if let example = examples[rise.reason] {
-                metadata["example"] = "\(example)"
-                audit.write(
-                    "refused",
-                    ["reason": .string(rise.reason), "count": .int(rise.count), "example": .string(example)])
-            }
+            if let example = examples[rise.reason] { metadata["example"] = "\(example)" }
             logger.warning("requests refused", metadata: metadata)
+        }
+    }
+
+    private func writeLines(_ rises: [(reason: String, count: Int)]) {
+        let examples = examples
+        for rise in rises {
+            guard let example = examples[rise.reason] else { continue }
+            audit.write(
+                "refused", ["reason": .string(rise.reason), "count": .int(rise.count), "example": .string(example)])
         }
     }
 
@@ -81,6 +87,28 @@ package struct RefusalCounts {
     package mutating func rises(to totals: [String: Int]) -> [(reason: String, count: Int)] {
         defer { last = totals }
         return totals.map { ($0.key, $0.value - (last[$0.key] ?? 0)) }.filter { $0.1 > 0 }.sorted { $0.0 < $1.0 }
+    }
+}
+
+/// What the audit log is told of them: the first of a reason soon, then all of an hour in one line. Strangers make these
+/// lines, and each that is written brings the end of what others did nearer.
+package struct RefusalLines {
+    package static let period = Duration.seconds(3600)
+
+    private var counts: RefusalCounts
+    private var writtenAt: [String: ContinuousClock.Instant] = [:]
+    private var waiting: [String: Int] = [:]
+
+    package init(_ totals: [String: Int]) { counts = RefusalCounts(totals) }
+
+    /// - Parameter isEnd: of the process; then everything is due.
+    package mutating func due(
+        of totals: [String: Int], at now: ContinuousClock.Instant, isEnd: Bool = false
+    ) -> [(reason: String, count: Int)] {
+        for rise in counts.rises(to: totals) { waiting[rise.reason, default: 0] += rise.count }
+        let due = waiting.filter { isEnd || writtenAt[$0.key].map { now - $0 >= Self.period } ?? true }
+        for reason in due.keys { (waiting[reason], writtenAt[reason]) = (nil, now) }
+        return due.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
     }
 }
 

@@ -46,26 +46,32 @@ package enum DropReason: String, Sendable, CaseIterable {
 package struct Presence: Sendable {
     package typealias Counts = [TopicName: [Transport: Int]]
 
-    /// By project.
+    /// By project: whoever listens to a name in several namespaces counts once.
     package private(set) var counts: [ProjectID: Counts] = [:]
+    /// By scope: in each of them.
+    package private(set) var scopes: [Scope: Counts] = [:]
 
     package init() {}
 
-    package mutating func add(_ topic: TopicName, in project: ProjectID, _ transport: Transport, _ count: Int = 1) {
-        counts[project, default: [:]][topic, default: [:]][transport, default: 0] += count
+    /// - Parameter firsts: those for whom it is the first topic of its name.
+    package mutating func add(_ topic: Topic, _ transport: Transport, members: Int, firsts: Int) {
+        if members > 0 { scopes[topic.scope, default: [:]][topic.name, default: [:]][transport, default: 0] += members }
+        guard firsts > 0 else { return }
+        counts[topic.scope.project, default: [:]][topic.name, default: [:]][transport, default: 0] += firsts
     }
 
     package mutating func merge(_ other: Presence) {
-        for (project, counts) in other.counts {
-            for (topic, byTransport) in counts {
-                for (transport, count) in byTransport { add(topic, in: project, transport, count) }
-            }
-        }
+        counts.merge(other.counts, uniquingKeysWith: Self.sum)
+        scopes.merge(other.scopes, uniquingKeysWith: Self.sum)
+    }
+
+    private static func sum(_ a: Counts, _ b: Counts) -> Counts {
+        a.merging(b) { $0.merging($1, uniquingKeysWith: +) }
     }
 
     /// Of all projects together.
     package var byTopic: Counts {
-        counts.values.reduce(into: [:]) { $0.merge($1) { $0.merging($1, uniquingKeysWith: +) } }
+        counts.values.reduce([:], Self.sum)
     }
 
     /// In all projects.

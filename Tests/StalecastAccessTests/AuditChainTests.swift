@@ -79,6 +79,8 @@ import Testing
         let next = chain.append(["action": "publish"])
         #expect(Self.fault(log + [rest, recovered, next]) == nil)
         #expect(Self.fault(log + [rest, next]) == 4)
+        #expect(Self.fault(log + [rest, [], recovered, next]) == nil, "a line feed went out alone")
+        #expect(Self.fault([log[0], [], log[1]]) == 3, "no line is empty by itself")
         #expect(Self.fault(log + [Array(rest.dropLast()), recovered, next]) == 4, "the rest was changed")
     }
 }

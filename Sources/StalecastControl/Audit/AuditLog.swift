@@ -263,11 +263,9 @@ package final class AuditLog: Sendable {
         // A file that was torn before goes on with a line feed.
         let rest = state.isTorn ? Array(part.dropFirst()) : part
         state.isTorn = true
-        let lines = rest.split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init)
-        for (index, line) in lines.enumerated() {
-            let isWhole = index + 1 < lines.count
-            if isWhole, (try? state.chain.check(line)) == true { continue }
-            if !line.isEmpty { state.chain.resume(afterTorn: line) }
+        // The last may be whole but for its line feed.
+        for line in rest.split(separator: 0x0A).map(Array.init) {
+            do { try state.chain.check(line) } catch { state.chain.resume(afterTorn: line) }
         }
     }
 

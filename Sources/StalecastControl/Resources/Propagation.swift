@@ -110,7 +110,7 @@ extension Call {
         if own.isEmpty, let name = query["topic"] {
             throw .notFound("Requested entity was not found: no topic \(name).")
         }
-        let presence = await control.presence(scope.project)
+        let presence = await control.presence(scope.project, scope.namespace)
         var (streams, polls) = (0, 0)
         let topics = own.map { index -> JSONValue in
             let topic = board.topics[index]

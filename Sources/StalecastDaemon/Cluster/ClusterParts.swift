@@ -340,14 +340,16 @@ extension Logger {
 
 extension Daemon.Parts {
     /// Subscribers of a project's topics by transport; those of other nodes as `otherNodes`, where there is one project
-    /// only: nodes tell of topics.
-    func subscribers(of project: ProjectID) async -> [TopicName: [String: Int]] {
-        var counts = (await edge.presence().counts[project] ?? [:]).mapValues { counts in
+    /// only, and of one namespace where no other has the topic: nodes tell of topics by name.
+    func subscribers(of project: ProjectID, _ namespace: Namespace?) async -> [TopicName: [String: Int]] {
+        let presence = await edge.presence()
+        let here = namespace.map { presence.scopes[Scope(project: project, namespace: $0)] } ?? presence.counts[project]
+        var counts = (here ?? [:]).mapValues { counts in
             Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, $0.value) })
         }
         guard let cluster, Set(scopes.map(\.project)).count == 1 else { return counts }
-        for topic in hub.bindings.map(\.name) {
-            counts[topic, default: [:]]["otherNodes"] = cluster.nodes.subscribersElsewhere(topic)
+        for topic in hub.bindings where namespace == nil || topic.scopes.count == 1 {
+            counts[topic.name, default: [:]]["otherNodes"] = cluster.nodes.subscribersElsewhere(topic.name)
         }
         return counts
     }

@@ -112,13 +112,14 @@ extension Shard {
         var presence = Presence()
         for (number, indexes) in members.enumerated() where !indexes.isEmpty {
             let (index, topic) = (Topic.Index(number), board[Topic.Index(number)])
-            var (polls, streams) = (0, 0)
+            let polls = heldPolls[number]
+            var (firstPolls, firsts) = (0, 0)
             for member in indexes where isFirst(index, of: member, named: topic.name) {
-                if slots[member].pointee.phase == .poll { polls += 1 } else { streams += 1 }
+                if slots[member].pointee.phase == .poll { firstPolls += 1 } else { firsts += 1 }
             }
-            if polls > 0 { presence.add(topic.name, in: topic.scope.project, .poll, polls) }
-            let transport: Transport = topic.isInvalidation ? .firebase : .sse
-            if streams > 0 { presence.add(topic.name, in: topic.scope.project, transport, streams) }
+            presence.add(topic, .poll, members: polls, firsts: firstPolls)
+            presence.add(
+                topic, topic.isInvalidation ? .firebase : .sse, members: indexes.count - polls, firsts: firsts)
         }
         return presence
     }

@@ -80,7 +80,7 @@ package final class ServedTemplates: Sendable {
 
     package func scope(_ project: String, _ namespace: String) throws(GoogleError) -> FetchScope {
         guard let known = find(project) else { throw .unknownProject }
-        for candidate in known.namespaces where candidate.description == namespace {
+        for candidate in known.namespaces where candidate.description.utf8.elementsEqual(namespace.utf8) {
             if let scope = scopes[Scope(project: known.id, namespace: candidate)] { return scope }
             throw GoogleError(
                 403,

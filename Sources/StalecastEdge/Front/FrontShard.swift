@@ -139,8 +139,9 @@ final class FrontShard: @unchecked Sendable {
     func presence() -> Presence {
         var presence = Presence()
         for (topic, subscribers) in members {
-            for subscriber in subscribers.values where subscriber.isFirst(topic, of: board) {
-                presence.add(board[topic].name, in: board[topic].scope.project, subscriber.transport)
+            for subscriber in subscribers.values {
+                let isFirst = subscriber.isFirst(topic, of: board)
+                presence.add(board[topic], subscriber.transport, members: 1, firsts: isFirst ? 1 : 0)
             }
         }
         return presence

@@ -35,6 +35,8 @@ final class FrontSubscriber {
     private var heartbeat: Scheduled<Void>?
     /// Before the end of the credential.
     private var warning: Scheduled<Void>?
+    /// Beside ``deadline``, where the credential got another end.
+    private var expiry: Scheduled<Void>?
     private var stallTimer: Scheduled<Void>?
     private var isEnded = false
     /// The first version whose message it has not got whole; nil when it has got all that were announced.
@@ -129,7 +131,8 @@ final class FrontSubscriber {
         guard let left = standing.expiresInMs else { return }
         if !isPoll { scheduleWarning(until: left) }
         // Beside the deadline it has: whichever comes first ends it.
-        _ = schedule(Shard.life(left)) { $0.end($0.endReason) }
+        expiry?.cancel()
+        expiry = schedule(Shard.life(left)) { $0.end($0.endReason) }
     }
 
     private func scheduleHeartbeat() {
@@ -344,6 +347,7 @@ final class FrontSubscriber {
         deadline?.cancel()
         heartbeat?.cancel()
         warning?.cancel()
+        expiry?.cancel()
         distance?.cancel()
         echoTimer?.cancel()
         if isBehind { caughtUp() }

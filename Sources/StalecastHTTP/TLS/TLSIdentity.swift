@@ -89,7 +89,10 @@ extension NIOSSLCertificate {
     /// of this century looks at it.
     package var dnsNames: [String] {
         _subjectAlternativeNames().compactMap { name in
-            name.nameType == .dnsName ? String(decoding: name.contents, as: UTF8.self).lowercased() : nil
+            guard name.nameType == .dnsName else { return nil }
+            // Of ASCII only: letters of other scripts that fold to one of it are none.
+            let bytes = name.contents.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
+            return String(decoding: bytes, as: UTF8.self)
         }
     }
 }

@@ -67,7 +67,7 @@ struct ControlFixture: Sendable {
             triggers: TriggerDesk(targets: []), tally: tally,
             namespaces: Dictionary(
                 uniqueKeysWithValues: store.projects.projects.map { ($0.id, [.firebase, .firebaseServer]) }),
-            presence: { _ in [.pushRC: ["sse": 3]] },
+            presence: { _, _ in [.pushRC: ["sse": 3]] },
             metrics: { "# TYPE up gauge\nup 1\n" }, status: { ["state": "serving"] }, readiness: { readiness() })
         let server = ControlServer(control, eventLoopGroup: MultiThreadedEventLoopGroup.singleton) { bound.yield($0) }
         let group = ServiceGroup(services: [server], logger: quiet)

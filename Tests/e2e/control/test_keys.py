@@ -93,6 +93,36 @@ async def test_a_namespace_and_a_topic_can_be_all_that_is_granted(two):
     assert (await client.send({"a": "b"}, topic="PUSH_RC")).status == 403, "a message is for the whole project"
 
 
+def test_a_named_token_counts_also_beside_a_data_directory(two):
+    """Else whoever is told to act as a key would act as the control token that lies there."""
+    def code(**variables):
+        return subprocess.run([BINARY, "versions", "--data", two.data], env=environment(**variables), check=False,
+                              capture_output=True).returncode
+
+    assert (code(), code(STALECAST_TOKEN="wrong")) == (0, 4)
+
+
+@pytest.mark.parametrize("end", ["revoked", "good"])
+async def test_a_request_is_judged_when_its_body_is_there(two, end):
+    """Whoever holds a key can begin requests ahead of its end."""
+    key, text = await make_key(two, {"role": "publisher"})
+    body = json.dumps(marked("x")).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", two.control)
+    writer.write(f"PUT /v1/projects/demo/remoteConfig HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {text}\r\n"
+                 f"If-Match: *\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+                 + body[:-1])
+    await writer.drain()
+    await asyncio.sleep(0.2)
+    if end == "revoked":
+        assert (await change_key(two, key, "revoke")).status == 200
+    writer.write(body[-1:])
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+    assert head.split(b" ")[1] == (b"401" if end == "revoked" else b"200"), head
+    version, _ = await two.client().current()
+    assert version == (0 if end == "revoked" else 1)
+    writer.close()
+
+
 async def test_one_body_for_all_who_are_not_known(two):
     _, good = await make_key(two, {"role": "viewer"})
     key, revoked = await make_key(two, {"role": "viewer"})

@@ -44,6 +44,41 @@ async def publish(daemon, project, namespace="firebase", value="x"):
     return version
 
 
+async def test_an_audience_is_that_of_its_namespace(launch, half):
+    daemon = launch(configuration(half, mode="off"), half=half)
+    _, text = await make_key(daemon, {"role": "viewer", "projects": ["shop"], "namespaces": ["firebase"]})
+
+    async def heard():
+        answer = await fetch(daemon.control, "/v1/projects/shop/namespaces/firebase/remoteConfig/audience?topic=SHARED",
+                             headers=bearer(text))
+        assert answer.status == 200, answer
+        return answer.json()["streams"], answer.json()["topics"]
+
+    streams = [await Stream.open(daemon.edge, ["SHARED"], project="shop", **where)
+               for where in ({"namespace": "firebase-server"}, {"namespace": "firebase"}, {})]
+    for stream in streams:
+        await stream.synced()
+    assert await heard() == (2, [{"name": "SHARED", "streams": 2, "polls": 0}]), "who hears of both hears of this one"
+    topics = (await daemon.ask_control("/v1/projects/shop/topics")).json()["topics"]
+    assert {topic["name"]: topic["subscribers"]["sse"] for topic in topics}["SHARED"] == 3
+    for stream in streams:
+        stream.close()
+
+
+async def test_over_a_cap_nobody_hears_a_version_without_the_key(launch, half):
+    daemon = launch(configs.config(half, edge={"maxConnectionsPerAddress": 1, "apiKeys": ["in-all-apps"]}), half=half)
+    await publish(daemon, "demo")
+    key = [("X-Goog-Api-Key", "in-all-apps")]
+    stream = await Stream.open(daemon.edge, headers=key)
+    await stream.synced()
+    target = "/v1/projects/demo/namespaces/firebase:streamFetchInvalidations"
+    without = await fetch(daemon.edge, target, "POST", body=INSTANCE)
+    assert without.status == 503 and b"latestTemplateVersionNumber" not in without.body, without
+    within = await fetch(daemon.edge, target, "POST", key, INSTANCE)
+    assert within.status == 200 and b'"latestTemplateVersionNumber"' in within.body, within
+    stream.close()
+
+
 GRANTS = {
     "demo": [watch(projects=["demo"])],
     "shop": [watch(projects=["shop"])],
