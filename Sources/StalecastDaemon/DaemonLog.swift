@@ -39,7 +39,7 @@ package struct DaemonLog: LogHandler {
             case .text: text(event.level, event.message, merged)
             case .json: json(event.level, event.message, merged)
             }
-        FileHandle.standardError.write(Data(line.utf8))
+        StandardError.write(line)
     }
 
     private func text(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) -> String {

@@ -58,7 +58,7 @@ final class Startup: Sendable {
                 "edge": "\(endpoints.edge)", "control": "\(endpoints.control)", "version": "\(DaemonVersion.text)",
                 "data": "\(configuration.data)",
             ])
-        if isatty(STDERR_FILENO) == 1 { FileHandle.standardError.write(Data(banner(endpoints).utf8)) }
+        if isatty(STDERR_FILENO) == 1 { StandardError.write(banner(endpoints)) }
         SystemdNotice.ready.send()
     }
 

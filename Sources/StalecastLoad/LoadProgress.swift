@@ -1,5 +1,6 @@
 import Foundation
 import Synchronization
+import StalecastWire
 
 /// One line on standard error that is written over and over while a load runs; nothing when that is no terminal.
 package struct LoadProgress: Sendable {
@@ -28,7 +29,7 @@ package struct LoadProgress: Sendable {
     /// Removes the line, so that results begin on an empty one.
     package func clear() { if isShown { write("\r\u{1B}[2K") } }
 
-    private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
+    private func write(_ text: String) { StandardError.write(text) }
 }
 
 /// Ctrl-C while a load runs: the first asks it to stop and report, the second ends the process at once.

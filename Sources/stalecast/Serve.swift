@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import Logging
 import StalecastDaemon
+import StalecastWire
 
 /// `stalecast serve`: the daemon.
 struct Serve: AsyncParsableCommand {
@@ -78,6 +79,8 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
+        // A reader of the log that has gone ends nobody.
+        signal(SIGPIPE, SIG_IGN)
         let signals = ProcessSignals()
         let (path, overrides) = (config, overrides)
         let load: @Sendable () throws(ConfigurationProblems) -> Configuration = { () throws(ConfigurationProblems) in
@@ -89,7 +92,7 @@ struct Serve: AsyncParsableCommand {
             configuration = try load()
             configuration.beginEmpty = beginEmpty
         } catch {
-            FileHandle.standardError.write(Data("\(error)\n".utf8))
+            StandardError.write("\(error)\n")
             throw ExitCode(78)
         }
         DaemonLog.setLevel(configuration.log.level)

@@ -2,6 +2,7 @@ package import ArgumentParser
 import Foundation
 import StalecastDaemon
 import StalecastTemplate
+import StalecastWire
 
 /// The one binary: the daemon (`serve`) and everything people and scripts do with it.
 @main
@@ -103,7 +104,7 @@ package struct Stalecast: AsyncParsableCommand {
         } else if ErrorReport.isJSONAsked {
             ErrorReport(CommandFailure(.usage, message(for: error))).write()
         } else {
-            FileHandle.standardError.write(Data((fullMessage(for: error) + "\n").utf8))
+            StandardError.write(fullMessage(for: error) + "\n")
         }
         Foundation.exit(ExitStatus.usage.rawValue)
     }

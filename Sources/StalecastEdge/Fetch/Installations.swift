@@ -39,32 +39,13 @@ enum Installations {
     private static func newFID() -> String {
         var bytes = randomBytes(17)
         bytes[0] = bytes[0] & 0x0F | 0x70
-        return String(base64url(bytes).prefix(22))
+        return String(Base64URL.encode(bytes).prefix(22))
     }
 
-    private static func randomText(bytes count: Int) -> String { base64url(randomBytes(count)) }
+    private static func randomText(bytes count: Int) -> String { Base64URL.encode(randomBytes(count)) }
 
     private static func randomBytes(_ count: Int) -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
         return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
-    }
-
-    private static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-
-    /// Six bits a character, without padding; missing bits at the end are zero.
-    private static func base64url(_ bytes: [UInt8]) -> String {
-        var text: [UInt8] = []
-        var (bits, count): (UInt32, Int) = (0, 0)
-        for byte in bytes {
-            bits = bits << 8 | UInt32(byte)
-            count += 8
-            while count >= 6 {
-                count -= 6
-                text.append(digits[Int(bits >> UInt32(count)) & 63])
-            }
-            bits &= 1 << UInt32(count) - 1
-        }
-        if count > 0 { text.append(digits[Int(bits << UInt32(6 - count)) & 63]) }
-        return String(decoding: text, as: UTF8.self)
     }
 }

@@ -176,18 +176,11 @@ package final class AccessTokens: Sendable {
                 "iss": .string(account.email), "scope": .string(scope),
                 "aud": .string(audience.text), "iat": .int(time), "exp": .int(time + Self.lifetime),
             ]
-            let text = [header, claims].map { Self.base64url(Data(JSONValue.object($0).encoded())) }.joined(
+            let text = [header, claims].map { Base64URL.encode(Data(JSONValue.object($0).encoded())) }.joined(
                 separator: ".")
             let signature = try account.key.signature(
                 for: SHA256.hash(data: Data(text.utf8)), padding: .insecurePKCS1v1_5)
-            return text + "." + Self.base64url(signature.rawRepresentation)
-        }
-
-        private static func base64url(_ bytes: Data) -> String {
-            bytes.base64EncodedString().replacingOccurrences(of: "+", with: "-").replacingOccurrences(
-                of: "/", with: "_"
-            )
-            .replacingOccurrences(of: "=", with: "")
+            return text + "." + Base64URL.encode(signature.rawRepresentation)
         }
     }
 }

@@ -50,7 +50,7 @@ struct Migrate: AsyncParsableCommand {
         do {
             report = try await Migration(configuration).run { count, all in
                 if isatty(STDERR_FILENO) == 1 {
-                    FileHandle.standardError.write(Data("\r\(count) of \(all) versions".utf8))
+                    StandardError.write("\r\(count) of \(all) versions")
                 }
             }
         } catch let error as Migration.Unfinished {
@@ -60,7 +60,7 @@ struct Migrate: AsyncParsableCommand {
         } catch {
             throw CommandFailure(.refused, "nothing was migrated: \(error)")
         }
-        if isatty(STDERR_FILENO) == 1 { FileHandle.standardError.write(Data("\r\u{1B}[K".utf8)) }
+        if isatty(STDERR_FILENO) == 1 { StandardError.write("\r\u{1B}[K") }
         if output.isJSON {
             return try output.json([
                 "versions": .int(report.versions), "epoch": .string(report.epoch.description),

@@ -100,7 +100,7 @@ struct ConnectionOptions: ParsableArguments {
     private func token() throws(CommandFailure) -> ControlToken {
         if let tokenFile { return try ControlToken(readFrom: tokenFile) }
         let surroundings = try surroundings()
-        if data.path == nil, let secret = surroundings.token {
+        if let secret = surroundings.token {
             return try ControlToken(checking: secret, from: "$STALECAST_TOKEN", advice: "")
         }
         return try ControlToken(
@@ -190,8 +190,10 @@ struct ControlToken: Sendable {
     /// - Throws: ``CommandFailure`` `tokenRefused` when the file cannot be read or holds no token.
     init(readFrom file: String) throws(CommandFailure) {
         let advice =
-            "The daemon writes its token there at its first start (mode 0600): run as the user that runs it, "
-            + "or name a copy with --token-file FILE."
+            file.hasSuffix("/control.token")
+            ? "The daemon writes its token there at its first start (mode 0600): run as the user that runs it, "
+                + "or name a copy with --token-file FILE."
+            : "Name a file that holds a token or key: --token-file FILE, $STALECAST_TOKEN_FILE, or the context's."
         let bytes: Data
         do {
             bytes = try InputFile.contents(of: file)

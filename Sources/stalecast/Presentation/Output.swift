@@ -41,6 +41,8 @@ struct Output: Sendable {
         do {
             try FileHandle.standardOutput.write(contentsOf: Data(bytes))
         } catch {
+            // Who read it has seen enough, as `head` has: the same end as a signal would make.
+            if error.reason == String(cString: strerror(EPIPE)) { exit(128 + SIGPIPE) }
             throw CommandFailure(.refused, "the result could not be written to standard output: \(error.reason)")
         }
     }
@@ -54,7 +56,7 @@ struct Output: Sendable {
     }
 
     /// Writes a remark to standard error: it is not a result, scripts reading standard output do not see it.
-    func remark(_ text: String) { FileHandle.standardError.write(Data((text + "\n").utf8)) }
+    func remark(_ text: String) { StandardError.write(text + "\n") }
 }
 
 /// Terminal colours, or none.
@@ -106,7 +108,7 @@ package struct ErrorReport {
     func write() {
         let width = TerminalSize.of(STDERR_FILENO)?.columns
         let text = Self.isJSONAsked ? json : lines.joined(separator: "\n").wrapped(to: width)
-        FileHandle.standardError.write(Data((text + "\n").utf8))
+        StandardError.write(text + "\n")
     }
 
     /// Looked up by itself, as also a command line that cannot be parsed fails.

@@ -1,4 +1,5 @@
 import Foundation
+import StalecastWire
 
 /// A question to the person at the terminal, answered with y or n; anything else is no.
 struct Question {
@@ -23,9 +24,9 @@ struct Question {
         }
         defer { signal(SIGINT, before) }
         let asked = "\(text) [y/N]".wrapped(to: TerminalSize.of(STDERR_FILENO)?.columns) + " "
-        FileHandle.standardError.write(Data(asked.utf8))
+        StandardError.write(asked)
         guard let answer = readLine() else {
-            FileHandle.standardError.write(Data("\n".utf8))
+            StandardError.write("\n")
             return false
         }
         return ["y", "yes"].contains(answer.trimmingCharacters(in: .whitespaces).lowercased())

@@ -76,7 +76,7 @@ struct PropagationWait {
                 let lines = reading.bars(output.palette)
                 let up = drawn > 0 ? "\u{1B}[\(drawn)A" : ""
                 drawn = lines.count
-                FileHandle.standardError.write(Data((up + lines.map { "\r\($0)\u{1B}[K\n" }.joined()).utf8))
+                StandardError.write(up + lines.map { "\r\($0)\u{1B}[K\n" }.joined())
             } else if ContinuousClock.now - saidAt >= PropagationWait.linePause {
                 saidAt = .now
                 output.remark(reading.line)

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from harness import configs
-from harness.daemon import REPOSITORY, environment
+from harness.daemon import BINARY, REPOSITORY, environment
 from harness.http1 import Broken, fetch
 from harness.poll import poll
 from harness.sse import Stream
@@ -157,6 +157,45 @@ def test_a_crash_signal_from_outside_ends_it_at_once(launch, number, backtrace):
     assert ("SWIFT_BACKTRACE is on" in daemon.log_text()) == (backtrace == "enable=yes")
     daemon.signal(number)
     assert daemon.wait(3) == -number
+
+
+def unwritable(kind):
+    """A descriptor that takes nothing, as a full disk, or nothing any more."""
+    if kind == "full":
+        return os.open("/dev/full", os.O_WRONLY)
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@pytest.mark.parametrize("kind", ["full", "closed"])
+async def test_a_log_that_cannot_be_written_ends_nobody(launch, kind):
+    daemon, log = launch(start=False), unwritable(kind)
+
+    def spawn(*_):
+        daemon.process = subprocess.Popen(daemon.command(), stdout=log, stderr=log, cwd=daemon.directory,
+                                          env=environment())
+
+    daemon.spawn = spawn
+    daemon.start()
+    stream = await Stream.open(daemon.edge)
+    await stream.synced()
+    for number in range(3):
+        await stream.version_at_least(await daemon.publish(marked(str(number))))
+    assert not stream.ended and daemon.stop() == 0
+    os.close(log)
+
+
+@pytest.mark.parametrize("kind", ["full", "closed"])
+async def test_a_command_that_nobody_hears_ends_as_it_would(daemon, kind):
+    await daemon.publish(marked("x"))
+    log = unwritable(kind)
+    known = [BINARY, "versions", "--data", str(daemon.data)]
+    assert subprocess.run([*known, "--project", "nowhere"], stderr=log, env=environment(), check=False).returncode == 6
+    done = subprocess.run(known, stdout=log, stderr=subprocess.PIPE, env=environment(), check=False)
+    # A reader that has gone is no failure to be told about.
+    assert (done.returncode, bool(done.stderr)) == ((1, True) if kind == "full" else (141, False)), done
+    os.close(log)
 
 
 async def test_an_end_says_what_it_waits_for(daemon):
