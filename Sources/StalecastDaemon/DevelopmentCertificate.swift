@@ -13,7 +13,7 @@ package struct DevelopmentCertificate {
     package static let days = 365
 
     /// - Parameters:
-    ///   - names: DNS names, at least one; `localhost`, 127.0.0.1 and ::1 come with them.
+    ///   - names: DNS names and addresses; `localhost`, 127.0.0.1 and ::1 come with them.
     ///   - now: the moment from which it is valid; an hour earlier counts as well, for clocks that are late.
     package init(names: [String] = [], now: Date = Date()) {
         let validity = DER.sequence([DER.time(now - 3600), DER.time(now + Double(Self.days) * 86_400)])
@@ -27,8 +27,9 @@ package struct DevelopmentCertificate {
                 DER.extended("2.5.29.15", isCritical: true, [0x03, 0x02, 0x02, 0x04]),
                 DER.extended("2.5.29.14", DER.octets(Self.identifier(root))),
             ])
-        var places = (names + ["localhost"]).map { DER.tagged(0x82, Array($0.utf8)) }
-        places += [DER.tagged(0x87, [127, 0, 0, 1]), DER.tagged(0x87, Array(repeating: 0, count: 15) + [1])]
+        let places = (names + ["localhost", "127.0.0.1", "::1"]).map { name in
+            Self.address(name).map { DER.tagged(0x87, $0) } ?? DER.tagged(0x82, Array(name.utf8))
+        }
         certificate = Self.signed(
             by: root, issuer: issuer, subject: DER.name(names.first ?? "localhost"), validity: validity, key: leaf,
             extensions: [
@@ -41,6 +42,13 @@ package struct DevelopmentCertificate {
                 DER.extended("2.5.29.35", DER.sequence([DER.tagged(0x80, Self.identifier(root))])),
             ])
         key = leaf.pemRepresentation + "\n"
+    }
+
+    /// The 4 or 16 bytes of an IP address; nil for other text, such as a DNS name.
+    package static func address(_ text: String) -> [UInt8]? {
+        var (four, six) = (in_addr(), in6_addr())
+        if inet_pton(AF_INET, text, &four) == 1 { return withUnsafeBytes(of: four) { Array($0) } }
+        return inet_pton(AF_INET6, text, &six) == 1 ? withUnsafeBytes(of: six) { Array($0) } : nil
     }
 
     /// RFC 5280 §4.1, version 3, signed with ECDSA over P-256 and SHA-256.

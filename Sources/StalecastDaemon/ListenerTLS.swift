@@ -62,6 +62,8 @@ final class ListenerTLS: Sendable {
         var known: [LocalFile.Identity?]
         /// As of the last look.
         var seen: [LocalFile.Identity?]
+        /// When what was read begins to be valid, in seconds since 1970; nil when that was no reason to leave it.
+        var due: Int?
         var warned: Set<String> = []
     }
 
@@ -89,12 +91,12 @@ final class ListenerTLS: Sendable {
     }
 
     /// Reads the files anew when they are others than before, and have been for two looks: who renews a certificate
-    /// writes two files.
+    /// writes two files. Those that were not valid yet are read again when they are.
     func look() {
-        let now = TLSFiles.identities(files)
+        let (now, seconds) = (TLSFiles.identities(files), Int(Date().timeIntervalSince1970))
         let isDue = state.withLock { state in
             defer { state.seen = now }
-            return now != state.known && now == state.seen
+            return now == state.seen && (now != state.known || state.due.map { seconds >= $0 } ?? false)
         }
         if isDue { reload() }
     }
@@ -102,10 +104,15 @@ final class ListenerTLS: Sendable {
     /// Reads the files now; what is wrong with them is logged, and the old certificates stay.
     func reload() {
         do {
-            state.withLock { $0.known = TLSFiles.identities(files) }
-            let read = try TLSFiles(files)
+            state.withLock { state in
+                state.known = TLSFiles.identities(files)
+                state.due = nil
+            }
+            let now = Int(Date().timeIntervalSince1970)
+            let read = try TLSFiles(files, now: now)
             var material = read.material
             let before = server.material
+            try compare(material.identities, with: before.identities, at: now)
             material.isTLS13Only = before.isTLS13Only
             warn(read.warnings)
             guard
@@ -124,6 +131,15 @@ final class ListenerTLS: Sendable {
                 "certificates not replaced, the old ones stay",
                 metadata: ["listener": "\(listener)", "error": "\(error)"])
         }
+    }
+
+    /// - Throws: ``TLSProblem`` when one that is valid would be replaced by one that is not.
+    private func compare(_ new: [TLSIdentity], with old: [TLSIdentity], at now: Int) throws(TLSProblem) {
+        let worse = zip(new, old).filter { !$0.isValid(at: now) && $1.isValid(at: now) }.map(\.0)
+        guard let first = worse.first else { return }
+        let due = worse.map(\.notBefore).filter { $0 > now }.min()
+        state.withLock { $0.due = due }
+        throw TLSProblem(first.warning(at: now) ?? "\(first.name) is not valid")
     }
 
     /// Says what is not well with the certificates in force, each thing once a day.
@@ -162,6 +178,11 @@ final class ListenerTLS: Sendable {
             ]
         }
     }
+}
+
+extension TLSIdentity {
+    /// The whole chain, at that second since 1970.
+    fileprivate func isValid(at now: Int) -> Bool { notBefore <= now && now < notAfter }
 }
 
 extension MetricsText {

@@ -1,4 +1,5 @@
 import Foundation
+import StalecastAccess
 import StalecastControl
 import StalecastEdge
 import StalecastHub
@@ -33,6 +34,7 @@ struct StatusReport {
                 ],
                 "drops": drops(tally.drops), "refused": drops(tally.refused),
             ],
+            "auth": auth(),
             "certificates": .array(daemon.tls.flatMap { $0.json() }),
             "fetch": fetches(tally.fetches),
             "clients": clients(),
@@ -49,6 +51,15 @@ struct StatusReport {
                 "descriptors": .int(usage.descriptors),
             ],
         ]
+    }
+
+    /// The member `auth`: requests whose credentials were refused, at both listeners, and those that would have been
+    /// where `auth.mode` only observes.
+    private func auth() -> JSONValue {
+        let refusals = daemon.access.refusals
+        let refused = refusals.filter(\.key.isEnforced).values.reduce(0) { $0 + $1.count }
+        let all = refusals.values.reduce(0) { $0 + $1.count }
+        return ["refused": .int(refused), "observed": .int(all - refused)]
     }
 
     private func scopes() -> [JSONValue] {

@@ -110,10 +110,23 @@ extension String {
     /// - Parameter mode: of the file; its group may be let in where others may know what it holds.
     func writePrivately(to path: String, mode: Int = 0o600) throws(StartError) {
         let temporary = "\(path).\(ProcessInfo.processInfo.processIdentifier).new"
-        let created = FileManager.default.createFile(
-            atPath: temporary, contents: Data(utf8), attributes: [.posixPermissions: mode])
-        guard created, rename(temporary, path) == 0 else {
-            throw StartError("\(path) cannot be written: \(String(cString: strerror(errno)))")
-        }
+        // Left behind by a process of the same number.
+        unlink(temporary)
+        let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw Self.unwritable(path, errno) }
+        let text = Array(utf8)
+        // On a full disk fewer bytes are written, and no number says why.
+        errno = ENOSPC
+        let isWritten = Foundation.write(file, text, text.count) == text.count && fchmod(file, mode_t(mode)) == 0
+        let code = errno
+        close(file)
+        if isWritten, rename(temporary, path) == 0 { return }
+        let failure = Self.unwritable(path, isWritten ? errno : code)
+        unlink(temporary)
+        throw failure
+    }
+
+    private static func unwritable(_ path: String, _ code: Int32) -> StartError {
+        StartError("\(path) cannot be written: \(String(cString: strerror(code)))")
     }
 }

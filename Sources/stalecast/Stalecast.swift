@@ -55,7 +55,7 @@ package struct Stalecast: AsyncParsableCommand {
     /// Parses, runs, and ends the process with one of ``ExitStatus``.
     package static func main() async {
         do {
-            let command = try parseAsRoot()
+            let command = try parseAsRoot(WaitOptions.spelledOut(Array(CommandLine.arguments.dropFirst())))
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {
@@ -100,6 +100,11 @@ package struct Stalecast: AsyncParsableCommand {
                 CommandFailure(
                     .usage, "there is no command \"\(wrong.path.count > 1 ? "\(wrong.path[1]) " : "")\(wrong.word)\"",
                     advice: advice)
+            ).write()
+        } else if let word = WaitOptions.taken(from: CommandLine.arguments) {
+            ErrorReport(
+                CommandFailure(
+                    .usage, "--wait takes \(word) for its share", advice: "Write `\(word) --wait`, or `--wait=99%`.")
             ).write()
         } else if ErrorReport.isJSONAsked {
             ErrorReport(CommandFailure(.usage, message(for: error))).write()

@@ -125,9 +125,12 @@ import Testing
     }
 
     @Test func whatIsToldOfARefusalIsShortInBytes() throws {
-        authorizer.count(.missing, at: .edge, isEnforced: true, Presented(), of: String(repeating: "a\u{34F}", count: 9000))
-        authorizer.count(.unknown, at: .edge, isEnforced: true, Presented(), of: "a" + String(repeating: "\u{34F}", count: 9000))
-        #expect(authorizer.refusals.count == 2 && authorizer.refusals.values.allSatisfy { $0.example.utf8.count < 250 })
+        let marks = String(repeating: "\u{34F}", count: 9000)
+        for (reason, words) in [(Denial.missing, marks), (.unknown, "a" + marks), (.revoked, "plain")] {
+            authorizer.count(reason, at: .edge, isEnforced: true, Presented(), of: words)
+        }
+        let examples = authorizer.refusals.values.map(\.example)
+        #expect(examples.count == 3 && examples.allSatisfy { $0.utf8.count < 250 })
     }
 
     @Test func aNumberOfAConfiguredKeyStandsForIt() throws {

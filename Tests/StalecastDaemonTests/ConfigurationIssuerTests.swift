@@ -3,7 +3,9 @@ import StalecastDaemon
 import Testing
 
 @Suite struct ConfigurationIssuerTests {
-    private func issuer(_ changes: String...) -> String {
+    private func issuer(_ changes: String...) -> String { issuer(changes) }
+
+    private func issuer(_ changes: [String]) -> String {
         var fields = [
             "name: i", "issuer: https://i", "audiences: [a]", "algorithms: [ES256]", "jwks: keys.json",
             "grantsInTokens: true",
@@ -42,6 +44,34 @@ import Testing
     {
         let found = problems(issuer(change))
         #expect(found.contains { $0.contains(words) }, "\(change): \(found)")
+    }
+
+    @Test func allProblemsOfAnIssuerAreSaid() {
+        let found = problems(issuer("name: A b", "leeway: 1h", "rules: [{when: {sub: \"*\"}}]"))
+        for words in ["a-z", "out of range", "every value", "role or an action"] {
+            #expect(found.contains { $0.contains(words) }, "\(words): \(found)")
+        }
+        #expect(found.count == 4)
+    }
+
+    @Test func aProblemBringsNoneThatIsNotThere() {
+        let changes = [
+            ["grantsInTokens: perhaps"], ["grantsInTokens: false", "rules: [{when: {sub: x}}]"],
+            ["jwks: http://i/keys", "caFile: ca.pem"], ["name: A b"],
+        ]
+        for changes in changes {
+            let found = problems(issuer(changes))
+            #expect(found.count == 1, "\(changes): \(found)")
+        }
+    }
+
+    /// A start waits for the file; whoever checks the configuration wants to know.
+    @Test func aFileThatIsNoKeySetIsNamed() throws {
+        func found(_ place: String) throws -> [String] { try load(issuer("jwks: \(place)")).keySetProblems }
+        #expect(try found("https://i/keys").isEmpty)
+        let missing = try found("/nonexistent/keys")
+        #expect(missing.count == 1 && missing[0].hasPrefix("auth.issuers[0].jwks: /nonexistent/keys cannot be read"))
+        #expect(try found("/etc/passwd").first?.contains("/etc/passwd: there is no key set") == true)
     }
 
     @Test func theSecretOfHS256ComesFromAFile() {

@@ -62,7 +62,9 @@ extension Control {
         for name in ["project", "namespace", "webhook", "key", "proposal"] where !names[name].isEmpty {
             entry[name] = entry[name] ?? .string(String(names[name].prefix(80)))
         }
-        entry["outcome"] = .string(answer.status == 200 ? "ok" : answer.status == 500 ? "unknown" : "refused")
+        // 504 is what a cluster's log did not decide in time.
+        let isUnknown = answer.status == 500 || answer.status == 504
+        entry["outcome"] = .string(answer.status == 200 ? "ok" : isUnknown ? "unknown" : "refused")
         entry["status"] = .int(answer.status)
         entry["requestId"] = .string(id)
         let action = call.note.done ?? operation.document.id

@@ -45,6 +45,9 @@ extension ControlOperations {
                 "cursor": ["type": "string"], "scopes": .listSchema(["type": "object"]),
                 "topics": .listSchema(["type": "object"]), "edge": ["type": "object"], "fetch": ["type": "object"],
                 "clients": ["type": "object"],
+                "auth": .objectSchema(
+                    ["refused": ["type": "integer"], "observed": ["type": "integer"]],
+                    required: ["refused", "observed"]),
                 "store": ["type": "object"], "process": ["type": "object"],
             ], required: ["version", "pid", "ready", "cursor", "scopes", "topics", "edge", "store"]),
         "Readiness": .objectSchema(

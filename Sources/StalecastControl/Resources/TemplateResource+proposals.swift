@@ -12,7 +12,7 @@ extension TemplateResource {
         let proposal = try await store(commits: true) { () async throws(StoreError) in
             try await store.propose(publish, by: call.person)
         }
-        call.note.set("proposal", .int(proposal.number))
+        call.note.set("proposal", .string(String(proposal.number)))
         call.note.set("baseVersion", .string(String(proposal.base)))
         call.note.named(proposal.changedKeys)
         return answer(proposal, call)

@@ -51,14 +51,15 @@ extension ConfigurationOption {
 }
 
 extension ConfigurationReading {
-    /// Reads the list under `auth.issuers`; every problem is noted, entries with problems are left out.
+    /// Reads the list under `auth.issuers`; every problem is noted. What is refused stays empty, or as it is by
+    /// default: of a reading with problems nobody sees the configuration.
     mutating func readIssuers(_ node: Node) {
         var issuers: [TokenIssuer] = []
         for (path, entry) in entries(of: node, at: "auth.issuers") {
             guard let issuer = issuer(entry, at: path) else { continue }
             for (word, taken) in [
-                ("name", issuers.contains { $0.name == issuer.name }),
-                ("issuer", issuers.contains { $0.issuer == issuer.issuer }),
+                ("name", !issuer.name.isEmpty && issuers.contains { $0.name == issuer.name }),
+                ("issuer", !issuer.issuer.isEmpty && issuers.contains { $0.issuer == issuer.issuer }),
             ] where taken { note("\(path).\(word) is another entry's already", at: "\(path).\(word)") }
             issuers.append(issuer)
         }
@@ -76,20 +77,31 @@ extension ConfigurationReading {
             uniqueValues($0, at: "\(path).algorithms", parse: OptionKind<TokenAlgorithm>.choice.parse)
         }
         let jwks = value(fields["jwks"], at: "\(path).jwks", parse: keyPlace)
-        guard let name, let iss, let audiences, let algorithms, let jwks else { return nil }
         var issuer = TokenIssuer(
-            name: name, issuer: iss, audiences: audiences, algorithms: Set(algorithms), keys: .init(jwks))
+            name: name ?? "", issuer: iss ?? "", audiences: audiences ?? [], algorithms: Set(algorithms ?? []),
+            keys: .init(jwks ?? ""))
         issuer.keys.caFile = value(fields["caFile"], at: "\(path).caFile", parse: checkedPath)
         issuer.keys.tokenFile = value(fields["tokenFile"], at: "\(path).tokenFile", parse: checkedPath)
         if let node = fields["types"] {
             issuer.types = uniqueValues(node, at: "\(path).types", parse: { $0 }) ?? issuer.types
         }
         readTimes(fields, at: path, into: &issuer)
-        issuer.grantsInTokens =
-            value(fields["grantsInTokens"], at: "\(path).grantsInTokens", parse: OptionKind<Bool>.flag.parse) ?? false
-        if let node = fields["rules"] { issuer.rules = rules(node, at: "\(path).rules") }
+        readGrants(fields, at: path, into: &issuer)
         check(issuer, at: path)
         return issuer
+    }
+
+    private mutating func readGrants(_ fields: [String: Node], at path: String, into issuer: inout TokenIssuer) {
+        let word: Bool? =
+            fields["grantsInTokens"].map {
+                value($0, at: "\(path).grantsInTokens", parse: OptionKind<Bool>.flag.parse)
+            } ?? false
+        issuer.grantsInTokens = word ?? false
+        if let node = fields["rules"] { issuer.rules = rules(node, at: "\(path).rules") }
+        // What was refused may have given them something to do.
+        let hasRules = fields["rules"].map { !entriesAreEmpty($0) } ?? false
+        guard word == false, !hasRules else { return }
+        note("\(path): its tokens could do nothing; give rules, or grantsInTokens: true", at: path)
     }
 
     private mutating func readTimes(_ fields: [String: Node], at path: String, into issuer: inout TokenIssuer) {
@@ -104,10 +116,9 @@ extension ConfigurationReading {
         var rules: [TokenIssuer.Rule] = []
         for (path, entry) in entries(of: node, at: path) {
             let optional = ["role", "actions", "projects", "namespaces", "topics"]
-            guard let fields = fields(of: entry, at: path, required: ["when"], optional: optional),
-                let when = fields["when"].flatMap({ claims($0, at: "\(path).when") }),
-                let grant = grant(fields, at: path)
-            else { continue }
+            guard let fields = fields(of: entry, at: path, required: ["when"], optional: optional) else { continue }
+            let when = fields["when"].flatMap { claims($0, at: "\(path).when") }
+            guard let grant = grant(fields, at: path), let when else { continue }
             rules.append(TokenIssuer.Rule(when: when, grant: grant))
         }
         return rules
@@ -123,7 +134,7 @@ extension ConfigurationReading {
         var when: [String: Glob] = [:]
         for (key, value) in mapping {
             guard let name = keyName(key), let text = text(of: value, at: "\(path).\(name)", expected: "one value")
-            else { return nil }
+            else { continue }
             if text.isEmpty || text.allSatisfy({ $0 == "*" }) {
                 note("\(path).\(name): \"\(text)\" is every value; write what it must be", at: path)
             }
@@ -133,17 +144,33 @@ extension ConfigurationReading {
     }
 
     private mutating func check(_ issuer: TokenIssuer, at path: String) {
-        if !issuer.grantsInTokens, issuer.rules.isEmpty {
-            note("\(path): its tokens could do nothing; give rules, or grantsInTokens: true", at: path)
-        }
         if issuer.algorithms.contains(.hs256), issuer.algorithms.count > 1 {
             note("\(path).algorithms: HS256 stands alone: what verifies it can sign", at: "\(path).algorithms")
         }
         if issuer.algorithms.contains(.hs256), issuer.keys.isURL {
             note("\(path).jwks: the secret of HS256 comes from a file", at: "\(path).jwks")
         }
-        if !issuer.keys.isURL, issuer.keys.caFile != nil || issuer.keys.tokenFile != nil {
+        let isFile = !issuer.keys.location.isEmpty && !issuer.keys.isURL
+        if isFile, issuer.keys.caFile != nil || issuer.keys.tokenFile != nil {
             note("\(path): caFile and tokenFile are for a URL", at: path)
+        }
+    }
+}
+
+extension Configuration {
+    /// What is wrong with the key sets that issuers have in files, a sentence for each. A start only warns of it: a
+    /// file may come later. Blocks on the files.
+    package var keySetProblems: [String] {
+        auth.issuers.enumerated().compactMap { index, issuer in
+            if issuer.keys.isURL { return nil }
+            let path = issuer.keys.location
+            do {
+                _ = try KeySet(try LocalFile(path: path, maxBytes: KeySet.maxBytes).bytes, for: issuer.algorithms)
+                return nil
+            } catch {
+                let sentence = "\(error)"
+                return "auth.issuers[\(index)].jwks: \(sentence.contains(path) ? sentence : "\(path): \(sentence)")"
+            }
         }
     }
 }

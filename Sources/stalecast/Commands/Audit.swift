@@ -40,7 +40,7 @@ struct AuditShow: AsyncParsableCommand {
         var reader = try AuditReader(data.running.path)
         let output = outputOptions.output
         repeat {
-            while let line = reader.next() {
+            while let line = try reader.next() {
                 try output.line(output.isJSON ? String(decoding: line, as: UTF8.self) : Self.text(line, output.palette))
             }
             // The end of the process is the end of it.
@@ -65,10 +65,11 @@ struct AuditShow: AsyncParsableCommand {
 struct AuditVerify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
-        abstract: "Check that no line was changed, removed or added; 1 and the line when one was.",
+        abstract: "Check that no line but the last ones was changed, removed or added; 1 and the line when one was.",
         discussion: """
-            Whoever may write the file can write all of it anew: keep the hash that is shown at another place, and name \
-            it with --expect later.
+            That the last line was changed, or lines are gone from the end, does not show by itself, and whoever may \
+            write the file can write all of it anew: keep the hash that is shown at another place, and name it with \
+            --expect later. The exit code is also 1 when there is no line at all, and 6 when no log can be read.
 
             Examples:
               stalecast audit verify
@@ -81,24 +82,36 @@ struct AuditVerify: AsyncParsableCommand {
     @Option(help: ArgumentHelp("A hash that an earlier run showed: it must be that of some line.", valueName: "hash"))
     var expect: String?
 
+    func validate() throws {
+        if let expect, expect.count != 64 || !expect.allSatisfy({ $0.isASCII && $0.isHexDigit }) {
+            throw ValidationError("--expect takes a hash as verify shows it: 64 hexadecimal digits")
+        }
+    }
+
     func run() async throws {
         var reader = try AuditReader(data.running.path)
-        var (chain, torn, first, isKnown) = (AuditChain(), 0, Int64(1), expect == nil)
-        do throws(AuditChain.Fault) {
-            while let line = reader.next() {
+        let wanted = expect?.lowercased()
+        var (chain, torn, first, isKnown) = (AuditChain(), 0, Int64(1), wanted == nil)
+        do {
+            while let line = try reader.next() {
                 if chain.count == 0, reader.count == 1 { first = try chain.begin(with: line) }
                 if try !chain.check(line) { torn += 1 }
-                isKnown = isKnown || chain.hash == expect
+                isKnown = isKnown || chain.hash == wanted
             }
             try chain.checkEnd(hasLineFeed: reader.rest.isEmpty)
             if !reader.rest.isEmpty { torn += 1 }
-        } catch {
-            throw CommandFailure(.refused, "\(reader.path) is broken: line \(reader.number) \(error)")
+        } catch let fault as AuditChain.Fault {
+            throw CommandFailure(.refused, "\(reader.path) is broken: line \(reader.number) \(fault)")
+        }
+        if chain.count == 0 {
+            throw CommandFailure(
+                .refused,
+                "\(reader.path) has no whole line, and the daemon writes one at each start: it was emptied or cut off")
         }
         if !isKnown {
             throw CommandFailure(
                 .refused,
-                "\(reader.path) has no line with the hash \(expect ?? ""), nor have those before: it was written anew"
+                "\(reader.path) has no line with the hash \(wanted ?? ""), nor have those before: it was written anew"
                     + (first > 1 ? ", or that line is one of the \(first - 1) that are gone" : ""))
         }
         let output = outputOptions.output
@@ -134,19 +147,30 @@ struct AuditReader {
     init(_ directory: String) throws(CommandFailure) {
         self.directory = directory
         path = "\(directory)/\(AuditFiles.all(in: directory).first ?? AuditFiles.current)"
-        guard let file = FileHandle(forReadingAtPath: path) else {
-            throw CommandFailure(
-                .refused, "\(path) cannot be read: \(String(cString: strerror(errno)))",
-                advice: "The daemon begins it at its start; name its directory with --data.")
-        }
+        guard let file = try Self.opened(path) else { throw Self.unreadable(path, "no such file") }
         self.file = file
         identity = AuditFiles.identity(file.fileDescriptor)
     }
 
+    /// nil when it is not there.
+    private static func opened(_ path: String) throws(CommandFailure) -> FileHandle? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        if descriptor >= 0 { return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true) }
+        if errno == ENOENT { return nil }
+        throw unreadable(path, String(cString: strerror(errno)))
+    }
+
+    /// Not what a broken chain ends with: a script can tell a wrong path from it.
+    private static func unreadable(_ path: String, _ reason: String) -> CommandFailure {
+        CommandFailure(
+            .notFound, "\(path) cannot be read (\(reason))",
+            advice: "The daemon begins it at its start; name its directory with --data, and run this as its user.")
+    }
+
     /// The next whole line; nil at the end.
-    mutating func next() -> [UInt8]? {
+    mutating func next() throws(CommandFailure) -> [UInt8]? {
         while ready.isEmpty {
-            guard fill() || goOn() else { return nil }
+            if try !fill(), try !goOn() { return nil }
         }
         number += 1
         count += 1
@@ -154,8 +178,9 @@ struct AuditReader {
     }
 
     /// - Returns: whether there was more in this file.
-    private mutating func fill() -> Bool {
-        let piece = file.readData(ofLength: 1 << 20)
+    private mutating func fill() throws(CommandFailure) -> Bool {
+        let piece: Data
+        do { piece = try file.read(upToCount: 1 << 20) ?? Data() } catch { throw Self.unreadable(path, error.reason) }
         if piece.isEmpty { return false }
         var lines = (rest + piece).split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init)
         rest = lines.removeLast()
@@ -164,19 +189,19 @@ struct AuditReader {
     }
 
     /// - Returns: whether another file follows, or more came to this one before that began.
-    private mutating func goOn() -> Bool {
+    private mutating func goOn() throws(CommandFailure) -> Bool {
         if let identity { seen.insert(identity) }
         let paths = AuditFiles.all(in: directory).map { "\(directory)/\($0)" }
         let following = paths.lazy.compactMap { path in AuditFiles.identity(path).map { (path, $0) } }
             .first { !seen.contains($0.1) }
         guard let (path, identity) = following else { return false }
-        if fill() { return true }
+        if try fill() { return true }
         if !rest.isEmpty {
             // Only the newest may end in the middle of a line.
             (ready, rest) = ([rest], [])
             return true
         }
-        guard let file = FileHandle(forReadingAtPath: path) else { return false }
+        guard let file = try Self.opened(path) else { return false }
         (self.file, self.identity, self.path, number) = (file, identity, path, 0)
         return true
     }

@@ -9,7 +9,8 @@ struct CheckConfig: AsyncParsableCommand {
         commandName: "check-config",
         abstract: "Check a configuration file and the environment, without starting anything.",
         discussion: """
-            All problems are reported together, each with its line; the exit code is then 78, as with `serve`.
+            All problems are reported together, each with its line; the exit code is then 78, as with `serve`. \
+            Key sets in files (auth.issuers) are read last, and must be there; `serve` waits for them.
 
             Examples:
               stalecast check-config --config /etc/stalecast.yaml
@@ -31,15 +32,22 @@ struct CheckConfig: AsyncParsableCommand {
         let output = outputOptions.output
         if explain { return try output.write(Array(ConfigurationReference.text.utf8)) }
         let subject = config ?? "the environment"
-        do {
-            _ = try ConfigurationLoader.load(path: config, environment: ProcessInfo.processInfo.environment)
-        } catch {
-            let problems = error.problems.map(\.description)
+        let problems = problems()
+        guard problems.isEmpty else {
             throw CommandFailure(
                 .misconfigured, "\(subject) is no valid configuration", problems: problems,
                 advice: "`stalecast check-config --explain` prints every key with its meaning and default.")
         }
         if output.isJSON { return try output.json(["configuration": .string(subject), "isValid": .bool(true)]) }
         try output.line("\(subject) is a valid configuration")
+    }
+
+    private func problems() -> [String] {
+        do {
+            let environment = ProcessInfo.processInfo.environment
+            return try ConfigurationLoader.load(path: config, environment: environment).keySetProblems
+        } catch {
+            return error.problems.map(\.description)
+        }
     }
 }

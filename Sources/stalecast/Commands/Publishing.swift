@@ -65,7 +65,7 @@ struct Publishing {
 
     /// The same up to the question; then it waits for somebody else's approval.
     func propose(_ request: JSONValue, ifMatch etag: String, isUrgent: Bool = false) async throws(CommandFailure) {
-        guard let isAsked = try agree({ "Propose it to \($0)?" }) else { return }
+        guard let isAsked = try agree({ "Propose it to \($0)?" }, proposes: true) else { return }
         let proposal = try await api.propose(request, ifMatch: etag, isUrgent: isUrgent)
         if output.isJSON {
             return try output.json(["scope": .string(api.scope.description), "published": false, "proposal": proposal])
@@ -80,8 +80,9 @@ struct Publishing {
     /// Shows what changes and asks, where somebody can be asked.
     ///
     /// - Returns: whether it was; nil when nothing is to be done, which was said.
-    private func agree(_ question: (String) -> String) throws(CommandFailure) -> Bool? {
-        let report = try report(nil)
+    private func agree(_ question: (String) -> String, proposes: Bool = false) throws(CommandFailure) -> Bool? {
+        var report = try report(nil)
+        report.proposes = proposes
         if report.changes.isEmpty, before.version > 0, !options.force {
             try report.write(to: output)
             return nil
@@ -93,8 +94,10 @@ struct Publishing {
             try ask(question, removed)
         } else if !removed.isEmpty, !allowsRemovals {
             throw CommandFailure(
-                .refused, removalSentence(removed) + "; nothing was published", problems: removed,
-                advice: "--allow-removals publishes it. `stalecast diff current FILE` shows everything that differs.")
+                .refused, removalSentence(removed) + "; nothing was \(proposes ? "proposed" : "published")",
+                problems: removed,
+                advice: "--allow-removals \(proposes ? "proposes" : "publishes") it. `stalecast diff current FILE` "
+                    + "shows everything that differs.")
         }
         return isAsked
     }

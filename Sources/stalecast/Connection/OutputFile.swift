@@ -3,8 +3,9 @@ import Foundation
 /// A file that a result is written to. A regular file is replaced in one step, its mode and a symbolic link to it kept;
 /// what is no regular file (a device, a FIFO) is written through.
 enum OutputFile {
+    /// - Parameter mode: what a regular file ends with, whatever its own was and the umask; nil keeps its own.
     /// - Throws: ``CommandFailure`` when it cannot be written; a regular file then holds what it held.
-    static func write(_ bytes: [UInt8], to path: String) throws(CommandFailure) {
+    static func write(_ bytes: [UInt8], to path: String, mode: mode_t? = nil) throws(CommandFailure) {
         var status = stat()
         let exists = stat(path, &status) == 0
         let isRegular = status.st_mode & S_IFMT == S_IFREG
@@ -12,11 +13,11 @@ enum OutputFile {
             if exists, !isRegular { return try fill(try opened(path, O_WRONLY), bytes) }
             let target = exists ? try resolved(path) : path
             let draft = "\(target).\(getpid()).draft"
-            let mode = exists ? status.st_mode & 0o7777 : 0o666
-            let descriptor = try opened(draft, O_WRONLY | O_CREAT | O_EXCL, mode)
+            let given = mode ?? (exists ? status.st_mode & 0o7777 : 0o666)
+            let descriptor = try opened(draft, O_WRONLY | O_CREAT | O_EXCL, given)
             do {
-                // The umask counts for new files only.
-                if exists { fchmod(descriptor, mode) }
+                // The umask counts for new files only, and not where a mode is asked for.
+                if exists || mode != nil { fchmod(descriptor, given) }
                 try fill(descriptor, bytes)
                 guard rename(draft, target) == 0 else { throw failure() }
             } catch {

@@ -1,3 +1,4 @@
+import StalecastAccess
 import StalecastWire
 
 /// An error answer: Google's envelope `{"error":{"code","message","status","details"}}` turned into sentences.
@@ -58,6 +59,10 @@ struct ServerRefusal {
     private var sentence: String {
         guard let error else { return "the server answered with HTTP status \(status) and no explanation" }
         let word = error["status"]?.string ?? "HTTP \(status)"
+        // What the server says of keys does not concern it.
+        if status == 403, token?.isOfIssuer == true {
+            return "the server refused (\(word)): the caller does not have permission"
+        }
         let problems = lines
         if problems.count > 1 { return "the server refused (\(word)) for \(problems.count) reasons" }
         guard let problem = problems.first else { return "the server refused (\(word)) without an explanation" }
@@ -74,11 +79,7 @@ struct ServerRefusal {
         case .tokenRefused where token == nil:
             "An Edge that asks for a key is shown one with --api-key-file. Control's address would ask for a token: --edge "
                 + "names Edge's."
-        case .tokenRefused:
-            token.map {
-                "The token was read from \($0.file). Does it belong to this daemon? Its own lies in control.token in "
-                    + "its data directory; name it with --token-file FILE."
-            }
+        case .tokenRefused: token.map(status == 403 ? missingGrant : wrongCredential)
         case .versionMismatch where message.contains("Proposal "):
             "`stalecast proposals show NUMBER --json | jq .template` is its template, to be brought up to date and proposed "
                 + "again."
@@ -88,4 +89,32 @@ struct ServerRefusal {
         default: nil
         }
     }
+
+    /// It is good, so the control token is not what is wanted.
+    private func missingGrant(_ token: ControlToken) -> String {
+        token.isOfIssuer
+            ? "The token from \(token.file) has no grant for this. Its issuer, or an operator by a rule of "
+                + "auth.issuers, gives it one."
+            : "The credential from \(token.file) has no grant for this. An operator grants it with another key: "
+                + "`stalecast keys create --role ROLE`."
+    }
+
+    private func wrongCredential(_ token: ControlToken) -> String {
+        if token.isOfIssuer {
+            return "The token came from \(token.file). Is its issuer one of the daemon's auth.issuers, and has it not "
+                + "expired?"
+        }
+        if token.isKey {
+            return "The key came from \(token.file). Is it this daemon's, neither revoked nor expired? "
+                + "`stalecast keys list` tells an operator."
+        }
+        return "The token came from \(token.file). Does it belong to this daemon? Its own lies in control.token in its "
+            + "data directory; name it with --token-file FILE."
+    }
+}
+
+extension ControlToken {
+    /// A JWT; no key of ours has a dot.
+    fileprivate var isOfIssuer: Bool { secret.count { $0 == "." } == 2 }
+    fileprivate var isKey: Bool { secret.hasPrefix(APIKey.prefix) }
 }

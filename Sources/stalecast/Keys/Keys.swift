@@ -77,6 +77,15 @@ struct GrantOptions: ParsableArguments {
         }
         return Timestamp.now().advanced(by: span.duration)
     }
+
+    /// Refuses what Control refuses in `keys create`, for where it is not asked.
+    func judge(_ grant: Grant, _ end: Timestamp?) throws(CommandFailure) {
+        if name.utf8.count > 128 { throw CommandFailure(.usage, "--name must be a text of at most 128 bytes") }
+        if publishable, grant.role != nil || !grant.actions.isSubset(of: [.watch, .fetch]) {
+            throw CommandFailure(.usage, "a publishable key is in apps and pages: it can only watch and fetch")
+        }
+        if let end, end <= .now() { throw CommandFailure(.usage, "--expires must be a time to come") }
+    }
 }
 
 /// `stalecast keys create`.
@@ -137,12 +146,14 @@ struct KeysList: AsyncParsableCommand {
         let keys = answer["keys"]?.array ?? []
         if keys.isEmpty { return output.remark("no keys yet; `stalecast keys create --help` says how to make one") }
         var table = TextTable(
-            .left("ID"), .left("KIND"), .left("STATE"), .left("NAME"), .left("GRANTS"), .left("EXPIRES"), .left("USED"))
+            .left("ID"), .left("KIND"), .left("STATE"), .left("NAME"), .left("GRANTS"), .whole("EXPIRES"),
+            .whole("USED"))
         for key in keys {
             let grants = (key["grants"]?.array ?? []).map(KeyReport.words).joined(separator: "; ")
             table.add(
                 key["id"]?.string ?? "?", key["kind"]?.string ?? "?", key["state"]?.string ?? "?",
-                key["name"]?.string ?? "", grants, key["expires"]?.string ?? "-", key["lastUsed"]?.string ?? "-")
+                key["name"]?.string ?? "", grants, clockTime(key["expires"]?.string ?? "-"),
+                clockTime(key["lastUsed"]?.string ?? "-"))
         }
         for line in table.lines(output.palette) { try output.line(line) }
     }
@@ -177,7 +188,10 @@ struct KeysRotate: AsyncParsableCommand {
     func run() async throws {
         let path = try KeyReport.path(id)
         var body = JSONObject()
-        if let overlap { body["overlap"] = .string("\(overlap.duration.components.seconds)s") }
+        if let (seconds, rest) = overlap?.duration.components {
+            // The API takes whole seconds: never less than what was asked for.
+            body["overlap"] = .string("\(seconds + (rest > 0 ? 1 : 0))s")
+        }
         let client = try connection.controlClient()
         try await KeyReport.ofNewKey(save, outputOptions.output) {
             try await client.send("POST", "\(path):rotate", body: .object(body), changes: true).json()
@@ -232,6 +246,7 @@ struct KeysGenerate: AsyncParsableCommand {
 
     func run() async throws {
         let (grant, end) = (try grants.grant(), try grants.end())
+        try grants.judge(grant, end)
         var random = SystemRandomNumberGenerator()
         let key = APIKey(grants.kind, using: &random)
         let output = Output(isJSON: false, palette: Palette(isOn: false))

@@ -12,6 +12,8 @@ struct PublishReport {
     let changedKeys: [String]
     /// Nothing was to be published.
     var isCheck = false
+    /// Nothing was to be published before somebody else approves it.
+    var proposes = false
     /// Who was told; nil when nothing was published or the daemon does not say.
     var reach: PublishReach?
     /// How the waiting ended; nil when nobody waited.
@@ -75,8 +77,11 @@ struct PublishReport {
 
     private func headline(_ palette: Palette) -> String {
         guard let after else {
-            return "nothing differs from version \(before.version) of \(scope), which stays; nothing was published. "
-                + "--force publishes it all the same, and every client fetches again"
+            let nothing = "nothing differs from version \(before.version) of \(scope), which stays; nothing was "
+            return nothing
+                + (proposes
+                    ? "proposed. --force proposes it all the same"
+                    : "published. --force publishes it all the same, and every client fetches again")
         }
         if isCheck { return "valid for \(scope); nothing was published. Since version \(before.version): \(summary)" }
         let source = after.json["version"]?["rollbackSource"]?.int64

@@ -55,7 +55,7 @@ package struct StatusReading {
             "sources  \(sources)",
             "edge     \(list(edge, ["connections", "streams", "polls", "stalled", "deliveries", "coalesced"]))",
             "ended    \(counts(edge?["drops"]))",
-            "refused  \(counts(edge?["refused"]))",
+            "refused  \(refused)",
             "store    \(store?["health"]?.string ?? "?"), \(list(store, ["published", "rolledBack", "sequence"]))",
             "process  memory \(memory), \(list(process, ["descriptors"])), "
                 + "CPU \(seconds(process?["cpuSeconds"]))",
@@ -80,6 +80,13 @@ package struct StatusReading {
         }
         let well = "\(sources.count - failing.count) well"
         return failing.isEmpty ? well : "\(well), failing: \(failing.joined(separator: ", "))"
+    }
+
+    /// By Edge's reasons, and credentials that were refused at either listener.
+    private var refused: String {
+        var reasons = status["edge"]?["refused"]?.object ?? [:]
+        if let count = status["auth"]?["refused"] { reasons["credentials"] = count }
+        return counts(.object(reasons))
     }
 
     private func text(_ member: String) -> String {

@@ -34,11 +34,32 @@ struct WaitOptions: ParsableArguments {
             throw ValidationError("--stage, --timeout, --min-clients and --on-timeout are for --wait")
         }
         if minClients < 0 { throw ValidationError("--min-clients is 0 or more") }
-        let number = share.flatMap { Double($0.hasSuffix("%") ? String($0.dropLast()) : $0) }
-        if let share, number.map({ $0 > 0 && $0 <= (share.hasSuffix("%") ? 100 : 1) }) != true {
+        if let share, !Self.isShare(share) {
             throw ValidationError("--wait takes a share, for example 99% or 0.99")
         }
         if let timeout, timeout.duration > .seconds(3600) { throw ValidationError("--timeout is at most 1h") }
+    }
+
+    private static func isShare(_ text: String) -> Bool {
+        guard let number = Double(text.hasSuffix("%") ? String(text.dropLast()) : text) else { return false }
+        return number > 0 && number <= (text.hasSuffix("%") ? 100 : 1)
+    }
+
+    /// `--wait=50%` in two words: the parser (1.8) lets the value of an option go that may have none.
+    static func spelledOut(_ arguments: [String]) -> [String] {
+        let end = arguments.firstIndex(of: "--") ?? arguments.endIndex
+        let words = arguments[..<end].flatMap { word in
+            word.hasPrefix("--wait=") ? ["--wait", String(word.dropFirst("--wait=".count))] : [word]
+        }
+        return words + arguments[end...]
+    }
+
+    /// What was meant as the command's own word, and was taken for the share; nil when nothing was.
+    static func taken(from arguments: [String]) -> String? {
+        let words = arguments.prefix { $0 != "--" }
+        guard let place = words.firstIndex(of: "--wait"), place + 1 < words.endIndex else { return nil }
+        let next = words[place + 1]
+        return next.hasPrefix("-") || isShare(next) ? nil : next
     }
 
     /// Of the request.

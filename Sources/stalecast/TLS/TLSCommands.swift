@@ -25,7 +25,8 @@ extension TLS {
             abstract: "Show the certificates of a server or a file: names, key, days left.",
             discussion: """
                 A server is asked as a client would, and has to be trusted: by the system's authorities, or those of \
-                --ca-file. The exit code is 1 when it is not, or when a certificate of the chain expires within --days.
+                --ca-file. Of a file only the dates are judged, not whether a client would trust it. The exit code is \
+                1 when a server is not trusted, or a certificate has expired, is not valid yet, or ends within --days.
 
                 Examples:
                   stalecast tls check config.example.com:8443
@@ -33,11 +34,12 @@ extension TLS {
                   stalecast tls check --ca-file ca.pem --json localhost:8080
                 """)
 
-        @Argument(help: ArgumentHelp("HOST:PORT, or a PEM file.", valueName: "target"), completion: .file())
+        @Argument(
+            help: ArgumentHelp("HOST:PORT, https://HOST, or a PEM file.", valueName: "target"), completion: .file())
         var target: String
 
         @Option(
-            help: ArgumentHelp("PEM file of the authorities trusted (default: the system's).", valueName: "file"),
+            help: ArgumentHelp("PEM file of a server's authorities (default: the system's).", valueName: "file"),
             completion: .file())
         var caFile: String?
 
@@ -49,63 +51,80 @@ extension TLS {
         func run() async throws {
             let probe = try await look()
             let now = Int(Date().timeIntervalSince1970)
-            let left = probe.chain.map { (Int($0.notValidAfter) - now) / 86_400 }
-            let least = left.min() ?? 0
-            var problems = probe.problem.map { ["not trusted: \($0)"] } ?? []
-            if least < days { problems.append(least < 0 ? "expired" : "only \(least) days left") }
-            try report(probe, left, problems)
+            let faults = probe.chain.compactMap { $0.fault(at: now) }
+            let least = probe.chain.map { $0.daysLeft(at: now) }.min() ?? 0
+            var problems = (probe.problem.map { ["not trusted: \($0)"] } ?? []) + faults
+            if faults.isEmpty, least < days { problems.append("only \(least) days left") }
+            try report(probe, problems, now)
             if !problems.isEmpty { throw ExitCode(ExitStatus.refused.rawValue) }
         }
 
         private func look() async throws(CommandFailure) -> TLSProbe {
-            do {
-                if FileManager.default.fileExists(atPath: target) {
-                    return try TLSProbe(file: Array(try InputFile.contents(of: target)), name: target)
+            if FileManager.default.fileExists(atPath: target) {
+                if caFile != nil {
+                    throw CommandFailure(.usage, "--ca-file is for a server; of a file only the dates are judged")
                 }
-                guard let colon = target.lastIndex(of: ":"), let port = Int(target[target.index(after: colon)...]),
-                    (1...65_535).contains(port)
-                else {
-                    throw CommandFailure(
-                        .usage, "\"\(target)\" is no file here, and no HOST:PORT such as localhost:8443")
+                let bytes = Array(try InputFile.read(target))
+                do { return try TLSProbe(file: bytes, name: target) } catch {
+                    throw CommandFailure(.refused, "\(error)")
                 }
-                var host = String(target[..<colon])
-                if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
-                return try await TLSProbe(host: host, port: port, roots: try roots())
-            } catch let failure as CommandFailure {
-                throw failure
-            } catch {
-                throw CommandFailure(error is TLSProblem ? .unreachable : .refused, "\(error)")
+            }
+            guard let (host, port) = Self.place(target) else {
+                throw CommandFailure(.usage, "\"\(target)\" is no file here, and no HOST:PORT such as localhost:8443")
+            }
+            let roots = try roots()
+            do { return try await TLSProbe(host: host, port: port, roots: roots) } catch {
+                throw CommandFailure(.unreachable, "\(error)")
             }
         }
 
-        private func roots() throws -> [NIOSSLCertificate]? {
-            guard let caFile else { return nil }
-            return try TLSIdentity.certificates(Array(try InputFile.contents(of: caFile)), caFile)
+        /// `HOST:PORT`, also as a browser shows it: `https://HOST` or `https://HOST:PORT/`.
+        private static func place(_ target: String) -> (host: String, port: Int)? {
+            var text = target[...]
+            if target.lowercased().hasPrefix("https://") {
+                text = text.dropFirst("https://".count).prefix { !"/?#".contains($0) }
+                if text.hasSuffix("]") || !text.contains(":") { text += ":443" }
+            }
+            guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
+                (1...65_535).contains(port)
+            else { return nil }
+            var host = text[..<colon]
+            if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
+            return host.isEmpty || host.contains("/") ? nil : (String(host), port)
         }
 
-        private func report(_ probe: TLSProbe, _ left: [Int], _ problems: [String]) throws {
+        private func roots() throws(CommandFailure) -> [NIOSSLCertificate]? {
+            guard let caFile else { return nil }
+            let bytes = Array(try InputFile.read(caFile))
+            do { return try TLSIdentity.certificates(bytes, caFile) } catch {
+                throw CommandFailure(.refused, "\(error)")
+            }
+        }
+
+        private func report(_ probe: TLSProbe, _ problems: [String], _ now: Int) throws {
             let output = outputOptions.output
             if output.isJSON {
                 var object: JSONObject = [
                     "target": .string(target), "isGood": .bool(problems.isEmpty),
                     "problems": .array(problems.map(JSONValue.string)),
                     "certificates": .array(
-                        zip(probe.chain, left).map { certificate, left in
+                        probe.chain.map { certificate in
                             [
                                 "names": .array(certificate.subjectNames.map(JSONValue.string)),
-                                "key": .string(certificate.keyType), "daysLeft": .int(left),
-                                "notAfter": .string(
-                                    Timestamp(microseconds: Int64(certificate.notValidAfter) * 1_000_000).description),
+                                "key": .string(certificate.keyType), "daysLeft": .int(certificate.daysLeft(at: now)),
+                                "notBefore": .string(Timestamp(seconds: certificate.notValidBefore).description),
+                                "notAfter": .string(Timestamp(seconds: certificate.notValidAfter).description),
                             ]
                         }),
                 ]
                 object["version"] = probe.version.map(JSONValue.string)
                 return try output.json(.object(object))
             }
-            for (index, (certificate, left)) in zip(probe.chain, left).enumerated() {
+            for (index, certificate) in probe.chain.enumerated() {
                 let own = certificate.subjectNames
                 let names = own.isEmpty ? "an authority" : own.joined(separator: ", ")
-                try output.line("\(index + 1)  \(names.printable), \(certificate.keyType), \(left) days left")
+                let dates = certificate.fault(at: now) ?? "\(certificate.daysLeft(at: now)) days left"
+                try output.line("\(index + 1)  \(names.printable), \(certificate.keyType), \(dates)")
             }
             if let version = probe.version, probe.problem == nil { try output.line("ok  trusted, \(version)") }
             for problem in problems { try output.line("\(output.palette.red("!!"))  \(problem)") }
@@ -132,15 +151,16 @@ extension TLS {
             completion: .directory)
         var to: String
 
-        @Option(help: ArgumentHelp("A further DNS name; may be given several times.", valueName: "name"))
+        @Option(help: ArgumentHelp("A further DNS name or address; may be given several times.", valueName: "name"))
         var name: [String] = []
 
         @Flag(help: "Replace files that are there.")
         var force = false
 
         func validate() throws {
-            for name in name where !name.utf8.allSatisfy({ $0.isASCIIAlphanumeric || "-.*".utf8.contains($0) }) {
-                throw ValidationError("\"\(name)\" is no DNS name")
+            for name in name where DevelopmentCertificate.address(name) == nil {
+                let isName = name.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-.*".utf8.contains($0) }
+                if name.isEmpty || !isName { throw ValidationError("\"\(name)\" is neither a DNS name nor an address") }
             }
         }
 
@@ -153,17 +173,46 @@ extension TLS {
                 throw CommandFailure(.refused, "\(to) cannot be made (\(error.reason))")
             }
             let made = DevelopmentCertificate(names: name.map { $0.lowercased() })
-            umask(0o022)
-            try OutputFile.write(Array(made.authority.utf8), to: paths[0])
-            try OutputFile.write(Array(made.certificate.utf8), to: paths[1])
-            umask(0o077)
-            try OutputFile.write(Array(made.key.utf8), to: paths[2])
+            try OutputFile.write(Array(made.authority.utf8), to: paths[0], mode: 0o644)
+            try OutputFile.write(Array(made.certificate.utf8), to: paths[1], mode: 0o644)
+            try OutputFile.write(Array(made.key.utf8), to: paths[2], mode: 0o600)
             let output = Output(isJSON: false, palette: Palette(isOn: false))
-            try output.line(
-                "for \((name + ["localhost", "127.0.0.1", "::1"]).joined(separator: ", ")), \(DevelopmentCertificate.days) days:"
-            )
+            let places = (name + ["localhost", "127.0.0.1", "::1"]).joined(separator: ", ")
+            try output.line("for \(places), \(DevelopmentCertificate.days) days:")
             try output.line("  stalecast serve --tls-cert \(paths[1]) --tls-key \(paths[2])")
             try output.line("  stalecast watch --ca-file \(paths[0])")
         }
     }
+}
+
+extension NIOSSLCertificate {
+    /// Whole days, below 0 when it has expired, were it a second ago.
+    fileprivate func daysLeft(at now: Int) -> Int {
+        let seconds = Int(notValidAfter) - now
+        return seconds / 86_400 - (seconds < 0 ? 1 : 0)
+    }
+
+    /// Why it is not valid at that second since 1970: `expired 3 hours ago`; nil when it is.
+    fileprivate func fault(at now: Int) -> String? {
+        if now >= Int(notValidAfter) { return "expired \(Self.spelled(now - Int(notValidAfter))) ago" }
+        if now >= Int(notValidBefore) { return nil }
+        return "not valid before \(LocalClock.asked.date(Timestamp(seconds: notValidBefore)))"
+    }
+
+    /// In its largest unit: `1 day`, `40 seconds`.
+    private static func spelled(_ seconds: Int) -> String {
+        let (count, unit) =
+            switch seconds {
+            case ..<60: (seconds, "second")
+            case ..<3600: (seconds / 60, "minute")
+            case ..<86_400: (seconds / 3600, "hour")
+            default: (seconds / 86_400, "day")
+            }
+        return "\(count) \(unit)\(count == 1 ? "" : "s")"
+    }
+}
+
+extension Timestamp {
+    /// - Parameter seconds: since 1970.
+    fileprivate init(seconds: time_t) { self.init(microseconds: Int64(seconds) * 1_000_000) }
 }

@@ -94,7 +94,35 @@ async def test_the_commands_show_and_verify(one):
     assert verified["lines"] == len(lines(one)) and verified["torn"] == 0
     await one.publish(marked("y"))
     assert audit(one, "verify", "--expect", verified["hash"]).returncode == 0
+    assert audit(one, "verify", "--expect", verified["hash"].upper()).returncode == 0
     assert audit(one, "verify", "--expect", "0" * 63 + "1").returncode == 1
+    for word in (verified["hash"][:-1], verified["hash"] + "0", "g" * 64, ""):
+        wrong = audit(one, "verify", "--expect", word)
+        assert wrong.returncode == 2 and "64 hexadecimal digits" in wrong.stderr, wrong.stderr
+
+
+async def test_what_is_gone_from_the_end_shows_with_expect_only(one):
+    await one.publish(marked("x"))
+    one.stop()
+    newest = json.loads(audit(one, "verify", "--json").stdout)["hash"]
+    file = one.data / "audit.jsonl"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+    assert audit(one, "verify").returncode == 0
+    assert audit(one, "verify", "--expect", newest).returncode == 1
+    file.write_text("")
+    emptied = audit(one, "verify")
+    assert emptied.returncode == 1 and "it was emptied or cut off" in emptied.stderr, emptied.stderr
+
+
+async def test_a_log_that_cannot_be_read_is_no_broken_one(one):
+    one.stop()
+    file = one.data / "audit.jsonl"
+    file.unlink()
+    for _ in range(2):
+        done = audit(one, "verify", "--json")
+        assert done.returncode == 6 and json.loads(done.stderr)["error"]["code"] == "notFound", done.stderr
+        assert audit(one).returncode == 6
+        file.mkdir(exist_ok=True)
 
 
 async def test_follow_shows_what_is_written_from_now_on(one):

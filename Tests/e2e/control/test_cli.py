@@ -16,6 +16,7 @@ from harness.daemon import BINARY, REPOSITORY
 from harness.http1 import fetch
 from harness.templates import encoded, marked, template
 from harness.terminal import Terminal
+from harness.tokens import Key, auth, issuer, key_set
 
 SAMPLES = REPOSITORY / "samples/templates"
 @pytest.fixture
@@ -356,9 +357,37 @@ def test_a_wrong_or_missing_token_is_exit_code_4_and_names_the_file(cli):
     (cli.files / "other").write_text("not the token\n".replace(" ", "-"))
     text = cli("versions", "--token-file", str(cli.files / "other"), code=TOKEN)
     assert str(cli.files / "other") in text.err and "not-the-token" not in text.err
+    missing = cli("versions", "--token-file", "nope.key", code=TOKEN).err
+    assert "nope.key (no such file)" in missing and "first start" not in missing
     (cli.data / "control.token").unlink()
     text = cli("versions", code=TOKEN)
-    assert str(cli.data / "control.token") in text.err and "--token-file" in text.err
+    assert str(cli.data / "control.token") in text.err and "first start" in text.err and "--token-file" in text.err
+
+
+def test_whoever_lacks_a_grant_is_not_sent_to_the_control_token(cli):
+    key = str(cli.files / "viewer.key")
+    cli("keys", "create", "--role", "viewer", "--save", key)
+    refused = cli("publish", cli.file(marked("x")), "--token-file", key, code=TOKEN).err
+    assert f"from {key} has no grant" in refused and "keys create --role" in refused and "control.token" not in refused
+    (cli.files / "jwt").write_text("e30.e30.e30")
+    refused = cli("versions", "--token-file", str(cli.files / "jwt"), code=TOKEN).err
+    assert "auth.issuers" in refused and "keys list" not in refused
+
+
+def test_a_file_that_wait_takes_for_its_share_is_said(cli):
+    said = cli("publish", "--wait", cli.file(marked("x")), code=USAGE).err
+    assert "template.json --wait`" in said and "--wait=99%" in said and "Missing" not in said
+    for words in (("--wait", "150%"), ("--wait=150%",), ("--wait=0",)):
+        assert "99%" in cli("publish", cli.file(marked("y")), *words, code=USAGE).err, words
+    cli("publish", cli.file(marked("y")), "--wait=50%")
+
+
+@pytest.mark.skipif(not os.access(BINARY, os.X_OK), reason=f"no binary at {BINARY}")
+def test_a_rotation_that_cannot_be_written_says_why(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = subprocess.run([BINARY, "token", "rotate", "--data", str(tmp_path / "file")], env=environment(),
+                          capture_output=True, text=True, timeout=20)
+    assert done.returncode == REFUSED and "Not a directory" in done.stderr, done.stderr
 
 
 def test_a_proxy_in_the_environment_is_not_asked_for_this_machine(cli, monkeypatch):
@@ -559,4 +588,16 @@ def test_check_config_reports_all_problems_with_their_lines(tmp_path):
     assert ":2:" in text and "edge.heartbeat" in text and ":3:" in text and "STALECAST_LOG_LEVEL" in text
     check_config("--config", str(REPOSITORY / "samples/stalecast.yaml"))
     file.write_text(check_config("--explain"))
+    check_config("--config", str(file))
+
+
+@pytest.mark.skipif(not os.access(BINARY, os.X_OK), reason=f"no binary at {BINARY}")
+def test_check_config_reads_key_sets_in_files(tmp_path):
+    file, keys = tmp_path / "stalecast.yaml", tmp_path / "keys.json"
+    file.write_text(json.dumps({"auth": auth(issuer(keys))}))
+    text = check_config("--config", str(file), code=78)
+    assert "auth.issuers[0].jwks" in text and f"{keys} cannot be read" in text
+    keys.write_text("{}")
+    assert "no key set" in check_config("--config", str(file), code=78)
+    keys.write_bytes(key_set(Key()))
     check_config("--config", str(file))

@@ -239,3 +239,29 @@ async def test_token_rotate_goes_on_as_before(two):
             break
         await asyncio.sleep(0.02)
     assert (await ask(two, two.token, "GET", "/status")).status == 200
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    (["--publishable", "--role", "viewer"], "it can only watch and fetch"),
+    (["--publishable", "--action", "read"], "it can only watch and fetch"),
+    (["--role", "viewer", "--expires", "2020-01-01T00:00:00Z"], "must be a time to come"),
+    (["--role", "viewer", "--name", "x" * 129], "at most 128 bytes")])
+def test_generate_refuses_what_create_refuses(tmp_path, words, sentence):
+    file = tmp_path / "no.key"
+    done = subprocess.run([BINARY, "keys", "generate", *words, "--save", file], capture_output=True, text=True,
+                          env=environment(), check=False)
+    assert done.returncode == 2 and sentence in done.stderr and not done.stdout, done.stderr
+    assert not file.exists()
+
+
+async def test_a_short_overlap_is_no_none_and_times_are_local(two):
+    key = json.loads(command(two, "keys", "create", "--role", "viewer", "--expires", "2099-07-01T12:00:00Z",
+                             "--json").stdout)
+    rotated = json.loads(command(two, "keys", "rotate", key["id"], "--overlap", "500ms", "--json").stdout)
+    # At once: within the second.
+    assert (await ask(two, key["key"], "GET", "/status")).status == 200
+    assert (await ask(two, rotated["key"], "GET", "/status")).status == 200
+    listed = subprocess.run([BINARY, "keys", "list", "--data", two.data], capture_output=True, text=True, check=True,
+                            env={**environment(), "TZ": "Asia/Tokyo"}).stdout
+    assert "2099-07-01 21:00:00 JST" in listed, listed
+    assert "2099-07-01 12:00:00 UTC" in command(two, "keys", "list", "--utc").stdout

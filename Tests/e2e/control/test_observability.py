@@ -103,6 +103,13 @@ async def test_status_says_what_is_served(daemon):
     assert stream.last_id in text and "demo" in text and "PUSH_RC" in text
 
 
+async def test_refused_credentials_are_in_the_status(daemon):
+    for _ in range(3):
+        assert (await fetch(daemon.control, "/nothing", headers=[("Authorization", "Bearer wrong")])).status == 401
+    assert (await daemon.status())["auth"] == {"refused": 3, "observed": 0}
+    assert "refused  credentials 3\n" in stalecast("status", "--data", daemon.data)
+
+
 async def test_control_wants_its_token_everywhere_but_health(daemon):
     for path in ("/status", "/metrics", "/v1/projects/demo/remoteConfig", "/v1/projects/demo/topics", "/nothing"):
         answer = await fetch(daemon.control, path)

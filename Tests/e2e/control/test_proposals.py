@@ -74,7 +74,7 @@ async def test_two_principals_make_a_version(one):
     assert "template" not in (await bob.call("GET", f"{BASE}/proposals/1")).json()
     told = [line for line in lines(one) if "roposal" in line["action"] or line["action"] == "proposeTemplate"]
     assert [(line["action"], line["outcome"], line["proposal"]) for line in told] == [
-        ("proposeTemplate", "ok", 1), ("approveProposal", "refused", "1"), ("approveProposal", "ok", "1"),
+        ("proposeTemplate", "ok", "1"), ("approveProposal", "refused", "1"), ("approveProposal", "ok", "1"),
         ("approveProposal", "refused", "1")]
     assert told[2]["actor"] == f"key:{bob.key}" and told[2]["author"] == f"key:{ada.key}" and told[2]["version"] == "1"
 
@@ -210,6 +210,7 @@ async def test_the_commands(one, tmp_path):
     assert "over version 0" in shown and "welcome" in shown
     assert "your own" in cli("proposals", "approve", "1", *as_ada, code=REFUSED).err
     assert "published version 1" in cli("proposals", "approve", "1", *as_bob)
+    assert "nothing was proposed. --force proposes it" in cli("publish", file, "--propose", *as_ada)
     proposal = cli.json("set", "welcome=two", "--propose", *as_ada)["proposal"]
     assert proposal["number"] == "2" and proposal["changedKeys"] == ["welcome"]
     assert cli.json("set", "welcome=three", "--propose", *as_ada)["proposal"]["number"] == "3"

@@ -183,6 +183,26 @@ async def test_a_bad_swap_changes_nothing(launch, tmp_path):
     assert await eventually(replaced, True, timeout=15)
 
 
+async def test_a_renewal_that_is_not_valid_leaves_the_old_one(launch, tmp_path, dated):
+    daemon, authority = launch_tls(launch, tmp_path)
+
+    def said(words):
+        async def is_said():
+            return words in daemon.log_text()
+
+        return is_said
+
+    dated("localhost", -7200, -3600)
+    assert await eventually(said("localhost.pem has expired"), True, timeout=15)
+    assert "certificates not replaced, the old ones stay" in daemon.log_text()
+    await connect(daemon.edge, trusting(authority))
+    dated("localhost", 8, 86_400)
+    assert await eventually(said("localhost.pem is not valid for another"), True, timeout=15)
+    await connect(daemon.edge, trusting(authority))
+    assert "certificates replaced" not in daemon.log_text()
+    assert await eventually(said("certificates replaced"), True, timeout=20), "it is not taken up when it is valid"
+
+
 @pytest.mark.limit(90)
 async def test_half_done_handshakes_are_let_go(launch, tmp_path, half):
     daemon, authority = launch_tls(launch, tmp_path, half, edge={"headerTimeout": "2s"})

@@ -29,8 +29,8 @@ async def test_a_development_certificate_serves(launch, tmp_path, tool):
     assert sorted(path.name for path in files.iterdir()) == ["ca.pem", "localhost.key", "localhost.pem"]
     daemon = launch(start=False)
     daemon.start("--tls-cert", str(files / "localhost.pem"), "--tls-key", str(files / "localhost.key"))
-    for name in ("localhost", "127.0.0.1"):
-        good = run("check", "--ca-file", files / "ca.pem", f"{name}:{daemon.edge}", "--json")
+    for target in (f"localhost:{daemon.edge}", f"127.0.0.1:{daemon.edge}", f"https://localhost:{daemon.edge}/"):
+        good = run("check", "--ca-file", files / "ca.pem", target, "--json")
         assert good.returncode == 0, good.stdout + good.stderr
         told = json.loads(good.stdout)
         assert told["isGood"] and told["version"] == "TLSv1.3"
@@ -57,6 +57,64 @@ def test_what_is_wrong_is_told_and_ends_with_1(launch, tmp_path):
     short = run("check", tmp_path / "short.pem")
     assert short.returncode == 1 and "days left" in short.stdout
     assert run("check", tmp_path / "short.pem", "--days", "1").returncode == 0
+
+
+def test_a_development_certificate_for_addresses_takes_the_place_of_open_files(tmp_path):
+    names = ("ca.pem", "localhost.pem", "localhost.key")
+    for name in names:
+        (tmp_path / name).write_text("old")
+        (tmp_path / name).chmod(0o666)
+    stalecast("tls", "dev", "--to", tmp_path, "--force", "--name", "10.0.0.5", "--name", "fd00::5")
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in names] == [0o644, 0o644, 0o600]
+    leaf = x509.load_pem_x509_certificate((tmp_path / "localhost.pem").read_bytes())
+    places = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    addresses = {str(address) for address in places.get_values_for_type(x509.IPAddress)}
+    assert addresses == {"10.0.0.5", "fd00::5", "127.0.0.1", "::1"}
+    assert places.get_values_for_type(x509.DNSName) == ["localhost"]
+    for name in ("", "[::1]", "a b"):
+        refused = run("dev", "--to", tmp_path / "refused", "--name", name)
+        assert refused.returncode == 2 and "neither a DNS name nor an address" in refused.stderr, refused.stderr
+
+
+def test_a_certificate_for_other_names_is_shown(launch, tmp_path):
+    certificate, key = Authority(tmp_path).certify("other.example")
+    daemon = launch(configs.config(edge={"tls": {"certificate": str(certificate), "key": str(key)}}))
+    for host in ("localhost", "127.0.0.1"):
+        done = run("check", "--ca-file", tmp_path / "ca.pem", f"{host}:{daemon.edge}", "--days", "1")
+        assert done.returncode == 1, done.stderr
+        assert "1  other.example, ECDSA P-256, 1 days left" in done.stdout
+        assert "the certificate is for other names" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(("begin", "end", "problem"), [
+    (-7200, -5, "seconds ago"), (-86_400, -3 * 3600 - 60, "expired 3 hours ago"),
+    (3600, 90 * 86_400, "not valid before 20")])
+def test_dates_are_judged_to_the_second(dated, begin, end, problem):
+    done = run("check", dated("judged", begin, end), "--days", "0", "--json")
+    assert done.returncode == 1, done.stdout
+    told = json.loads(done.stdout)
+    assert not told["isGood"] and len(told["problems"]) == 1 and problem in told["problems"][0], told
+    assert (told["certificates"][0]["daysLeft"] < 0) == (end < 0)
+
+
+CANNOT = {
+    "a directory": (["."], 1, ". cannot be read (Is a directory)"),
+    "no certificate": (["notes"], 1, "notes holds no certificate in PEM"),
+    "no authorities": (["localhost:1", "--ca-file", "no.pem"], 1, "no.pem cannot be read (no such file)"),
+    "bad authorities": (["localhost:1", "--ca-file", "notes"], 1, "notes holds no certificate in PEM"),
+    "authorities for a file": (["notes", "--ca-file", "notes"], 2, "--ca-file is for a server"),
+    "an unknown name": (["nosuch.invalid:443"], 3, "the name nosuch.invalid is not known"),
+    "a plain URL": (["http://localhost:1"], 2, "no HOST:PORT"),
+}
+
+
+@pytest.mark.parametrize("case", CANNOT)
+def test_what_cannot_be_looked_at_is_a_sentence(tmp_path, monkeypatch, case):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").write_text("nothing")
+    words, code, sentence = CANNOT[case]
+    done = run("check", *words)
+    assert done.returncode == code and sentence in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(("target", "code"), [("127.0.0.1:1", 3), ("nonsense", 2), ("localhost:99999", 2)])
