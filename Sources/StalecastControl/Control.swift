@@ -118,9 +118,10 @@ package struct Control: Sendable {
         guard case .operation(let operation, let names) = match else {
             return Admission(match: match, principal: try caller.known(), maxBodyBytes: Self.maxBodyBytes)
         }
-        if !admitsStranger(operation, names, head) {
-            let principal = try caller.known()
-            guard isPermitted(principal, operation, names) else { throw caller.refused(.notGranted) }
+        let isPermitted = caller.principal.map { self.isPermitted($0, operation, names) } ?? false
+        if !isPermitted, !admitsStranger(operation, names, head) {
+            _ = try caller.known()
+            throw caller.refused(.notGranted)
         }
         let limit = operation.handler.takesTemplate ? configuration.maxTemplateBytes : Self.maxBodyBytes
         return Admission(match: match, principal: caller.principal, maxBodyBytes: limit)

@@ -112,7 +112,7 @@ final class ListenerTLS: Sendable {
             let read = try TLSFiles(files, now: now)
             var material = read.material
             let before = server.material
-            try compare(material.identities, with: before.identities, at: now)
+            material.identities = better(material.identities, than: before.identities, at: now)
             material.isTLS13Only = before.isTLS13Only
             warn(read.warnings)
             guard
@@ -133,13 +133,18 @@ final class ListenerTLS: Sendable {
         }
     }
 
-    /// - Throws: ``TLSProblem`` when one that is valid would be replaced by one that is not.
-    private func compare(_ new: [TLSIdentity], with old: [TLSIdentity], at now: Int) throws(TLSProblem) {
-        let worse = zip(new, old).filter { !$0.isValid(at: now) && $1.isValid(at: now) }.map(\.0)
-        guard let first = worse.first else { return }
-        let due = worse.map(\.notBefore).filter { $0 > now }.min()
-        state.withLock { $0.due = due }
-        throw TLSProblem(first.warning(at: now) ?? "\(first.name) is not valid")
+    /// The new ones; where one that is valid would be replaced by one that is not, the old one, until the new one is.
+    private func better(_ new: [TLSIdentity], than old: [TLSIdentity], at now: Int) -> [TLSIdentity] {
+        var identities = new
+        for (index, (one, former)) in zip(new, old).enumerated() where !one.isValid(at: now) && former.isValid(at: now)
+        {
+            identities[index] = former
+            if one.notBefore > now { state.withLock { $0.due = min($0.due ?? .max, one.notBefore) } }
+            logger.error(
+                "a certificate not replaced, the old one stays",
+                metadata: ["listener": "\(listener)", "error": "\(one.warning(at: now) ?? "\(one.name) is not valid")"])
+        }
+        return identities
     }
 
     /// Says what is not well with the certificates in force, each thing once a day.

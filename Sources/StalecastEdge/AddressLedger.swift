@@ -1,4 +1,5 @@
 import CLinux
+import StalecastAccess
 import StalecastHTTP
 import Synchronization
 
@@ -63,6 +64,16 @@ package final class AddressLedger: Sendable {
     /// An address has had as many bad credentials this second as may be. Loopback is not limited: a proxy may be there.
     func isGuessing(_ address: UInt64) -> Bool {
         !stalecast_is_loopback_key(address) && failures.isOver(address, at: stalecast_monotonic_ns())
+    }
+
+    /// Counts a bad credential; false when there were too many.
+    func mayFail(_ address: UInt64) -> Bool {
+        stalecast_is_loopback_key(address) || failures.admits(address, at: stalecast_monotonic_ns())
+    }
+
+    /// Counts one whose client did not wait for the answer.
+    func countUnanswered(_ denial: Denial?, of address: UInt64) {
+        if denial?.status == 401 { _ = mayFail(address) }
     }
 
     package var total: Int { state.withLock { $0.total } }

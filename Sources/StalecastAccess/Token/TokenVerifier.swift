@@ -19,6 +19,9 @@ package final class TokenVerifier: Sendable {
         }
     }
 
+    /// What has waited for longer is "not now": whoever comes now would wait as long.
+    static let patience = Duration.seconds(5)
+
     private let state = Mutex(State())
     private let clock: @Sendable () -> Timestamp
     private let threads = VerifierThreads()
@@ -95,7 +98,9 @@ package final class TokenVerifier: Sendable {
     ///   - weight: bytes of the request that waits, beside the token.
     ///   - done: on that thread, or at once when too many wait; nil is good.
     package func look(at text: String, weight: Int = 0, _ done: @escaping @Sendable (Denial?) -> Void) {
+        let end = clock().advanced(by: Self.patience)
         let isTaken = threads.run(weight: text.utf8.count + weight) { [self] in
+            if end < clock() { return done(.notReady) }
             let turn = state.withLock { $0.refused.turn }
             var denial: Denial?
             do throws(Denial) { _ = try verify(text) } catch { denial = error }

@@ -260,6 +260,11 @@ package final class AuditLog: Sendable {
     /// The disk took only a part: the next line accounts for it.
     private func fell(short part: [UInt8], _ state: inout State) {
         guard !part.isEmpty else { return }
+        // The line feed behind a torn line alone would make it a line of its own.
+        if state.isTorn, part == [0x0A], ftruncate(state.file, off_t(state.size - 1)) == 0 {
+            state.size -= 1
+            return
+        }
         // A file that was torn before goes on with a line feed.
         let rest = state.isTorn ? Array(part.dropFirst()) : part
         state.isTorn = true

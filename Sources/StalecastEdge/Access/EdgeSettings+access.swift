@@ -24,8 +24,8 @@ extension EdgeSettings {
         let (known, unknown) = try request.topics(on: board)
         if access.mode == .observe, counts {
             do throws(GoogleError) { _ = try permitted(request, on: board, counts: true) } catch {
-                // What it would have been told is of no interest here; a new token is looked at by the Front.
-                if error == .denied(.unverified) { throw error }
+                // What it would have been told is of no interest here; a new token is looked at once.
+                if request.presented.verdict == nil, error == .denied(.unverified) { throw error }
             }
         }
         return AdmittedTopics(known: known, unknown: unknown)

@@ -16,7 +16,9 @@ extension Shard {
             // The end that came with a request is looked at after the answer: it has no edge of its own.
             if events & EPOLLRDHUP.rawValue != 0 { slot.pointee.hasInput = true }
             if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 || isGone { readHead(index) }
-        case .verifying: if isGone || events & EPOLLRDHUP.rawValue != 0 { release(index, .peerClosed) }
+        case .verifying:
+            if isGone { return release(index, .peerClosed) }
+            if events & EPOLLRDHUP.rawValue != 0 { slot.pointee.hasInput = true }
         case .direct, .stream:
             if isGone || events & EPOLLRDHUP.rawValue != 0 { return release(index, .peerClosed) }
             if events & EPOLLIN.rawValue != 0, !discardInput(slot) { return release(index, .peerClosed) }
@@ -79,15 +81,19 @@ extension Shard {
             let authorizer = settings.access.authorizer, let token = authorizer.unknownToken(in: presented)
         else { return false }
         slot.pointee.phase = .verifying
-        let generation = slot.pointee.generation
-        authorizer.tokens.look(at: token) { [self] _ in post(.looked(index, generation: generation)) }
+        let (generation, address) = (slot.pointee.generation, slot.pointee.address)
+        authorizer.tokens.look(at: token) { [self] denial in
+            post(.looked(index, generation: generation, denial, address))
+        }
         return true
     }
 
     /// What it is will be found again with the request.
-    func looked(at index: Int32, _ generation: UInt32) {
+    func looked(at index: Int32, _ generation: UInt32, _ denial: Denial?, _ address: UInt64) {
         let slot = slots[index]
-        guard slot.pointee.generation == generation, slot.pointee.phase == .verifying else { return }
+        guard slot.pointee.generation == generation, slot.pointee.phase == .verifying else {
+            return ledger.countUnanswered(denial, of: address)
+        }
         slot.pointee.phase = .head
         readHead(index, isLookedAt: true)
     }

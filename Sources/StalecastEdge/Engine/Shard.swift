@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 package import Logging
+package import StalecastAccess
 package import StalecastHTTP
 package import StalecastHub
 package import StalecastWire
@@ -309,7 +310,8 @@ package final class Shard: @unchecked Sendable {
         case .adopt(let adoption): adopt(adoption)
         case .canary(let scope, let socket): canaries.add(socket, of: scope)
         case .accessChanged: recheckAccess()
-        case .looked(let index, let generation): looked(at: index, generation)
+        case .looked(let index, let generation, let denial, let address):
+            looked(at: index, generation, denial, address)
         case .presence(let reply): reply(presence())
         case .reach(let scope, let reply): reply(reach(of: scope))
         case .check(let reply): reply(slots.used, inconsistencies())
@@ -453,8 +455,8 @@ package final class Shard: @unchecked Sendable {
         case settings(EdgeSettings)
         /// Principals may have lost something.
         case accessChanged
-        /// The token in a slot's request was looked at.
-        case looked(Int32, generation: UInt32)
+        /// The token in a slot's request was looked at; nil is good.
+        case looked(Int32, generation: UInt32, Denial?, _ address: UInt64)
         /// A connection whose request the Front has read: the shard owns the descriptor from here on.
         case adopt(Adoption)
         /// An end that a scope's messages are written to as well: see ``Canaries``.

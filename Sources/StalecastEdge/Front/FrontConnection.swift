@@ -73,7 +73,9 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         }
         let done: @Sendable (Denial?) -> Void = { [self, loop = shard.loop, request] denial in
             loop.execute { [self] in
-                guard shard.connections[ObjectIdentifier(self)] != nil else { return }
+                guard shard.connections[ObjectIdentifier(self)] != nil else {
+                    return peer.ledger.countUnanswered(denial, of: peer.address)
+                }
                 var request = request
                 request.verdict = denial.map(Presented.Verdict.refused) ?? .good
                 proceed(self, request)

@@ -64,9 +64,7 @@ final class FrontPeer: @unchecked Sendable {
     var isGuessing: Bool { ledger.isGuessing(address) }
 
     /// Counts a bad credential; false when there were too many.
-    func mayFail() -> Bool {
-        stalecast_is_loopback_key(address) || ledger.failures.admits(address, at: stalecast_monotonic_ns())
-    }
+    func mayFail() -> Bool { ledger.mayFail(address) }
 
     /// Gives the engine a duplicate of the descriptor, the TLS over it and the request; the connection stays counted,
     /// under the engine. False when that cannot be done; then nothing has changed.

@@ -59,7 +59,7 @@ struct WaitOptions: ParsableArguments {
         let words = arguments.prefix { $0 != "--" }
         guard let place = words.firstIndex(of: "--wait"), place + 1 < words.endIndex else { return nil }
         let next = words[place + 1]
-        return next.hasPrefix("-") || isShare(next) ? nil : next
+        return next.hasPrefix("-") || next.first?.isNumber == true ? nil : next
     }
 
     /// Of the request.

@@ -378,7 +378,7 @@ def test_a_file_that_wait_takes_for_its_share_is_said(cli):
     said = cli("publish", "--wait", cli.file(marked("x")), code=USAGE).err
     assert "template.json --wait`" in said and "--wait=99%" in said and "Missing" not in said
     for words in (("--wait", "150%"), ("--wait=150%",), ("--wait=0",)):
-        assert "99%" in cli("publish", cli.file(marked("y")), *words, code=USAGE).err, words
+        assert "a share, for example 99%" in cli("publish", cli.file(marked("y")), *words, code=USAGE).err, words
     cli("publish", cli.file(marked("y")), "--wait=50%")
 
 

@@ -103,6 +103,30 @@ async def test_without_keys_it_is_not_now_and_never_401(launch, half, tmp_path, 
         assert {arrival.path for arrival in server.arrivals} == {"/keys"}
 
 
+async def test_observing_refuses_nobody_while_keys_are_missing(launch, half, tmp_path):
+    daemon = launch(configs.config(half, auth=auth(issuer(tmp_path / "none"), mode="observe")), half=half)
+    token = Key().token()
+    assert (await poll(daemon.edge, wait="0s", headers=bearer(token))).status == 200
+    stream = await Stream.open(daemon.edge, headers=bearer(token))
+    await stream.synced()
+    await stream.version_at_least(await daemon.publish(marked("x")))
+    assert await status(daemon, token) == 200
+
+
+async def test_who_sends_no_more_is_answered_all_the_same(launch, half, tmp_path):
+    """A client may close its half when it has asked, also before its token was looked at."""
+    key = Key()
+    (tmp_path / "keys").write_bytes(key_set(key))
+    daemon = launch(configs.config(half, auth=auth(issuer(tmp_path / "keys"))), half=half)
+    for number in range(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", daemon.edge)
+        writer.write(f"GET /v1/poll?topic=PUSH_RC&wait=0s HTTP/1.1\r\nHost: localhost\r\n"
+                     f"X-API-Key: {key.token(good(sub=str(number)))}\r\n\r\n".encode())
+        writer.write_eof()
+        assert (await asyncio.wait_for(reader.read(), 10)).startswith(b"HTTP/1.1 200")
+        writer.close()
+
+
 @pytest.mark.limit(90)
 async def test_keys_come_and_go_at_a_url(launch, half, tmp_path):
     authority = Authority(tmp_path)

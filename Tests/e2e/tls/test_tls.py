@@ -194,7 +194,7 @@ async def test_a_renewal_that_is_not_valid_leaves_the_old_one(launch, tmp_path, 
 
     dated("localhost", -7200, -3600)
     assert await eventually(said("localhost.pem has expired"), True, timeout=15)
-    assert "certificates not replaced, the old ones stay" in daemon.log_text()
+    assert "a certificate not replaced, the old one stays" in daemon.log_text()
     await connect(daemon.edge, trusting(authority))
     dated("localhost", 8, 86_400)
     assert await eventually(said("localhost.pem is not valid for another"), True, timeout=15)

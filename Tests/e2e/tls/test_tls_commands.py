@@ -1,6 +1,7 @@
 """`stalecast tls`: a certificate to try things out, and what a server or a file shows."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -82,7 +83,7 @@ def test_a_certificate_for_other_names_is_shown(launch, tmp_path):
     for host in ("localhost", "127.0.0.1"):
         done = run("check", "--ca-file", tmp_path / "ca.pem", f"{host}:{daemon.edge}", "--days", "1")
         assert done.returncode == 1, done.stderr
-        assert "1  other.example, ECDSA P-256, 1 days left" in done.stdout
+        assert re.search(r"1  other\.example, ECDSA P-256, [12] days left", done.stdout)
         assert "the certificate is for other names" in done.stdout, done.stdout
 
 
