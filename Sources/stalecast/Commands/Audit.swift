@@ -73,7 +73,7 @@ struct AuditVerify: AsyncParsableCommand {
 
             Examples:
               stalecast audit verify
-              stalecast audit verify --expect 5f3c0b1de7a9426688f1f0f3c9d0b7a2c41e5d6f70819a2b3c4d5e6f70819a2b
+              stalecast audit verify --json | jq -r .hash
             """)
 
     @OptionGroup var data: DataOptions
