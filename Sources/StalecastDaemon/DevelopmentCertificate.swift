@@ -1,5 +1,6 @@
 import Crypto
 package import Foundation
+import StalecastWire
 
 /// A certificate for this machine's own names, and the authority that signed it, for trying TLS out. The authority's key
 /// is forgotten at once: nobody, neither its owner, can certify anything else with it.
@@ -28,7 +29,7 @@ package struct DevelopmentCertificate {
                 DER.extended("2.5.29.14", DER.octets(Self.identifier(root))),
             ])
         let places = (names + ["localhost", "127.0.0.1", "::1"]).map { name in
-            Self.address(name).map { DER.tagged(0x87, $0) } ?? DER.tagged(0x82, Array(name.utf8))
+            IPAddress(name).map { DER.tagged(0x87, $0.bytes) } ?? DER.tagged(0x82, Array(name.utf8))
         }
         certificate = Self.signed(
             by: root, issuer: issuer, subject: DER.name(names.first ?? "localhost"), validity: validity, key: leaf,
@@ -42,13 +43,6 @@ package struct DevelopmentCertificate {
                 DER.extended("2.5.29.35", DER.sequence([DER.tagged(0x80, Self.identifier(root))])),
             ])
         key = leaf.pemRepresentation + "\n"
-    }
-
-    /// The 4 or 16 bytes of an IP address; nil for other text, such as a DNS name.
-    package static func address(_ text: String) -> [UInt8]? {
-        var (four, six) = (in_addr(), in6_addr())
-        if inet_pton(AF_INET, text, &four) == 1 { return withUnsafeBytes(of: four) { Array($0) } }
-        return inet_pton(AF_INET6, text, &six) == 1 ? withUnsafeBytes(of: six) { Array($0) } : nil
     }
 
     /// RFC 5280 §4.1, version 3, signed with ECDSA over P-256 and SHA-256.

@@ -24,16 +24,19 @@ final class RefusalLog: Service {
     }
 
     func run() async throws {
-        var (counts, lines) = (RefusalCounts(totals()), RefusalLines(totals()))
+        let begun = totals()
+        var (counts, lines) = (RefusalCounts(begun), RefusalLines(begun))
         let periods = AsyncTimer(period: Self.period).cancelOnGracefulShutdown()
         var problem: String?
         for await _ in periods {
-            write(counts.rises(to: totals()))
-            writeLines(lines.due(of: totals(), at: .now))
+            let totals = totals()
+            write(counts.rises(to: totals))
+            writeLines(lines.due(of: totals, at: .now))
             tell(audit.rotationProblem, after: &problem)
         }
-        write(counts.rises(to: totals()))
-        writeLines(lines.due(of: totals(), at: .now, isEnd: true))
+        let ended = totals()
+        write(counts.rises(to: ended))
+        writeLines(lines.due(of: ended, at: .now, isEnd: true))
     }
 
     /// The last of each reason, by the words of ``totals()``.

@@ -87,8 +87,7 @@ package struct TokenFile {
     private static func newToken() -> String {
         var generator = SystemRandomNumberGenerator()
         let bytes = (0..<32).map { _ in UInt8.random(in: 0...255, using: &generator) }
-        let base64 = Data(bytes).base64EncodedString()
-        return base64.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+        return Base64URL.encode(bytes)
     }
 
     private static func read(_ path: String) throws(StartError) -> String {
@@ -115,9 +114,8 @@ extension String {
         let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw Self.unwritable(path, errno) }
         let text = Array(utf8)
-        // On a full disk fewer bytes are written, and no number says why.
-        errno = ENOSPC
-        let isWritten = Foundation.write(file, text, text.count) == text.count && fchmod(file, mode_t(mode)) == 0
+        let written = text.withUnsafeBytes { DescriptorBytes.write($0, to: file) }
+        let isWritten = written == text.count && fchmod(file, mode_t(mode)) == 0
         let code = errno
         close(file)
         if isWritten, rename(temporary, path) == 0 { return }

@@ -11,25 +11,31 @@
 package enum StandardError {
     package static func write(_ text: String) {
         var text = text
-        text.withUTF8 { bytes in
-            var rest = UnsafeRawBufferPointer(bytes)[...]
-            while !rest.isEmpty {
-                let part = UnsafeRawBufferPointer(rebasing: rest)
-                let count = writeSome(part.baseAddress!, part.count)
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { return }
-                rest = rest.dropFirst(count)
-            }
+        _ = text.withUTF8 { DescriptorBytes.write(UnsafeRawBufferPointer($0), to: STDERR_FILENO) }
+    }
+}
+
+/// Bytes to a descriptor, whole.
+package enum DescriptorBytes {
+    /// - Returns: how many it took; where those are not all, `errno` says why.
+    package static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Int {
+        var written = 0
+        while written < bytes.count {
+            let count = writeSome(bytes.baseAddress! + written, bytes.count - written, descriptor)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { break }
+            written += count
         }
+        return written
     }
 
-    private static func writeSome(_ start: UnsafeRawPointer, _ count: Int) -> Int {
+    private static func writeSome(_ start: UnsafeRawPointer, _ count: Int, _ descriptor: Int32) -> Int {
         #if canImport(Glibc)
-            Glibc.write(STDERR_FILENO, start, count)
+            Glibc.write(descriptor, start, count)
         #elseif canImport(Musl)
-            Musl.write(STDERR_FILENO, start, count)
+            Musl.write(descriptor, start, count)
         #else
-            Darwin.write(STDERR_FILENO, start, count)
+            Darwin.write(descriptor, start, count)
         #endif
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import StalecastWire
 
 /// One app on one device, from its first start to the loss of its cache directory.
 struct Installation: Sendable, Equatable, Codable {
@@ -33,9 +34,7 @@ struct Installation: Sendable, Equatable, Codable {
     static func newID() -> String {
         var bytes = (0..<17).map { _ in UInt8.random(in: 0...255) }
         bytes[0] = bytes[0] & 0x0F | 0x70
-        let text = Data(bytes).base64EncodedString()
-        return String(
-            text.replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_").prefix(22))
+        return String(Base64URL.encode(bytes).prefix(22))
     }
 
     /// A token of Firebase Installations and what renews it.

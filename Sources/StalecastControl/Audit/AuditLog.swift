@@ -161,7 +161,7 @@ package final class AuditLog: Sendable {
             bytes += chain.append(Self.entry(AuditChain.recovered, [:], time)) + [0x0A]
         }
         bytes += chain.append(entry) + [0x0A]
-        let written = bytes.withUnsafeBytes { Self.writeAll(state.file, $0) }
+        let written = bytes.withUnsafeBytes { DescriptorBytes.write($0, to: state.file) }
         state.size += Int64(written)
         if written == bytes.count {
             state.chain = chain
@@ -278,28 +278,6 @@ package final class AuditLog: Sendable {
         var entry: JSONObject = ["time": .string(time.description), "action": .string(action)]
         for (name, value) in members.members { entry[name] = value }
         return entry
-    }
-
-    /// - Returns: how many bytes the file took.
-    private static func writeAll(_ file: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
-        var written = 0
-        while written < bytes.count {
-            let count = Self.writeSome(file, bytes.baseAddress! + written, bytes.count - written)
-            if count < 0 && errno == EINTR { continue }
-            guard count > 0 else { break }
-            written += count
-        }
-        return written
-    }
-
-    private static func writeSome(_ file: Int32, _ start: UnsafeRawPointer, _ count: Int) -> Int {
-        #if canImport(Glibc)
-            Glibc.write(file, start, count)
-        #elseif canImport(Musl)
-            Musl.write(file, start, count)
-        #else
-            Darwin.write(file, start, count)
-        #endif
     }
 
     /// Lines that could not be written.

@@ -63,9 +63,9 @@ extension Shard {
         do throws(GoogleError) {
             topics = try settings.admit(request, on: board, counts: settings.access.mode == .observe)
         } catch {
-            let waits = error == .denied(.unverified) && !isLookedAt && lookAtToken(index, request.presented)
+            if !isLookedAt, error == .denied(.unverified), lookAtToken(index, request.presented) { return }
             // The Front refuses, and counts it.
-            return waits ? () : giveToFront(index)
+            return giveToFront(index)
         }
         take(count, of: slot)
         begin(index, request, topics)

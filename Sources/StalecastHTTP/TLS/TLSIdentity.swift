@@ -59,21 +59,24 @@ package struct TLSIdentity: Sendable {
     /// What an operator should know of it at that second since 1970; nil when all is well.
     package func warning(at now: Int) -> String? {
         if now >= notAfter {
-            return "\(name) has expired \(Self.days(now - notAfter)) ago: clients refuse it. Put a new one in its "
+            return "\(name) has expired \(Self.spelled(now - notAfter)) ago: clients refuse it. Put a new one in its "
                 + "place; it is taken up without a restart"
         }
         if now < notBefore {
-            return "\(name) is not valid for another \(Self.days(notBefore - now)): is this machine's clock right?"
+            return "\(name) is not valid for another \(Self.spelled(notBefore - now)): is this machine's clock right?"
         }
         let left = notAfter - now
-        return left < Self.warnsBelow ? "\(name) expires in \(Self.days(left))" : nil
+        return left < Self.warnsBelow ? "\(name) expires in \(Self.spelled(left))" : nil
     }
 
     /// A certificate for 90 days is renewed at 30; one that has a week left was forgotten.
     private static let warnsBelow = 7 * 86_400
 
-    private static func days(_ seconds: Int) -> String {
-        seconds >= 2 * 86_400 ? "\(seconds / 86_400) days" : "\(seconds / 3600) hours"
+    /// A time from two of a unit on in that: `2 days`, `47 hours`, `100 seconds`.
+    package static func spelled(_ seconds: Int) -> String {
+        let units = [(86_400, "days"), (3600, "hours"), (60, "minutes")]
+        let (length, name) = units.first { seconds >= 2 * $0.0 } ?? (1, "seconds")
+        return "\(seconds / length) \(name)"
     }
 }
 

@@ -158,7 +158,7 @@ extension TLS {
         var force = false
 
         func validate() throws {
-            for name in name where DevelopmentCertificate.address(name) == nil {
+            for name in name where IPAddress(name) == nil {
                 let isName = name.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-.*".utf8.contains($0) }
                 if name.isEmpty || !isName { throw ValidationError("\"\(name)\" is neither a DNS name nor an address") }
             }
@@ -194,21 +194,9 @@ extension NIOSSLCertificate {
 
     /// Why it is not valid at that second since 1970: `expired 3 hours ago`; nil when it is.
     fileprivate func fault(at now: Int) -> String? {
-        if now >= Int(notValidAfter) { return "expired \(Self.spelled(now - Int(notValidAfter))) ago" }
+        if now >= Int(notValidAfter) { return "expired \(TLSIdentity.spelled(now - Int(notValidAfter))) ago" }
         if now >= Int(notValidBefore) { return nil }
         return "not valid before \(LocalClock.asked.date(Timestamp(seconds: notValidBefore)))"
-    }
-
-    /// In its largest unit: `1 day`, `40 seconds`.
-    private static func spelled(_ seconds: Int) -> String {
-        let (count, unit) =
-            switch seconds {
-            case ..<60: (seconds, "second")
-            case ..<3600: (seconds / 60, "minute")
-            case ..<86_400: (seconds / 3600, "hour")
-            default: (seconds / 86_400, "day")
-            }
-        return "\(count) \(unit)\(count == 1 ? "" : "s")"
     }
 }
 
