@@ -8,7 +8,8 @@ usage() {
 deploy/test.sh [--fast | --long] [--strict] [--only PATTERN]
 
 Installs the Debian packages and Python clients that are missing, builds, runs `swift test` and `pytest Tests/e2e`.
-Ends with pytest's summary, and with a code other than 0 when anything failed.
+Prints each part's time, the forty slowest tests and the flaky ones; its last line counts the tests that passed, failed
+and were skipped. The code is other than 0 when anything failed.
 
   --fast           for every day, minutes: lint, a debug build of what changed, Swift's tests, one file from outside for
                    each area
@@ -55,7 +56,17 @@ if ((long)); then install_missing wrk buildah mmdebstrap systemd-container; fi
 export PATH="$PATH:/usr/sbin:/sbin"
 
 failed=()
-begin() { printf '\n== %s\n' "$1"; }
+# Logs and figures of this run, for deploy/test-summary.py.
+results=$PWD/.build/test-results
+rm -rf "$results"
+mkdir -p "$results"
+part='' part_began=$SECONDS
+# begin PART: heads a part's output and keeps the time that the part before took.
+begin() {
+    if [[ -n $part ]]; then printf '%s\t%s\n' $((SECONDS - part_began)) "$part" >>"$results/parts.tsv"; fi
+    part=$1 part_began=$SECONDS
+    if [[ -n $part ]]; then printf '\n== %s\n' "$part"; fi
+}
 
 begin 'Python clients'
 venv=.build-venv
@@ -98,25 +109,29 @@ if ((strict)) && grep -E "^$(pwd -P)/(Sources|Tests|Package\.swift).*: warning: 
 fi
 
 # of_swift NAME OPTION…: `swift test` with these options. Up to three tests that failed run once more, alone: the machine is
-# shared, and other processes' load or ports are no fault of what is tested. What fails twice has failed.
+# shared, and other processes' load or ports are no fault of what is tested. What fails twice has failed; what passes then
+# is named as flaky.
 swift_test=(swift test -c "$configuration" --skip-build)
 of_swift() {
     local name=$1 log names && shift
-    log=$(mktemp)
+    begin "$name"
+    log=$results/${name// /-}.swift.log
     if ! "${swift_test[@]}" "$@" 2>&1 | tee "$log"; then
         mapfile -t names < <(sed -nE 's/^.* Test ([A-Za-z0-9_]+)\(.*\)( with .*)? failed after .*/\1/p' "$log" | sort -u)
         # A run that ends before its summary has crashed, or hung.
         if grep -qE ' Test run with .* failed after ' "$log" && ((${#names[@]} >= 1 && ${#names[@]} <= 3)); then
             begin "$name, again: ${names[*]}"
-            "${swift_test[@]}" --filter "[/.]($(IFS='|' && echo "${names[*]}"))\\(" || failed+=("$name")
+            if "${swift_test[@]}" --filter "[/.]($(IFS='|' && echo "${names[*]}"))\\("; then
+                printf '%s\n' "${names[@]}" >>"$results/flaky.txt"
+            else
+                failed+=("$name")
+            fi
         else
             failed+=("$name")
         fi
     fi
-    rm -f "$log"
 }
 
-begin 'swift test'
 # What has many timers is kept apart from what keeps the processors busy.
 timed='StalecastOutboundTests|StalecastSourcesTests|StalecastWebhooksTests|StalecastEtcdTests|ClusterNodeTests'
 if [[ -n $only ]]; then
@@ -162,20 +177,24 @@ export STALECAST_BIN STALECAST_LONG=$long
 [[ -x $STALECAST_BIN ]] || { echo "No binary at $STALECAST_BIN." >&2 && exit 1; }
 if ((${#failed[@]})); then echo "Failed so far, see above: ${failed[*]}"; fi
 
-# from_outside NAME OPTION…: pytest with these options. Up to three tests that failed run once more, alone: the machine is
-# shared, and other processes' load or ports are no fault of the daemon. What fails twice has failed.
+# from_outside NAME OPTION…: pytest with these options. Up to three tests that failed run once more, alone, as Swift's do.
 from_outside() {
     local name=$1 status=0 cache count=0 && shift
     begin "pytest $name"
     cache=$(mktemp -d)
     local pytest=("$venv/python/bin/python" -m pytest -o cache_dir="$cache" ${only:+-k "$only"})
-    "${pytest[@]}" "$@" || status=$?
+    "${pytest[@]}" --junitxml "$results/${name//[^A-Za-z0-9]/-}.xml" "$@" || status=$?
     if ((status == 1)); then
-        count=$(grep -c '"' "$cache/v/cache/lastfailed")
+        # `-n` writes a test's group behind its name.
+        sed -i -E 's/@group-[^"]*"/"/' "$cache/v/cache/lastfailed"
+        mapfile -t names < <(sed -nE 's/^ *"(.*)": true,?$/\1/p' "$cache/v/cache/lastfailed")
+        count=${#names[@]}
         if ((count >= 1 && count <= 3)); then
             begin "pytest $name, again: $count failed"
             status=0
             "${pytest[@]}" --last-failed Tests/e2e || status=$?
+            # The junit file writes a path without its ending.
+            if ((status == 0)); then printf '%s\n' "${names[@]/.py::/::}" >>"$results/flaky.txt"; fi
         fi
     fi
     rm -rf "$cache"
@@ -183,18 +202,17 @@ from_outside() {
     ((status == 0)) || [[ $status == 5 && -n $only ]] || failed+=("pytest $name")
 }
 
-# Most tests wait for something, so two of them share a machine well; a file stays in one process.
-shared=(-n 2 --dist loadfile)
-# These measure, or keep all processors busy.
-alone=(cost deploy webhooks/test_webhooks_figures.py control/test_samples.py control/test_shipping.py
-    client/test_client_apps.py client/test_documented_swift.py)
-alone=("${alone[@]/#/Tests/e2e/}")
+# Most tests wait for something, so four of them share two cores well. What is grouped stays in one process (conftest.py).
+shared=(-n 4 --dist loadgroup)
 if ((fast)); then
     every_day=(edge/test_stream_wire.py edge/test_poll.py control/test_observability.py webhooks/test_webhooks_api.py
         sources/test_sources_file.py client/test_client_network.py guarantees/test_guarantees_publish.py)
-    from_outside 'one file for each area' "${shared[@]}" "${every_day[@]/#/Tests/e2e/}"
+    from_outside 'one file for each area' "${shared[@]}" -m 'not busy' "${every_day[@]/#/Tests/e2e/}"
 else
-    from_outside 'Tests/e2e' "${shared[@]}" Tests/e2e "${alone[@]/#/--ignore=}"
-    from_outside 'Tests/e2e, what measures' "${alone[@]}"
+    from_outside 'Tests/e2e' "${shared[@]}" -m 'not busy' Tests/e2e
+    # What measures, or keeps all processors busy, has the machine to itself.
+    from_outside 'Tests/e2e, what measures' -m busy Tests/e2e
 fi
-((${#failed[@]} == 0))
+begin ''
+deploy/test-summary.py "$results"
+((${#failed[@]} == 0)) || { echo "Failed, see above: ${failed[*]}" >&2 && exit 1; }

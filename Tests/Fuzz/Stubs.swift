@@ -8,13 +8,3 @@ enum RandomBucket {
 
     static func percentage(_ micros: UInt32) -> String { "\(micros)" }
 }
-
-/// What the reader of chunks throws, without the reader of heads it belongs to.
-enum ResponseReader {
-    struct Malformed: Error, CustomStringConvertible {
-        let description: String
-
-        init(_ description: String) { self.description = description }
-        init(description: String) { self.description = description }
-    }
-}

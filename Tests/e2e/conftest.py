@@ -1,6 +1,7 @@
 """Fixtures, coroutine tests, time limits, and what is shown when a test fails."""
 
 import asyncio
+import fcntl
 import inspect
 import os
 import resource
@@ -11,7 +12,7 @@ import subprocess
 import pytest
 
 from harness import configs
-from harness.daemon import BINARY, REPOSITORY, Daemon
+from harness.daemon import BINARY, LONG, REPOSITORY, Daemon
 
 
 def pytest_configure():
@@ -20,12 +21,45 @@ def pytest_configure():
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+def pytest_make_parametrize_id(val):
+    """Cuts what would make a test's name unreadable."""
+    if isinstance(val, (bytes, str)) and len(val) > 80:
+        return f"{ascii(val[:30])}… {len(val)}"
+    return None
+
+
+def pytest_itemcollected(item):
+    if item.get_closest_marker("campaign") and not LONG:
+        item.add_marker(pytest.mark.skip(reason="a campaign: deploy/test.sh --long"))
+    item.add_marker(pytest.mark.xdist_group(group(item)))
+
+
 def pytest_collection_modifyitems(items):
+    # Long tests begin first, so that no process is left alone with one at the end. The sort keeps groups together.
+    longest = {}
+    for item in items:
+        longest[group(item)] = max(longest.get(group(item), 0), limit(item))
+    items.sort(key=lambda item: -longest[group(item)])
     if not os.access(BINARY, os.X_OK):
         missing = pytest.mark.skip(reason=f"no daemon binary at {BINARY}; build it or set STALECAST_BIN")
         for item in items:
             if {"launch", "daemon"} & set(item.fixturenames):
                 item.add_marker(missing)
+
+
+def group(item):
+    """Name of the tests that stay in one process of `-n`: a file whose fixtures serve all of it, else one function."""
+    definitions = item._fixtureinfo.name2fixturedefs
+    shares = any(name == "package" or definitions[name][-1].scope == "module"
+                 for name in item.fixturenames if name in definitions)
+    name = item.path.stem if shares else f"{item.path.stem}-{item.originalname}"
+    return f"group-{name}"
+
+
+def limit(item):
+    """Seconds that the test may take."""
+    marker = item.get_closest_marker("limit")
+    return marker.args[0] if marker else 60
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -41,8 +75,7 @@ def pytest_pyfunc_call(pyfuncitem):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     """Ends a test that hangs, with a traceback of where it hung."""
-    marker = item.get_closest_marker("limit")
-    seconds = marker.args[0] if marker else 60
+    seconds = limit(item)
 
     def overdue(*_):
         raise TimeoutError(f"the test took longer than its limit of {seconds} s")
@@ -107,11 +140,16 @@ def shipped(tmp_path_factory):
         return given
     if ".build/" not in BINARY:
         pytest.skip("the binary is not of this checkout: what is shipped was not linked")
-    directory = tmp_path_factory.mktemp("shipped")
-    configuration = "debug" if "/debug/" in BINARY else "release"
-    made = subprocess.run([REPOSITORY / "deploy/install.sh", "--to", directory, "--configuration", configuration],
-                          capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stdout + made.stderr
+    # All processes of `-n` share one: linking takes most of a minute of a processor.
+    base = tmp_path_factory.getbasetemp()
+    directory = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shipped"
+    with open(base.parent / "shipped.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (directory / "stalecast").exists():
+            configuration = "debug" if "/debug/" in BINARY else "release"
+            made = subprocess.run([REPOSITORY / "deploy/install.sh", "--to", directory, "--configuration", configuration],
+                                  capture_output=True, text=True, check=False)
+            assert made.returncode == 0, made.stdout + made.stderr
     return str(directory / "stalecast")
 
 

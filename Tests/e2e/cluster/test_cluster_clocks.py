@@ -24,6 +24,7 @@ def apart(start_cluster, etcd, tool, tmp_path):
     return cluster.start()
 
 
+@pytest.mark.campaign
 @pytest.mark.limit(600 if LONG else 90)
 async def test_times_never_go_back_and_nothing_is_lost(apart):
     a, b, c = apart.nodes

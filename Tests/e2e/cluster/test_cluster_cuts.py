@@ -109,6 +109,7 @@ async def says_so(node):
     assert got is None or answer.header("x-stalecast-unverified") is not None, answer
 
 
+@pytest.mark.campaign
 @pytest.mark.limit(3600 if LONG else 180)
 async def test_what_is_cut_loses_nothing_and_one_node_delivers(cluster):
     etcd, told, gone = cluster.etcd, [], []

@@ -66,6 +66,7 @@ async def read(cluster, first, seen, end):
             writer.close()
 
 
+@pytest.mark.campaign
 @pytest.mark.limit(7200 if LONG else 120)
 async def test_no_fetch_is_older_than_what_was_acknowledged_anywhere(cluster):
     seen = Seen()

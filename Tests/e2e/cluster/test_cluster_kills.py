@@ -101,6 +101,7 @@ async def test_nodes_that_are_killed_frozen_and_stopped_lose_nothing(cluster):
         assert summary["resets"] == 0, "a node that dies must not cost the epoch"
 
 
+@pytest.mark.campaign
 @pytest.mark.limit(3600 if LONG else 120)
 async def test_without_a_majority_publishes_wait_and_readers_go_on(cluster):
     async with Campaign(cluster) as campaign:
@@ -121,6 +122,7 @@ async def test_without_a_majority_publishes_wait_and_readers_go_on(cluster):
         assert summary["resets"] == 0
 
 
+@pytest.mark.campaign
 @pytest.mark.limit(3600 if LONG else 120)
 async def test_compaction_all_the_time_changes_nothing(cluster):
     async with Campaign(cluster) as campaign:
@@ -131,6 +133,7 @@ async def test_compaction_all_the_time_changes_nothing(cluster):
         assert len(compactions) > 5 and summary["resets"] == 0
 
 
+@pytest.mark.campaign
 @pytest.mark.limit(3600 if LONG else 120)
 async def test_an_etcd_that_is_full_denies_and_then_takes_again(start_etcd, start_cluster):
     cluster = start_cluster(start_etcd(options=["--quota-backend-bytes", str(24 << 20)]))
@@ -147,6 +150,7 @@ async def test_an_etcd_that_is_full_denies_and_then_takes_again(start_etcd, star
         await judged(campaign, "cluster_nospace")
 
 
+@pytest.mark.campaign
 @pytest.mark.limit(7200 if LONG else 120)
 async def test_rolling_restarts_lose_nothing(cluster):
     async with Campaign(cluster) as campaign:

@@ -106,6 +106,7 @@ async def test_a_log_that_asks_for_a_newer_program_is_not_touched(cluster):
     await cluster.settled()
 
 
+@pytest.mark.campaign
 @pytest.mark.limit(600 if LONG else 120)
 async def test_nodes_of_an_older_program_are_replaced_one_by_one(start_cluster, etcd):
     if not OLD or not os.access(OLD, os.X_OK):

@@ -14,6 +14,8 @@ from harness.swarm import Swarm
 from harness.templates import marked
 from harness.tokens import Key, auth, good, issuer, key_set
 
+pytestmark = pytest.mark.busy
+
 CLIENTS = 7_000 if LONG else 2_000
 ROUNDS = 40
 

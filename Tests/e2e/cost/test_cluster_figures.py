@@ -1,5 +1,7 @@
 """What a cluster costs beside what etcd costs: figures of one run, recorded, none asserted.
 
+pytestmark = pytest.mark.busy
+
 Floor: etcd's own put and watch, through its JSON gateway. Members' disks are this machine's. `append` is a call to etcd
 as the daemon counts them, interpolated within the buckets of its histogram; requests are those that members count."""
 
@@ -248,6 +250,7 @@ async def catch_up(cluster):
     return seconds
 
 
+@pytest.mark.campaign
 @pytest.mark.limit(900 if LONG else 180)
 async def test_what_a_cluster_costs_beside_etcd(cluster):
     a, b, _ = cluster.nodes

@@ -18,6 +18,8 @@ from harness.sse import Stream
 from harness.templates import marked, template, wide
 from harness.waiting import eventually
 
+pytestmark = pytest.mark.busy
+
 SUBSCRIBERS = 10_000 if LONG else 2_000
 MB = 1 << 20
 

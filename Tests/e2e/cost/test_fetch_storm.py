@@ -1,5 +1,7 @@
 """Everybody fetches after a publish: what they get, what it costs, and how it compares with nginx serving a file.
 
+pytestmark = pytest.mark.busy
+
 Sizes are small unless STALECAST_LONG=1; the figures are recorded, none of them is asserted as a speed."""
 
 import json

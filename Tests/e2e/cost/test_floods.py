@@ -17,6 +17,8 @@ from harness.swarm import Swarm
 from harness.templates import marked
 from harness.tokens import Key, auth, b64, dump, good, issuer, key_set
 
+pytestmark = pytest.mark.busy
+
 RATE, STREAMS, PUBLISHES = (10_000, 2_000, 40) if LONG else (1_000, 300, 8)
 TURNS = 3 if LONG else 1
 EVENTS, CONNECTIONS = "/v1/events?topic=PUSH_RC", 256

@@ -8,6 +8,8 @@ from harness import configs
 from harness.swarm import Swarm
 from harness.templates import marked
 
+pytestmark = pytest.mark.busy
+
 CLIENTS = 10_000
 ROUNDS = 5
 

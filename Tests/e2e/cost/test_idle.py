@@ -11,6 +11,8 @@ from harness.sse import Stream
 from harness.swarm import Swarm
 from harness.templates import marked, wide
 
+pytestmark = pytest.mark.busy
+
 STREAMS = 10_000
 SECONDS = 20 if LONG else 5
 MOST_OF_A_CORE = 0.05

@@ -14,6 +14,8 @@ from harness import configs
 from harness.daemon import BINARY, environment
 from harness.templates import encoded, marked
 
+pytestmark = pytest.mark.busy
+
 SECONDS = 4
 MOST_OF_A_CORE = 0.1
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -5,8 +5,10 @@ import os
 import random
 import socket
 
-LOWEST, COUNT = 10_000, 11_000  # of each of two workers
-_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2
+LOWEST, HIGHEST = 10_000, 32_000
+_workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+COUNT = (HIGHEST - LOWEST) // _workers  # of each worker
+_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
 _next = random.randrange(COUNT)
 
 

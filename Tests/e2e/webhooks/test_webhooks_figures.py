@@ -1,4 +1,6 @@
 """What deliveries cost, beside libcurl alone. By default a few webhooks show that the measurements work;
+
+pytestmark = pytest.mark.busy
 STALECAST_LONG=1 measures at full size and holds the results against what is promised."""
 
 import asyncio
