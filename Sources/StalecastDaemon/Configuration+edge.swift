@@ -7,14 +7,11 @@ import StalecastHub
 import StalecastStore
 
 extension Configuration {
-    /// Descriptors kept for everything but Edge's connections: Control, the database, the refusals' headroom.
-    private static let reservedDescriptors: UInt64 = 512
-
     /// What of Edge can change while it runs.
     func edgeSettings(_ authorizer: Authorizer) -> EdgeSettings {
         var settings = edge.settings
         settings.access = EdgeAccess(auth.mode, authorizer)
-        settings.maxConnections = maxEdgeConnections
+        settings.maxConnections = maxEdgeConnections(descriptors: stalecast_raise_descriptor_limit())
         settings.apiKeys = edge.apiKeys.map(\.text)
         settings.hosts = edgeHosts
         return settings
@@ -26,12 +23,10 @@ extension Configuration {
         return isOpen ? .any : .only(edge.hosts)
     }
 
-    private var maxEdgeConnections: Int { maxEdgeConnections(descriptors: stalecast_raise_descriptor_limit()) }
-
-    /// The cap on Edge's connections in a process that may have so many descriptors.
+    /// The cap on Edge's connections in a process that may have so many descriptors; 1 where the daemon does not start.
     func maxEdgeConnections(descriptors limit: UInt64) -> Int {
-        let room = Int(limit > 2 * Self.reservedDescriptors ? limit - Self.reservedDescriptors : limit / 2)
-        return edge.settings.maxConnections == 0 ? room : min(edge.settings.maxConnections, room)
+        let room = (try? DescriptorBudget(limit: limit))?.edge ?? 0  // Too few: the start says so.
+        return edge.settings.maxConnections == 0 ? max(1, room) : min(edge.settings.maxConnections, max(1, room))
     }
 
     func edgeOptions(tls: TLSServer?, freshness: (any FreshnessGate)?) throws(StartError) -> EdgeServer.Options {

@@ -47,9 +47,7 @@ struct ControlService: Service {
         settings.version = DaemonVersion.text
         settings.tls = tls
         settings.proxies = configuration.control.proxies
-        // Idle strangers must leave descriptors for the rest of the daemon.
-        let room = Int(stalecast_raise_descriptor_limit() / 4)
-        settings.maxConnections = min(configuration.control.maxConnections, room)
+        settings.maxConnections = min(configuration.control.maxConnections, parts.descriptors.control)
         let namespaces = Dictionary(uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })
         let control = Control(
             settings, access: parts.access, store: parts.store, hub: parts.hub,

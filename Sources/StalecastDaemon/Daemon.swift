@@ -13,7 +13,7 @@ import Synchronization
 
 /// The running version.
 package enum DaemonVersion {
-    package static let text = "0.1.0"
+    package static let text = "0.2.0"
 }
 
 /// The composition root: configuration → wiring → list of services.
@@ -21,6 +21,7 @@ package struct Daemon: Sendable {
     /// The parts of a running daemon, for those that report on it.
     struct Parts: Sendable {
         let startedAt: Timestamp
+        let descriptors: DescriptorBudget
         let scopes: [Scope]
         let access: Authorizer
         let audit: AuditLog
@@ -69,6 +70,7 @@ package struct Daemon: Sendable {
             logger.warning(
                 "SWIFT_BACKTRACE is on: a crash keeps ports, lock and streams until its trace is written, for seconds")
         }
+        let descriptors = try DescriptorBudget.ofThisProcess()
         sayWhatTheMachineAllows()
         let connection = try configuration.isClustered ? ClusterConnection(configuration, logger) : nil
         let opened: TemplateStore?
@@ -81,7 +83,7 @@ package struct Daemon: Sendable {
         try Self.resumePropagation(hub, store, configuration)
         cluster?.attach(hub)
         let served = Self.makeServed(store, configuration)
-        let webhooks = try WebhookParts(configuration, store, cluster?.nodes, logger)
+        let webhooks = try WebhookParts(configuration, store, cluster?.nodes, descriptors, logger)
         webhooks.delivery.attach(to: hub)
         let sources = try SourceParts(configuration, store: store, logger)
         let versions = VersionLog(logger: logger)
@@ -111,7 +113,8 @@ package struct Daemon: Sendable {
             logger: logger)
         access.observe { edge.accessChanged() }
         let parts = Parts(
-            startedAt: .now(), scopes: configuration.scopes, access: access, audit: audit, store: store, hub: hub,
+            startedAt: .now(), descriptors: descriptors, scopes: configuration.scopes, access: access, audit: audit,
+            store: store, hub: hub,
             served: served,
             edge: edge,
             webhooks: webhooks,

@@ -27,7 +27,9 @@ final class HookAsker: Sendable {
             policy: AddressPolicy(allow: configuration.auth.allowedAddresses),
             tls: hook.caFile.map { OutboundTLS(caFile: $0) })
         engine = try OutboundEngine(
-            OutboundConfiguration(maxInFlight: CallerHook.maxInFlight, maxLookups: 4, threadName: "hook"),
+            // One host has one shelf, so 16 of its connections are kept.
+            OutboundConfiguration(
+                maxInFlight: CallerHook.maxInFlight, maxLookups: 4, keptConnections: 16 * 32, threadName: "hook"),
             logger: logger)
         self.logger = logger
         access.hook.configure(names: hook.headers) { [self] in ask($0, $1) }

@@ -102,7 +102,8 @@ final class KeySetKeeper: Sendable {
         try state.withLock { state in
             if let engine = state.engine { return engine }
             let engine = try OutboundEngine(
-                OutboundConfiguration(maxInFlight: 16, maxLookups: 4, threadName: "issuers"), logger: logger)
+                OutboundConfiguration(maxInFlight: 16, maxLookups: 4, keptConnections: 32, threadName: "issuers"),
+                logger: logger)
             state.engine = engine
             return engine
         }

@@ -33,7 +33,8 @@ package struct SourceFactory: Sendable {
             return
         }
         do {
-            engine = try OutboundEngine(OutboundConfiguration(maxInFlight: 256, threadName: "sources"), logger: logger)
+            engine = try OutboundEngine(
+                OutboundConfiguration(maxInFlight: 256, keptConnections: 32, threadName: "sources"), logger: logger)
         } catch {
             throw StartError("sources: \(error)")
         }

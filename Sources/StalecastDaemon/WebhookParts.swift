@@ -19,7 +19,8 @@ struct WebhookParts: Sendable {
     ///
     /// - Throws: ``StartError`` with what to do about it.
     init(
-        _ configuration: Configuration, _ store: TemplateStore, _ nodes: ClusterNodes?, _ logger: Logger
+        _ configuration: Configuration, _ store: TemplateStore, _ nodes: ClusterNodes?, _ descriptors: DescriptorBudget,
+        _ logger: Logger
     ) throws {
         do {
             registry = try WebhookRegistry(
@@ -31,13 +32,14 @@ struct WebhookParts: Sendable {
             let file = "\(configuration.data)/\(WebhookRegistry.fileName)"
             throw StartError("\(file) cannot be opened: \(error.databaseWords)")
         }
-        engine = try OutboundEngine(configuration.outboundConfiguration, logger: logger)
+        engine = try OutboundEngine(configuration.outboundConfiguration(descriptors), logger: logger)
         let formatter = WebhookFormatter(
             registry: registry, epoch: store.epoch, identity: configuration.senderIdentity, engine: engine)
         verifier = WebhookVerifier(registry: registry, formatter: formatter, engine: engine)
         do {
             delivery = try WebhookDelivery(
-                configuration.deliveryConfiguration, epoch: store.epoch, engine: engine, formatter: formatter,
+                configuration.deliveryConfiguration(descriptors), epoch: store.epoch, engine: engine,
+                formatter: formatter,
                 routes: configuration.effectiveTopics, history: { store.changes(of: $0, after: $1, limit: $2, logger) },
                 logger: logger)
         } catch {
@@ -97,17 +99,17 @@ struct WebhookParts: Sendable {
 }
 
 extension Configuration {
-    fileprivate var outboundConfiguration: OutboundConfiguration {
+    fileprivate func outboundConfiguration(_ budget: DescriptorBudget) -> OutboundConfiguration {
         // Attempts that take long do not count as in flight for delivery, but need a place here.
         OutboundConfiguration(
-            maxInFlight: 6 * webhooks.maxInFlight, maxLookups: 256, keptConnections: 16_384,
-            keptHandles: 4096,
-            threadName: "webhooks")
+            maxInFlight: min(6 * webhooks.maxInFlight, budget.outboundRequests), maxLookups: min(256, budget.lookups),
+            keptConnections: budget.keptConnections, keptHandles: 4096, threadName: "webhooks")
     }
 
-    fileprivate var deliveryConfiguration: DeliveryConfiguration {
+    fileprivate func deliveryConfiguration(_ budget: DescriptorBudget) -> DeliveryConfiguration {
         DeliveryConfiguration(
-            path: "\(data)/\(WebhookDelivery.fileName)", maxInFlight: webhooks.maxInFlight,
+            path: "\(data)/\(WebhookDelivery.fileName)",
+            maxInFlight: min(webhooks.maxInFlight, max(4, budget.outboundRequests / 3)),
             disableAfter: webhooks.disableAfter, attemptRetention: webhooks.attemptRetention,
             deadLetterRetention: webhooks.deadLetterRetention)
     }

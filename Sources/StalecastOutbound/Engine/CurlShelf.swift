@@ -11,8 +11,8 @@ struct CurlShelf {
 
     /// Nil when memory is short.
     init?(epoll: Int32, number: Int, _ configuration: OutboundConfiguration) {
-        // Hosts are not spread evenly: one may have many webhooks.
-        let share = max(16, configuration.keptConnections / 4)
+        // The sum of all shelves keeps to the configuration, which is a share of the process's descriptors.
+        let share = max(1, configuration.keptConnections / Self.count)
         guard let curl = stalecast_curl_new(epoll, UInt32(number), share) else { return nil }
         self.curl = curl
         let handles = max(8, 2 * configuration.keptHandles / Self.count)

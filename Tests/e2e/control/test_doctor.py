@@ -26,7 +26,7 @@ def doctor(*arguments, descriptors=20_000, before=()):
 
 def test_doctor_says_how_many_streams_the_descriptors_allow(tmp_path):
     found = doctor("--data", tmp_path, descriptors=20_000)
-    assert found["descriptors"]["sentence"] == "20,000 descriptors: at most 19,488 streams"
+    assert found["descriptors"]["sentence"] == "20,000 descriptors: at most 17,076 streams"
     assert set(found) >= {"descriptors", "memory", "disk"}
 
 
@@ -42,7 +42,7 @@ def test_doctor_looks_at_the_running_daemons_limit(launch, tmp_path):
     daemon.command = lambda *flags: limited(5000, *command(*flags))
     daemon.start()
     assert doctor("--data", daemon.data, descriptors=20_000)["descriptors"]["sentence"].startswith("5,000 descriptors")
-    assert "at most 4,488 streams; raise LimitNOFILE" in daemon.log_text(), "the start says the same"
+    assert "at most 3,951 streams; raise LimitNOFILE" in daemon.log_text(), "the start says the same"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change a network's settings: this check did not run")
