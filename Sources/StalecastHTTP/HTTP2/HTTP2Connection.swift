@@ -10,10 +10,15 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     typealias InboundIn = HTTP2Frame
     typealias OutboundOut = HTTP2Frame
 
-    /// Streams one client may have at once.
-    private static let maxStreams = 32
-    /// Frames of a kind, a stream's resets among them, within the window before the client is let go.
+    /// Streams that one connection may have open at once. A browser puts all tabs of a site on one connection and queues
+    /// requests above this limit without an error, so that many tabs that listen would block every fetch. RFC 9113
+    /// section 5.1.2 advises at least 100.
+    private static let maxStreams = 128
+    /// Control frames and faults of one kind within 30 s, after which the connection ends.
     private static let maxRate = 20
+    /// Streams that the client may reset within 30 s. Pages abort polls and fetches at every navigation, and all tabs
+    /// share the connection. The attack of rapid resets sends thousands a second.
+    private static let maxResets = 200
 
     private let loop: ConnectionLoop
     private let limits: ConnectionLimits
@@ -26,6 +31,8 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     private var hasServed = false
     private var isDraining = false
     private var isOver = false
+
+    var headBegan: UInt64? { hasServed || open > 0 ? nil : idleSince }
 
     private init(_ loop: ConnectionLoop, _ limits: ConnectionLimits, _ reception: Reception, began: UInt64) {
         self.loop = loop
@@ -69,7 +76,7 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
         // What the client has not taken is a full slot: newer messages wait there, newest wins.
         configuration.outboundBufferSizeHighWatermark = 2
         configuration.outboundBufferSizeLowWatermark = 1
-        configuration.streamResetFrameRateLimit.maximumCount = maxRate
+        configuration.streamResetFrameRateLimit.maximumCount = maxResets
         configuration.streamErrorRateLimit.maximumCount = maxRate
         return configuration
     }

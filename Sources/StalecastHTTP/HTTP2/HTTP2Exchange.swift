@@ -82,12 +82,18 @@ final class HTTP2Exchange: ChannelDuplexHandler {
             return
         }
         sent()
-        let count = bytes.readableBytes
-        unwritten += count
-        let done = promise ?? context.eventLoop.makePromise()
-        done.futureResult.assumeIsolated().whenComplete { [self] _ in unwritten -= count }
-        context.write(wrapOutboundOut(.data(.init(data: .byteBuffer(bytes)))), promise: done)
+        unwritten += bytes.readableBytes
+        // In slices with a promise each: the stall rule must see that a slow client takes some of a long answer.
+        while let slice = bytes.readSlice(length: min(Self.sliceBytes, bytes.readableBytes)), slice.readableBytes > 0 {
+            let count = slice.readableBytes
+            let done = (bytes.readableBytes == 0 ? promise : nil) ?? context.eventLoop.makePromise()
+            done.futureResult.assumeIsolated().whenComplete { [self] _ in unwritten -= count }
+            context.write(wrapOutboundOut(.data(.init(data: .byteBuffer(slice)))), promise: done)
+        }
     }
+
+    /// Bytes that are written with one promise: HTTP/2's default for the largest frame.
+    private static let sliceBytes = 16_384
 
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         guard mode == .output, output == .body else { return context.close(mode: .all, promise: promise) }

@@ -75,6 +75,11 @@ class Client:
         await self.until(lambda: stream in self.ended)
         return int(self.heads[stream][":status"]), self.bodies[stream]
 
+    def reset(self, stream):
+        """Gives a request up, as a page does that aborts a fetch (CANCEL)."""
+        self.h2.reset_stream(stream, 8)
+        self._send()
+
     async def until(self, holds, timeout=15):
         async with self.news:
             await asyncio.wait_for(self.news.wait_for(lambda: holds() or self.goodbye), timeout)

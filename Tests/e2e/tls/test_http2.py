@@ -13,7 +13,7 @@ import pytest
 from harness.http1 import Connection
 from harness.http2 import (CONTINUATION, DATA, HEADERS, PING, PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, Client,
                            frame, raw, request)
-from harness.templates import encoded, marked
+from harness.templates import encoded, marked, template
 from harness.tls import launch_tls, trusting
 from harness.waiting import eventually
 
@@ -172,3 +172,42 @@ async def test_what_http1_could_misread_is_not_served(launch, tmp_path, fields):
     plain = Connection(daemon.control)
     assert (await plain.request("GET", "/healthz")).status == 200
     plain.close()
+
+
+async def test_many_tabs_of_one_site_leave_room_for_a_fetch(launch, tmp_path, half):
+    """A browser puts all its tabs on one connection, and queues what is above the limit without an error."""
+    daemon, authority = launch_tls(launch, tmp_path, half)
+    client = await Client(daemon.edge, authority).open()
+    tabs = [client.ask("/v1/events?topic=PUSH_RC") for _ in range(100)]
+    for tab in tabs:
+        await client.until(lambda tab=tab: b"event: synced" in client.bodies[tab])
+    assert (await client.answer("/v1/state?topic=PUSH_RC"))[0] == 200
+    client.close()
+
+
+async def test_requests_that_a_page_aborts_do_not_end_other_tabs(launch, tmp_path, half):
+    daemon, authority = launch_tls(launch, tmp_path, half)
+    client = await Client(daemon.edge, authority).open()
+    tab = client.ask("/v1/events?topic=PUSH_RC")
+    await client.until(lambda: b"event: synced" in client.bodies[tab])
+    for _ in range(100):
+        client.reset(client.ask("/v1/poll?topic=PUSH_RC&wait=20s"))
+    await daemon.publish(marked("still heard"))
+    await client.until(lambda: b'"latestTemplateVersionNumber":"1"' in client.bodies[tab])
+    client.close()
+
+
+async def test_a_slow_client_gets_all_of_a_long_answer(launch, tmp_path, half):
+    """The stall limit is for clients that read nothing, not for slow ones."""
+    daemon, authority = launch_tls(launch, tmp_path, half, edge={"writeStallLimit": "2s"})
+    await daemon.publish(template({f"key_{number}": "x" * 4000 for number in range(200)}))
+    client = await Client(daemon.edge, authority).open()
+    client.reads = False
+    stream = client.ask("/v1/projects/demo/namespaces/firebase:fetch", "POST", FETCH)
+    # A window of 64 KB every quarter of a second: more than three seconds in all.
+    while stream not in client.ended:
+        client.read_on(stream)
+        client.reads = False
+        await asyncio.sleep(0.25)
+    assert client.heads[stream][":status"] == "200" and len(client.bodies[stream]) > 800_000
+    client.close()
