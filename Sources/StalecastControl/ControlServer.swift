@@ -36,7 +36,8 @@ package struct ControlServer: Service {
             hasRoom: { open.current < cap + Self.refusalHeadroom }
         ) { channel in
             guard let loop = loops[ObjectIdentifier(channel.eventLoop)] else { return }
-            let isOverCap = open.add(channel) > cap
+            // A connection that says nothing makes room: strangers must not keep probes and operators out.
+            let isOverCap = open.add(channel) > cap && !loop.closeOldestHead()
             try Self.meet(channel, loop, configuration) { peer in
                 let make = { ControlConnection(control, loop.loop, peer, $0) }
                 return Reception(

@@ -66,6 +66,16 @@ package final class ConnectionLoop: @unchecked Sendable {
         for connection in connections.values where !(connection is HTTPConnection) { connection.drain(at: now) }
     }
 
+    /// Closes the connection that has waited longest without a whole request head, so that a new one has room.
+    ///
+    /// - Returns: false when every connection of this loop is between two requests or being served.
+    package func closeOldestHead() -> Bool {
+        let waiting = connections.values.compactMap { member in member.headBegan.map { (member, $0) } }
+        guard let oldest = waiting.min(by: { $0.1 < $1.1 })?.0 else { return false }
+        oldest.close()
+        return true
+    }
+
     package func closeAll() {
         for connection in connections.values { connection.close() }
     }
@@ -73,6 +83,9 @@ package final class ConnectionLoop: @unchecked Sendable {
 
 /// What an event loop looks after: an HTTP connection, or what may become one.
 protocol LoopMember: AnyObject {
+    /// When the client was first waited for, in nanoseconds of the monotonic clock: for a handshake, a PROXY header or a
+    /// request head. nil when none of these is awaited.
+    var headBegan: UInt64? { get }
     /// Some time passed; nanoseconds of the monotonic clock.
     func tick(at now: UInt64)
     /// The daemon is stopping: end what is idle, finish what has begun.

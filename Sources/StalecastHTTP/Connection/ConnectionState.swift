@@ -78,6 +78,11 @@ package struct ConnectionState: Sendable {
     package var isHolding: Bool { if case .holding = phase { true } else { false } }
     package var isClosed: Bool { if case .closed = phase { true } else { false } }
     package var isBlocked: Bool { if case .blocked = phase { true } else { false } }
+    /// When the head that is awaited began, in nanoseconds; nil between two requests and while one is served.
+    package var headBegan: UInt64? {
+        guard case .head = phase, let deadline, deadline.cause == .head else { return nil }
+        return deadline.at - limits.headTimeout.nanoseconds
+    }
     /// The last answer was written.
     package var isEnding: Bool { if case .flushing = phase { true } else { isLingering || isClosed } }
     package var isLingering: Bool { if case .lingering = phase { true } else { false } }

@@ -182,6 +182,8 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     }
 
     /// Some clients wait for this before they send their body.
+    var headBegan: UInt64? { state.headBegan }
+
     private static let goOn = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")
 
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -9,6 +9,7 @@ final class ProxyEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopM
     typealias InboundIn = ByteBuffer
 
     private let loop: ConnectionLoop
+    private let began: UInt64
     private let deadline: UInt64
     private let ended: (ProxyArrival) throws -> Void
     private var isOver = false
@@ -20,8 +21,11 @@ final class ProxyEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopM
     ) {
         self.loop = loop
         self.ended = ended
-        deadline = NIODeadline.now().uptimeNanoseconds + limits.headTimeout.nanoseconds
+        began = NIODeadline.now().uptimeNanoseconds
+        deadline = began + limits.headTimeout.nanoseconds
     }
+
+    var headBegan: UInt64? { isOver ? nil : began }
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context

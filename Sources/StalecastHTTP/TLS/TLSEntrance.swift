@@ -155,6 +155,8 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
 
     // MARK: LoopMember
 
+    var headBegan: UInt64? { if case .over = phase { nil } else { began } }
+
     func tick(at now: UInt64) {
         if now >= began + limits.headTimeout.nanoseconds { letGo(.timedOut) }
     }
