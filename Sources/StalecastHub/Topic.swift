@@ -27,6 +27,9 @@ package struct TopicBinding: Sendable, Hashable {
 
     /// Whether a change of one of its scopes is announced by it.
     package func hears(_ change: TemplateChange) -> Bool { keys.hear(change) }
+
+    /// The names among changed parameters that the topic is about; nil stays "anything".
+    package func own(_ changed: [String]?) -> [String]? { keys.own(changed) }
 }
 
 /// A topic's state in one of the scopes it is bound to. As in FCM a topic is heard within a project, so a name that is
@@ -52,7 +55,7 @@ package struct Topic: Sendable {
 
     /// Of the names of changed parameters those it is about; nil stays "anything".
     func own(_ changed: [String]?) -> [String]? {
-        keys.isEmpty ? changed : changed?.filter(keys.concern)
+        keys.own(changed)
     }
 
     /// A topic's place in a ``TopicBoard``; stable for the life of the process, also across reloads.
@@ -70,6 +73,8 @@ extension [KeyPattern] {
         guard !isEmpty, let changed = change.changedKeys else { return true }
         return changed.contains(where: concern)
     }
+
+    func own(_ changed: [String]?) -> [String]? { isEmpty ? changed : changed?.filter(concern) }
 
     func concern(_ key: String) -> Bool { contains { $0.matches(key) } }
 }

@@ -325,4 +325,17 @@ private final class Crowd: Sendable {
         #expect(ratios.withLock { $0 } == [1, 0.25])
         #expect(crowd.hub.board[crowd.hub.board.push].notice?.message.json["reportRatio"] == .number("0.25"))
     }
+
+    @Test func aClientWithHundredsOfStreamsStaysPresentUntilTheLastOneEnds() {
+        let crowd = Crowd()
+        for _ in 0..<300 { crowd.join("shared") }
+        for _ in 0..<260 { crowd.leave("shared") }
+        crowd.wait(11_000)
+        crowd.publish(1)
+        #expect(crowd.clients().audience == 1)
+        for _ in 0..<40 { crowd.leave("shared") }
+        crowd.wait(11_000)
+        crowd.publish(2)
+        #expect(crowd.clients(2).audience == 0)
+    }
 }

@@ -20,8 +20,10 @@ struct ClientTable {
         var topics: UInt16 = 0
         /// Place of its app and SDK.
         var label: UInt16 = 0
-        var streams: UInt8 = 0
-        var polls: UInt8 = 0
+        /// Open streams and held polls. A count that reached its maximum stays there, since nothing tells how far above it
+        /// the client went.
+        var streams: UInt16 = 0
+        var polls: UInt16 = 0
         /// Connected, or gone for less than ten seconds.
         var isPresent = false
         /// In the queue of those that may have gone.

@@ -114,8 +114,8 @@ struct PropagationState {
     ) {
         guard let place = place(of: client, scope, address, at: now) else { return }
         table.entries[place].topics = number(of: topics)
-        if isPoll { table.entries[place].polls &+= table.entries[place].polls == .max ? 0 : 1 }
-        if !isPoll { table.entries[place].streams &+= table.entries[place].streams == .max ? 0 : 1 }
+        if isPoll { table.entries[place].polls += table.entries[place].polls == .max ? 0 : 1 }
+        if !isPoll { table.entries[place].streams += table.entries[place].streams == .max ? 0 : 1 }
         table.entries[place].isPresent = true
         raise(place, scope, fetched: held, active: client.active ?? 0, at: now)
         let fetched = table.entries[place].fetched
@@ -143,8 +143,8 @@ struct PropagationState {
     /// A stream or a held poll of a client ended.
     mutating func left(_ key: UInt64, isPoll: Bool, at now: UInt64) {
         guard let place = table.place(of: key) else { return }
-        if isPoll, table.entries[place].polls > 0 { table.entries[place].polls -= 1 }
-        if !isPoll, table.entries[place].streams > 0 { table.entries[place].streams -= 1 }
+        if isPoll, 1..<UInt16.max ~= table.entries[place].polls { table.entries[place].polls -= 1 }
+        if !isPoll, 1..<UInt16.max ~= table.entries[place].streams { table.entries[place].streams -= 1 }
         table.entries[place].seen = tenths(now)
         guard !table.entries[place].isLive, !table.entries[place].isLeaving else { return }
         table.entries[place].isLeaving = true

@@ -42,7 +42,8 @@ struct Evaluation {
         results = Array(repeating: .unknown, count: compiler.tests.count)
         readings = Array(repeating: nil, count: compiler.attributes.count)
         buckets = Array(repeating: nil, count: compiler.seeds.count)
-        country = context.countryCode.map(LanguageRange.normalized)
+        // Only two letters can be in a list: a longer text would be hashed once for each test.
+        country = context.countryCode.flatMap { $0.utf8.count == 2 ? LanguageRange.normalized($0) : nil }
         language = context.languageCode.map(LanguageRange.normalized)
         platform = context.platform.map { ExactText($0) }
     }
