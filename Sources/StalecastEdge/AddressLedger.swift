@@ -11,11 +11,14 @@ package final class AddressLedger: Sendable {
         var total = 0
         var byAddress: [UInt64: Int] = [:]
 
-        /// Counts one more of an address; `cap` 0 is none.
+        /// Counts one more of an address, also where there is no cap yet: a reload may set one while connections are open.
+        ///
+        /// - Parameter cap: 0 is none.
         mutating func isOver(entering address: UInt64, cap: Int) -> Bool {
-            guard cap > 0, address != unknown else { return false }
-            byAddress[address, default: 0] += 1
-            return byAddress[address, default: 0] > cap
+            guard address != unknown else { return false }
+            let held = byAddress[address, default: 0] + 1
+            byAddress[address] = held
+            return cap > 0 && held > cap
         }
 
         mutating func left(_ address: UInt64) {

@@ -24,6 +24,17 @@ struct IssuerState: Sendable {
 
     init(_ issuer: TokenIssuer) { self.issuer = issuer }
 
+    /// The state under a changed configuration. Keys from the same place stay: their server may be away at this moment.
+    func following(_ changed: TokenIssuer) -> IssuerState {
+        if changed == issuer { return self }
+        guard changed.keys == issuer.keys, changed.algorithms == issuer.algorithms else { return IssuerState(changed) }
+        var next = self
+        next.issuer = changed
+        // A fetch under way was asked for by the former configuration, and its answer does not count.
+        next.isBeingFetched = false
+        return next
+    }
+
     /// The keys that may be used now.
     func usable(at now: Timestamp) -> KeySet? {
         guard let loadedAt, now < loadedAt.advanced(by: Self.outage) else { return nil }

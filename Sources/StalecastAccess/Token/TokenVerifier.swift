@@ -123,7 +123,7 @@ package final class TokenVerifier: Sendable {
             state.issuers = Dictionary(
                 issuers.map { issuer in
                     let known = before[issuer.issuer]
-                    return (issuer.issuer, known?.issuer == issuer ? known! : IssuerState(issuer))
+                    return (issuer.issuer, known?.following(issuer) ?? IssuerState(issuer))
                 }
             ) { first, _ in first }
             state.refused.removeAll()

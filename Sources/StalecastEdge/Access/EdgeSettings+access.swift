@@ -22,13 +22,17 @@ extension EdgeSettings {
         if access.mode == .enforce { return try permitted(request, on: board, counts: counts) }
         try keys.check(request.presented.googleText)
         let (known, unknown) = try request.topics(on: board)
-        if access.mode == .observe, counts {
-            do throws(GoogleError) { _ = try permitted(request, on: board, counts: true) } catch {
+        var admitted = AdmittedTopics(known: known, unknown: unknown)
+        if access.mode == .observe {
+            do throws(GoogleError) {
+                // Kept for a reload that enforces: it must end only streams whose credential is not enough.
+                admitted.principal = try permitted(request, on: board, counts: counts).principal
+            } catch {
                 // What it would have been told is of no interest here; a new token is looked at once.
-                if request.presented.verdict == nil, error == .denied(.unverified) { throw error }
+                if counts, request.presented.verdict == nil, error == .denied(.unverified) { throw error }
             }
         }
-        return AdmittedTopics(known: known, unknown: unknown)
+        return admitted
     }
 
     private func permitted(

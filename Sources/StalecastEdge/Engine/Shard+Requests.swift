@@ -166,8 +166,11 @@ extension Shard {
         tally.deliveries[dialect.transport, default: 0] += notices.count
         scheduleStream(index, until: topics.expiresInMs)
         write(out, to: index, through: board.headSequence)
-        // What came with the request, in a record of its own, brings no edge any more.
-        if !slot.pointee.isPlain, slot.pointee.phase == .stream, !discardInput(slot) { release(index, .peerClosed) }
+        // What came with the request, in a record of its own, brings no edge any more; nor does an end that came with it.
+        let brought = slot.pointee.phase == .stream && !slot.pointee.isPlain || slot.pointee.hasInput
+        if brought, [.direct, .stream].contains(slot.pointee.phase), !discardInput(slot) {
+            release(index, .peerClosed)
+        }
     }
 
     /// The head of a stream; that of the ordinary ones is built once a second.
