@@ -76,4 +76,16 @@ import Testing
         let hidden: [OutboundFailure.Reason] = [.refused, .blocked, .unreachable, .connectTimeout, .reset]
         #expect(Set(hidden.map { OutboundFailure($0, detail: "secret").ownerText }).count == 1)
     }
+
+    /// libcurl tries both addresses of `localhost`; only 127.0.0.1 is allowed, and nothing listens there.
+    @Test func aHostWithAnAllowedAddressThatRefusesIsNotBlocked() async throws {
+        let port = try await OriginServer.serving({ _ in .status(204) }) { $0.port }
+        try await EngineFixture.running { fixture in
+            let request = OutboundRequest(
+                url: try OutboundURL("http://localhost:\(port)/"),
+                limits: OutboundLimits(connectTimeout: .seconds(5), timeout: .seconds(5)),
+                policy: try AddressPolicy(allow: [CIDR("127.0.0.0/8")]))
+            #expect(await fixture.engine.send(request).failure == .refused)
+        }
+    }
 }

@@ -136,9 +136,9 @@ extension RunningRequest {
         _ code: CURLcode, _ transfer: Transfer, _ easy: UnsafeMutableRawPointer
     ) -> OutboundFailure.Reason {
         switch code {
-        case CURLE_OPERATION_TIMEDOUT: transfer.pointee.blocked ? .blocked : overdue(transfer, easy)
+        case CURLE_OPERATION_TIMEDOUT: isBlocked(transfer) ? .blocked : overdue(transfer, easy)
         case CURLE_COULDNT_RESOLVE_HOST: .dns
-        case CURLE_COULDNT_CONNECT: transfer.pointee.blocked ? .blocked : unconnected(easy)
+        case CURLE_COULDNT_CONNECT: isBlocked(transfer) ? .blocked : unconnected(easy)
         case CURLE_ABORTED_BY_CALLBACK: .blocked
         case CURLE_PEER_FAILED_VERIFICATION: .tlsVerify
         case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER, CURLE_SSL_CACERT_BADFILE,
@@ -150,6 +150,10 @@ extension RunningRequest {
         default: .other
         }
     }
+
+    /// Whether the guard refused every address. A host may also have an address that is allowed, and then the failure is
+    /// that address's: it is tried again soon.
+    private func isBlocked(_ transfer: Transfer) -> Bool { transfer.pointee.blocked && !transfer.pointee.opened }
 
     /// The part that took too long: the first that did not end.
     private func overdue(

@@ -21,6 +21,8 @@ struct WatchState: Sendable {
     /// A version that was promised and not seen so far.
     private var promised: VersionNumber?
     private var promisedLooks = 0
+    /// Failed looks of this row after which the interval was kept.
+    private var withoutPause = 0
 
     init(_ status: SourceStatus) { self.status = status }
 
@@ -113,13 +115,17 @@ struct WatchState: Sendable {
         _ problem: OriginProblem, _ schedule: LookSchedule, _ now: ContinuousClock.Instant, _ random: Double
     ) -> [SourceWatcher.Report] {
         let isOther = status.problem.map { !$0.isSame(as: problem) } ?? true
+        // Unusable content does not pause, so it must not lengthen the pause of the first real failure after it.
+        if status.failures == 0 { withoutPause = 0 }
+        status.failures += 1
+        if problem.isContent { withoutPause += 1 }
         status.problem = problem
         if isOther { status.problemSince = status.lastLook }
-        status.failures += 1
         status.counts.failed[problem.reason, default: 0] += 1
         if isOther { status.counts.problems += 1 }
         notBefore = problem.retryAfter.map { now + min($0, LookSchedule.longestRetryAfter) }
-        let failures = schedule.pause(failures: status.failures, retryAfter: problem.retryAfter, random: random)
+        let failures = schedule.pause(
+            failures: max(1, status.failures - withoutPause), retryAfter: problem.retryAfter, random: random)
         status.nextLookAt = now + (problem.isContent ? schedule.pause(hears: false, random: random) : failures)
         return isOther ? [.problem(problem)] : []
     }

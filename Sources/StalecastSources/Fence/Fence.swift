@@ -48,7 +48,8 @@ package struct Fence: Sendable {
         let began = ContinuousClock.now
         var interval = settings.interval
         var problem = "no probe was answered in time"
-        var before = goal.before.map(Content.template)
+        // A probe by ETag shows an ETag, never a template: its first answer is what clients are answered before.
+        var before: Content? = if case .content = settings.proof { goal.before.map(Content.template) } else { nil }
         while true {
             let left = settings.wait - (ContinuousClock.now - began)
             guard left > .zero, !Task.isCancelled else { return .timeout(problem: problem) }

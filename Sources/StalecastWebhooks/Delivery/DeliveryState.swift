@@ -206,17 +206,19 @@ package struct DeliveryState {
 
     private func message(of heard: ScopeLog.Heard, _ lane: Lane, _ mode: DeliveryMode) -> Delivery.StaleContent {
         let change = heard.change
+        let own = { [binding = routes[heard.topic]] (keys: [String]?) in binding.map { $0.own(keys) } ?? keys }
         guard mode == .latest else {
             return Delivery.StaleContent(
                 topic: heard.topic, change: change, since: change.version > 1 ? change.version - 1 : nil,
-                changedKeys: change.changedKeys)
+                changedKeys: own(change.changedKeys))
         }
         let since = lane.record.acknowledged
         guard since.version > 0, since.sequence < change.sequence, since.version < change.version else {
             return Delivery.StaleContent(
-                topic: heard.topic, change: change, since: nil, changedKeys: change.changedKeys)
+                topic: heard.topic, change: change, since: nil, changedKeys: own(change.changedKeys))
         }
-        let (coalesced, keys) = logs[change.scope]?.folded(since: since, into: change) ?? (0, change.changedKeys)
+        let (coalesced, keys) =
+            logs[change.scope]?.folded(since: since, into: change, own: own) ?? (0, own(change.changedKeys))
         return Delivery.StaleContent(
             topic: heard.topic, change: change, since: since.version, coalesced: coalesced, changedKeys: keys)
     }

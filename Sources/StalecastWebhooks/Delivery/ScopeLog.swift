@@ -113,20 +113,25 @@ package struct ScopeLog: Sendable {
 
     /// What a message about `change` says to somebody who has `since`: how many versions it stands for besides its own,
     /// and the union of their changed keys, nil when one of them is unknown.
-    func folded(since: ScopeLog.Place, into change: TemplateChange) -> (coalesced: Int, keys: [String]?) {
+    ///
+    /// - Parameter own: the topic's own part of a list of keys. It is applied before the limit on the union: names of other
+    ///   topics must neither be told nor fill the list.
+    func folded(
+        since: ScopeLog.Place, into change: TemplateChange, own: ([String]?) -> [String]? = { $0 }
+    ) -> (coalesced: Int, keys: [String]?) {
         let first = index(after: since.sequence)
         let end = index(after: change.sequence)
         guard startsAfter <= since.sequence, first < end else {
             // An origin's numbers may leap; there are no more versions than commits.
             let most = min(change.version - since.version, Int64(clamping: change.sequence - since.sequence))
-            return (max(0, Int(most) - 1), most == 1 ? change.changedKeys : nil)
+            return (max(0, Int(most) - 1), most == 1 ? own(change.changedKeys) : nil)
         }
         var union: Set<String> = []
         for entry in entries[first..<end] {
-            guard let keys = entry.change.changedKeys else { return (end - first - 1, nil) }
+            guard let keys = own(entry.change.changedKeys) else { return (end - first - 1, nil) }
             union.formUnion(keys)
         }
-        if end - first == 1 { return (0, change.changedKeys) }
+        if end - first == 1 { return (0, own(change.changedKeys)) }
         return (end - first - 1, union.count <= StaleMessage.maxChangedKeys ? union.sorted() : nil)
     }
 }

@@ -10,7 +10,7 @@ extension WebhookDelivery {
 
     /// Sends a test message now, past queue and state, and tells how it went; nil for a webhook that is not there.
     package func test(_ id: WebhookID) async -> DeliveryAttempt? {
-        guard let (webhook, changes) = await ask({ $0.known(id) }) else { return nil }
+        guard let (webhook, changes, _) = await ask({ $0.known(id) }) else { return nil }
         let current = changes.max { $0.sequence < $1.sequence }
         let topic = webhook.topics.first ?? .pushRC
         let content = Delivery.Content.test(
@@ -62,11 +62,13 @@ extension WebhookDelivery {
     private func recover(
         _ id: WebhookID, where isWanted: (TemplateChange, _ newest: CommitSequence) -> Bool
     ) async -> Int {
-        guard let (webhook, newest) = await ask({ $0.known(id) }) else { return 0 }
+        guard let (webhook, newest, interest) = await ask({ $0.known(id) }) else { return 0 }
         var count = 0
         for change in newest {
             let stored = webhook.mode == .latest ? [change] : await stored(change.scope)
-            let wanted = stored.filter { isWanted($0, change.sequence) }.map(\.sequence)
+            // A version that none of the webhook's topics announces is not its business, however it is asked for.
+            let wanted = stored.filter { isWanted($0, change.sequence) && interest.topic(of: $0) != nil }.map(
+                \.sequence)
             count += wanted.count
             if !wanted.isEmpty { await owe(id, change.scope, wanted, isStored: false) }
         }

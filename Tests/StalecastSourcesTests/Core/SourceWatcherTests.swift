@@ -109,6 +109,19 @@ import Testing
         }
     }
 
+    @Test func unusableContentDoesNotLengthenThePauseOfALaterFailure() async throws {
+        source.show(.failed(OriginProblem(.invalidContent, "not JSON")))
+        let watcher = watcher(LookSchedule(interval: .milliseconds(10), longestPause: .seconds(300)))
+        try await watching(watcher) {
+            #expect(await eventually { watcher.status.failures >= 12 })
+            source.show(.failed(OriginProblem(.unreachable, "503")))
+            #expect(await eventually { watcher.status.problem?.reason == .unreachable })
+            let pause = try #require(watcher.status.nextLookAt) - #require(watcher.status.lastLookAt)
+            // Half a second at most after one failure, minutes after twelve.
+            #expect(pause <= .milliseconds(500))
+        }
+    }
+
     @Test func retryAfterHoldsTriggersBack() async throws {
         source.show(.failed(OriginProblem(.throttled, "429", retryAfter: .milliseconds(400))))
         let watcher = watcher(Self.often)

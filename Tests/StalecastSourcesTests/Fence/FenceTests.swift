@@ -155,4 +155,14 @@ import Testing
             }
         }
     }
+
+    /// An origin without numbers: an ETag says nothing of the template that was current before.
+    @Test func anETagThatIsStillTheOldOneDoesNotPass() async throws {
+        let (verdict, probes) = try await Self.verdict(.etag, version: nil, etag: "\"e2\"", value: "new", before: "old")
+        { probe, _ in
+            .status(200, ["ETag: \"\(probe < 4 ? "e1" : "e2")\""])
+        }
+        #expect(Self.hasPassed(verdict))
+        #expect(probes == 4)
+    }
 }

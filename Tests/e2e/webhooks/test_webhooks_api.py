@@ -15,7 +15,7 @@ from harness.cli import stalecast
 from harness.daemon import BINARY, environment
 from harness.http1 import fetch
 from harness.receiver import Answer, Receiver
-from harness.templates import marked
+from harness.templates import marked, template
 from harness.webhooks import Refused, Webhooks, acknowledged, secret_of, state_is, switchable, verified, versions
 
 FIELDS = [
@@ -336,3 +336,28 @@ async def test_a_database_that_hangs_stops_nobody_else_on_control(launch):
         assert not any(task.done() for task in waiting), "nothing was waited for"
         other.execute("ROLLBACK")
         assert await asyncio.gather(*waiting) == [{"deliveries": 0}] * len(waiting)
+
+
+async def test_a_webhook_of_some_keys_is_told_nothing_of_others(launch):
+    """G13: neither names of parameters that are not its topic's, nor versions that no topic of it announces."""
+    daemon = launch(webhooks.config(topics=[configs.topic("PAY", keys=("pay_*",))]))
+    hooks = Webhooks(daemon)
+    client = daemon.client()
+    with Receiver() as receiver:
+        fifo = await hooks.add(receiver.url + "/fifo", topics=["PAY"], mode="fifo")
+        latest = await hooks.add(receiver.url + "/latest", topics=["PAY"])
+        await client.publish(template({"pay_a": "1", "secret_launch": "1"}))
+        for hook in (fifo, latest):
+            await hooks.until(hook, acknowledged(1))
+        other = await client.publish(template({"pay_a": "1", "secret_launch": "2"}))
+        last = await client.publish(template({"pay_a": "2", "secret_launch": "3"}))
+        for hook in (fifo, latest):
+            await hooks.until(hook, acknowledged(last))
+        with pytest.raises(Refused, match="none of the webhook's topics"):
+            await hooks.act(fifo, "redeliver", versionNumber=str(other))
+        assert (await hooks.act(fifo, "recover", since="2020-01-01T00:00:00Z"))["deliveries"] == 2
+        receiver.wait_for(6)
+        sent = [json.loads(arrival.body)["data"] for arrival in receiver.arrivals]
+    assert {int(one["latestTemplateVersionNumber"]) for one in sent} == {1, last}
+    assert {tuple(one["changedKeys"]) for one in sent} == {("pay_a",)}
+    client.close()
