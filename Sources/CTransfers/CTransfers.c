@@ -10,7 +10,7 @@
 enum {
   opt_writedata = 10001, opt_url = 10002, opt_errorbuffer = 10010, opt_postfields = 10015, opt_httpheader = 10023,
   opt_headerdata = 10029, opt_customrequest = 10036, opt_copypostfields = 10165, opt_postfieldsize = 30120,
-  opt_http_version = 84, opt_nosignal = 99, opt_private = 10103, opt_protocols = 181, opt_tcp_keepalive = 213,
+  opt_forbid_reuse = 75, opt_http_version = 84, opt_nosignal = 99, opt_private = 10103, opt_protocols = 181, opt_tcp_keepalive = 213,
   opt_suppress_connect_headers = 265, opt_http09_allowed = 285, opt_writefunction = 20011, opt_headerfunction = 20079,
   opt_proxy = 10004, opt_cainfo = 10065, opt_capath = 10097, info_private = 0x100000 + 21, protocol_http = 1, protocol_https = 2, version_1_1 = 2,
   error_size = 256
@@ -109,6 +109,8 @@ void *stalecast_transfer_begin(void *transfers, const char *method, const char *
     curl.easy_setopt(easy, opt_httpheader, self->headers);
     curl.easy_setopt(easy, opt_http_version, (long)version_1_1);
     curl.easy_setopt(easy, opt_nosignal, 1L);
+    // Each request says `Connection: close`, which libcurl does not look for among one's own fields (RFC 9112, 9.6).
+    curl.easy_setopt(easy, opt_forbid_reuse, 1L);
     curl.easy_setopt(easy, opt_tcp_keepalive, 1L);
     curl.easy_setopt(easy, opt_suppress_connect_headers, 1L);
     curl.easy_setopt(easy, opt_http09_allowed, 0L);

@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import Synchronization
 import Testing
 
 /// From a message to a listener, with a server in the process and a clock that is moved.
@@ -289,5 +290,47 @@ import Testing
         for failures in 1...20 { app.received(.state(.waiting(failures: failures, reason: "refused"))) }
         #expect(await eventually { heard.errors.count == 3 })
         #expect(heard.errors == [.unavailable, .messageInvalid, .streamError])
+    }
+
+    /// What an app's model does: its listener owns the model, and the model's end removes the listener.
+    private final class Model: @unchecked Sendable {
+        var registration: ConfigUpdateListenerRegistration?
+        let ended: @Sendable () -> Void
+
+        init(_ ended: @escaping @Sendable () -> Void) { self.ended = ended }
+
+        func changed() {}
+
+        deinit {
+            registration?.remove()
+            ended()
+        }
+    }
+
+    @Test func aListenerMayRemoveItselfWhenItsAppIsDeleted() async throws {
+        let app = try await listeningApp()
+        let ended = Mutex(0)
+        do {
+            let model = Model { ended.withLock { $0 += 1 } }
+            model.registration = app.config.addOnConfigUpdateListener { _, _ in model.changed() }
+            let other = Model { ended.withLock { $0 += 1 } }
+            other.registration = app.config.addOnActivateListener { _ in other.changed() }
+        }
+        app.delete()
+        #expect(ended.withLock { $0 } == 2)
+    }
+
+    @Test func aListenerMayRemoveAnotherWhenItIsRemoved() async throws {
+        let app = try await listeningApp()
+        defer { app.delete() }
+        let ended = Mutex(0)
+        let registration: ConfigUpdateListenerRegistration
+        do {
+            let model = Model { ended.withLock { $0 += 1 } }
+            model.registration = app.config.addOnConfigUpdateListener { _, _ in }
+            registration = app.config.addOnConfigUpdateListener { _, _ in model.changed() }
+        }
+        registration.remove()
+        #expect(ended.withLock { $0 } == 1)
     }
 }

@@ -35,16 +35,15 @@ final class ConfigKeeper: Sendable {
 
     /// Ends what is under way on its own account; fetches the app asked for end by themselves.
     func close() {
-        let timer = state.withLock { state in
+        let (timer, listeners) = state.withLock { state in
             state.isClosed = true
             state.announced.cancel()
-            state.updateListeners = [:]
-            state.activationListeners = [:]
-            state.exchangeListeners = [:]
             defer { state.timer = nil }
-            return state.timer
+            return (state.timer, state.takeListeners())
         }
         timer?.cancel()
+        // The app's closures end here, outside the lock: what they own may call the keeper in its `deinit`.
+        withExtendedLifetime(listeners) {}
     }
 
     /// Changes state and has the stored part of it written, if that changed.
@@ -109,7 +108,8 @@ final class ConfigKeeper: Sendable {
     }
 
     func removeActivationListener(_ id: UUID) {
-        state.withLock { $0.activationListeners[id] = nil }
+        // The closure ends outside the lock: what it owns may call the keeper in its `deinit`.
+        _ = state.withLock { $0.activationListeners.removeValue(forKey: id) }
     }
 }
 

@@ -27,6 +27,12 @@ struct KeeperState: Sendable {
     /// Set once the app was deleted: nothing is started any more.
     var isClosed = false
 
+    /// Removes all listeners and returns them, so that their closures can end outside the keeper's lock.
+    mutating func takeListeners() -> [Any] {
+        defer { (updateListeners, activationListeners, exchangeListeners) = ([:], [:], [:]) }
+        return [updateListeners, activationListeners, exchangeListeners]
+    }
+
     /// Whether messages are followed by fetches without the app's doing.
     var isLive: Bool { !isClosed && (fetchesAutomatically || !updateListeners.isEmpty) }
 

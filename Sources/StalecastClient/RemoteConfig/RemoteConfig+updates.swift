@@ -25,7 +25,8 @@ extension RemoteConfig {
         app.listen(to: Set(app.options.topics), owner: id, namespace: keeper.namespace)
         keeper.catchUp()
         return ConfigUpdateListenerRegistration { [app, keeper] in
-            keeper.state.withLock { $0.updateListeners[id] = nil }
+            // The closure ends outside the lock: what it owns may call the keeper in its `deinit`.
+            _ = keeper.state.withLock { $0.updateListeners.removeValue(forKey: id) }
             app.listen(to: [], owner: id, namespace: keeper.namespace)
         }
     }

@@ -29,7 +29,7 @@ final class AccountUse: Sendable {
 
     func end() {
         listening?.remove()
-        keeper.state.withLock { $0.exchangeListeners[id] = nil }
+        _ = keeper.state.withLock { $0.exchangeListeners.removeValue(forKey: id) }
     }
 
     /// Whether other values are in force than when this was asked last; the first time, than at the beginning. Each of
