@@ -115,13 +115,23 @@ extension String {
         guard file >= 0 else { throw Self.unwritable(path, errno) }
         let text = Array(utf8)
         let written = text.withUnsafeBytes { DescriptorBytes.write($0, to: file) }
-        let isWritten = written == text.count && fchmod(file, mode_t(mode)) == 0
+        // Root writes for the service's user, who owns the directory and must be able to read the file.
+        let isWritten =
+            written == text.count && fchmod(file, mode_t(mode)) == 0
+            && Self.giveToOwner(of: (path as NSString).deletingLastPathComponent, file)
         let code = errno
         close(file)
         if isWritten, rename(temporary, path) == 0 { return }
         let failure = Self.unwritable(path, isWritten ? errno : code)
         unlink(temporary)
         throw failure
+    }
+
+    /// Gives a file that root made to the owner of its directory; does nothing for other users.
+    private static func giveToOwner(of directory: String, _ file: Int32) -> Bool {
+        guard geteuid() == 0 else { return true }
+        var facts = stat()
+        return stat(directory.isEmpty ? "." : directory, &facts) == 0 && fchown(file, facts.st_uid, facts.st_gid) == 0
     }
 
     private static func unwritable(_ path: String, _ code: Int32) -> StartError {

@@ -112,6 +112,9 @@ extension TemplateStore {
         try FileOperation.synchronize(directory.path)
         try HighWaterMark(directory.highWaterMark).establish(reading)
         report.hasWebhooks = !parts.isEmpty
+        let databases = [directory.database] + parts.map { directory.path + "/" + $0 }
+        try FileOperation.giveToOwner(
+            of: directory.path, databases + databases.map { $0 + "-wal" } + [directory.highWaterMark, directory.lock])
     }
 
     private static func moveIn(_ path: String) throws { try FileOperation.move(path + ".unfinished", to: path) }

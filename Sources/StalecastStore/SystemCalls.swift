@@ -47,6 +47,25 @@ enum FileOperation {
         close(file)
     }
 
+    /// Gives files that root made to the owner of their directory, who has to open them; does nothing for other users. A
+    /// link is left alone, and so is a file with a second name: another directory's file must not change its owner.
+    static func giveToOwner(of directory: String, _ paths: [String]) throws(Failure) {
+        guard geteuid() == 0 else { return }
+        var owner = stat()
+        guard stat(directory, &owner) == 0 else { throw Failure("stat", directory) }
+        for path in paths {
+            let file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+            guard file >= 0 else {
+                if errno == ENOENT || errno == ELOOP { continue }
+                throw Failure("open", path)
+            }
+            defer { close(file) }
+            var facts = stat()
+            guard fstat(file, &facts) == 0, facts.st_nlink == 1, facts.st_uid == 0 else { continue }
+            guard fchown(file, owner.st_uid, owner.st_gid) == 0 else { throw Failure("chown", path) }
+        }
+    }
+
     /// The first `count` bytes, fewer when the file is shorter.
     static func head(_ path: String, count: Int) throws(Failure) -> [UInt8] {
         let file = open(path, O_RDONLY | O_CLOEXEC)

@@ -163,5 +163,9 @@ async function begin() {
   go()
 }
 
-addEventListener("hashchange", () => location.hash.startsWith("#code=") ? begin() : go())
+addEventListener("hashchange", () => {
+  // A dialog belongs to the page that opened it.
+  for (const open of document.querySelectorAll("dialog[open]:not([data-busy])")) open.close()
+  location.hash.startsWith("#code=") ? begin() : go()
+})
 begin()

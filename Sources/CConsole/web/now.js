@@ -114,11 +114,11 @@ function headline(seen) {
   if (all > 0) return h("p", null, h("strong", null, share(streams.sent, all)), " of the streams were sent ", version,
     seen.milliseconds ? ` within ${span(seen.milliseconds)}` : null,
       streams.sent < all ? ` · ${count(all - streams.sent)} read too slowly` : null, when, badge)
-  return h("p", null, "Nobody listens. ", version, " is current", when, badge)
+  return h("p", null, version, " is current", when, ". No client was connected when it was announced", badge)
 }
 
 const quietly = seen => seen.streams.audience ? "All who heard of it have left." :
-  "Nobody was connected when this version was announced; who comes now gets it at once."
+  "No client was connected when this version was announced. A client that connects now gets it at once."
 
 function populations({streams, clients, times, polls, webhooks, fetches, fetchWindowMs}) {
   const t = rung => times?.[rung]?.t50 ? ` · 50 % ${seconds(times[rung].t50)}, 95 % ${seconds(times[rung].t95)}, 99 % ${seconds(times[rung].t99)}` : ""

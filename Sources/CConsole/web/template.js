@@ -65,6 +65,9 @@ export function show(context) {
           button("Validate", validate, {disabled: !list.length}),
           button("Discard", discard, {disabled: !list.length}),
           button(scope.needsApproval ? "Review and propose" : "Review and publish", review, {class: "main", disabled: !list.length})]))
+    // Once for all rows: the difference reads both templates whole.
+    marks = changedNames()
+    uses = conditionUses()
     rows.update([...parameters(draft)].map(([name, entry]) => ({name, ...entry})))
     conditions.update((draft.conditions ?? []).map((condition, index) => ({...condition, index})))
     if (!body.firstChild) replace(body, h("section", null, h("h2", null, "Parameters"), rows),
@@ -75,7 +78,14 @@ export function show(context) {
   // What is there
 
   const changedNames = () => new Map(changes().map(change => [change.kind + change.name, change.change]))
-  const mark = (kind, name) => { const change = changedNames().get(kind + name); return change ? [" ",
+  let marks = new Map(), uses = new Map()
+  const conditionUses = () => {
+    const found = new Map()
+    for (const one of parameters(draft).values())
+      for (const name of Object.keys(one.parameter.conditionalValues ?? {})) found.set(name, (found.get(name) ?? 0) + 1)
+    return found
+  }
+  const mark = (kind, name) => { const change = marks.get(kind + name); return change ? [" ",
     h("span", {class: `mark ${change}`}, change)] : null }
   const rows = table({label: "Parameters", key: row => row.name, sort: ["name"], empty: "No parameter yet.", columns: [
     {name: "name", label: "Name", value: row => row.name, cell: row => [h("b", null, given(row.name, 80)),
@@ -98,8 +108,7 @@ export function show(context) {
     {name: "expression", label: "Expression", value: row => row.expression ?? "",
       cell: row => h("code", null, given(row.expression, 200))},
     {name: "uses", label: "Used by",
-      cell: row => plural([...parameters(draft).values()].filter(one => Object.hasOwn(one.parameter.conditionalValues ?? {},
-      row.name)).length, "parameter")},
+      cell: row => plural(uses.get(row.name) ?? 0, "parameter")},
     ...(locked ? [] : [{name: "edit", cell: row => h("span", {class: "actions"},
       button("Edit", () => editCondition(row.name), {"aria-label": `Edit ${cut(row.name, 60)}`, class: "plain"}),
       button("Up", () => move(row.index, -1), {"aria-label": `Move ${cut(row.name, 60)} up`, class: "plain",

@@ -52,6 +52,11 @@ extension TemplateResource {
     /// `POST remoteConfig:rollback`: the target stands in the body or, as firebase-tools sends it, in the query. In an
     /// emergency nobody waits for an approval, but everybody hears of it.
     func rollback(_ call: Call) async throws(GoogleError) -> Answer {
+        if try call.query.flag("validateOnly") {
+            throw .invalidArgument(
+                "A rollback has no validateOnly, and nothing was rolled back. GET remoteConfig?versionNumber=N shows what a "
+                    + "rollback to N would bring.")
+        }
         let queried = try call.query.versionNumber("versionNumber")
         guard let target = try Self.target(call.body) ?? queried else {
             throw .invalidField("versionNumber", "versionNumber is missing: say which version to roll back to")

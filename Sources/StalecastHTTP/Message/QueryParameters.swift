@@ -26,9 +26,13 @@ package struct QueryParameters: Sendable {
         return value
     }
 
-    /// - Throws: 400 unless absent (`false`), `true` or `false`: who asks for a dry run and misspells it must not publish.
+    /// - Throws: 400 unless absent (`false`), `true` or `false`, and for the name in another spelling: a misspelt dry run
+    ///   must not publish.
     package func flag(_ name: String) throws(GoogleError) -> Bool {
         if contradictory.contains(name) { throw .invalidArgument("\(name) is given twice, with different values") }
+        if let near = values.keys.first(where: { $0 != name && Self.plain($0) == Self.plain(name) }) {
+            throw .invalidArgument("\(near) is no parameter; write \(name)")
+        }
         return switch values[name]?.lowercased() {
         case nil, "false", "0": false
         case "true", "1": true
@@ -57,6 +61,10 @@ package struct QueryParameters: Sendable {
             throw .invalidArgument("\(name) must be a time as RFC 3339 spells it, for example 2026-08-20T14:05:09Z")
         }
         return time
+    }
+
+    private static func plain(_ name: String) -> String {
+        String(decoding: name.utf8.filter(\.isASCIIAlphanumeric), as: UTF8.self).lowercased()
     }
 
     private static func camelCase(_ name: String) -> String {

@@ -39,7 +39,7 @@ struct CheckConfig: AsyncParsableCommand {
                 advice: "`stalecast check-config --explain` prints every key with its meaning and default.")
         }
         if output.isJSON { return try output.json(["configuration": .string(subject), "isValid": .bool(true)]) }
-        try output.line("\(subject) is a valid configuration")
+        try output.line("\(subject == "-" ? "standard input" : subject) is a valid configuration")
     }
 
     private func problems() -> [String] {

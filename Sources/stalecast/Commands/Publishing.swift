@@ -115,6 +115,7 @@ struct Publishing {
             guard try await api.get().version == version else { throw failure }
             let back = try await api.rollback(to: before.version)
             output.remark("rolled back to the content of version \(before.version): version \(back.version)")
+            throw outcome.failure(rolledBackTo: before.version, as: back.version)
         }
         throw failure
     }

@@ -56,16 +56,52 @@ extension Token {
                     "\(directory.tokenFile) holds a new token, but process \(process) cannot be told: "
                         + "\(String(cString: strerror(errno))). Send it SIGHUP, or restart it.")
             }
-            try say(directory.tokenFile, process)
+            let isTaken = await isTaken(directory, endpoints.control)
+            if isTaken == false {
+                throw CommandFailure(
+                    .refused, "\(directory.tokenFile) holds a new token, but process \(process) still refuses it",
+                    advice:
+                        "The old token stays valid until the daemon reads its configuration again. Its log says why "
+                        + "it did not (\"configuration not reloaded\"); repair that and send it SIGHUP. Where "
+                        + "`control.tokenFile` is set, write that file instead.")
+            }
+            try say(directory.tokenFile, process, isTaken: isTaken != nil)
         }
 
-        /// - Parameter process: of the daemon that takes it now; nil without one.
-        private func say(_ file: String, _ process: Int32?) throws(CommandFailure) {
+        /// Whether Control accepts the new token; nil where it cannot be asked, for example behind a private authority.
+        private func isTaken(_ directory: DataDirectory, _ url: String) async -> Bool? {
+            guard let address = try? ServerAddress(url, from: directory.endpointsFile),
+                let token = try? ControlToken(readFrom: directory.tokenFile)
+            else { return nil }  // The caller says that it did not ask.
+            let client = ControlClient(address: address, token: token)
+            // A reload takes some milliseconds; a busy machine takes longer.
+            for _ in 0..<25 {
+                do {
+                    _ = try await client.send("GET", "/status")
+                    return true
+                } catch {
+                    guard error.status == .tokenRefused else { return nil }
+                    try? await Task.sleep(for: .milliseconds(200))  // cancelled: asks once more at once
+                }
+            }
+            return false
+        }
+
+        /// - Parameters:
+        ///   - process: the running daemon's; nil without one.
+        ///   - isTaken: whether the daemon was seen to accept the token.
+        private func say(_ file: String, _ process: Int32?, isTaken: Bool = false) throws(CommandFailure) {
             let output = outputOptions.output
             if output.isJSON {
-                return try output.json(["tokenFile": .string(file), "pid": process.map { .int($0) } ?? .null])
+                return try output.json([
+                    "tokenFile": .string(file), "pid": process.map { .int($0) } ?? .null, "isTaken": .bool(isTaken),
+                ])
             }
-            let taker = process.map { "process \($0) takes it now" } ?? "the next start takes it"
+            let taker =
+                process.map {
+                    isTaken ? "process \($0) takes it now" : "process \($0) was told, and could not be asked"
+                }
+                ?? "the next start takes it"
             try output.line("\(file) holds a new token; \(taker)")
         }
     }

@@ -107,6 +107,13 @@ struct WaitOutcome {
         return head + remark + advice
     }
 
+    /// Why the command fails after a rollback because the time was up.
+    func failure(rolledBackTo source: Int64, as version: Int64) -> CommandFailure {
+        CommandFailure(
+            .timedOut, "the time is up: \(sentence)",
+            advice: "The content of version \(source) is back as version \(version).")
+    }
+
     /// Why the command fails; nil when it does not.
     var failure: CommandFailure? {
         switch reason {

@@ -15,6 +15,7 @@ import time
 import pytest
 
 from harness import configs
+from harness.cli import REFUSED, Cli
 from harness.daemon import BINARY, REPOSITORY, environment
 from harness.http1 import Broken, fetch
 from harness.poll import poll
@@ -386,3 +387,49 @@ def test_missing_data_directories_are_made_and_files_in_their_place_refused(laun
     (tmp_path / "new").write_text("a file")
     assert str(tmp_path / "new") in start_refused(daemon)
     assert (tmp_path / "new").read_text() == "a file"
+
+
+@pytest.mark.parametrize("sent", (b"", b"GET /readyz HTTP/1.1\r\nHost: local"), ids=("silent", "half a head"))
+async def test_connections_that_ask_nothing_leave_control_to_others(launch, sent):
+    daemon = launch(configs.config(control={"maxConnections": 40}))
+    held = []
+    for _ in range(120):
+        reader, writer = await asyncio.open_connection("127.0.0.1", daemon.control)
+        writer.write(sent)
+        held.append(writer)
+    for _ in range(20):
+        assert (await fetch(daemon.control, "/readyz")).status == 200
+        assert (await daemon.ask_control("/status")).status == 200
+    for writer in held:
+        writer.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write for another user")
+async def test_what_root_replaces_stays_the_service_users(launch):
+    """The data directory belongs to the service's user, and only root can run commands in it."""
+    daemon = launch()
+    cli = Cli(daemon)
+    await daemon.publish(marked("one"))
+    cli("backup", str(daemon.directory / "backup"))
+    assert daemon.stop() == 0
+    user, group = 4711, 4712
+    for path in [daemon.data, *daemon.data.iterdir()]:
+        os.chown(path, user, group)
+    cli("token", "rotate", "--yes")
+    cli("restore", str(daemon.directory / "backup"), "--yes")
+    foreign = [path.name for path in daemon.data.iterdir()
+               if (path.stat().st_uid, path.stat().st_gid) != (user, group)]
+    assert not foreign, f"the service cannot open {foreign}"
+
+
+def test_a_new_token_that_the_daemon_refuses_is_no_success(launch):
+    daemon = launch()
+    old, good = daemon.token, daemon.config.read_text()
+    cli = Cli(daemon)
+    daemon.configure("edge: [broken")
+    said = cli("token", "rotate", "--yes", code=REFUSED).err
+    assert f"process {daemon.pid} still refuses it" in said and "SIGHUP" in said
+    assert daemon.token != old
+    daemon.configure(good)
+    assert "takes it now" in cli("token", "rotate", "--yes")
+    cli("status", "--quiet")

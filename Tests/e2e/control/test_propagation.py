@@ -172,7 +172,9 @@ async def test_waiting_ends_for_the_right_reason(launch):
     before = publishing.count + held
     task = await publishing("back", "--wait", "--timeout", "1s", "--on-timeout", "rollback", "--stage", "fetched",
                             code=TIMED_OUT)
-    assert f"rolled back to the content of version {before - 1}" in (await task).err
+    said = (await task).err
+    assert f"rolled back to the content of version {before - 1}" in said
+    assert f"The content of version {before - 1} is back as version" in said and "stays, and goes on" not in said
     for stream in streams:
         stream.close()
     await asyncio.sleep(0)
