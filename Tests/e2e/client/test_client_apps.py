@@ -62,6 +62,7 @@ async def test_a_listener_hears_of_its_keys(launch, service):
         record("publish to updatedKeys, 1 app", p50_ms=statistics.median(times) * 1000, max_ms=max(times) * 1000)
 
 
+@pytest.mark.busy
 @pytest.mark.limit(180)
 async def test_a_thousand_apps_activate_every_version(launch, service):
     daemon = launch()
