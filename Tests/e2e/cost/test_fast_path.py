@@ -333,7 +333,7 @@ async def test_a_delivery_costs_the_same_among_a_thousand_idle_topics(launch, ha
 
 # memory
 
-STREAMS = 19_000 if LONG else 10_000
+STREAMS = 16_000 if LONG else 10_000
 BYTES_PER_STREAM = 512
 
 
