@@ -12,7 +12,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-RESULT = re.compile(r"^\S+ +Test (?P<name>\"?.+?\"?)(?: with \d+ test cases?)? (?P<outcome>passed|failed) after (?P<seconds>[\d.]+) seconds")
+RESULT = re.compile(r"^\S+ +Test (?!run with )(?P<name>\"?.+?\"?)(?: with \d+ test cases?)? (?P<outcome>passed|failed) after (?P<seconds>[\d.]+) seconds")
 SKIPPED = re.compile(r"^\S+ +Test (?P<name>\"?.+?\"?) skipped")
 
 
