@@ -181,9 +181,9 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         }
     }
 
-    /// Some clients wait for this before they send their body.
     var headBegan: UInt64? { state.headBegan }
 
+    /// Some clients wait for this before they send their body.
     private static let goOn = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")
 
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {
