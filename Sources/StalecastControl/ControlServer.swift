@@ -12,7 +12,7 @@ package struct ControlServer: Service {
     private let onBound: @Sendable (_ port: Int) -> Void
 
     /// Up to the cap connections are served, so many more are told 503, beyond they wait in the kernel.
-    private static let refusalHeadroom = 64
+    private static let refusalHeadroom = 24
 
     /// - Parameter onBound: called once, when connections are accepted, with the port really bound.
     package init(

@@ -19,7 +19,7 @@ package struct DescriptorBudget: Sendable, Hashable {
     /// Databases, event loops, logs, canaries, sources, etcd and issuers. An idle daemon has 110 open.
     private static let own = 128
     /// Descriptors that no part may keep: for libdispatch, files that are read now and then, and connections that are being
-    /// refused, of which Edge has at most 64 at a time.
+    /// refused, of which Edge and Control have at most 24 each at a time.
     private static let reserve = 64
 
     /// Makes the shares of a process.
@@ -29,7 +29,7 @@ package struct DescriptorBudget: Sendable, Hashable {
         guard limit >= Self.least else {
             throw StartError(
                 "the process may open \(limit) files, and the daemon needs \(Self.least); raise the limit "
-                    + "(`ulimit -n`, systemd's LimitNOFILE=, Docker's --ulimit nofile=)")
+                    + "(`ulimit -n`, systemd's LimitNOFILE=, Docker's --ulimit nofile=)", exitStatus: 78)
         }
         self.init(shared: Int(clamping: limit))
     }

@@ -122,8 +122,13 @@ final class Startup: Sendable {
 /// Why the daemon cannot start; `description` is a sentence for the operator.
 package struct StartError: Error, CustomStringConvertible {
     package let description: String
+    /// 78 (`EX_CONFIG` of sysexits.h) when only a person can mend it, so that supervisors do not try again; else 1.
+    package let exitStatus: Int32
 
-    init(_ description: String) { self.description = description }
+    init(_ description: String, exitStatus: Int32 = 1) {
+        self.description = description
+        self.exitStatus = exitStatus
+    }
 }
 
 /// Tells systemd about the daemon's state, as `sd_notify(3)` does; nothing happens without `NOTIFY_SOCKET`.

@@ -107,7 +107,7 @@ struct Serve: AsyncParsableCommand {
             throw ExitCode(1)
         } catch {
             logger.critical("ended", metadata: ["error": "\(error)"])
-            throw ExitCode(1)
+            throw ExitCode((error as? StartError)?.exitStatus ?? 1)
         }
     }
 

@@ -2,8 +2,8 @@ import StalecastDaemon
 import Testing
 
 @Suite struct DescriptorBudgetTests {
-    /// The daemon's own files, and connections that Edge is refusing.
-    private static let own = 116, refused = 64
+    /// The daemon's own files, and connections that Edge and Control are refusing.
+    private static let own = 116, refused = 48
 
     @Test(arguments: [384, 400, 600, 1_024, 4_096, 20_000, 65_536, 1_048_576] as [UInt64])
     func theSharesLeaveRoomForTheDaemonsOwnFiles(limit: UInt64) throws {
@@ -23,5 +23,6 @@ import Testing
     func fewerThanTheLeastAreRefusedWithWhatToDo(limit: UInt64) throws {
         let error = #expect(throws: StartError.self) { try DescriptorBudget(limit: limit) }
         #expect(error?.description.contains("the daemon needs 384; raise the limit") == true)
+        #expect(error?.exitStatus == 78)
     }
 }

@@ -337,7 +337,7 @@ package final class Shard: @unchecked Sendable {
     // MARK: Accepting
 
     /// Connections beyond the cap that are still accepted to be told so; more wait in the kernel's queue.
-    static let refusalHeadroom = 64
+    static let refusalHeadroom = 24
 
     private var hasRoom: Bool { ledger.total < settings.maxConnections + Self.refusalHeadroom }
 
