@@ -238,10 +238,11 @@ package struct Daemon: Sendable {
         _ hub: Hub, _ store: TemplateStore, _ configuration: Configuration
     ) throws {
         for scope in configuration.scopes {
-            guard let change = store.currentTemplates[scope]?.change,
-                try !store.hasPropagation(of: scope, change.version)
-            else { continue }
-            hub.propagation.resume(change, on: Set(hub.board.concerned(by: scope)))
+            guard let change = store.currentTemplates[scope]?.change else { continue }
+            let row = try store.propagationAtStart(of: scope, change.version)
+            let stored = row.flatMap { Propagation(record: $0.record, of: $0.version) }
+            if let stored, stored.state != .spreading { continue }
+            hub.propagation.resume(change, on: Set(hub.board.concerned(by: scope)), isStored: stored != nil)
         }
     }
 

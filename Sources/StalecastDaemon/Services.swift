@@ -41,6 +41,8 @@ extension Daemon.Parts {
         if cluster?.beginsAnew != true { SystemdNotice.stopping.send() }
         readiness.stop()
         started.withdraw()
+        // While the streams are there: at their end all clients would have left.
+        keepSettled(isEnding: true)
         let held = edge.tally
         logger.notice(
             "ending, a second interrupt ends it at once",
@@ -64,16 +66,16 @@ extension Daemon.Parts {
         for await _ in AsyncTimer(period: .seconds(3600)).cancelOnGracefulShutdown() { store.beginSweep() }
     }
 
-    /// Writes down how versions came to their clients, when that is over; what is not over at the end is counted anew by
-    /// the next process.
+    /// Writes down how versions came to their clients, when that is over.
     func keepPropagation() async {
         for await _ in AsyncTimer(period: .seconds(5)).cancelOnGracefulShutdown() { keepSettled() }
-        keepSettled()
+        // Versions that were published while Control ended.
+        keepSettled(isEnding: true)
     }
 
-    private func keepSettled() {
-        store.keep(
-            hub.propagation.takeSettled().map { PropagationRow(scope: $0, version: $1.version, record: $1.record) })
+    private func keepSettled(isEnding: Bool = false) {
+        let rows = hub.propagation.takeSettled(isEnding: isEnding)
+        store.keep(rows.map { PropagationRow(scope: $0, version: $1.version, record: $1.record) })
     }
 
     /// Looks each second for certificates that were replaced, and says each day which ones should be.

@@ -43,9 +43,11 @@ extension TemplateStore {
         }
     }
 
-    /// Whether there is one of a version; blocks, for the start.
-    package func hasPropagation(of scope: Scope, _ version: VersionNumber) throws(StoreError) -> Bool {
-        do { return try database.read { try !Self.rows(of: scope, version, limit: 1, $0).isEmpty } } catch {
+    /// The one of a version; blocks, for the start.
+    package func propagationAtStart(
+        of scope: Scope, _ version: VersionNumber
+    ) throws(StoreError) -> PropagationRow? {
+        do { return try database.read { try Self.rows(of: scope, version, limit: 1, $0).first } } catch {
             throw .readFailed("\(error)")
         }
     }

@@ -68,7 +68,7 @@ import Testing
         #expect(try await store.current(.demo)?.template.greeting == "hello")
         #expect(try await store.put("next").version == (release >= 2 ? 7 : 2))
         #expect(try store.keyRecords().count == (release >= 3 ? 1 : 0))
-        #expect(try store.hasPropagation(of: .demo, 1) == (release >= 4))
+        #expect(try (store.propagationAtStart(of: .demo, 1) != nil) == (release >= 4))
         let person = Proposal.Person(principal: "bootstrap", user: UpdateUser())
         let proposal = try await store.propose(
             Publish(scope: .demo, template: .greeting("x"), precondition: .any), by: person)

@@ -97,21 +97,27 @@ extension ControlOperations {
             "fetchesPerStream": ["type": ["number", "null"]],
         ], required: ["windowMs", "budget"])
 
+    private static let streams = numbers(
+        "audience", "sent", "received", "receivedUnknown", "backlogged", "left", "joined")
+    private static let clients = JSONValue.objectSchema([
+        "audience": count, "fetched": count, "active": count, "failed": count, "behind": count, "left": count,
+        "unknown": count, "unidentifiedStreams": count,
+        "sampling": .objectSchema(["rate": ["type": "number"], "error": ["type": "number"]]),
+    ])
+    private static let times = JSONValue.objectSchema(["sent": rung, "fetched": rung, "active": rung])
+
     static let propagationSchemas: JSONObject = [
         "Propagation": .objectSchema(
             [
                 "versionNumber": text, "previousVersionNumber": text,
                 "announceTime": ["type": "string", "format": "date-time"], "ageSeconds": ["type": "number"],
-                "state": .enumSchema(["SPREADING", "CONVERGED", "SUPERSEDED", "EXPIRED"]),
-                "partial": ["type": "boolean"], "fetchWindowMs": count,
-                "streams": numbers(
-                    "audience", "sent", "received", "receivedUnknown", "backlogged", "left", "joined"),
-                "clients": .objectSchema([
-                    "audience": count, "fetched": count, "active": count, "failed": count, "behind": count,
-                    "left": count, "unidentifiedStreams": count,
-                    "sampling": .objectSchema(["rate": ["type": "number"], "error": ["type": "number"]]),
+                "state": .enumSchema([
+                    "SPREADING", "CONVERGED", "SUPERSEDED", "EXPIRED", "NO_AUDIENCE", "LEFT",
                 ]),
-                "times": .objectSchema(["sent": rung, "fetched": rung, "active": rung]),
+                "partial": ["type": "boolean"], "fetchWindowMs": count,
+                "streams": streams,
+                "clients": clients, "times": times,
+                "beforeRestart": .objectSchema(["streams": streams, "clients": clients, "times": times]),
                 "curve": .objectSchema([
                     "at": .listSchema(["type": "number"]), "sent": counts, "fetched": counts, "active": counts,
                 ]),

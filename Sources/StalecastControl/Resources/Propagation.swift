@@ -24,6 +24,7 @@ extension Call {
         }
         var object = found.json(hasCurve: true)
         guard found.isFromMemory else { return json(object) }
+        if found.isPartial { object["beforeRestart"] = try await beforeRestart(found.version, of: resource) }
         object["herd"] = control.hub.herd(of: resource.scope)?.json
         object["polls"] = ["answered": .int(found.streams.polls)]
         if found.streams.nanoseconds > 0 {
@@ -33,18 +34,39 @@ extension Call {
         return json(object)
     }
 
-    /// `GET remoteConfig/propagation:list`: those in memory, then those in the store.
+    /// How far the process before this one saw a version come; nil where it could not write that down.
+    private func beforeRestart(
+        _ version: VersionNumber, of resource: TemplateResource
+    ) async throws(GoogleError) -> JSONValue? {
+        guard let json = try await stored(resource, version, limit: 1).first?.json(hasCurve: false) else { return nil }
+        var object = JSONObject()
+        for name in ["streams", "clients", "times"] { object[name] = json[name] }
+        return .object(object)
+    }
+
+    private func stored(
+        _ resource: TemplateResource, _ version: VersionNumber?, limit: Int
+    ) async throws(GoogleError) -> [Propagation] {
+        let (scope, store) = (resource.scope, resource.store)
+        return try await resource.store { () async throws(StoreError) in
+            try await store.propagations(of: scope, version, limit: limit)
+        }.compactMap(Propagation.init)
+    }
+
+    /// `GET remoteConfig/propagation:list`: those in memory, then those in the store. What the store has of a version of
+    /// before a restart is more than what is in memory.
     func propagations() async throws(GoogleError) -> Answer {
         let resource = try template()
         let size = try pageSize(20, most: 300)
         _ = await control.reach(resource.scope)
         var found = Array(book.propagations(of: resource.scope).prefix(size))
-        if found.count < size {
-            let known = Set(found.map(\.version))
-            let (scope, store) = (resource.scope, resource.store)
-            found += try await resource.store { () async throws(StoreError) in
-                try await store.propagations(of: scope, limit: size)
-            }.filter { !known.contains($0.version) }.compactMap(Propagation.init)
+        let newest = control.store.currentTemplates[resource.scope]?.version
+        if found.count < size || found.contains(where: \.isPartial) {
+            let known = Set(found.filter { !$0.isPartial }.map(\.version))
+            let rows = try await stored(resource, nil, limit: size).filter { !known.contains($0.version) }
+            let told = Set(rows.map(\.version))
+            found = found.filter { !told.contains($0.version) } + rows.map { $0.ended(newest: newest) }
+            found.sort { $0.version > $1.version }
         }
         return json(["propagations": .array(found.prefix(size).map { .object($0.json(hasCurve: false)) })])
     }
@@ -153,6 +175,7 @@ extension Control {
         if found.state != .superseded {
             found.streams = reach
             found.streams.merge(hub.propagation.reachElsewhere(of: scope, found.version))
+            found.clients.unidentifiedStreams = max(0, found.streams.streams - found.identifiedStreams)
         }
         found.ageSeconds = Double((Timestamp.now().microseconds - found.announceTime.microseconds) / 1000) / 1000
         return found
@@ -163,11 +186,12 @@ extension Control {
         _ resource: TemplateResource, _ version: VersionNumber?
     ) async throws(GoogleError) -> Propagation? {
         if let found = await propagation(of: resource.scope, version) { return found }
-        guard let version = version ?? store.currentTemplates[resource.scope]?.version else { return nil }
+        let newest = store.currentTemplates[resource.scope]?.version
+        guard let version = version ?? newest else { return nil }
         let (scope, store) = (resource.scope, resource.store)
         return try await resource.store { () async throws(StoreError) in
             try await store.propagations(of: scope, version)
-        }.first.flatMap(Propagation.init)
+        }.first.flatMap(Propagation.init)?.ended(newest: newest)
     }
 }
 
@@ -205,6 +229,14 @@ extension KnownClient {
 extension Propagation {
     fileprivate init?(_ row: PropagationRow) { self.init(record: row.record, of: row.version) }
 
+    /// A row that was written at the end of a process, as of now: a newer version may have followed it.
+    fileprivate func ended(newest: VersionNumber?) -> Propagation {
+        guard state == .spreading, let newest, newest > version else { return self }
+        var way = self
+        way.state = .superseded
+        return way
+    }
+
     /// Of a scope without versions.
     static let nothing: JSONObject = [
         "versionNumber": "0", "state": .string(State.converged.rawValue), "partial": false, "streams": Reach().json,
@@ -223,7 +255,7 @@ extension Propagation {
         object["clients"] = clients.json
         object["times"] = ["sent": sent.json, "fetched": fetched.json, "active": active.json]
         guard isFromMemory else { return object }
-        if hasCurve { object["curve"] = curve }
+        if hasCurve, !isPartial { object["curve"] = curve }
         object["fetches"] = [
             "answers": .int(answers), "errors": .int(errors), "peakPerSecond": .int(peakPerSecond),
         ]
@@ -280,7 +312,8 @@ extension Propagation.Clients {
     var json: JSONValue {
         [
             "audience": .int(audience), "fetched": .int(fetched), "active": .int(active), "failed": .int(failed),
-            "behind": .int(behind), "left": .int(left), "unidentifiedStreams": .int(unidentifiedStreams),
+            "behind": .int(behind), "left": .int(left), "unknown": .int(unknown),
+            "unidentifiedStreams": .int(unidentifiedStreams),
             "sampling": ["rate": .double(1 / Double(weight)), "error": .double((error * 1e6).rounded() / 1e6)],
         ]
     }

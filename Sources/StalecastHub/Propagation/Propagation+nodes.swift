@@ -45,6 +45,7 @@ extension Propagation {
             all.clients.active += other.clients.active
             all.clients.failed += other.clients.failed
             all.clients.left += other.clients.left
+            all.clients.unknown += other.clients.unknown
             all.clients.unidentifiedStreams += other.clients.unidentifiedStreams
             all.clients.weight = max(all.clients.weight, other.clients.weight)
             all.answers += other.answers
@@ -57,9 +58,11 @@ extension Propagation {
         all.fetched.gather(ways.map(\.fetched), of: all.clients.awaited, own: clients.awaited)
         all.active.gather(ways.map(\.active), of: all.clients.awaited, own: clients.awaited)
         // Whoever has not got it anywhere is awaited still.
-        let states = Set(ways.map(\.state))
-        all.state = states == [.converged] ? .converged : states.contains(.superseded) ? .superseded : .spreading
-        if all.state == .spreading, states.isSubset(of: [.converged, .expired]) { all.state = .expired }
+        let (states, open) = (Set(ways.map(\.state)), Set(ways.map(\.state).filter { !$0.isDone }))
+        all.state =
+            open.isEmpty
+            ? [.converged, .left].first(where: states.contains) ?? .noAudience
+            : open.contains(.superseded) ? .superseded : open == [.expired] ? .expired : .spreading
         return all
     }
 }

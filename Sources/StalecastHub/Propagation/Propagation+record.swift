@@ -12,16 +12,20 @@ extension Propagation {
             JSONValue.array(
                 [rung.t50, rung.t95, rung.t99, rung.last].map { $0.map { .int($0 / 1_000_000) } ?? .null })
         }
-        return [
+        var record: JSONObject = [
             "p": .string(previous.map { "\($0)" } ?? ""), "at": .int(announceTime.microseconds),
-            "s": .string(state.rawValue), "r": .bool(isPartial), "w": .int(fetchWindowMs),
-            "n": .array(counts.map { .int($0) }), "t": .array(times),
+            "s": .string((state.isDone ? .converged : state).rawValue), "r": .bool(isPartial),
+            "w": .int(fetchWindowMs), "n": .array(counts.map { .int($0) }), "t": .array(times),
         ]
+        // Daemons of before know four states.
+        if state.isDone, state != .converged { record["z"] = .string(state.rawValue) }
+        return .object(record)
     }
 
     /// nil for what is no record.
     package init?(record: JSONValue, of version: VersionNumber) {
-        guard let at = record["at"]?.int64, at >= 0, let state = record["s"]?.string.flatMap(State.init),
+        guard let at = record["at"]?.int64, at >= 0,
+            let state = (record["z"] ?? record["s"])?.string.flatMap(State.init),
             let counts = record["n"]?.array?.map({ Self.count($0) }), counts.count == 13,
             let times = record["t"]?.array, times.count == 3
         else { return nil }
@@ -35,6 +39,8 @@ extension Propagation {
         (clients.audience, clients.fetched, clients.active) = (counts[4], counts[5], counts[6])
         (clients.failed, clients.left, clients.unidentifiedStreams) = (counts[7], counts[8], counts[9])
         (clients.weight, answers, peakPerSecond) = (max(1, counts[10]), counts[11], counts[12])
+        // Clients that came back said what they have, or nothing.
+        if isPartial { clients.unknown = clients.behind }
         let rungs = times.map { Rung(milliseconds: $0.array?.map(\.int64) ?? []) }
         (sent, fetched, active) = (rungs[0], rungs[1], rungs[2])
         isFromMemory = false

@@ -69,12 +69,15 @@ package final class PropagationBook: Sendable {
 
     /// A version was announced by a process before this one, which did not see the end of it.
     ///
-    /// - Parameter topics: those it was announced on.
-    package func resume(_ change: TemplateChange, on topics: Set<Topic.Index>) {
+    /// - Parameters:
+    ///   - topics: those it was announced on.
+    ///   - isStored: that process wrote down how far it was, which is more than will be known here.
+    package func resume(_ change: TemplateChange, on topics: Set<Topic.Index>, isStored: Bool = false) {
         let now = clock()
         state.withLock {
             $0.versions.announced(
-                change, topics: topics, fetchWindowMs: 0, isPartial: true, at: now, time: change.metadata.updateTime)
+                change, topics: topics, fetchWindowMs: 0, isPartial: true, isStored: isStored, at: now,
+                time: change.metadata.updateTime)
         }
     }
 
@@ -204,10 +207,10 @@ package final class PropagationBook: Sendable {
         return own.map { own in others { $0.together(own.0, own.1, in: scope) } }
     }
 
-    /// What ended since the last call, to be kept.
-    package func takeSettled() -> [(Scope, Propagation)] {
+    /// What is to be kept since the last call; see ``PropagationState/settled(at:isEnding:)``.
+    package func takeSettled(isEnding: Bool = false) -> [(Scope, Propagation)] {
         let now = clock()
-        return state.withLock { $0.versions.settled(at: now) }
+        return state.withLock { $0.versions.settled(at: now, isEnding: isEnding) }
     }
 
     /// From announcements to rungs, of all versions.

@@ -58,7 +58,7 @@ struct PropagationState {
 
     mutating func announced(
         _ change: TemplateChange, topics: Set<Topic.Index>, fetchWindowMs: Int, isPartial: Bool = false,
-        at now: UInt64, time: Timestamp
+        isStored: Bool = false, at now: UInt64, time: Timestamp
     ) {
         leave(at: now)
         var list = spreads[change.scope] ?? []
@@ -67,6 +67,7 @@ struct PropagationState {
         var spread = Spread(
             change, previous: newest[change.scope], topics: topics, fetchWindowMs: fetchWindowMs, bit: bit,
             isPartial: isPartial, startedAt: now, announceTime: time)
+        spread.isStored = isStored
         gather(&spread, in: change.scope)
         list = list.suffix(Self.ring - 1) + [spread]
         spreads[change.scope] = list
@@ -329,17 +330,24 @@ struct PropagationState {
         }
     }
 
-    /// The versions that ended, so that nothing is expected of them any more, and are not in the store yet.
-    mutating func settled(at now: UInt64) -> [(Scope, Propagation)] {
+    /// Versions whose row in the store is missing or old: those that ended, so that nothing is expected of them any more,
+    /// and those that a newer one followed.
+    ///
+    /// - Parameter isEnding: the process ends; all that are not there are written as they are.
+    mutating func settled(at now: UInt64, isEnding: Bool = false) -> [(Scope, Propagation)] {
         leave(at: now)
         var rows: [(Scope, Propagation)] = []
         for (scope, list) in spreads {
             for (index, spread) in list.enumerated() where !spread.isStored {
                 let result = propagation(scope, index, at: now)
                 let isLast = index == 0 && list.count == Self.ring
-                let isQuiet = result.state == .converged && result.ageSeconds > Self.quiet
-                guard isQuiet || result.state == .expired || isLast || result.ageSeconds > 3600 else { continue }
-                spreads[scope]![index].isStored = true
+                let isQuiet = result.ageSeconds > Self.quiet
+                let isOver =
+                    isEnding || isLast || result.state == .expired || result.ageSeconds > 3600
+                    || isQuiet && result.state.isDone
+                guard isOver || isQuiet && result.state == .superseded && !spread.isNoted else { continue }
+                spreads[scope]![index].isStored = isOver
+                spreads[scope]![index].isNoted = true
                 rows.append((scope, result))
             }
         }
@@ -352,13 +360,18 @@ struct PropagationState {
     func propagation(_ scope: Scope, _ index: Int, at now: UInt64) -> Propagation {
         let list = spreads[scope] ?? []
         let spread = list[index]
+        let number = scopeNumbers[scope]
         let failed = failures.reduce(0) { sum, failure in
             guard failure.value.version >= spread.number, let place = table.place(of: failure.key) else { return sum }
             let entry = table.entries[place]
-            return sum + (entry.cohort & spread.bit != 0 && entry.active < spread.number ? 1 : 0)
+            guard entry.scope == number, entry.cohort & spread.bit != 0 else { return sum }
+            return sum + (entry.active < spread.number ? 1 : 0)
         }
+        let unknown =
+            !spread.isPartial
+            ? 0 : table.entries.count { $0.scope == number && $0.cohort & spread.bit != 0 && $0.fetched == 0 }
         return spread.propagation(
-            failed: failed, weight: table.weight, isNewest: index == list.count - 1,
+            failed: failed, unknown: unknown, weight: table.weight, isNewest: index == list.count - 1,
             isComplete: spread.isPartial || spread.loops.count >= loops, at: now)
     }
 

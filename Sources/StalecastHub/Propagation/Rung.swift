@@ -43,9 +43,11 @@ package struct Rung: Sendable, Hashable {
         }
         reached = count
         guard awaited > 0 else { return }
-        if t50 == nil, count * 100 >= awaited * 50 { t50 = elapsed }
-        if t95 == nil, count * 100 >= awaited * 95 { t95 = elapsed }
-        if t99 == nil, count * 100 >= awaited * 99 { t99 = elapsed }
+        // Those that leave make a share of those that came before.
+        let time = last ?? elapsed
+        if t50 == nil, count * 100 >= awaited * 50 { t50 = time }
+        if t95 == nil, count * 100 >= awaited * 95 { t95 = time }
+        if t99 == nil, count * 100 >= awaited * 99 { t99 = time }
     }
 
     /// The sample is another one: so many of it are there, and none of them came now.

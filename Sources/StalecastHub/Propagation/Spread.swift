@@ -11,9 +11,16 @@ package struct Propagation: Sendable, Hashable {
         case superseded = "SUPERSEDED"
         /// Nobody waits any more: an hour is over.
         case expired = "EXPIRED"
+        /// No stream and no client was there when it was announced.
+        case noAudience = "NO_AUDIENCE"
+        /// The whole audience went without having it.
+        case left = "LEFT"
+
+        /// Nothing more is expected: each of the audience has it or went.
+        var isDone: Bool { self == .converged || self == .noAudience || self == .left }
     }
 
-    /// Identified clients; `audience` = `fetched` + `behind` + `left`.
+    /// Identified clients; `audience` = `fetched` + `behind` + `unknown` + `left`.
     package struct Clients: Sendable, Hashable {
         /// Those that were live and had an older version when it was announced.
         package var audience = 0
@@ -22,6 +29,8 @@ package struct Propagation: Sendable, Hashable {
         package var failed = 0
         /// Gone for longer than ten seconds without having fetched.
         package var left = 0
+        /// They came back after a restart of the daemon and have not said what they have.
+        package var unknown = 0
         /// Streams of the audience without a client's id.
         package var unidentifiedStreams = 0
         /// How many clients one that is counted stands for; 1 is exact.
@@ -31,7 +40,7 @@ package struct Propagation: Sendable, Hashable {
 
         /// Who is awaited: the denominator of every share.
         package var awaited: Int { max(0, audience - left) }
-        package var behind: Int { max(0, awaited - fetched) }
+        package var behind: Int { max(0, awaited - fetched - unknown) }
 
         /// The standard error of the share that fetched, √(p(1−p)/n); 0 when all are counted.
         package var error: Double {
@@ -60,6 +69,8 @@ package struct Propagation: Sendable, Hashable {
     package var answers = 0
     package var errors = 0
     package var peakPerSecond = 0
+    /// Streams of the audience with a client's id.
+    package var identifiedStreams = 0
     /// All loops have told how many streams they have: what the audience is, is known.
     package var isCounted = true
     /// False for one of the store, which keeps only sums.
@@ -126,6 +137,8 @@ struct Spread {
     private var second: (number: UInt64, answers: Int) = (0, 0)
     /// A row of the store says how it ended.
     var isStored = false
+    /// A row of the store says how far it was when a newer version came.
+    var isNoted = false
 
     init(
         _ change: TemplateChange, previous: VersionNumber?, topics: Set<Topic.Index>, fetchWindowMs: Int, bit: UInt32,
@@ -176,14 +189,30 @@ struct Spread {
 
     static let lifetime: UInt64 = 3_600_000_000_000
 
+    /// How it ended, when each of its audience has it or went.
+    private func end(unknown: Int, weight: Int, isComplete: Bool) -> Propagation.State? {
+        let reach = reach
+        guard isComplete, reach.backlogged == 0, unknown == 0, fetched >= awaited else { return nil }
+        // Those who were there at the announcement may not be back yet.
+        if isPartial, awaited == 0 { return nil }
+        if audience == 0, reach.streams == 0, reach.polls == 0 { return .noAudience }
+        let isOfClients = audience > 0 && reach.streams - identifiedStreams * weight <= reach.streams / 2
+        let isLeft = isOfClients ? awaited == 0 : reach.streams > 0 && reach.left == reach.streams && reach.polls == 0
+        return isLeft ? .left : .converged
+    }
+
     /// - Parameters:
+    ///   - unknown: those of its audience of whom it is not known what they have.
     ///   - isNewest: no newer version was announced in the scope.
     ///   - isComplete: all loops have told.
-    func propagation(failed: Int, weight: Int, isNewest: Bool, isComplete: Bool, at now: UInt64) -> Propagation {
+    func propagation(
+        failed: Int, unknown: Int, weight: Int, isNewest: Bool, isComplete: Bool, at now: UInt64
+    ) -> Propagation {
         let reach = reach
-        let isDone = isComplete && reach.backlogged == 0 && fetched >= awaited
         let isOver = elapsed(now) > Self.lifetime
-        let state: Propagation.State = isDone ? .converged : !isNewest ? .superseded : isOver ? .expired : .spreading
+        let state =
+            end(unknown: unknown, weight: weight, isComplete: isComplete)
+            ?? (!isNewest ? .superseded : isOver ? .expired : .spreading)
         var result = Propagation(
             version: version, previous: previous, announceTime: announceTime,
             ageSeconds: Double(elapsed(now) / 1_000_000) / 1000, state: state, isPartial: isPartial,
@@ -194,7 +223,9 @@ struct Spread {
         result.clients.active = active * weight
         result.clients.left = left * weight
         result.clients.failed = failed * weight
-        result.clients.unidentifiedStreams = max(0, reach.streams - identifiedStreams * weight)
+        result.clients.unknown = unknown * weight
+        result.identifiedStreams = identifiedStreams * weight
+        result.clients.unidentifiedStreams = max(0, reach.streams - result.identifiedStreams)
         result.clients.weight = weight
         (result.sent, result.fetched, result.active) = (sent, got, runs)
         (result.answers, result.errors, result.peakPerSecond) = (answers, errors, peak)

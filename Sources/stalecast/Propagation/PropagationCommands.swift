@@ -66,13 +66,15 @@ struct PropagationLaggards: AsyncParsableCommand {
               stalecast propagation laggards --group-by sdk
             """)
 
+    enum Stage: String, ExpressibleByArgument, CaseIterable { case fetched, active }
+
     enum Trait: String, ExpressibleByArgument, CaseIterable { case sdk, app, held, address }
 
     @Argument(help: "The version (default: the newest).", completion: .versionNumbers)
     var version: Int64?
 
-    @Option(help: "What they have not done: fetched or active.")
-    var stage = WaitOptions.Stage.fetched
+    @Option(help: "What they have not done.")
+    var stage = Stage.fetched
 
     @Option(help: "Count them by a trait instead.")
     var groupBy: Trait?
@@ -88,7 +90,6 @@ struct PropagationLaggards: AsyncParsableCommand {
     @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
-        guard stage == .fetched || stage == .active else { throw ValidationError("--stage is fetched or active") }
         guard (1...1000).contains(limit) else { throw ValidationError("--limit is 1 to 1000") }
     }
 
@@ -166,7 +167,7 @@ struct PropagationList: AsyncParsableCommand {
         if ways.isEmpty { return output.remark("no version published yet; try `stalecast publish FILE`") }
         var table = TextTable(
             .right("VERSION"), .right("AGE"), .left("STATE"), .right("STREAMS"), .right("SENT"), .right("CLIENTS"),
-            .right("FETCHED"), .spare("ACTIVE"), .spare("T99"))
+            .right("FETCHED"), .spare("LEFT"), .spare("ACTIVE"), .spare("T99"))
         for way in ways {
             func count(_ group: String, _ name: String) -> String {
                 PublishReach.grouped(way[group]?[name]?.int64 ?? 0)
@@ -176,7 +177,7 @@ struct PropagationList: AsyncParsableCommand {
                 way["versionNumber"]?.string ?? "?", age(way["announceTime"]?.string ?? ""),
                 (way["state"]?.string ?? "?") + (way["partial"]?.bool == true ? " (partial)" : ""),
                 count("streams", "audience"), count("streams", "sent"), count("clients", "audience"),
-                count("clients", "fetched"), count("clients", "active"), time)
+                count("clients", "fetched"), count("clients", "left"), count("clients", "active"), time)
         }
         for line in table.lines(output.palette) { try output.line(line) }
     }

@@ -16,7 +16,10 @@ package struct PropagationReading {
         isOfClients(stage)
             ? clients("audience") - clients("left") : streams("audience") - streams("left")
     }
-    func behind(_ stage: String) -> Int64 { max(0, awaited(stage) - count(stage)) }
+    func behind(_ stage: String) -> Int64 { max(0, awaited(stage) - count(stage) - unknown(stage)) }
+
+    /// Clients that came back after a restart of the daemon and have not said what they have.
+    private func unknown(_ stage: String) -> Int64 { isOfClients(stage) ? clients("unknown") : 0 }
 
     /// The rungs somebody can be on.
     private var stages: [String] {
@@ -37,12 +40,14 @@ package struct PropagationReading {
     func bars(_ palette: Palette) -> [String] {
         stages.map { stage in
             let (count, awaited) = (count(stage), awaited(stage))
-            let filled = awaited > 0 ? Int(Double(min(count, awaited)) / Double(awaited) * Double(Self.width)) : 0
-            let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: Self.width - filled)
             let noun = isOfClients(stage) ? "clients" : "streams"
             let name = stage + String(repeating: " ", count: 8 - stage.count)
+            guard awaited > 0 else { return "\(name) no \(noun) to wait for" }
+            let filled = Int(Double(min(count, awaited)) / Double(awaited) * Double(Self.width))
+            let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: Self.width - filled)
+            let doubt = unknown(stage) > 0 ? ", \(PublishReach.grouped(unknown(stage))) unknown since the restart" : ""
             return "\(name) \(count >= awaited ? palette.green(bar) : bar) "
-                + "\(PublishReach.grouped(count)) of \(PublishReach.grouped(awaited)) \(noun)"
+                + "\(PublishReach.grouped(count)) of \(PublishReach.grouped(awaited)) \(noun)\(doubt)"
         }
     }
 
@@ -52,6 +57,10 @@ package struct PropagationReading {
         let noun = isOfClients(stage) ? "client" : "stream"
         guard awaited > 0 else { return "nobody waits for version \(version)" }
         let share = Double(count) / Double(awaited) * 100
+        if unknown(stage) == awaited {
+            return "how many of \(PublishReach.grouped(awaited)) clients have version \(version) is unknown since the "
+                + "restart"
+        }
         let has = ["sent": "been told of", "received": "received", "active": "activated"][stage] ?? "fetched"
         let times = [("t50", "50 %"), ("t99", "99 %")].compactMap { key, share in
             seconds(json["times"]?[stage]?[key]).map { "\(share) after \($0)" }
@@ -60,6 +69,7 @@ package struct PropagationReading {
             "\((share * 10).rounded(.down) / 10) % of \(PublishReach.grouped(awaited)) \(noun)\(awaited == 1 ? "" : "s") "
             + "\(awaited == 1 ? "has" : "have") \(has) version \(version)"
             + (times.isEmpty ? "" : " (\(times.joined(separator: ", ")))")
+            + (unknown(stage) > 0 ? "; of \(PublishReach.grouped(unknown(stage))) it is unknown since the restart" : "")
     }
 
     /// `0.4 s`, or `12 ms`; nil for null.
@@ -75,11 +85,19 @@ package struct PropagationReading {
         var lines = ["\(palette.bold("version \(version)")) of \(scope)\(age): \(state)"]
         if json["partial"]?.bool == true {
             lines.append("the daemon began anew meanwhile: counted from reconnects, without times")
+            lines += beforeRestart
         }
         lines += bars(palette)
         for stage in stages where awaited(stage) > 0 { lines.append(headline(stage)) }
         lines += remarks
         return lines + curve(width: width)
+    }
+
+    /// What the process before this one wrote at its end.
+    private var beforeRestart: [String] {
+        guard let before = json["beforeRestart"] else { return [] }
+        let reading = PropagationReading(before)
+        return reading.line.isEmpty ? [] : ["when it stopped: \(reading.line)"]
     }
 
     private var remarks: [String] {

@@ -251,6 +251,31 @@ async def test_after_a_kill_it_is_counted_from_reconnects_without_times(launch, 
         stream.close()
 
 
+async def test_an_orderly_restart_keeps_what_was_known_and_claims_no_more(launch, half):
+    daemon = launch(half=half)
+    await daemon.client().publish(marked("one"))
+    streams = await crowd(daemon, ["a", "b", "c"], have=1)
+    await daemon.client().publish(marked("two"))
+    version = await daemon.client().publish(marked("three"))
+    await get(daemon.edge, "a")
+    assert daemon.stop() == 0
+    for stream in streams:
+        stream.close()
+    daemon.start()
+    again = [await Stream.open(daemon.edge, client="a"), await Stream.open(daemon.edge, client="b", have=version)]
+    found = await until(lambda: propagation(daemon), lambda found: found["clients"]["audience"] == 2)
+    assert found["partial"] and found["state"] == "SPREADING" and "curve" not in found, found
+    clients = found["clients"]
+    assert (clients["fetched"], clients["unknown"], clients["behind"]) == (1, 1, 0), clients
+    before = found["beforeRestart"]["clients"]
+    assert (before["audience"], before["fetched"], before["behind"], before["left"]) == (3, 1, 2, 0), before
+    ways = (await propagation(daemon, "propagation:list"))["propagations"]
+    assert [(way["versionNumber"], way["state"]) for way in ways] == [
+        ("3", "SPREADING"), ("2", "SUPERSEDED"), ("1", "NO_AUDIENCE")], ways
+    for stream in again:
+        stream.close()
+
+
 @pytest.mark.limit(120)
 async def test_what_ended_is_in_the_store_and_names_can_be_off(launch):
     daemon = launch(configs.config(clients={"names": False}))
