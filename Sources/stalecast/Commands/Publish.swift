@@ -52,7 +52,7 @@ struct Publish: AsyncParsableCommand {
     @OptionGroup var options: PublishingOptions
 
     func validate() throws {
-        if proposing.propose, wait.share != nil { throw ValidationError("a proposal publishes nothing to wait for") }
+        try proposing.judge(wait)
         guard let ifMatch, !ifMatch.isEmpty, ifMatch.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return }
         throw ValidationError(
             "--if-match takes an ETag, not a version number: `stalecast get --version-number \(ifMatch)` tells it, "
@@ -86,7 +86,8 @@ struct Rollback: AsyncParsableCommand {
         abstract: "Publish the content of an older version as a new version.",
         discussion: """
             The version number goes up, also on a rollback: rolling version 5 back to 3 makes version 6. Without a number \
-            it goes back to the version before the current one. A terminal shows what would change and asks; scripts \
+            it goes back to the version before the current one; where that is a rollback itself, to the one before what \
+            it went back to. A terminal shows what would change and asks; scripts \
             give a number or --yes. A version whose content is what is current already is not published again, unless \
             --force.
 
@@ -123,9 +124,17 @@ struct Rollback: AsyncParsableCommand {
 
     /// The version before the current one, where somebody sees which that is or has agreed to it.
     private func previous(_ current: ServedTemplate, _ api: TemplateAPI) async throws(CommandFailure) -> Int64 {
-        let page = try await api.versions(pageSize: 2, from: nil, pageToken: nil).versions
-        guard page.count == 2, let version = page[1]["versionNumber"]?.int64 else {
-            throw CommandFailure(.notFound, "there is no version before version \(current.version)")
+        // The version before a rollback is the one that was bad.
+        let source = current.json["version"]?["rollbackSource"]?.int64
+        let last = source ?? current.version
+        let page = try await api.versions(pageSize: 2, from: last, pageToken: nil).versions
+        let earlier = page.compactMap { $0["versionNumber"]?.int64 }.first { $0 < last }
+        guard let version = earlier else {
+            throw CommandFailure(
+                .notFound,
+                "there is no version before version \(last)"
+                    + (source == nil ? "" : ", which version \(current.version) went back to"),
+                advice: source == nil ? nil : "`stalecast versions` shows what there is; give a number.")
         }
         guard Question.canBeAsked || options.yes else {
             throw CommandFailure(
@@ -133,8 +142,9 @@ struct Rollback: AsyncParsableCommand {
                 advice: "Give the number, `stalecast rollback \(version)`, or --yes.")
         }
         let output = options.outputOptions.output
-        if let source = current.json["version"]?["rollbackSource"]?.int64, !output.isJSON {
-            output.remark("version \(current.version) is itself a rollback, to \(source)")
+        if let source, !output.isJSON {
+            output.remark(
+                "version \(current.version) is itself a rollback, to \(source): the one before that is \(version)")
         }
         return version
     }

@@ -24,6 +24,11 @@ struct PublishingOptions: ParsableArguments {
 struct ProposeOptions: ParsableArguments {
     @Flag(help: "Keep it as a proposal for somebody else to approve; see `stalecast proposals`.")
     var propose = false
+
+    /// - Throws: `ValidationError` where both are asked for.
+    func judge(_ wait: WaitOptions) throws {
+        if propose, wait.share != nil { throw ValidationError("a proposal publishes nothing to wait for") }
+    }
 }
 
 /// From what is current to what shall be: shown, asked about, published over exactly that version, and told.
@@ -57,10 +62,19 @@ struct Publishing {
         guard let wait, wait.share != nil, let after = report.after else { return try report.write(to: output) }
         // What was done is said before anybody waits; JSON is one document, with how it ended.
         if !output.isJSON { try report.write(to: output) }
-        report.wait = WaitOutcome(
+        var outcome = WaitOutcome(
             done: try await PropagationWait(api: api, options: wait, output: output).run(after.version))
+        var failure = outcome.failure
+        if failure?.status == .timedOut, wait.onTimeout == .rollback {
+            // JSON is said all the same: the version was published.
+            do throws(CommandFailure) {
+                outcome.ending = try await takeBack(after.version)
+                failure = outcome.failure
+            } catch { failure = error }
+        }
+        report.wait = outcome
         if output.isJSON { try report.write(to: output) }
-        try await conclude(report, wait)
+        try conclude(outcome, failure, wait)
     }
 
     /// The same up to the question; then it waits for somebody else's approval.
@@ -102,22 +116,24 @@ struct Publishing {
         return isAsked
     }
 
-    private func conclude(_ report: PublishReport, _ wait: WaitOptions) async throws(CommandFailure) {
-        guard let outcome = report.wait else { return }
-        guard let failure = outcome.failure else {
+    private func conclude(
+        _ outcome: WaitOutcome, _ failure: CommandFailure?, _ wait: WaitOptions
+    ) throws(CommandFailure) {
+        guard let failure else {
             if !output.isJSON { try output.line(outcome.sentence) }
             return
         }
-        guard failure.status == .timedOut else { throw failure }
-        if wait.onTimeout == .warn { return output.remark("stalecast: \(failure.sentence)") }
-        if wait.onTimeout == .rollback, let version = report.after?.version, before.version > 0 {
-            // Somebody else's newer version is not ours to take back.
-            guard try await api.get().version == version else { throw failure }
-            let back = try await api.rollback(to: before.version)
-            output.remark("rolled back to the content of version \(before.version): version \(back.version)")
-            throw outcome.failure(rolledBackTo: before.version, as: back.version)
-        }
-        throw failure
+        guard failure.status == .timedOut, wait.onTimeout == .warn else { throw failure }
+        output.remark("stalecast: \(failure.sentence)")
+    }
+
+    /// Publishes the content of before again, unless something newer than `version` is current.
+    private func takeBack(_ version: Int64) async throws(CommandFailure) -> WaitOutcome.Ending {
+        if before.version == 0 { return .isFirst }
+        guard try await api.get().version == version else { return .isNotNewest }
+        let back = try await api.rollback(to: before.version)
+        output.remark("rolled back to the content of version \(before.version): version \(back.version)")
+        return .rolledBack(source: before.version, version: back.version)
     }
 
     /// - Parameter after: the server's answer; nil when there is none yet.

@@ -16,6 +16,7 @@ struct SetValues: AsyncParsableCommand {
               stalecast set max_items=21 welcome_text='Hello there' --yes
               stalecast set max_items=50 --condition ios_france
               stalecast set beta=true --create boolean
+              stalecast set max_items=21 --wait 99% --timeout 2m
               stalecast set max_items=21 --propose  # for somebody else to approve
             """)
 
@@ -37,6 +38,7 @@ struct SetValues: AsyncParsableCommand {
     var description: String?
 
     @OptionGroup var proposing: ProposeOptions
+    @OptionGroup var wait: WaitOptions
     @OptionGroup var options: PublishingOptions
 
     enum ValueType: String, ExpressibleByArgument, CaseIterable { case string, number, boolean, json }
@@ -45,10 +47,11 @@ struct SetValues: AsyncParsableCommand {
         if let wrong = pairs.first(where: { !$0.contains("=") || $0.hasPrefix("=") }) {
             throw ValidationError("\"\(wrong)\" is not KEY=VALUE; `stalecast get KEY` prints a value")
         }
+        try proposing.judge(wait)
     }
 
     func run() async throws {
-        try await options.change(description, proposes: proposing.propose) { edit throws(CommandFailure) in
+        try await options.change(description, proposes: proposing.propose, wait: wait) { edit throws(CommandFailure) in
             for pair in pairs {
                 let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
                 try edit.set(
@@ -81,10 +84,13 @@ struct UnsetValues: AsyncParsableCommand {
     var description: String?
 
     @OptionGroup var proposing: ProposeOptions
+    @OptionGroup var wait: WaitOptions
     @OptionGroup var options: PublishingOptions
 
+    func validate() throws { try proposing.judge(wait) }
+
     func run() async throws {
-        try await options.change(description, proposes: proposing.propose) { edit throws(CommandFailure) in
+        try await options.change(description, proposes: proposing.propose, wait: wait) { edit throws(CommandFailure) in
             for key in keys { try edit.unset(key, if: condition) }
         }
     }
@@ -93,7 +99,8 @@ struct UnsetValues: AsyncParsableCommand {
 extension PublishingOptions {
     /// Publishes or proposes the current version with a change, by compare-and-set on its ETag.
     func change(
-        _ description: String?, proposes: Bool, _ body: (inout TemplateEdit) throws(CommandFailure) -> Void
+        _ description: String?, proposes: Bool, wait: WaitOptions? = nil,
+        _ body: (inout TemplateEdit) throws(CommandFailure) -> Void
     ) async throws(CommandFailure) {
         let api = try api()
         let before = try await api.get()
@@ -102,7 +109,7 @@ extension PublishingOptions {
         let file = TemplateFile(.object(edit.document), named: "the changed template")
         let publishing = Publishing(
             api: api, before: before, content: try file.template(for: api.scope.namespace), options: self,
-            allowsRemovals: true)
+            allowsRemovals: true, wait: wait)
         if proposes {
             return try await publishing.propose(file.request(description: description), ifMatch: before.etag)
         }

@@ -57,8 +57,8 @@ struct PublishReport {
         return shown + ["  … \(lines.count - Self.maxLines) more lines: stalecast diff \(before.version) \(newer)"]
     }
 
-    /// `{"scope","validateOnly","published","version","etag","told","wait","since","changedKeys","added","removed"}`; without
-    /// `version`, `etag` and `told` when nothing was published. `since` is the version that everything was compared with.
+    /// `{"scope","validateOnly","published","version","etag","told","wait","rolledBackTo","since","changedKeys","added",
+    /// "removed"}`; without `version`, `etag` and `told` when nothing was published. `since` is the version that everything was compared with.
     private var json: JSONValue {
         var object: JSONObject = ["scope": .string(scope.description), "validateOnly": .bool(isCheck)]
         object["published"] = .bool(after != nil && !isCheck)
@@ -68,6 +68,11 @@ struct PublishReport {
         }
         object["told"] = reach?.json
         object["wait"] = wait?.done
+        if case .rolledBack(let source, let version)? = wait?.ending {
+            object["rolledBackTo"] = [
+                "versionNumber": .string(String(version)), "rollbackSource": .string(String(source)),
+            ]
+        }
         object["since"] = .string(String(before.version))
         object["changedKeys"] = .array(changedKeys.map(JSONValue.string))
         object["added"] = .array(changes.added.map(JSONValue.string))

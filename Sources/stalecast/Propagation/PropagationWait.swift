@@ -1,6 +1,6 @@
 import Foundation
 import StalecastOutbound
-import StalecastWire
+package import StalecastWire
 
 /// Waits for a version on its way, as the server judges it: bars on a terminal, else a line every five seconds.
 struct PropagationWait {
@@ -88,9 +88,33 @@ struct PropagationWait {
 }
 
 /// What became of the waiting.
-struct WaitOutcome {
+package struct WaitOutcome {
     /// The server's `done`.
     let done: JSONValue
+    package var ending = Ending.stays
+
+    /// What became of a version when the time was up.
+    package enum Ending {
+        case stays
+        /// `version` has the content of `source`.
+        case rolledBack(source: Int64, version: Int64)
+        /// It was to be rolled back, and a newer one, which is not ours to take back, is current.
+        case isNotNewest
+        /// It was to be rolled back, and there is none before it.
+        case isFirst
+
+        fileprivate var sentence: String {
+            switch self {
+            case .stays: "The version stays, and goes on."
+            case .rolledBack(let source, let version):
+                "The content of version \(source) is back as version \(version)."
+            case .isNotNewest: "It was not rolled back: a newer version was published meanwhile and stays."
+            case .isFirst: "It was not rolled back: there is no version before it. It stays, and goes on."
+            }
+        }
+    }
+
+    package init(done: JSONValue) { self.done = done }
 
     var reason: String { done["reason"]?.string ?? "?" }
 
@@ -107,19 +131,12 @@ struct WaitOutcome {
         return head + remark + advice
     }
 
-    /// Why the command fails after a rollback because the time was up.
-    func failure(rolledBackTo source: Int64, as version: Int64) -> CommandFailure {
-        CommandFailure(
-            .timedOut, "the time is up: \(sentence)",
-            advice: "The content of version \(source) is back as version \(version).")
-    }
-
     /// Why the command fails; nil when it does not.
-    var failure: CommandFailure? {
+    package var failure: CommandFailure? {
         switch reason {
         case "REACHED": nil
         case "TIMEOUT":
-            CommandFailure(.timedOut, "the time is up: \(sentence)", advice: "The version stays, and goes on.")
+            CommandFailure(.timedOut, "the time is up: \(sentence)", advice: ending.sentence)
         case "SUPERSEDED":
             CommandFailure(
                 .versionMismatch, "a newer version was published meanwhile: \(sentence)",
