@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 import StalecastAccess
-import StalecastWire
+package import StalecastWire
 
 /// `stalecast keys`: API keys and what they are granted.
 struct Keys: AsyncParsableCommand {
@@ -60,6 +60,12 @@ struct GrantOptions: ParsableArguments {
     var kind: APIKey.Kind { publishable ? .publishable : .secret }
 
     func grant() throws(CommandFailure) -> Grant {
+        if role == nil, actions.isEmpty {
+            throw CommandFailure(
+                .usage, "nothing says what the key may do",
+                advice: "Give --role viewer, publisher or operator, or --action watch, fetch, read, publish, manage or "
+                    + "operate (repeatable).")
+        }
         do {
             return try Grant(
                 role: role, actions: actions, projects: projects.isEmpty ? nil : projects,
@@ -174,6 +180,9 @@ struct KeysRotate: AsyncParsableCommand {
     @Argument(help: "The key's id, as `stalecast keys list` shows it.")
     var id: String
 
+    @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
+    var yes = false
+
     @Option(help: ArgumentHelp("How long the secret before it is taken (default: 7d).", valueName: "span"))
     var overlap: Span?
 
@@ -193,6 +202,13 @@ struct KeysRotate: AsyncParsableCommand {
             body["overlap"] = .string("\(seconds + (rest > 0 ? 1 : 0))s")
         }
         let client = try connection.controlClient()
+        if !yes, !outputOptions.output.isJSON, Question.canBeAsked {
+            let span = overlap.map { $0.defaultValueDescription } ?? "7d"
+            try Question(
+                try await KeyReport.question("Give another secret to", id, client)
+                    + " The one before is taken for \(span) more."
+            ).agree()
+        }
         try await KeyReport.ofNewKey(save, outputOptions.output) {
             try await client.send("POST", "\(path):rotate", body: .object(body), changes: true).json()
         }
@@ -204,23 +220,32 @@ struct KeysRevoke: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke", abstract: "End a key for good.",
         discussion: """
-            Streams it opened end within two seconds.
+            Streams it opened end within two seconds. A terminal is asked first.
 
-            Example:
+            Examples:
               stalecast keys revoke 4fT0aZ81Qx
+              stalecast keys revoke 4fT0aZ81Qx --yes
             """)
 
     @Argument(help: "The key's id, as `stalecast keys list` shows it.")
     var id: String
+
+    @Flag(name: .shortAndLong, help: "Revoke without the question that a terminal is asked.")
+    var yes = false
 
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
         let path = try KeyReport.path(id)
-        let answer = try await connection.controlClient().send("POST", "\(path):revoke", body: [:], changes: true)
-            .json()
-        let output = outputOptions.output
+        let (client, output) = (try connection.controlClient(), outputOptions.output)
+        if !yes, !output.isJSON, Question.canBeAsked {
+            try Question(
+                try await KeyReport.question("Revoke", id, client)
+                    + " Streams it opened end within two seconds, and nothing brings it back."
+            ).agree()
+        }
+        let answer = try await client.send("POST", "\(path):revoke", body: [:], changes: true).json()
         if output.isJSON { return try output.json(answer) }
         try output.line("revoked \(id)")
     }
@@ -265,7 +290,7 @@ struct KeysGenerate: AsyncParsableCommand {
 }
 
 /// How keys are shown.
-enum KeyReport {
+package enum KeyReport {
     /// - Throws: ``CommandFailure`` for what cannot be an id.
     static func path(_ id: String) throws(CommandFailure) -> String {
         guard APIKey.isID(id) || id == "bootstrap" else {
@@ -273,6 +298,24 @@ enum KeyReport {
                 .usage, "\"\(id)\" is no id of a key", advice: "`stalecast keys list` shows them: 10 characters.")
         }
         return "/v1/keys/\(id)"
+    }
+
+    /// What a person is asked before a key is changed.
+    fileprivate static func question(
+        _ act: String, _ id: String, _ client: ControlClient
+    ) async throws(CommandFailure) -> String {
+        let keys = try await client.send("GET", "/v1/keys").json()["keys"]?.array ?? []
+        return question(act, id, keys.first { $0["id"]?.string == id })
+    }
+
+    /// `Revoke the publishable key 4fT0aZ81Qx ("app", watch,fetch on *, last used 2026-11-25 10:00:00)?`
+    package static func question(_ act: String, _ id: String, _ key: JSONValue?) -> String {
+        guard let key else { return "\(act) key \(id)?" }
+        var facts = (key["grants"]?.array ?? []).map(words)
+        if let name = key["name"]?.string, !name.isEmpty { facts.insert("\"\(name.printable)\"", at: 0) }
+        let used = key["lastUsed"]?.string.map { "last used \(clockTime($0))" }
+        facts.append(used ?? "not used since the daemon started")
+        return "\(act) the \(key["kind"]?.string ?? "") key \(id) (\(facts.joined(separator: ", ")))?"
     }
 
     /// A grant in a line: `publisher on shop`.
