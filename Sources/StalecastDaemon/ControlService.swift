@@ -25,6 +25,10 @@ struct ControlService: Service {
             throw StartError(
                 "control cannot listen on \(address): another process uses that port; stop it or choose another with "
                     + "--control")
+        } catch let error as IOError where error.errnoCode == EADDRNOTAVAIL {
+            throw StartError(
+                "control cannot listen on \(address): no interface of this machine has that address; choose another with "
+                    + "--control")
         } catch let error as IOError {
             throw StartError("control cannot listen on \(address): \(String(cString: strerror(error.errnoCode)))")
         }

@@ -38,9 +38,10 @@ struct VersionLog: Sendable {
         let told = entry.topics.reduce(0) { $0 + (listening[$1]?.values.reduce(0, +) ?? 0) }
         var fields: Logger.Metadata = [
             "scope": "\(entry.change.scope)", "version": "\(metadata.number)",
-            "type": "\(metadata.updateType.rawValue)", "origin": "\(metadata.updateOrigin.rawValue)",
             "keys": "\(Self.names(entry.change.changedKeys))", "subscribers": "\(told)",
         ]
+        for (name, word) in [("type", metadata.updateType.rawValue), ("origin", metadata.updateOrigin.rawValue)]
+        where !word.hasSuffix("_UNSPECIFIED") { fields[name] = "\(word)" }
         let user = metadata.updateUser
         if user != UpdateUser() { fields["user"] = "\(user.email.isEmpty ? user.name : user.email)" }
         if let source = metadata.rollbackSource { fields["rollbackSource"] = "\(source)" }

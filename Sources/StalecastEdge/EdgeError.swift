@@ -10,6 +10,8 @@ package enum EdgeError: Error, CustomStringConvertible {
         switch self {
         case .cannotListen(let address, EADDRINUSE):
             "edge cannot listen on \(address): another process uses that port; stop it or choose another with --edge"
+        case .cannotListen(let address, EADDRNOTAVAIL):
+            "edge cannot listen on \(address): no interface of this machine has that address; choose another with --edge"
         case .cannotListen(let address, let error):
             "edge cannot listen on \(address): \(String(cString: strerror(error)))"
         case .noDescriptor(let error): "edge cannot start: \(String(cString: strerror(error)))"

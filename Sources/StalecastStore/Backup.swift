@@ -19,6 +19,10 @@ extension TemplateStore {
             throw .inaccessible("there is no store in \(directory); give its data directory with --data")
         }
         guard !FileOperation.exists(path) else { throw taken(path) }
+        let folder = FileOperation.parent(of: path)
+        guard FileOperation.exists(folder) else {
+            throw .inaccessible("there is no directory \(folder) for \(path); make it first")
+        }
         let unfinished = "\(path).unfinished-\(Epoch.random())"
         do {
             defer { discard(unfinished) }

@@ -156,7 +156,7 @@ extension TemplateStore {
     /// - Throws: ``StoreError/notAStore(_:)`` with what is wrong, ``StoreError/inaccessible(_:)``.
     package static func verifyBackup(_ path: String) throws(StoreError) -> BackupSummary {
         guard FileOperation.exists(path) else { throw .inaccessible("there is no backup \(path)") }
-        try DatabaseInspection.recognise(path)
+        try DatabaseInspection.recognise(path, advice: DatabaseInspection.backupAdvice)
         try DatabaseInspection.verify(path, upTo: .max)
         do { return try BackupFile.summary(path, isThorough: true) } catch let error as StoreError { throw error } catch
         {

@@ -5,12 +5,14 @@ enum DatabaseInspection {
     /// Databases up to this size are read through at every open; at a gigabyte per second that is a quarter second.
     static let maxCheckedBytes: Int64 = 256 << 20
 
-    private static let advice = "it was not changed; move it away, restore a backup, or choose another --data"
+    static let advice = "it was not changed; move it away, restore a backup, or choose another --data"
+    /// The file is to be read as a backup.
+    static let backupAdvice = "it is no backup; give a file that `stalecast backup` made"
 
     /// Looks at the first bytes only. The file must not be open in this process.
     ///
     /// - Throws: ``StoreError/notAStore(_:)`` for anything that is not SQLite with our application id.
-    static func recognise(_ path: String) throws(StoreError) {
+    static func recognise(_ path: String, advice: String = advice) throws(StoreError) {
         let header: [UInt8]
         do { header = try FileOperation.head(path, count: 100) } catch { throw .inaccessible("\(error)") }
         guard header.count == 100, header.starts(with: Array("SQLite format 3\0".utf8)) else {

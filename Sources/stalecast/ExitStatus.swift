@@ -29,7 +29,9 @@ package enum ExitStatus: Int32, CaseIterable {
     }
 
     /// All codes with their summaries, one per line.
-    static let helpTable = allCases.map { "  \($0.rawValue)  \($0.summary)" }.joined(separator: "\n")
+    static let helpTable =
+        allCases.map { "  \($0.rawValue)  \($0.summary)" }.joined(separator: "\n")
+        + "\n  130  interrupted"
 }
 
 /// Why a command ends without success: what happened, the single problems, and what to do.

@@ -37,6 +37,61 @@ import stalecast
         #expect(lines[0] == heading && lines.allSatisfy { $0.count <= width }, "\(lines)")
     }
 
+    @Test func aPlaceIsShortenedInTheMiddle() {
+        var table = TextTable(.id("ID"), .place("URL"), .extra("ABOUT"), .whole("MODE"))
+        let url = "http://127.0.0.1:9000/hooks/of/a/long/path/receiver-7"
+        table.add("wh_1", url, "the first", "latest")
+        #expect(table.lines(Palette(isOn: false), width: 80)[1] == "wh_1  \(url)  the first  latest")
+        let narrow = table.lines(Palette(isOn: false), width: 40)[1]
+        #expect(narrow == "wh_1  http://127.0.0.1:…/path/receiver-7", "\(narrow)")
+    }
+
+    @Test func aLittleLooksLikeALittle() {
+        #expect(Sparkline.text([0.4, 0.1], width: 5, least: 100) == "▁▁")
+    }
+
+    private func way(_ members: JSONObject) -> JSONValue {
+        var object: JSONObject = ["versionNumber": "66", "state": "SPREADING", "partial": true]
+        for (name, value) in members.members { object[name] = value }
+        return .object(object)
+    }
+
+    @Test func afterARestartNothingIsSaidThatIsNotKnown() {
+        let none: JSONObject = ["audience": 45, "fetched": 0, "left": 0, "unknown": 45]
+        let before: JSONValue = ["streams": ["audience": 50, "sent": 50], "clients": ["audience": 45, "fetched": 34]]
+        let reading = PropagationReading(
+            way(["streams": ["audience": 50, "sent": 50], "clients": .object(none), "beforeRestart": before]))
+        let lines = reading.lines(Palette(isOn: false), scope: "demo/firebase", width: 80)
+        #expect(!lines.contains { $0.contains("% of 45") }, "\(lines)")
+        #expect(lines.contains("how many of 45 clients have version 66 is unknown since the restart"))
+        #expect(lines.contains("when it stopped: sent 50 of 50 streams; fetched 34 of 45 clients"))
+    }
+
+    @Test func aVersionForNobodyHasNoBar() {
+        let reading = PropagationReading(way(["streams": ["audience": 0, "sent": 0], "clients": ["audience": 0]]))
+        let lines = reading.lines(Palette(isOn: false), scope: "demo/firebase", width: 80)
+        #expect(lines.contains("sent     no streams to wait for"), "\(lines)")
+    }
+
+    @Test func theEndOfTheTimeSaysWhatBecameOfTheVersion() {
+        var outcome = WaitOutcome(done: ["reason": "TIMEOUT"])
+        #expect(outcome.failure?.advice == "The version stays, and goes on.")
+        outcome.ending = .rolledBack(source: 12, version: 14)
+        #expect(
+            outcome.failure?.advice?.hasPrefix("It was rolled back: version 14 has the content of version 12") == true)
+        outcome.ending = .isNotNewest
+        #expect(outcome.failure?.advice?.contains("was not rolled back: a newer version") == true)
+        outcome.ending = .isFirst
+        #expect(outcome.failure?.advice?.contains("no version before it") == true)
+    }
+
+    @Test func aQuestionAboutAKeySaysWhatItIsAndWhenItWasUsed() {
+        let key: JSONValue = ["kind": "publishable", "name": "app", "grants": [["actions": ["watch"]]]]
+        #expect(
+            KeyReport.question("Revoke", "4fT0aZ81Qx", key)
+                == "Revoke the publishable key 4fT0aZ81Qx (\"app\", watch on *, not used since the daemon started)?")
+    }
+
     @Test(
         arguments: [
             ([], 10, ""), ([0, 0], 10, "▁▁"), ([0, 1, 2, 4], 10, "▁▃▅█"), ([9, 9, 1, 2], 2, "▅█"),

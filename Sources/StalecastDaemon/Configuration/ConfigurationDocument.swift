@@ -87,7 +87,9 @@ struct ConfigurationDocument {
 
     /// `listen: [::1]:8080` is the one mistake that looks right.
     private static func hint(_ snippet: String) -> String {
-        snippet.contains("]:") ? " (an address such as \"[::1]:8080\" must be in quotes)" : ""
+        let line = snippet.split(separator: "\n").first ?? ""
+        if line.prefix(while: \.isWhitespace).contains("\t") { return " (a tab; YAML indents with blanks only)" }
+        return snippet.contains("]:") ? " (an address such as \"[::1]:8080\" must be in quotes)" : ""
     }
 }
 

@@ -42,13 +42,19 @@ package enum YAMLContent {
 
     private static func sentence(_ error: any Error) -> String {
         switch error {
-        case YamlError.scanner(_, let problem, let mark, _), YamlError.parser(_, let problem, let mark, _),
-            YamlError.composer(_, let problem, let mark, _):
-            "\(problem) in line \(mark.line), column \(mark.column)"
+        case YamlError.scanner(_, let problem, let mark, let text),
+            YamlError.parser(_, let problem, let mark, let text),
+            YamlError.composer(_, let problem, let mark, let text):
+            "\(problem) in line \(mark.line), column \(mark.column)" + hint(mark.snippet(from: text))
         case YamlError.duplicatedKeysInMapping(let names, let context):
             "member \"\(names.first?.prefix(80) ?? "")\" is there twice, line \(context.mark.line)"
         default: "it cannot be parsed"
         }
+    }
+
+    private static func hint(_ snippet: String) -> String {
+        let line = snippet.split(separator: "\n").first ?? ""
+        return line.prefix(while: \.isWhitespace).contains("\t") ? " (a tab; YAML indents with blanks only)" : ""
     }
 
     // MARK: Values

@@ -20,7 +20,8 @@ extension TemplateChanges {
         let value: String
         var isQuoted = true
 
-        var shown: String { isQuoted ? "\"\(value.shown)\"" : value.shown }
+        /// JSON has quotes of its own.
+        var shown: String { isQuoted && json == nil ? "\"\(value.shown)\"" : value.shown }
 
         /// A value that is an object or a list.
         var json: JSONValue? {

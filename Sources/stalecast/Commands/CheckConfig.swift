@@ -31,7 +31,7 @@ struct CheckConfig: AsyncParsableCommand {
     func run() async throws {
         let output = outputOptions.output
         if explain { return try output.write(Array(ConfigurationReference.text.utf8)) }
-        let subject = config ?? "the environment"
+        let subject = config == "-" ? "standard input" : config ?? "the environment"
         let problems = problems()
         guard problems.isEmpty else {
             throw CommandFailure(

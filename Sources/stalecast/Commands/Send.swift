@@ -32,6 +32,7 @@ struct Send: AsyncParsableCommand {
     func validate() throws {
         let pairs = condition == nil ? words.dropFirst() : words[...]
         if condition == nil, words.first?.contains("=") ?? true { throw ValidationError("the first word is the topic") }
+        if pairs.isEmpty { throw ValidationError("the data is missing: give at least one KEY=VALUE") }
         guard let wrong = pairs.first(where: { !$0.contains("=") || $0.hasPrefix("=") }) else { return }
         throw ValidationError("\"\(wrong)\" is not KEY=VALUE")
     }

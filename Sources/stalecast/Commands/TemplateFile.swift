@@ -15,7 +15,10 @@ struct TemplateFile {
         do {
             document = try JSONValue.parse(text)
         } catch {
-            throw CommandFailure(.refused, "\(path) is not JSON: \(error)")
+            let first = text.first { $0 > UInt8(ascii: " ") }
+            throw CommandFailure(
+                .refused, "\(path) is not JSON: \(error)",
+                advice: first == UInt8(ascii: "{") ? nil : "A template is one JSON object; YAML is for sources only.")
         }
     }
 

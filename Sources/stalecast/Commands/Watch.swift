@@ -14,7 +14,7 @@ struct Watch: AsyncParsableCommand {
               stalecast watch
               stalecast watch PUSH_RC payments
               stalecast watch --namespace firebase-server
-              stalecast watch --json --count 1 --timeout 30 && ./refetch.sh
+              stalecast watch --json --count 1 --timeout 30s && ./refetch.sh
               stalecast watch --poll
               stalecast watch --api-key-file app.key
               stalecast watch --have 16  # a message at once if there is a newer one
@@ -32,8 +32,8 @@ struct Watch: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Stop after this time: with exit code 7 when --count was not reached, else 0.", valueName: "seconds"))
-    var timeout: Double?
+            "Stop after this time: with exit code 7 when --count was not reached, else 0.", valueName: "time"))
+    var timeout: Span?
 
     @Option(help: ArgumentHelp("Resume after this cursor, the `id` of an earlier message.", valueName: "cursor"))
     var since: String?
@@ -54,18 +54,19 @@ struct Watch: AsyncParsableCommand {
 
     func validate() throws {
         if let count, count < 1 { throw ValidationError("--count is 1 or more") }
-        if let timeout, !(timeout > 0 && timeout < 1e9) { throw ValidationError("--timeout is more than 0 seconds") }
+        if let timeout, timeout.duration <= .zero { throw ValidationError("--timeout is more than 0 seconds") }
         if let have, have < 0 { throw ValidationError("--have is 0 or more") }
     }
 
     func run() async throws {
-        guard let timeout else { return try await watch() }
+        guard let timeout = timeout?.duration else { return try await watch() }
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await watch() }
             group.addTask {
-                try await Task.sleep(for: .seconds(timeout))
+                try await Task.sleep(for: timeout)
                 guard let count else { return }
-                throw CommandFailure(.timedOut, "\(timeout.shortest) s are over and --count \(count) was not reached")
+                throw CommandFailure(
+                    .timedOut, "\((timeout / .seconds(1)).shortest) s are over and --count \(count) was not reached")
             }
             defer { group.cancelAll() }
             try await group.next()

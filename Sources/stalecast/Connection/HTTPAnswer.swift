@@ -53,10 +53,14 @@ extension CommandFailure {
             self.init(
                 .unreachable, "nobody answers at \(place)",
                 advice: "Is the daemon running? Start it with `stalecast serve`.")
-        case .tlsVerify, .tls, .tlsTimeout:
+        case .tlsVerify:
             self.init(
                 .unreachable, "\(place) cannot be trusted: \(failure.words)",
                 advice: "A private authority's certificate is named with --ca-file FILE.")
+        case .tls, .tlsTimeout:
+            self.init(
+                .unreachable, "no TLS connection to \(place): \(failure.words)",
+                advice: "Does that port speak TLS? `stalecast tls check HOST:PORT` says so; if not, write http://.")
         case _ where mayHaveChanged:
             self.init(
                 .outcomeUnknown, "the connection to \(place) broke before the answer: \(failure.words)",

@@ -3,9 +3,11 @@ package enum Sparkline {
     private static let steps = Array("▁▂▃▄▅▆▇█")
 
     /// The last `width` values, oldest first, as parts of the largest; nothing at all is the lowest step.
-    package static func text(_ values: [Double], width: Int) -> String {
+    ///
+    /// - Parameter least: what a full step stands for at least, so that a little does not look like much.
+    package static func text(_ values: [Double], width: Int, least: Double = 0) -> String {
         let shown = values.suffix(max(0, width))
-        let top = shown.filter(\.isFinite).max() ?? 0
+        let top = max(least, shown.filter(\.isFinite).max() ?? 0)
         return String(
             shown.map { value in
                 guard top > 0, value.isFinite, value > 0 else { return steps[0] }

@@ -10,11 +10,17 @@ package struct TextTable {
         let title: String
         let alignment: Alignment
         var mayBeShortened = false
+        /// Shortened in the middle: beginning and end tell it from others.
+        var isPlace = false
         var canBeSpared = false
 
         /// Text that can be shortened.
         package static func left(_ title: String) -> Column {
             Column(title: title, alignment: .left, mayBeShortened: true)
+        }
+        /// An address or a path: shortened in the middle, and less than other text.
+        package static func place(_ title: String) -> Column {
+            Column(title: title, alignment: .left, mayBeShortened: true, isPlace: true)
         }
         /// What is typed again: always whole.
         package static func id(_ title: String) -> Column { Column(title: title, alignment: .left) }
@@ -39,6 +45,7 @@ package struct TextTable {
 
     /// No column is shortened below this: an id or a time would say nothing any more.
     private static let leastWidth = 12
+    private static let leastPlace = 32
     private static let gap = "  "
 
     package init(_ columns: Column...) { self.columns = columns }
@@ -73,15 +80,13 @@ package struct TextTable {
             // A column of nothing only takes room.
             !columns[index].canBeSpared || rows.contains { !$0[index].isEmpty }
         }
-        func least() -> Int {
+        func total() -> Int {
             shown.reduce(0) { sum, index in
-                let title = columns[index].title.width
-                let short =
-                    columns[index].mayBeShortened ? min(natural[index], max(Self.leastWidth, title)) : natural[index]
+                let short = columns[index].mayBeShortened ? min(natural[index], least(index)) : natural[index]
                 return sum + short
             } + Self.gap.count * (shown.count - 1)
         }
-        while least() > width, let spared = shown.last(where: { columns[$0].canBeSpared }) {
+        while total() > width, let spared = shown.last(where: { columns[$0].canBeSpared }) {
             shown.removeAll { $0 == spared }
         }
         return shown
@@ -93,7 +98,7 @@ package struct TextTable {
         var excess = shown.reduce(0) { $0 + widths[$1] } + Self.gap.count * (shown.count - 1) - width
         while excess > 0 {
             let candidates = shown.filter { index in
-                columns[index].mayBeShortened && widths[index] > max(Self.leastWidth, columns[index].title.width)
+                columns[index].mayBeShortened && widths[index] > least(index)
             }
             guard let widest = candidates.max(by: { widths[$0] < widths[$1] }) else { break }
             widths[widest] -= 1
@@ -102,9 +107,20 @@ package struct TextTable {
         return widths
     }
 
+    /// What a column that may be shortened has at least.
+    private func least(_ index: Int) -> Int {
+        max(columns[index].isPlace ? Self.leastPlace : Self.leastWidth, columns[index].title.width)
+    }
+
+    private func shortened(_ cell: String, to width: Int, inTheMiddle: Bool) -> String {
+        guard cell.width > width else { return cell }
+        let end = inTheMiddle ? (width - 1) / 2 : 0
+        return cell.prefix(width - 1 - end) + "…" + cell.suffix(end)
+    }
+
     private func line(_ cells: [String], _ shown: [Int], _ widths: [Int]) -> String {
         let padded = shown.map { index in
-            let cell = cells[index].width > widths[index] ? cells[index].prefix(widths[index] - 1) + "…" : cells[index]
+            let cell = shortened(cells[index], to: widths[index], inTheMiddle: columns[index].isPlace)
             let gap = String(repeating: " ", count: widths[index] - cell.width)
             return columns[index].alignment == .right ? gap + cell : cell + gap
         }

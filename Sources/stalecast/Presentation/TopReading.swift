@@ -67,7 +67,8 @@ package struct TopReading {
         ]
         let curve = max(5, min(40, width - 50))
         let curves = rows.map { name, value, values, remark in
-            let line = Sparkline.text(values, width: curve)
+            // A full step is all of a processor.
+            let line = Sparkline.text(values, width: curve, least: name == "CPU" ? 100 : 0)
             let gap = String(repeating: " ", count: curve - line.count)
             let number = String(repeating: " ", count: max(0, 9 - value.count)) + value
             let head = name + String(repeating: " ", count: 11 - name.count)

@@ -54,7 +54,7 @@ extension TLS {
             let faults = probe.chain.compactMap { $0.fault(at: now) }
             let least = probe.chain.map { $0.daysLeft(at: now) }.min() ?? 0
             var problems = (probe.problem.map { ["not trusted: \($0)"] } ?? []) + faults
-            if faults.isEmpty, least < days { problems.append("only \(least) days left") }
+            if faults.isEmpty, least < days { problems.append("only \(least) day\(least == 1 ? "" : "s") left") }
             try report(probe, problems, now)
             if !problems.isEmpty { throw ExitCode(ExitStatus.refused.rawValue) }
         }

@@ -6,7 +6,7 @@ struct WebhookAttemptText {
     private let attempt: JSONValue
 
     /// Names of `phasesMs`, in the order of a request.
-    private static let phases = ["queue", "dns", "connect", "tls", "server"]
+    private static let phases = ["dns", "connect", "tls", "server"]
 
     init(_ attempt: JSONValue) { self.attempt = attempt }
 
@@ -31,7 +31,8 @@ struct WebhookAttemptText {
     var page: [String] {
         let phases = Self.phases.compactMap { name in phase(name).map { "\(name) \(Self.short($0)) ms" } }
         var lines = ["outcome     \(outcome.printable)"]
-        if !phases.isEmpty { lines.append("time        \(milliseconds) ms: \(phases.joined(separator: ", "))") }
+        let queue = phase("queue").map { "; waited \(Self.short($0)) ms before" } ?? ""
+        if !phases.isEmpty { lines.append("time        \(milliseconds) ms: \(phases.joined(separator: ", "))\(queue)") }
         if let id = attempt["messageId"]?.string { lines.append("webhook-id  \(id.printable)") }
         if let body = attempt["response"]?.string, !body.isEmpty { lines.append("answer      \(body.printable)") }
         return lines

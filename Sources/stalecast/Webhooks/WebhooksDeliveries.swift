@@ -198,7 +198,7 @@ extension Webhooks {
     struct Redrive: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "redrive",
-            abstract: "Take messages that were given up up again, all or one.",
+            abstract: "Send messages that were given up once more, all or one.",
             discussion: """
                 Examples:
                   stalecast webhooks redrive wh_4n3xqv7pqk2yb6l5m7ta

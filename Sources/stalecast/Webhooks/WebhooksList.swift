@@ -28,16 +28,16 @@ extension Webhooks {
 
         private func table(_ webhooks: [JSONValue]) -> TextTable {
             var table = TextTable(
-                .id("ID"), .left("STATE"), .right("LAG"), .extra("URL"), .whole("FORMAT"), .whole("MODE"),
-                .extra("TOPICS"),
-                .extra("ABOUT"))
+                .id("ID"), .left("STATE"), .right("LAG"), .place("URL"), .extra("ABOUT"), .extra("TOPICS"),
+                .whole("FORMAT"), .whole("MODE"))
             for webhook in webhooks {
                 let lag = (webhook["delivery"]?["scopes"]?.array ?? []).compactMap { $0["lag"]?.int64 }.reduce(0, +)
                 table.add(
                     webhook["id"]?.string ?? "?", WebhookStateText(webhook["state"]).plain, String(lag),
-                    webhook["url"]?.string ?? "?", webhook["format"]?.string ?? "?", webhook["mode"]?.string ?? "?",
+                    webhook["url"]?.string ?? "?",
+                    webhook["configuredAs"]?.string ?? webhook["description"]?.string ?? "",
                     (webhook["topics"]?.array ?? []).compactMap(\.string).joined(separator: ","),
-                    webhook["configuredAs"]?.string ?? webhook["description"]?.string ?? "")
+                    webhook["format"]?.string ?? "?", webhook["mode"]?.string ?? "?")
             }
             return table
         }
