@@ -20,8 +20,7 @@ extension TemplateChanges {
         let value: String
         var isQuoted = true
 
-        /// JSON has quotes of its own.
-        var shown: String { isQuoted && json == nil ? "\"\(value.shown)\"" : value.shown }
+        var shown: String { isQuoted ? "\"\(value.shown)\"" : value.shown }
 
         /// A value that is an object or a list.
         var json: JSONValue? {

@@ -222,9 +222,8 @@ struct KeysRevoke: AsyncParsableCommand {
         discussion: """
             Streams it opened end within two seconds. A terminal is asked first.
 
-            Examples:
+            Example:
               stalecast keys revoke 4fT0aZ81Qx
-              stalecast keys revoke 4fT0aZ81Qx --yes
             """)
 
     @Argument(help: "The key's id, as `stalecast keys list` shows it.")
