@@ -332,6 +332,18 @@ private final class Crowd: Sendable {
         #expect(crowd.clients().failed == 0 && crowd.book.propagation(of: other)?.clients.failed == 1)
     }
 
+    @Test(arguments: [true, false]) func aFetchThatNamesOnlyTheAppLeavesTheSDKOfTheStream(keepsNames: Bool) throws {
+        var limits = PropagationBook.Limits()
+        limits.keepsNames = keepsNames
+        let crowd = Crowd(limits)
+        crowd.join("a")
+        let named = try #require(ClientIdentity("a", app: "other", sdk: "", active: nil))
+        crowd.book.fetched(named, .demo, 1, address: (1, false))
+        crowd.publish(2)
+        let found = crowd.book.laggards(of: .demo, nil, stage: .fetched, limit: 10)?.clients.first
+        #expect(found?.app == (keepsNames ? "other" : "") && found?.sdk == (keepsNames ? "1.0" : ""))
+    }
+
     @Test func laggardsAreThoseOfTheAudienceThatAreBehind() {
         let crowd = Crowd()
         crowd.publish(1)

@@ -3,7 +3,12 @@ struct LabelList {
     private(set) var pairs: [(app: String, sdk: String)] = [("", "")]
     private var numbers: [String: UInt16] = ["\u{0}": 0]
 
-    mutating func number(app: String, sdk: String) -> UInt16 {
+    /// - Parameter known: what the client said before; a word that it leaves out now stays.
+    mutating func number(of client: ClientIdentity, over known: UInt16) -> UInt16 {
+        if client.app.isEmpty, client.sdk.isEmpty { return known }
+        let before = pairs[Int(known)]
+        let app = client.app.isEmpty ? before.app : client.app
+        let sdk = client.sdk.isEmpty ? before.sdk : client.sdk
         let pair = "\(app)\u{0}\(sdk)"
         if let number = numbers[pair] { return number }
         guard pairs.count < 4096 else { return 0 }

@@ -216,13 +216,13 @@ struct PropagationState {
         let key = client.key(in: scope)
         if let place = table.place(of: key) {
             table.entries[place].seen = tenths(now)
-            if !client.app.isEmpty || !client.sdk.isEmpty {
-                table.entries[place].label = labels.number(app: client.app, sdk: client.sdk)
+            if table.keepsNames {
+                table.entries[place].label = labels.number(of: client, over: table.entries[place].label)
             }
             return place
         }
         guard !address.isLimited || newIDs.takes(address.key, at: tenths(now)) else { return nil }
-        let label = table.keepsNames ? labels.number(app: client.app, sdk: client.sdk) : 0
+        let label = table.keepsNames ? labels.number(of: client, over: 0) : 0
         let entry = ClientTable.Entry(seen: tenths(now), scope: scopeNumber(scope), label: label)
         let (place, hasShrunk) = table.add(key, entry, id: client.id, address: address.key)
         if hasShrunk { recount() }
