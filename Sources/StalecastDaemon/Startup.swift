@@ -51,6 +51,9 @@ final class Startup: Sendable {
             return ports
         }
         guard let endpoints = endpoints(ports) else { return }
+        if endpoints.isThere {
+            logger.notice("the run before this one was killed or crashed", metadata: ["data": "\(configuration.data)"])
+        }
         write(endpoints)
         logger.info(
             "listening",
@@ -97,6 +100,9 @@ final class Startup: Sendable {
         let control: String
 
         private var path: String { "\(directory)/endpoints.json" }
+
+        /// A run that ends in order removes the file.
+        var isThere: Bool { access(path, F_OK) == 0 }
 
         func write() throws(StartError) {
             let document: JSONValue = [

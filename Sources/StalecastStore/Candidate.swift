@@ -42,6 +42,8 @@ enum Candidate: Sendable {
         }
     }
 
+    /// Times of adopted versions are those of their origin.
+    var isAdoption: Bool { if case .adopt = self { true } else { false } }
     var isRollback: Bool { if case .rollback = self { true } else { false } }
 
     /// What makes it the same one when it comes again; nil: nothing.

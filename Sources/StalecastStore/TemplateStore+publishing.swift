@@ -96,6 +96,7 @@ extension TemplateStore {
             let took = ContinuousClock.now - began
             note(.enough)
             recordMark(version.change.sequence)
+            if !candidate.isAdoption { warnIfClockWentBack(before: version) }
             currentTemplates.show(version)
             let handler = state.withLock { state in
                 state.committed(isRollback: candidate.isRollback, removed: removed, took: took)
@@ -107,6 +108,19 @@ extension TemplateStore {
             state.withLock { $0.figures.count(error) }
             return .failure(error)
         }
+    }
+
+    /// The order of versions does not depend on the clock, but ages, retention and the audit log do.
+    private func warnIfClockWentBack(before version: StoredVersion) {
+        let (metadata, previous) = (version.change.metadata, currentTemplates[version.change.scope]?.change.metadata)
+        guard let previous, metadata.number > previous.number, metadata.updateTime < previous.updateTime else { return }
+        log(
+            Notice(
+                .warning, "a version has an earlier time than the one before it: was the clock put back?",
+                [
+                    "scope": "\(version.change.scope)", "version": "\(metadata.number)",
+                    "time": metadata.updateTime.description, "before": previous.updateTime.description,
+                ]))
     }
 
     func refuseWithoutSpace() throws(StoreError) {

@@ -89,6 +89,16 @@ import Testing
         #expect(try await reopened.numbers().count == 42)
     }
 
+    @Test func aClockThatWasPutBackIsSaidOnce() async throws {
+        let log = Notices()
+        let store = try TemplateStore.make(directory, clock: clock, log: log)
+        try await store.put("1")
+        clock.advance(days: -1)
+        try await store.put("2")
+        try await store.put("3")
+        #expect(log.all.count { $0.message.contains("earlier time") } == 1)
+    }
+
     @Test(arguments: [Int64.min, .max]) func noTimeIsTooFarAway(microseconds: Int64) async throws {
         let store = try TemplateStore.make(directory, clock: clock)
         try await store.put(1...2)

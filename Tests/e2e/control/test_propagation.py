@@ -238,8 +238,11 @@ async def test_after_a_kill_it_is_counted_from_reconnects_without_times(launch, 
     version = await daemon.client().publish(marked("two"))
     await get(daemon.edge, "a")
     assert (await propagation(daemon))["clients"]["fetched"] == 1
+    killed = "the run before this one was killed"
+    assert killed not in daemon.log_text()
     daemon.kill()
     daemon.start()
+    assert killed in daemon.log_text()
     found = await propagation(daemon)
     assert found["partial"] and found["versionNumber"] == str(version) and found["clients"]["audience"] == 0, found
     again = [await Stream.open(daemon.edge, client="a", have=version), await Stream.open(daemon.edge, client="b", have=1)]
