@@ -17,6 +17,7 @@ package struct SystemCheck {
     private let configuration: Configuration
     private let descriptors: UInt64
     private let proc: String
+    private let isInContainer: Bool
     /// Streams that should be possible.
     private let wanted: Int
 
@@ -24,9 +25,14 @@ package struct SystemCheck {
     ///   - wanted: streams that should be possible; nil: those configured, else 10,000.
     ///   - process: the daemon's, whose limits hold; nil: this one's.
     ///   - proc: where the kernel tells.
-    package init(_ configuration: Configuration, wanted: Int? = nil, process: Int32? = nil, proc: String = "/proc") {
+    ///   - isInContainer: whether the clock is the host's alone; nil: as Docker, Podman and Kubernetes say.
+    package init(
+        _ configuration: Configuration, wanted: Int? = nil, process: Int32? = nil, proc: String = "/proc",
+        isInContainer: Bool? = nil
+    ) {
         self.configuration = configuration
         self.proc = proc
+        self.isInContainer = isInContainer ?? Self.isInContainer
         let configured = configuration.edge.settings.maxConnections
         self.wanted = wanted ?? (configured > 0 ? configured : 10_000)
         let running = process.flatMap { Self.descriptorLimit(Self.text("\(proc)/\($0)/limits")) }
@@ -54,7 +60,7 @@ package struct SystemCheck {
         let isLow = somaxconn < 4096
         return Finding(
             subject: "backlog",
-            sentence: "somaxconn is \(somaxconn.grouped)"
+            sentence: "\(somaxconn.grouped) new connections may wait to be accepted (somaxconn)"
                 + (isLow ? ": of a rush of connections, more are lost and try again later" : ""),
             command: isLow ? "sysctl -w net.core.somaxconn=4096" : nil)
     }
@@ -77,8 +83,8 @@ package struct SystemCheck {
         let isLow = pages[2] < wanted
         return Finding(
             subject: "tcp_mem",
-            sentence: "TCP may hold \(pages[2].grouped) pages"
-                + (isLow ? ": fewer than one for each of \(wanted.grouped) streams" : ""),
+            sentence: "\((pages[2] * Int(getpagesize()) >> 20).grouped) MiB may wait in sockets (tcp_mem)"
+                + (isLow ? ": less than a page for each of \(wanted.grouped) streams" : ""),
             command: isLow ? "sysctl -w net.ipv4.tcp_mem='\(wanted) \(wanted * 3 / 2) \(wanted * 2)'" : nil)
     }
 
@@ -96,15 +102,21 @@ package struct SystemCheck {
             command: room < wanted ? "free -m" : nil)
     }
 
+    /// Nil in a container whose host keeps no time: nothing inside can change that.
     private var clockFinding: Finding? {
         let state = stalecast_clock_is_synchronised()
-        guard state >= 0 else { return nil }
+        guard state == 1 || state == 0 && !isInContainer else { return nil }
         return Finding(
             subject: "clock",
             sentence: state == 1
                 ? "the clock is kept by a time service"
                 : "no time service keeps the clock: signatures and times in messages go wrong with it",
             command: state == 1 ? nil : "timedatectl set-ntp true")
+    }
+
+    private static var isInContainer: Bool {
+        ProcessInfo.processInfo.environment["KUBERNETES_SERVICE_HOST"] != nil
+            || ["/.dockerenv", "/run/.containerenv"].contains { FileManager.default.fileExists(atPath: $0) }
     }
 
     private var diskFinding: Finding? {

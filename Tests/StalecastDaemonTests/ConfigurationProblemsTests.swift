@@ -188,6 +188,10 @@ import Testing
         #expect(problems("edge:\n  listen: [::1]:8080\n").first?.contains("must be in quotes") == true)
     }
 
+    @Test func aTabIsCalledATab() {
+        #expect(problems("edge:\n\tlisten: 127.0.0.1:8080\n").first?.contains("a tab") == true)
+    }
+
     @Test func duplicatesDoNotHideOtherProblems() {
         let text = """
             "data": a

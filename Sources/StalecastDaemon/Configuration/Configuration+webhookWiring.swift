@@ -40,7 +40,9 @@ extension Configuration {
     /// The secret in a file.
     static func signingKey(_ path: String) throws(InvalidValue) -> SigningKey {
         let file: LocalFile
-        do { file = try LocalFile(path: path) } catch { throw InvalidValue("the secret file \(error)") }
+        do { file = try LocalFile(path: path) } catch {
+            throw InvalidValue("the secret file \(error); `stalecast webhooks new-secret` prints one to put there")
+        }
         do { return try SigningKey(String(decoding: file.bytes, as: UTF8.self)) } catch {
             throw InvalidValue("the secret file \(path) holds no secret: \(error)")
         }
