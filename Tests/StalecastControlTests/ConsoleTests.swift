@@ -41,6 +41,9 @@ struct ConsoleTests {
             let moved = try await server.send("GET", "/console", token: nil)
             #expect(moved.status == 308)
             #expect(moved.headers["location"] == "/console/")
+            let browser = try await server.send("GET", "/", ["Accept": "text/html,*/*;q=0.8"], token: nil)
+            #expect(browser.status == 308 && browser.headers["location"] == "/console/")
+            #expect(try await server.send("GET", "/", token: nil).status == 401, "programs are told as ever")
             #expect(try await server.send("GET", "/console/nothing.js", token: nil).status == 404)
         }
     }

@@ -164,7 +164,7 @@ async function begin() {
 }
 
 addEventListener("hashchange", () => {
-  // A dialog belongs to the page that opened it.
+  // A dialog belongs to the page that opened it. One that sends stays until its answer is here.
   for (const open of document.querySelectorAll("dialog[open]:not([data-busy])")) open.close()
   location.hash.startsWith("#code=") ? begin() : go()
 })

@@ -35,7 +35,7 @@ export function show({content, scope, parameters, offer, fresh, note}) {
   const grouped = table({label: "Groups", key: row => row.key, filter: false, sort: ["count", "down"], empty: "Nobody is behind.",
     columns: [
     {name: "key", label: "Of those behind", value: row => row.key, cell: row => row.key === "" ? h("i", null,
-      "not said") : by === "held" ? `version ${row.key}` : given(row.key, 80)},
+      "not said") : by === "held" ? (row.key === "0" ? "an unknown version" : `version ${row.key}`) : given(row.key, 80)},
     {name: "count", label: "Clients", numeric: true, value: row => row.count, cell: row => count(row.count)}]})
 
   const step = async signal => {

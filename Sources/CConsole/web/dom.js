@@ -111,8 +111,16 @@ export function dialog(title, build, more) {
     const element = h("dialog", {"aria-labelledby": id, ...more}, h("h2", {id, tabindex: -1}, title))
     element.append(...[build(close)].flat(Infinity).filter(Boolean))
     element.addEventListener("close", () => { element.remove(); resolve(element.result) })
-    // What was sent cannot be called back.
-    element.addEventListener("cancel", event => { if (element.dataset.busy) event.preventDefault() })
+    let isTyped = false
+    element.addEventListener("input", () => { isTyped = true })
+    element.addEventListener("cancel", async event => {
+      // What was sent cannot be called back.
+      if (event.target !== element || element.dataset.busy) return event.preventDefault()
+      if (!isTyped) return
+      event.preventDefault()
+      if (await dialog("Throw away what you typed?", answer => h("p", {class: "actions"}, button("Go on", () => answer()),
+        button("Throw away", () => answer(true), {class: "danger"})))) close()
+    })
     document.body.append(element)
     element.showModal()
     const first = element.querySelector("input, textarea, select")

@@ -4,12 +4,12 @@ import {api, each, flags, knows, partial, path, read, session, watch} from "./ap
 import {convergence} from "./chart.js"
 
 export function show({content, scope, offer, fresh, link}) {
-  const head = h("div", {class: "headline"}), chart = h("div"), figures = h("div", {class: "columns"})
-  const topics = h("section"), past = h("section")
+  const head = h("div", {class: "headline"}), about = h("div"), chart = h("div"), figures = h("div", {class: "columns"})
+  const topics = h("section"), past = h("section"), faults = h("div")
   offer(null, `stalecast propagation status${flags(scope)}`)
   if (!knows("propagation:watch")) offer(null, `stalecast status`)
   const own = new OwnCurve()
-  let latest, told
+  let latest, told, listening
 
   function take(seen) {
     if (seen.versionNumber !== latest?.versionNumber) own.begin(seen)
@@ -17,17 +17,18 @@ export function show({content, scope, offer, fresh, link}) {
     else seen = {...latest, ...seen}
     latest = seen
     fresh(seen)
-    if (!content.contains(head)) replace(content, h("section", {"aria-label": "Convergence", class: "card"}, head, chart, figures),
-      past, topics)
+    if (!content.contains(head)) replace(content, faults,
+      h("section", {"aria-label": "Convergence", class: "card"}, head, about, chart, figures), past, topics)
     if (seen.versionNumber === "0") {
       replace(content, state("empty", "This scope has no version yet. Publish the first one from the command line, or write it here.",
         h("p", null, h("a", {href: link("template")}, "Write a template"))))
       return
     }
     const age = seen.ageSeconds ?? own.age(seen)
-    replace(head, headline(seen))
+    replace(head, headline(seen, listening, link))
     const curve = seen.curve ?? own.take(seen, age)
-    replace(chart, convergence(curve, audiences(seen), age) ?? state("empty", quietly(seen)))
+    // Counted from reconnects there are no times.
+    replace(chart, (seen.partial ? null : convergence(curve, audiences(seen), age)) ?? state("empty", quietly(seen)))
     replace(figures, populations(seen))
     const sentence = head.textContent
     if (told !== seen.versionNumber + seen.state) { told = seen.versionNumber + seen.state; say(sentence) }
@@ -56,6 +57,7 @@ export function show({content, scope, offer, fresh, link}) {
         cell: row => count(row.streams?.audience)},
       {name: "sent99", label: "99 % sent", numeric: true, value: row => row.times?.sent?.t99 ?? 1e9,
         cell: row => seconds(row.times?.sent?.t99)},
+      {name: "left", label: "Left", numeric: true, value: row => row.clients?.left ?? 0, cell: row => count(row.clients?.left)},
       {name: "fetched99", label: "99 % fetched", numeric: true, value: row => row.times?.fetched?.t99 ?? 1e9,
         cell: row => seconds(row.times?.fetched?.t99)},
     ] : [
@@ -75,15 +77,30 @@ export function show({content, scope, offer, fresh, link}) {
   let seen
   if (scope.wholeProject) ends.push(each(2000, async signal => {
     const list = (await api("GET", `/v1/projects/${scope.project}/topics`, {signal})).json.topics
-    listeners.update(list.filter(topic => topic.scopes.some(name => name.endsWith("/" + scope.namespace) || name === scope.namespace)))
+    const own = list.filter(topic => topic.scopes.some(name => name.endsWith("/" + scope.namespace) || name === scope.namespace))
+    listeners.update(own)
+    const sum = own.reduce((sum, topic) => sum + total(topic.subscribers), 0)
+    if (listening === sum) return
+    listening = sum
+    if (latest && latest.versionNumber !== "0") replace(head, headline(latest, listening, link))
   }, error => { if (error.status) replace(topics, state("error", error.message)) }))
+  if (session.mayReadAll) ends.push(each(5000, async signal => replace(faults, failing(await read("/status", {signal}), link)), () => {}))
   ends.push(each(1000, async signal => {
     if (seen === latest?.versionNumber) return
     seen = latest?.versionNumber
-    versions.update(knows("propagation:list") ? (await read(path(scope, "/propagation:list?pageSize=12"), {signal})).propagations
-      : (await read(path(scope, ":listVersions?pageSize=12"), {signal})).versions ?? [])
+    const listed = (await read(path(scope, ":listVersions?pageSize=12"), {signal})).versions ?? []
+    replace(about, story(listed.find(one => one.versionNumber === seen)))
+    versions.update(knows("propagation:list") ? (await read(path(scope, "/propagation:list?pageSize=12"), {signal})).propagations : listed)
   }, error => { seen = undefined; if (error.status) replace(past, state("error", error.message)) }))
   return () => ends.forEach(end => end())
+}
+
+/** Author and description of a version; nothing where neither is known. */
+function story(version) {
+  const user = version?.updateUser?.name || version?.updateUser?.email
+  if (!user && !version?.description) return null
+  return h("p", {class: "quiet"}, user ? ["published by ", given(user, 80)] : null, user && version.description ? ": " : null,
+    version.description ? given(version.description, 200) : null)
 }
 
 const total = subscribers => Object.values(subscribers).reduce((sum, number) => sum + number, 0)
@@ -91,34 +108,58 @@ const seconds = number => number === null || number === undefined ? "–" : span
 
 /** A chip for a propagation's state. */
 export function stateChip(row) {
-  const tone = {SPREADING: "warn", CONVERGED: "good", HALTED: "bad", PAUSED: "warn"}[row.state] ?? ""
-  return chip(row.state.toLowerCase() + (row.partial ? ", partial" : ""), tone)
+  const isEmpty = !row.streams?.audience && !row.clients?.audience
+  const tone = isEmpty ? "" : {SPREADING: "warn", CONVERGED: "good", LEFT: "warn"}[row.state] ?? ""
+  return chip(row.state.toLowerCase().replaceAll("_", " ") + (row.partial ? ", partial" : ""), tone)
+}
+
+/** What fails in the daemon, each with the screen that says why; nothing where all is well. */
+export function failing(status, link) {
+  const states = status.webhooks?.states ?? {}, ill = (states.failing ?? 0) + (states.disabled ?? 0)
+  const sources = (status.sources ?? []).filter(source => source.error)
+  return [
+    ill ? h("p", {class: "state error"}, h("a", {href: link("webhooks")}, plural(ill, "webhook")),
+      ill === 1 ? " fails or is disabled." : " fail or are disabled.") : null,
+    sources.length ? h("p", {class: "state error"}, h("a", {href: link("sources")}, plural(sources.length, "source")),
+      sources.length === 1 ? " fails: " : " fail: ", given(sources[0].error.message, 160)) : null]
 }
 
 const audiences = seen => ({
   sent: seen.streams.audience - (seen.streams.left ?? 0), received: seen.streams.audience - (seen.streams.left ?? 0),
   ...(seen.clients ? {fetched: seen.clients.audience - seen.clients.left, active: seen.clients.audience - seen.clients.left} : {})})
 
-function headline(seen) {
+function headline(seen, listening, link) {
   const {streams, clients} = seen
   const version = h("b", null, `version ${seen.versionNumber}`)
   const badge = seen.state ? [" ", stateChip(seen)] : null
   const when = seen.announceTime ? [", announced ", moment(seen.announceTime)] : null
   if (clients?.audience - clients?.left > 0) {
-    const all = clients.audience - clients.left, t99 = seen.times?.fetched?.t99
-    return h("p", null, h("strong", null, share(clients.fetched, all)), " of the clients have ", version,
-      t99 ? ` · 99 % after ${span(t99 * 1000)}` : null, clients.behind ? ` · ${count(clients.behind)} behind` : null,
-      clients.failed ? ` · ${count(clients.failed)} failed` : null, when, badge)
+    const all = clients.audience - clients.left, t99 = seen.times?.fetched?.t99, known = all - (clients.unknown ?? 0)
+    const doubt = clients.unknown ? ` · ${count(clients.unknown)} unknown since the restart` : null
+    return h("p", null, known > 0 ? [h("strong", null, doubt ? `${count(clients.fetched)} of ${count(all)}` : share(clients.fetched, all)),
+      " of the clients have ", version] : [version, ": how many clients have it is not known"],
+      t99 ? ` · 99 % after ${span(t99 * 1000)}` : null, doubt,
+      clients.behind ? [" · ", h("a", {href: link("clients", {stage: "fetched"})}, `${count(clients.behind)} behind`)] : null,
+      clients.failed ? ` · ${count(clients.failed)} report a failure` : null, when, badge)
   }
   const all = streams.audience - (streams.left ?? 0)
   if (all > 0) return h("p", null, h("strong", null, share(streams.sent, all)), " of the streams were sent ", version,
     seen.milliseconds ? ` within ${span(seen.milliseconds)}` : null,
       streams.sent < all ? ` · ${count(all - streams.sent)} read too slowly` : null, when, badge)
-  return h("p", null, version, " is current", when, ". No client was connected when it was announced", badge)
+  const nobody = clients?.audience ? [`All ${plural(clients.audience, "client")} left without `, version]
+    : listening === 0 ? ["No client listens. ", version, " is current"]
+    : [version, seen.partial ? " is current; no client came back yet" : " is current. No client was connected when it was announced"]
+  return h("p", null, nobody, listening ? ` · ${count(listening)} listen now` : null, when, badge)
 }
 
-const quietly = seen => seen.streams.audience ? "All who heard of it have left." :
-  "No client was connected when this version was announced. A client that connects now gets it at once."
+function quietly(seen) {
+  if (!seen.partial) return seen.streams.audience || seen.clients?.audience ? "All who heard of it have left."
+    : "No client was connected when this version was announced. A client that connects now gets it at once."
+  const before = seen.beforeRestart
+  return "The daemon was restarted after this version was announced. It counts the clients that come back, without times."
+    + (before ? ` When it stopped, ${count(before.streams.sent)} of ${plural(before.streams.audience, "stream")} were told and ${
+      count(before.clients.fetched)} of ${plural(before.clients.audience, "client")} had fetched it.` : "")
+}
 
 function populations({streams, clients, times, polls, webhooks, fetches, fetchWindowMs}) {
   const t = rung => times?.[rung]?.t50 ? ` · 50 % ${seconds(times[rung].t50)}, 95 % ${seconds(times[rung].t95)}, 99 % ${seconds(times[rung].t99)}` : ""
@@ -133,7 +174,8 @@ function populations({streams, clients, times, polls, webhooks, fetches, fetchWi
     clients ? h("section", null, h("h2", null, "Clients"), facts([
       ["audience", count(clients.audience)], ["fetched", count(clients.fetched) + t("fetched")],
         ["active", count(clients.active) + t("active")],
-      ["behind", count(clients.behind)], ["failed", clients.failed ? chip(count(clients.failed), "bad") : "0"],
+      ["behind", count(clients.behind)], clients.unknown ? ["unknown", `${count(clients.unknown)} since the restart`] : null,
+      ["failed", clients.failed ? chip(count(clients.failed), "bad") : "0"],
         ["left", count(clients.left)],
       ["streams without a name", count(clients.unidentifiedStreams)],
       clients.sampling?.rate < 1 && ["counted",

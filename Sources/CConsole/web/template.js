@@ -42,6 +42,16 @@ export function show(context) {
   }
 
   const changes = () => difference(base, draft)
+  // Of the draft as it is shown: a row asks for each, and templates have thousands.
+  let marks = new Map(), uses = new Map(), colorOf = new Map()
+
+  function look(list) {
+    marks = new Map(list.map(change => [change.kind + change.name, change.change]))
+    colorOf = new Map((draft.conditions ?? []).map(condition => [condition.name, condition.tagColor]))
+    uses = new Map()
+    for (const {parameter} of parameters(draft).values())
+      for (const name of Object.keys(parameter.conditionalValues ?? {})) uses.set(name, (uses.get(name) ?? 0) + 1)
+  }
 
   function changed() {
     canonical(base) === canonical(draft) ? keep(scope, null) : keep(scope, {template: draft, base, etag})
@@ -51,6 +61,7 @@ export function show(context) {
   function render() {
     fresh(draft)
     const list = changes()
+    look(list)
     const number = version?.versionNumber
     replace(top,
       locked ? h("p", {class: "state missing"}, locked) : null,
@@ -65,9 +76,6 @@ export function show(context) {
           button("Validate", validate, {disabled: !list.length}),
           button("Discard", discard, {disabled: !list.length}),
           button(scope.needsApproval ? "Review and propose" : "Review and publish", review, {class: "main", disabled: !list.length})]))
-    // Once for all rows: the difference reads both templates whole.
-    marks = changedNames()
-    uses = conditionUses()
     rows.update([...parameters(draft)].map(([name, entry]) => ({name, ...entry})))
     conditions.update((draft.conditions ?? []).map((condition, index) => ({...condition, index})))
     if (!body.firstChild) replace(body, h("section", null, h("h2", null, "Parameters"), rows),
@@ -77,14 +85,6 @@ export function show(context) {
 
   // What is there
 
-  const changedNames = () => new Map(changes().map(change => [change.kind + change.name, change.change]))
-  let marks = new Map(), uses = new Map()
-  const conditionUses = () => {
-    const found = new Map()
-    for (const one of parameters(draft).values())
-      for (const name of Object.keys(one.parameter.conditionalValues ?? {})) found.set(name, (found.get(name) ?? 0) + 1)
-    return found
-  }
   const mark = (kind, name) => { const change = marks.get(kind + name); return change ? [" ",
     h("span", {class: `mark ${change}`}, change)] : null }
   const rows = table({label: "Parameters", key: row => row.name, sort: ["name"], empty: "No parameter yet.", columns: [
@@ -117,7 +117,7 @@ export function show(context) {
         disabled: row.index === draft.conditions.length - 1}))}])]})
 
   const tag = name => {
-    const color = (draft.conditions ?? []).find(condition => condition.name === name)?.tagColor
+    const color = colorOf.get(name)
     return h("span", {class: `tag ${(colors.includes(color) ? color : "none").toLowerCase()}`}, given(name, 60))
   }
 
@@ -178,6 +178,10 @@ export function show(context) {
         const wanted = inputs.name.value.trim()
         if (wanted !== name && parameters(draft).has(wanted)) { replace(problem,
           state("error", "There is a parameter of that name.")); return }
+        for (const [condition, make] of editors) {
+          const wrong = mistyped(make(), inputs.type.value)
+          if (wrong) { replace(problem, state("error", `${condition === null ? "The default value" : `The value when ${condition}`} ${wrong}`)); return }
+        }
         parameter.defaultValue = editors.get(null)()
         delete parameter.conditionalValues
         for (const [condition, make] of editors) if (condition !== null) set(parameter.conditionalValues ??= {}, condition, make())
@@ -279,9 +283,12 @@ export function show(context) {
       const propose = h("button", {type: scope.needsApproval ? "submit" : "button", class: scope.needsApproval ? "main" : null,
         disabled: true, ...(scope.needsApproval ? {} : {onclick: () => send(true)})}, "Propose")
       const publish = h("button", {type: "submit", class: "main", disabled: true}, "Publish")
+      const gone = changes().filter(change => change.kind === "parameter" && change.change === "removed").map(change => change.name)
+      const agreed = h("input", {type: "checkbox", onchange: () => enable(isValid)})
+      let isValid = false
       const offered = scope.needsApproval ? [propose] : proposals.known() ? [propose, publish] : [publish]
-      const enable = isOn => { for (const one of offered) one.disabled = !isOn }
-      check().then(() => { replace(validity, state("good", "Valid.")); enable(true) },
+      const enable = isOn => { for (const one of offered) one.disabled = !isOn || (gone.length > 0 && !agreed.checked) }
+      check().then(() => { replace(validity, state("good", "Valid.")); enable(isValid = true) },
         error => error.isConflict ? close("conflict") : replace(validity, problems(error)))
       showAudience(scope, audience)
       async function send(isProposal) {
@@ -308,6 +315,9 @@ export function show(context) {
       }}, field("What it is about", about), h("label", {class: "check"}, urgent,
         " urgent: clients fetch at once, whatever the herd window"),
       validity, h("h3", null, "Who is told"), audience, h("h3", null, "What changes"), changeList(changes()),
+      gone.length ? h("div", {class: "state error"}, h("p", null, `This removes ${gone.length} of ${
+        plural(parameters(base).size, "parameter")}: `, given(gone.slice(0, 10).join(", "), 300), gone.length > 10 ? ", …" : "."),
+        h("label", {class: "check"}, agreed, " remove them")) : null,
       scope.needsApproval ? h("p", {class: "quiet"}, "Nobody publishes here alone: somebody else has to approve it.") : null,
       h("p", {class: "actions"}, button("Cancel", () => close()), offered))
     }, {class: "wide"})
@@ -359,6 +369,16 @@ export function show(context) {
   const names = template => (template.conditions ?? []).map(condition => condition.name).join(", ") || "none"
 
   load().catch(error => replace(content, state("error", error.message)))
+}
+
+/** Why a value is not of its type, as a sentence's end; null where it is, or where only the daemon can say. */
+function mistyped(value, type) {
+  if (value.value === undefined) return null
+  const text = value.value.trim()
+  if (type === "NUMBER" && (text === "" || Number.isNaN(Number(text)))) return `is no number: “${cut(text, 40)}”.`
+  if (type === "BOOLEAN" && !/^(true|false)$/i.test(text)) return `is neither true nor false: “${cut(text, 40)}”.`
+  if (type === "JSON") try { JSON.parse(text) } catch (error) { return `is not JSON: ${error.message}` }
+  return null
 }
 
 /** Who would be told of a publish, before it. */

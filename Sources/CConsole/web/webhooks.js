@@ -69,10 +69,10 @@ export function show({content, scope, parameters, offer, fresh, note}) {
 
   async function act(verb) {
     const answer = (await api("POST", `${base}/${id}:${verb}`, {body: {}})).json
-    const told = verb === "test" ? `The test ${answer.attempt.outcome}${answer.attempt.status ? ` with ${answer.attempt.status}` : ""}${answer.attempt.problem ? `: ${answer.attempt.problem}` : ""}.`
+    const told = verb === "test" ? tested(answer.attempt)
       : answer.deliveries !== undefined ? `${plural(answer.deliveries, "delivery", "deliveries")} owed again.` : `It is ${answer.state?.name}.`
     say(told)
-    await dialog("Done", close => [h("p", null, given(told, 400)), h("p", {class: "actions"}, button("Close", () => close()))])
+    await dialog(verb !== "test" ? "Done" : works(answer.attempt) ? "The test arrived" : "The test failed", close => [h("p", null, given(told, 400)), h("p", {class: "actions"}, button("Close", () => close()))])
     choose(id)
   }
 
@@ -86,6 +86,14 @@ export function show({content, scope, parameters, offer, fresh, note}) {
     if (id) choose(id)
   }, error => { if (!content.contains(list)) replace(content, state("error", error.message)) })
   return () => { end(); stop?.() }
+}
+
+const works = attempt => attempt.outcome === "2xx"
+
+function tested({status, problem, response}) {
+  if (!status) return `No answer came: ${problem ?? "the connection failed"}.`
+  const said = response || (problem === `status ${status}` ? "" : problem)
+  return `The receiver answered ${status}${said ? `: ${said}` : "."}`
 }
 
 const owed = row => (row.delivery?.scopes ?? []).reduce((sum, scope) => sum + (Number(scope.owed ?? scope.lag ?? 0) || 0),

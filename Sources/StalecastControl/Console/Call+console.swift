@@ -22,8 +22,14 @@ extension Call {
         BrowserRequest(head, Presented(head), cookieName: control.cookieName, control.configuration)
     }
 
-    func consolePage() throws(GoogleError) -> Answer {
-        guard head.path == "/console" else { return try consoleFile(named: "index.html") }
+    /// `GET /`: sends browsers to the console; programs get 401 or 404.
+    func root() throws(GoogleError) -> Answer {
+        let isBrowser = head.headers[canonicalForm: "accept"].contains { $0.hasPrefix("text/html") }
+        if isBrowser { return consolePlace() }
+        throw principal == nil ? .unauthenticated : .notFound("There is nothing at this path.")
+    }
+
+    func consolePlace() -> Answer {
         var answer = Answer(status: 308, contentType: "text/plain; charset=utf-8", body: [])
         answer.add("Location", "/console/")
         return answer

@@ -5,16 +5,22 @@ import StalecastWire
 extension ControlOperations {
     /// The console: its pages, and who is signed in to them.
     static let console: [ControlOperation] =
-        ["/console", "/console/"].map { path in
+        [
             operation(
                 APIOperation(
-                    path == "/console" ? "findConsole" : "openConsole", "GET", PathTemplate(stringLiteral: path),
-                    tag: "Console", summary: path == "/console" ? "Where the console is" : "The console, for browsers",
-                    answers: path == "/console"
-                        ? [APIAnswer("At `/console/`", status: 308, headers: ["Location"])] : [file("text/html")],
-                    errors: [421]), access: .anyone
-            ) { call async throws(GoogleError) in try call.consolePage() }
-        } + [
+                    "findConsoleFromRoot", "GET", "/", tag: "Console", summary: "Where the console is, for browsers",
+                    answers: [place], errors: [401, 404, 421]), access: .anyone
+            ) { call async throws(GoogleError) in try call.root() },
+            operation(
+                APIOperation(
+                    "findConsole", "GET", "/console", tag: "Console", summary: "Where the console is",
+                    answers: [place], errors: [421]), access: .anyone
+            ) { call async throws(GoogleError) in call.consolePlace() },
+            operation(
+                APIOperation(
+                    "openConsole", "GET", "/console/", tag: "Console", summary: "The console, for browsers",
+                    answers: [file("text/html")], errors: [421]), access: .anyone
+            ) { call async throws(GoogleError) in try call.consoleFile(named: "index.html") },
             operation(
                 APIOperation(
                     "consoleFile", "GET", "/console/{file}", tag: "Console", summary: "A part of the console",
@@ -50,6 +56,8 @@ extension ControlOperations {
                     errors: [403, 421]), access: .anyone
             ) { call async throws(GoogleError) in call.closeSession() },
         ]
+
+    private static let place = APIAnswer("At `/console/`", status: 308, headers: ["Location"])
 
     private static func file(_ types: String...) -> APIAnswer {
         APIAnswer(

@@ -111,3 +111,22 @@ async def test_the_curve_moves_while_a_thousand_clients_of_the_load_fetch(launch
         await asyncio.to_thread(browser.reload)
         await there(browser, HEADLINE, lambda text: text.startswith("100 %"))
         assert "line fetched" in dict(await there(browser, CURVE))
+
+
+@pytest.mark.limit(90)
+async def test_now_says_only_what_the_daemon_knows(launch, browser, console):
+    daemon = launch()
+    browser.excused = ("ERR_", "status of 401")
+    await daemon.client().publish(TEMPLATE)
+    async with streams(daemon, 3):
+        await asyncio.to_thread(console, daemon)
+        await there(browser, f"({HEADLINE}).includes('version 1 is current. No client was connected when it was announced · 3 listen now')")
+        await daemon.client().publish({"parameters": {"a": {"defaultValue": {"value": "2"}}}})
+        await there(browser, f"({HEADLINE}).startsWith('0 %')")
+        assert await asyncio.to_thread(daemon.stop) == 0
+    await asyncio.to_thread(daemon.start)
+    async with streams(daemon, 3):
+        await asyncio.to_thread(console, daemon)
+        await there(browser, f"({HEADLINE}).includes('how many clients have it is not known · 3 unknown since the restart')")
+        await there(browser, "document.body.innerText.includes('0 of 3 clients had fetched it')")
+        assert await asyncio.to_thread(browser.evaluate, "document.querySelectorAll('.curve').length") == 0

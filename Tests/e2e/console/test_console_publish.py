@@ -185,6 +185,49 @@ async def test_what_is_wrong_is_said_beside_the_draft(launch, browser, console):
     browser.shows("document.querySelector('dialog .error')?.innerText.includes('a')")
 
 
+@pytest.mark.limit(90)
+async def test_what_goes_is_agreed_to_and_what_is_typed_is_not_lost(launch, browser, console):
+    daemon = launch()
+    await daemon.client().publish(BASE)
+    console(daemon, "template")
+    browser.evaluate("[...document.querySelectorAll('button')].find(b => b.textContent === 'Edit as JSON').click()")
+    browser.has("The draft as JSON")
+    browser.evaluate("document.querySelector('dialog textarea').select()")
+    browser.type("{}")
+    browser.press("Escape")
+    browser.has("Throw away what you typed?")
+    browser.evaluate("[...document.querySelectorAll('dialog button')].find(b => b.textContent === 'Go on').click()")
+    browser.shows("document.querySelectorAll('dialog').length === 1 && document.querySelector('dialog textarea').value === '{}'")
+    browser.evaluate("document.querySelector('dialog [type=submit]').click()")
+    browser.has("draft:")
+    browser.evaluate("[...document.querySelectorAll('button')].find(b => b.textContent === 'Review and publish').click()")
+    browser.has("Valid.")
+    browser.has("This removes 2 of 2 parameters: a, b.")
+    publish = "[...document.querySelectorAll('dialog [type=submit]')].find(b => b.textContent === 'Publish')"
+    assert browser.evaluate(f"{publish}.disabled")
+    browser.evaluate("[...document.querySelectorAll('dialog .error input')][0].click()")
+    assert not browser.evaluate(f"{publish}.disabled")
+    go(browser, "now")
+    assert browser.evaluate("document.querySelectorAll('dialog').length") == 0, "it belongs to the screen before"
+
+
+@pytest.mark.limit(90)
+async def test_a_large_template_is_compared_once_and_not_for_each_row(launch, browser, console):
+    daemon = launch()
+    names = [f"c{number}" for number in range(50)]
+    await daemon.client().publish({
+        "conditions": [{"name": name, "expression": "true"} for name in names],
+        "parameters": {f"flag_{number}": {"defaultValue": {"value": "1"}, "conditionalValues": {names[number % 50]: {"value": "2"}}}
+                       for number in range(600)}})
+    console(daemon, "template")
+    browser.has("flag_1")
+    browser.evaluate("const stringify = JSON.stringify; window.calls = 0; JSON.stringify = (...all) => { calls += 1; return stringify(...all) }")
+    browser.evaluate("(input => { input.value = 'flag_599'; input.dispatchEvent(new Event('input')) })(document.querySelector('input[type=search]'))")
+    browser.shows("document.querySelector('table').tBodies[0].rows.length === 1")
+    assert browser.evaluate("window.calls") == 0, "a filter changes nothing"
+    browser.has("12 parameters")
+
+
 async def test_the_daemon_restarts_while_the_page_is_open(launch, browser, console):
     daemon = launch()
     await daemon.client().publish(BASE)

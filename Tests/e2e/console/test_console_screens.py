@@ -76,6 +76,18 @@ def test_tables_sort_and_filter(filled, browser, console):
     assert browser.shows(names, lambda shown: len(shown) < len(listed)) == ["welcome_text", "pay_by_invoice"]
 
 
+def test_what_fails_is_said_where_one_looks_first(filled, browser, console):
+    Cli(filled)("set", "max_items=26", "--user", "ann", "--description", "twenty-six")
+    console(filled)
+    for screen in ("now", "health"):
+        go(browser, screen)
+        browser.has("1 webhook fails or is disabled.")
+        if screen == "now":
+            browser.has("published by ann: twenty-six")
+    browser.evaluate("document.querySelector('.error a').click()")
+    browser.has("http://127.0.0.1:1/hook")
+
+
 def test_the_switch_chooses_the_colors(filled, browser, console):
     console(filled)
     browser.prefer("light")
