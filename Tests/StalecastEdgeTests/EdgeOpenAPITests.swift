@@ -46,6 +46,13 @@ import Testing
         #expect(throws: GoogleError.self) { try EdgeOperations.table.find("POST", "/v1/projects/\(tail)") }
     }
 
+    @Test(arguments: ["", "a b", "PUSH_RC", "a.b~c%20-_", "ü", String(repeating: "x", count: 256)])
+    func theDocumentTakesTheTopicsThatTheDaemonTakes(name: String) throws {
+        let schema = document["components"]?["schemas"]?["TicketRequest"]?["properties"]?["topics"]?["items"]
+        let pattern = try Regex(try #require(schema?["pattern"]?.string))
+        #expect((try pattern.wholeMatch(in: name) != nil) == ((try? TopicName(name)) != nil))
+    }
+
     @Test func theDocumentIsServedToAnybody() async throws {
         try await LiveEdge.with(engine: true) { live in
             let client = RawClient(port: live.port)

@@ -19,7 +19,9 @@ extension ControlOperations {
                         APIParameter(
                             .query, "pageSize", "At most 300; 100 when absent.",
                             schema: ["type": "integer", "minimum": 1]),
-                        APIParameter(.query, "pageToken", "The page before's `nextPageToken`."), pretty,
+                        APIParameter(
+                            .query, "pageToken", "The page before's `nextPageToken`.",
+                            schema: ["type": "string", "pattern": "^[1-9][0-9]{0,17}$"]), pretty,
                     ], answers: [.json("The proposals", .schema("Proposals"))]), about: template
             ) { call async throws(GoogleError) in try await call.template().listProposals(call) },
             operation(

@@ -46,11 +46,11 @@ extension ControlOperations {
             ], required: ["topics"]),
         "SendRequest": .objectSchema(
             [
-                "validateOnly": ["type": "boolean"],
+                "validateOnly": ["type": ["boolean", "null"]],
                 "message": .objectSchema(
                     [
-                        "topic": ["type": "string", "examples": ["PUSH_RC"]],
-                        "condition": ["type": "string", "examples": ["'PUSH_RC' in topics"]],
+                        "topic": ["type": ["string", "null"], "examples": ["PUSH_RC"]],
+                        "condition": ["type": ["string", "null"], "examples": ["'PUSH_RC' in topics"]],
                         "data": [
                             "type": "object", "minProperties": 1, "additionalProperties": ["type": "string"],
                             "examples": [["CONFIG_STATE": "STALE"]],

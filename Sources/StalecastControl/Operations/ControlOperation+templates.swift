@@ -91,7 +91,9 @@ extension ControlOperations {
             parameters: [
                 APIParameter(
                     .query, "pageSize", "At most 300; 10 when absent.", schema: ["type": "integer", "minimum": 0]),
-                APIParameter(.query, "pageToken", "The page before's `nextPageToken`."),
+                APIParameter(
+                    .query, "pageToken", "The page before's `nextPageToken`.",
+                    schema: ["type": "string", "pattern": "^[1-9][0-9]{0,17}$"]),
                 APIParameter(.query, "endVersionNumber", "The newest to list.", schema: versionNumber),
                 APIParameter(.query, "startTime", "The earliest, inclusive.", schema: moment),
                 APIParameter(.query, "endTime", "The latest, exclusive.", schema: moment), pretty,

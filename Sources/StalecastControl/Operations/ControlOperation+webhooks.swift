@@ -115,7 +115,7 @@ extension WebhookAction {
         case .redeliver:
             .objectSchema(["namespace": ["type": "string"], "versionNumber": ["type": ["string", "integer"]]])
         case .recover: .objectSchema(["since": ["type": "string", "format": "date-time"]], required: ["since"])
-        case .redrive: .objectSchema(["id": ["type": "string"]])
+        case .redrive: .objectSchema(["id": ["type": ["string", "null"], "pattern": "^[0-9]{1,18}$"]])
         case .pause, .resume, .enable, .verify, .test: ["type": "object"]
         }
     }

@@ -31,8 +31,9 @@ extension EdgeOperations {
             ], required: ["cursor", "state"]),
         "FetchRequest": .objectSchema(
             [
-                "appId": ["type": "string", "examples": ["1:123456789012:web:ab12"]], "appInstanceId": text,
-                "appInstanceIdToken": text, "languageCode": text, "countryCode": text, "platformVersion": text,
+                "appId": ["type": "string", "examples": ["1:123456789012:web:ab12"]],
+                "appInstanceId": ["type": "string", "minLength": 1], "appInstanceIdToken": text, "languageCode": text,
+                "countryCode": text, "platformVersion": text,
                 "timeZone": text, "appVersion": text, "appBuild": text, "packageName": text, "sdkVersion": text,
                 "firstOpenTime": text, "analyticsUserProperties": attributes, "customSignals": attributes,
             ], required: ["appId", "appInstanceId", "appInstanceIdToken"]),
@@ -45,13 +46,14 @@ extension EdgeOperations {
             ], required: ["state", "templateVersion"]),
         "Report": .objectSchema(
             [
-                "client": text, "project": text, "namespace": text, "versionNumber": ["type": ["string", "integer"]],
+                "client": clientID, "project": text, "namespace": text,
+                "versionNumber": ["type": ["string", "integer"]],
                 "state": .enumSchema(ClientClaim.State.allCases.map(\.rawValue)), "app": text, "sdk": text,
                 "afterMs": ["type": "integer"], "error": ["type": "string", "maxLength": 120],
             ], required: ["client", "project", "versionNumber", "state"]),
         "TicketRequest": .objectSchema(
             [
-                "topics": ["type": "array", "items": ["type": "string"], "minItems": 1], "project": text,
+                "topics": ["type": "array", "items": topicName, "minItems": 1], "project": text,
                 "namespace": text,
             ], required: ["topics"]),
         "Ticket": .objectSchema(
@@ -67,6 +69,7 @@ extension EdgeOperations {
     ]
 
     private static let text: JSONValue = ["type": "string"]
+    private static let topicName: JSONValue = ["type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,255}$"]
     private static let version: JSONValue = ["type": "string", "pattern": "^[0-9]+$"]
     private static let attributes: JSONValue = [
         "type": "object", "maxProperties": 256, "additionalProperties": ["type": ["string", "number"]],

@@ -127,7 +127,10 @@ extension EdgeOperations {
         .query, "topic",
         "Names of topics: the parameter several times, or names separated by commas. Those that are unknown are named "
             + "in the answer, and none but unknown ones is 404.",
-        schema: ["type": "array", "items": ["type": "string"], "minItems": 1], isRequired: true)
+        schema: [
+            "type": "array", "minItems": 1,
+            "items": ["type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,255}(,[A-Za-z0-9_.~%-]{1,255})*$"],
+        ], isRequired: true)
     private static let project = APIParameter(
         .query, "project", "The project's id or number: only its messages. Needed where there are several projects.")
     private static let namespace = APIParameter(.query, "namespace", "Only messages of this namespace.")
@@ -149,7 +152,7 @@ extension EdgeOperations {
             .query, "active", "The version it runs.",
             schema: ["type": "integer", "minimum": 0, "maximum": .int(VersionNumber.max.rawValue)]),
     ]
-    private static let clientID: JSONValue = ["type": "string", "pattern": "^[A-Za-z0-9._~:@-]{1,128}$"]
+    static let clientID: JSONValue = ["type": "string", "pattern": "^[A-Za-z0-9._~:@-]{1,128}$"]
 }
 
 // MARK: Firebase
