@@ -53,9 +53,16 @@ import Testing
         #expect(try shelf.bytes("backup") == Data("precious".utf8))
     }
 
+    @Test func whatIsNoBackupIsNotSpokenOfAsAStore() throws {
+        try shelf.write(Data("nonsense".utf8), to: "backup")
+        let error = #expect(throws: StoreError.self) { try TemplateStore.verifyBackup(shelf.file("backup")) }
+        #expect(error.map { "\($0)".contains("it is no backup") && !"\($0)".contains("--data") } == true)
+    }
+
     @Test func failedBackupLeavesNothing() throws {
         let store = try TemplateStore.make(directory)
-        #expect(throws: StoreError.self) { try store.backup(to: shelf.file("no/such/place")) }
+        let error = #expect(throws: StoreError.self) { try store.backup(to: shelf.file("no/such/place")) }
+        #expect(error.map { "\($0)".contains("no directory") && !"\($0)".contains("unfinished") } == true)
         #expect(try FileManager.default.contentsOfDirectory(atPath: shelf.path) == [])
     }
 

@@ -31,6 +31,11 @@ import Testing
         #expect(error?.description.isEmpty == false)
     }
 
+    @Test(arguments: ["\ta: 1\n", "a:\n\tb: 1\n"]) func aTabIsCalledATab(text: String) {
+        let error = #expect(throws: YAMLContent.Invalid.self) { try Self.parse(text) }
+        #expect(error?.description.contains("a tab") == true, "\(error?.description ?? "")")
+    }
+
     @Test func aBombOfAliasesIsRefusedBeforeItIsParsed() {
         var lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x]"]
         for level in 1...30 {

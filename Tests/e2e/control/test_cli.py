@@ -209,6 +209,11 @@ def test_what_cannot_be_taken_back_is_asked_about(cli, tmp_path):
         shown = on_terminal(cli, "token", "rotate", columns=40, typed=answer)
         assert "Make a new one? [y/N]" in " ".join(shown.split())
         assert ("nothing was changed" in shown) is not is_new and (token.read_text() != before) is is_new
+    key = cli.json("keys", "create", "--name", "app", "--publishable", "--action", "watch")["id"]
+    for verb, answer, state in (("rotate", "n\n", "active"), ("revoke", "n\n", "active"), ("revoke", "y\n", "revoked")):
+        shown = " ".join(on_terminal(cli, "keys", verb, key, typed=answer).split())
+        assert f'the publishable key {key} ("app", watch on *, not used since' in shown and "[y/N]" in shown, shown
+        assert cli.json("keys", "list")["keys"][0]["state"] == state
     cli("publish", cli.file(marked("one")))
     cli("backup", tmp_path / "kept")
     other = tmp_path / "other"
@@ -243,6 +248,9 @@ def test_colours_are_for_terminals_that_know_them(cli):
 
 def test_a_wrong_word_or_place_is_explained(running, cli):
     assert "stalecast publish" in cli("pubish", "x", code=USAGE).err
+    assert "journalctl" in cli("logs", code=USAGE).err
+    assert "data is missing" in cli("send", "PUSH_RC", code=USAGE).err
+    assert "speak TLS" in cli("topics", "--control", f"https://127.0.0.1:{running.control}", code=UNREACHABLE).err
     edge, control = (f"http://127.0.0.1:{port}" for port in (running.edge, running.control))
     assert "Control's address" in cli("topics", "--control", edge, code=NOT_FOUND).err
     assert "names Edge's" in cli("watch", "--edge", control, code=TOKEN).err
@@ -452,7 +460,7 @@ def test_watch_is_told_at_once_that_what_it_holds_is_old(cli):
 
 
 def test_watch_without_a_count_ends_well_when_its_time_is_up(cli):
-    assert cli("watch", "--timeout", "1") == ""
+    assert cli("watch", "--timeout", "500ms") == ""
 
 
 def test_sent_data_arrives_as_it_was_sent(cli, watch):

@@ -62,7 +62,10 @@ def test_a_rollback_without_a_number_is_agreed_to_by_somebody(cli):
     cli("rollback", code=NOT_FOUND)
     cli("set", "max_items=22")
     assert "`stalecast rollback 1`" in cli("rollback", code=USAGE).err
-    assert cli.json("rollback", "--yes")["version"]["rollbackSource"] == "1"
+    assert cli.json("set", "max_items=23", "--wait", "50%", "--stage", "sent")["wait"]["reason"] == "REACHED"
+    assert cli.json("rollback", "--yes")["version"]["rollbackSource"] == "2"
+    assert cli.json("rollback", "--yes")["version"]["rollbackSource"] == "1", "the second press is no way back to the bad one"
+    assert "went back to" in cli("rollback", "--yes", code=NOT_FOUND).err
 
 
 async def test_the_publisher_hears_who_was_told(launch, half):

@@ -242,7 +242,7 @@ async def test_token_rotate_goes_on_as_before(two):
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
-    (["--publishable", "--role", "viewer"], "it can only watch and fetch"),
+    ([], "--role viewer, publisher or operator"), (["--publishable", "--role", "viewer"], "it can only watch and fetch"),
     (["--publishable", "--action", "read"], "it can only watch and fetch"),
     (["--role", "viewer", "--expires", "2020-01-01T00:00:00Z"], "must be a time to come"),
     (["--role", "viewer", "--name", "x" * 129], "at most 128 bytes")])
