@@ -261,6 +261,7 @@ async def test_an_orderly_restart_keeps_what_was_known_and_claims_no_more(launch
     await daemon.client().publish(marked("two"))
     version = await daemon.client().publish(marked("three"))
     await get(daemon.edge, "a")
+    await until(lambda: propagation(daemon), lambda found: found["clients"]["fetched"] == 1)
     assert daemon.stop() == 0
     for stream in streams:
         stream.close()
