@@ -49,11 +49,11 @@ package struct HerdExperience: Sendable, Hashable {
         guard load.sequence > last, isWhole || isOver else { return }
         last = load.sequence
         let answered = load.herd.count
-        if notified > 0, answered > 0 {
-            let measured = min(Double(answered) / Double(notified), Self.mostFetches)
+        if notified > 0, load.counted > 0 {
+            let measured = min(Double(load.counted) / Double(notified), Self.mostFetches)
             if isWhole || measured > fetchesPerStream ?? 1 {
                 fetchesPerStream = fetchesPerStream.map { $0 + Self.weight * (measured - $0) } ?? measured
-                answers = answers.suffix(Self.memory - 1) + [min(answered, Self.mostAnswers)]
+                answers = answers.suffix(Self.memory - 1) + [min(load.counted, Self.mostAnswers)]
             }
         }
         if Self.isTrouble(load) {
@@ -85,12 +85,17 @@ package struct FetchLoad: Sendable, Hashable {
     /// How long answers took in the herd's time, and of all versions outside of it.
     package private(set) var herd = Histogram()
     package private(set) var idle: Histogram
+    /// Fetches in the herd's time that show how many come: those of clients that say who they are, and of each client
+    /// at most ``mostOfOne``. One stranger that repeats its fetch must not make everybody wait.
+    package private(set) var counted = 0
     /// Refusals for no fault of the client's in the herd's time; of these the ones that ask for less.
     package private(set) var herdErrors = 0
     package private(set) var overloads = 0
 
     /// Firebase's SDKs wait up to so long before they fetch.
     private static let graceMs: UInt64 = 3000
+    /// Fetches of one client that count for a version.
+    static let mostOfOne: UInt8 = 2
 
     package init(
         _ sequence: CommitSequence, fetchWindowMs: Int, after load: FetchLoad? = nil, at startedAt: UInt64
@@ -106,8 +111,11 @@ package struct FetchLoad: Sendable, Hashable {
         return now > startedAt && now - startedAt > (nanoseconds.overflow ? .max : nanoseconds.partialValue)
     }
 
-    package mutating func answered(in seconds: Double, at now: UInt64) {
-        if isHerdOver(at: now) { idle.record(seconds: seconds) } else { herd.record(seconds: seconds) }
+    /// - Parameter clients: that the answer counts for: 0 where it shows nothing, more than 1 where clients are sampled.
+    package mutating func answered(in seconds: Double, counting clients: Int = 1, at now: UInt64) {
+        if isHerdOver(at: now) { return idle.record(seconds: seconds) }
+        herd.record(seconds: seconds)
+        counted += clients
     }
 
     package mutating func refused(status: Int, at now: UInt64) {

@@ -160,7 +160,9 @@ import Testing
         reach.streams = 30
         reach.polls = 10
         book.note(reach, of: loop, in: .demo, 1)
-        for _ in 0..<80 { book.fetched(nil, .demo, 1, address: (key: 1, isLimited: false)) }
+        for number in 0..<80 {
+            book.fetched(ClientIdentity("c\(number / 2)"), .demo, 1, address: (key: 1, isLimited: false))
+        }
         book.refused(.demo, status: 503)
         hub.announce(.make(2), at: 0)
         herd = try #require(hub.herd(of: .demo))
@@ -168,6 +170,28 @@ import Testing
         #expect(hub.board.topics[0].notice?.message.fetchWindowMs == 11_429)
         #expect(book.propagation(of: .demo, 1)?.errors == 1 && book.propagation(of: .demo, 1)?.answers == 80)
         #expect(hub.herd(of: .server) == nil)
+    }
+
+    @Test func oneClientsManyFetchesMakeNobodyWait() throws {
+        let book = PropagationBook()
+        let loop = book.addLoop()
+        let hub = Hub(board: .make(), herds: [.demo: HerdWindow(budget: 10)], propagation: book)
+        hub.count([.demo: 40], of: book)
+        hub.announce(.make(1), at: 0)
+        var reach = Reach()
+        reach.streams = 40
+        book.note(reach, of: loop, in: .demo, 1)
+        for number in 0..<40 {
+            book.fetched(ClientIdentity("c\(number)"), .demo, 1, address: (key: 1, isLimited: false))
+        }
+        for _ in 0..<5000 {
+            book.fetched(ClientIdentity("stranger"), .demo, 1, address: (key: 2, isLimited: true))
+            book.fetched(nil, .demo, 1, address: (key: 2, isLimited: true))
+        }
+        hub.announce(.make(2), at: 0)
+        let herd = try #require(hub.herd(of: .demo))
+        #expect(herd.fetchesPerStream == 42.0 / 40 && herd.windowMs == 4200)
+        #expect(book.propagation(of: .demo, 1)?.answers == 10_040, "all are counted where they move nothing")
     }
 
     @Test func firebaseStreamsArePacedWhenTheyAloneAreTooMany() {

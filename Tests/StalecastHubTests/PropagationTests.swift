@@ -213,6 +213,42 @@ private final class Crowd: Sendable {
         #expect(crowd.clients().behind == 0)
     }
 
+    @Test func aSampleGrowsAgainWhenTheFloodIsForgotten() {
+        var limits = PropagationBook.Limits()
+        limits.clients = 1024
+        let crowd = Crowd(limits)
+        crowd.publish(1)
+        for number in 0..<6000 { crowd.fetch("once\(number)", 1) }
+        #expect(crowd.book.figures.weight == 8)
+        // They are kept for 25 h, and each look after that takes one step.
+        for _ in 0..<4 {
+            crowd.wait(26 * 3600 * 1000)
+            _ = crowd.book.takeSettled()
+        }
+        #expect(crowd.book.figures.weight == 1 && crowd.book.figures.known == 0)
+        for number in 0..<21 { crowd.join("kiosk\(number)") }
+        crowd.publish(2)
+        #expect(crowd.clients().audience == 21)
+    }
+
+    @Test func clientsOfOneAddressTakeOnlyAPartOfTheRoomForFailures() {
+        let crowd = Crowd()
+        for number in 0..<300 { crowd.join("c\(number)") }
+        crowd.publish(1)
+        func fail(_ numbers: Range<Int>, address: UInt64) -> Int {
+            numbers.count { number in
+                // 50 reports in ten seconds are taken of one address.
+                crowd.wait(1000)
+                // A refusal is what is counted.
+                return (try? crowd.claim("c\(number)", ClientClaim(.failed, 1, error: "e\(number)"), address: address))
+                    != nil
+            }
+        }
+        #expect(fail(0..<290, address: 2) == 256)
+        #expect(fail(0..<10, address: 2) == 10, "what is known is told anew")
+        #expect(fail(290..<300, address: 3) == 10)
+    }
+
     @Test func thirtyTwoVersionsAreKeptAndEachEndsOnce() {
         let crowd = Crowd()
         crowd.join("a")

@@ -1,6 +1,6 @@
 import StalecastWire
 
-/// The identified clients of all scopes, by their keys: 36 bytes each and 8 of index, and a name beside it.
+/// The identified clients of all scopes, by their keys: 44 bytes each and 8 of index, and a name beside it.
 ///
 /// Up to the cap it holds all of them. Above it holds those whose key ends in ``level`` zero bits, one more whenever it
 /// is full: a sample in which each client stays the same one, so that it can go from rung to rung. Counts are then
@@ -24,6 +24,8 @@ struct ClientTable {
         /// the client went.
         var streams: UInt16 = 0
         var polls: UInt16 = 0
+        /// Fetches since the newest version, as far as they count for its herd.
+        var fetches: UInt8 = 0
         /// Connected, or gone for less than ten seconds.
         var isPresent = false
         /// In the queue of those that may have gone.
@@ -75,6 +77,12 @@ struct ClientTable {
         append(key, entry, keepsNames ? Array(id.utf8)[...] : [], address)
         if entries.count * 3 > index.count * 2 { rebuildIndex() } else { insert(entries.count - 1) }
         return (entries.count - 1, level != before)
+    }
+
+    /// Takes a larger share of new clients, one step, when less than a quarter of the room is used. Those held go on; for
+    /// a while the counts are too low, until the others have come again.
+    mutating func growSample() {
+        if level > 0, entries.count < cap / 4 { level -= 1 }
     }
 
     private func isOfSample(_ key: UInt64) -> Bool { key & ((1 << level) - 1) == 0 }

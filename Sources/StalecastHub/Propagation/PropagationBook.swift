@@ -145,7 +145,7 @@ package final class PropagationBook: Sendable {
             var refusal: ClientClaim.Refusal?
             if !state.budget.takes(address.isLimited ? address.key : nil, at: state.versions.tenths(now)) {
                 refusal = .budget
-            } else if !state.versions.claimed(client.key(in: scope), scope, claim, at: now) {
+            } else if !state.versions.claimed(client.key(in: scope), scope, claim, address: address, at: now) {
                 refusal = .stranger
             }
             if let refusal {

@@ -12,6 +12,9 @@ struct PropagationState {
     /// Who was not seen for so long has no word in what it runs.
     static let credence: UInt32 = 36_000
     private static let maxFailures = 4096
+    /// Failures that clients of one address may have reported first within an hour: all of them together must not take
+    /// the place of everybody else's.
+    private var newFailures = AddressBudget(perAddress: 256, total: .max, period: 36_000)
 
     var table: ClientTable
     /// Oldest first.
@@ -86,6 +89,7 @@ struct PropagationState {
         for place in table.entries.indices where table.entries[place].scope == number {
             table.entries[place].cohort &= ~spread.bit
             table.entries[place].gone &= ~spread.bit
+            table.entries[place].fetches = 0
             let entry = table.entries[place]
             guard entry.isPresent, !hears.isEmpty, hears[Int(entry.topics)] else { continue }
             spread.identifiedStreams += Int(entry.streams)
@@ -158,9 +162,20 @@ struct PropagationState {
         address: (key: UInt64, isLimited: Bool), at now: UInt64
     ) {
         if let last = spreads[scope]?.indices.last { spreads[scope]![last].answered(at: now) }
-        loads[scope]?.answered(in: seconds, at: now)
-        guard let client, let place = place(of: client, scope, address, at: now) else { return }
+        var place: Int?
+        if let client { place = self.place(of: client, scope, address, at: now) }
+        var counted = 0
+        if let place { counted = countFetch(place) }
+        loads[scope]?.answered(in: seconds, counting: counted, at: now)
+        guard let client, let place else { return }
         raise(place, scope, fetched: version, active: client.active ?? 0, at: now)
+    }
+
+    /// - Returns: how many clients the fetch counts for in its version's herd.
+    private mutating func countFetch(_ place: Int) -> Int {
+        guard table.entries[place].fetches < FetchLoad.mostOfOne else { return 0 }
+        table.entries[place].fetches += 1
+        return table.weight
     }
 
     /// Another node answered a client that may be of an audience here.
@@ -194,7 +209,7 @@ struct PropagationState {
     ///
     /// - Returns: whether it was believed.
     mutating func claimed(
-        _ key: UInt64, _ scope: Scope, _ claim: ClientClaim, at now: UInt64
+        _ key: UInt64, _ scope: Scope, _ claim: ClientClaim, address: (key: UInt64, isLimited: Bool), at now: UInt64
     ) -> Bool {
         leave(at: now)
         guard let place = table.place(of: key),
@@ -204,7 +219,11 @@ struct PropagationState {
         case .fetched: raise(place, scope, fetched: claim.version, active: 0, at: now)
         case .active: raise(place, scope, fetched: claim.version, active: claim.version, at: now)
         case .failed:
-            guard failures[key] != nil || failures.count < Self.maxFailures else { return false }
+            if failures[key] == nil {
+                guard failures.count < Self.maxFailures,
+                    newFailures.takes(address.isLimited ? address.key : nil, at: tenths(now))
+                else { return false }
+            }
             failures[key] = (UInt32(clamping: min(claim.version, newest[scope] ?? 0).rawValue), claim.error)
         }
         return true
@@ -302,10 +321,11 @@ struct PropagationState {
     private mutating func forget(at time: UInt32) {
         lastSweep = time
         let oldest = time > Self.memory ? time - Self.memory : 0
-        let isStale = table.entries.contains { !$0.isPresent && $0.seen < oldest }
-        guard isStale else { return }
-        table.keep { $1.isPresent || $1.seen >= oldest }
-        failures = failures.filter { table.place(of: $0.key) != nil }
+        if table.entries.contains(where: { !$0.isPresent && $0.seen < oldest }) {
+            table.keep { $1.isPresent || $1.seen >= oldest }
+            failures = failures.filter { table.place(of: $0.key) != nil }
+        }
+        table.growSample()
     }
 
     /// The sample became smaller: everything is counted again in it.
