@@ -19,7 +19,7 @@ package struct FetchRenderer: Sendable {
 
     private struct Piece {
         let range: Range<Int>
-        let hash: JavaHash
+        let hash: ContentHash
     }
 
     /// - Parameter template: nil answers that there is none.
@@ -33,7 +33,7 @@ package struct FetchRenderer: Sendable {
             let start = bytes.count
             let json = JSONValue.string(text).text(Self.style) + end
             bytes.append(contentsOf: json.utf8)
-            return Piece(range: start..<bytes.count, hash: JavaHash(json))
+            return Piece(range: start..<bytes.count, hash: ContentHash(json))
         }
         keys = template?.keys.map { piece($0, ":") } ?? []
         texts = template?.texts.map { piece($0, "") } ?? []
@@ -46,7 +46,7 @@ package struct FetchRenderer: Sendable {
     /// - Parameter outcome: of ``template``; nil where there is none.
     package func rendering(of outcome: ConditionOutcome?) -> FetchRendering {
         guard let values = outcome.flatMap({ template?.values(for: $0) }) else {
-            return finished(ByteBuffer(string: "{"), JavaHash("{"), .noTemplate)
+            return finished(ByteBuffer(string: "{"), ContentHash("{"), .noTemplate)
         }
         var (body, hash) = begun(values.places)
         for (name, list) in [
@@ -54,19 +54,19 @@ package struct FetchRenderer: Sendable {
         ] where !list.isEmpty {
             let json = JSONValue.array(list)
             body.writeString("\"\(name)\":\(json.text(Self.style)),")
-            hash.append(JavaHash("\"\(name)\":\(json.text(Self.sortedStyle)),"))
+            hash.append(ContentHash("\"\(name)\":\(json.text(Self.sortedStyle)),"))
         }
         return finished(body, hash, body.readableBytes == 1 ? .emptyConfig : .update)
     }
 
     /// A body up to the end of its `entries`, which it has not when there are none, and what the ETag stands for, so far.
-    private func begun(_ places: [ResolvedValues.Place]) -> (ByteBuffer, JavaHash) {
-        guard !places.isEmpty else { return (ByteBuffer(string: "{"), JavaHash("{")) }
+    private func begun(_ places: [ResolvedValues.Place]) -> (ByteBuffer, ContentHash) {
+        guard !places.isEmpty else { return (ByteBuffer(string: "{"), ContentHash("{")) }
         let beginning = "{\"entries\":{"
         // A comma for each, and some room for what follows.
         let count = places.reduce(256) { $0 + keys[$1.key].range.count + texts[$1.text].range.count + 1 }
-        var (body, hash) = (ByteBuffer(), JavaHash(beginning))
-        let comma = JavaHash(",")
+        var (body, hash) = (ByteBuffer(), ContentHash(beginning))
+        let comma = ContentHash(",")
         body.reserveCapacity(count)
         body.writeString(beginning)
         body.writeWithUnsafeMutableBytes(minimumWritableBytes: count) { room in
@@ -91,17 +91,17 @@ package struct FetchRenderer: Sendable {
             }
         }
         body.writeString("},")
-        hash.append(JavaHash("},"))
+        hash.append(ContentHash("},"))
         return (body, hash)
     }
 
     /// - Parameters:
     ///   - members: `{`, and members with a comma behind each.
     ///   - hash: of the same, with members sorted at every level.
-    private func finished(_ members: ByteBuffer, _ hash: JavaHash, _ state: FetchState) -> FetchRendering {
+    private func finished(_ members: ByteBuffer, _ hash: ContentHash, _ state: FetchState) -> FetchRendering {
         var (body, hash) = (members, hash)
-        hash.append(JavaHash(version + "}"))
-        let etag = "\(tagStem)\(hash.value)"
+        hash.append(ContentHash(version + "}"))
+        let etag = "\(tagStem)\(hash.text)"
         // iOS keeps the personalization it had when an update is silent about it, so an update never is.
         let end = state == .update ? ",\"personalizationMetadata\":{}}" : "}"
         body.writeString("\"state\":\"\(state.rawValue)\",\(version)\(end)")
