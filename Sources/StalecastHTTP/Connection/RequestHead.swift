@@ -77,8 +77,7 @@ package struct RequestHead: Sendable {
         framing = try Self.framing(fields, hasHTTP11Rules)
         let (target, authority) = try Self.target(head)
         try Self.check(fields, hasHTTP11Rules, authority, rule)
-        path = target.prefix { $0 != "?" && $0 != "#" }
-        query = target[path.endIndex...].first == "?" ? target[path.endIndex...].dropFirst().prefix { $0 != "#" } : ""
+        (path, query) = Self.split(target)
         keepsAlive = isHTTP11 && !fields.closes
         expectsContinue = isHTTP11 && fields.expectsContinue && framing != .none
     }
@@ -120,14 +119,25 @@ package struct RequestHead: Sendable {
             throw .malformed("The request's target must be percent-encoded ASCII.")
         }
         if text.utf8.first == UInt8(ascii: "/") || (text == "*" && head.method == .OPTIONS) { return (text[...], nil) }
-        let scheme = text.prefix { $0 != ":" }
+        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else {
+            throw .malformed("The request's target must begin with a slash.")
+        }
+        let scheme = text[..<colon]
         guard scheme.isField("http") || scheme.isField("https"), text[scheme.endIndex...].hasPrefix("://") else {
             throw .malformed("The request's target must begin with a slash.")
         }
         let rest = text[scheme.endIndex...].dropFirst(3)
-        let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-        let path = rest[authority.endIndex...]
-        return (path.first == "/" ? path : "/" + path, authority)
+        let end = rest.utf8.firstIndex { "/?#".utf8.contains($0) } ?? rest.endIndex
+        let path = rest[end...]
+        return (path.utf8.first == UInt8(ascii: "/") ? path : "/" + path, rest[..<end])
+    }
+
+    /// The path and the query of a target, by bytes: it is ASCII, and this is done before the caller is known.
+    private static func split(_ target: Substring) -> (path: Substring, query: Substring) {
+        let bytes = target.utf8
+        let whole = bytes.firstIndex(of: UInt8(ascii: "#")).map { target[..<$0] } ?? target
+        guard let mark = whole.utf8.firstIndex(of: UInt8(ascii: "?")) else { return (whole, "") }
+        return (whole[..<mark], whole[whole.utf8.index(after: mark)...])
     }
 
     private static func check(

@@ -10,10 +10,12 @@ package struct QueryParameters: Sendable {
     private static let maxParameters = 256
 
     package init(_ query: some StringProtocol = "") {
-        for pair in query.split(separator: "&", maxSplits: Self.maxParameters).prefix(Self.maxParameters) {
-            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard let name = PercentEncoding.decode(parts[0], plusIsBlank: true),
-                let value = PercentEncoding.decode(parts.count > 1 ? parts[1] : "", plusIsBlank: true)
+        // By bytes: by characters each KB of a stranger's query cost half a millisecond.
+        let pairs = query.utf8.split(separator: UInt8(ascii: "&"), maxSplits: Self.maxParameters)
+        for pair in pairs.prefix(Self.maxParameters) {
+            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = PercentEncoding.decode(bytes: parts[0], plusIsBlank: true),
+                let value = parts.count > 1 ? PercentEncoding.decode(bytes: parts[1], plusIsBlank: true) : ""
             else { continue }
             let key = Self.camelCase(name)
             if let other = values.updateValue(value, forKey: key), other != value { contradictory.insert(key) }
@@ -69,12 +71,15 @@ package struct QueryParameters: Sendable {
 
     private static func camelCase(_ name: String) -> String {
         guard name.utf8.contains(UInt8(ascii: "_")) else { return name }
-        let parts = name.split(separator: "_")
-        var camel = parts.first.map(String.init) ?? name
-        for part in parts.dropFirst() {
-            camel += part.prefix(1).uppercased()
-            camel += part.dropFirst()
+        guard let start = name.utf8.firstIndex(where: { $0 != UInt8(ascii: "_") }) else { return name }
+        var camel: [UInt8] = []
+        camel.reserveCapacity(name.utf8.count)
+        var isAfterBar = false
+        for byte in name.utf8[start...] {
+            let isBar = byte == UInt8(ascii: "_")
+            if !isBar { camel.append(isAfterBar && (0x61...0x7A).contains(byte) ? byte & 0xDF : byte) }
+            isAfterBar = isBar
         }
-        return camel
+        return String(decoding: camel, as: UTF8.self)
     }
 }
