@@ -34,6 +34,15 @@ package struct Call: Sendable {
     /// The first field of that name.
     subscript(field name: String) -> String? { head.headers.first(name: name) }
 
+    /// The field `If-Match`; nil where there is none.
+    ///
+    /// - Throws: 400 for several: they may contradict each other.
+    func ifMatch() throws(GoogleError) -> String? {
+        let fields = head.headers["if-match"]
+        guard fields.count < 2 else { throw .invalidArgument("If-Match is given twice; send it once.") }
+        return fields.first
+    }
+
     /// Google pretty-prints by default; here one has to ask.
     var wantsPretty: Bool { query["prettyPrint"] == "true" }
 

@@ -14,6 +14,7 @@ enum Candidate: Sendable {
     struct Rollback: Sendable {
         let scope: Scope
         let target: VersionNumber
+        let precondition: Publish.Precondition
         let user: UpdateUser
         let origin: UpdateOrigin
         /// Empty takes `Rollback to version <target>`.
@@ -104,6 +105,7 @@ struct NextVersion {
             let metadata = try adoption.metadata(after: currentNumber, floor: floor, now: now)
             return version(metadata, adoption.template, content, adoption.notes)
         case .rollback(let rollback):
+            try Self.check(rollback.precondition, against: current, projectNumber: projectNumber)
             let target = try self.target(of: rollback, db)
             let metadata = VersionMetadata(
                 number: try nextNumber(), updateTime: now, updateUser: rollback.user,

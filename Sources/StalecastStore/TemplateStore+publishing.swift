@@ -35,12 +35,13 @@ extension TemplateStore {
     ///   ``StoreError/invalidRollback(target:current:)`` for the current one or a number below 1, and as
     ///   ``publish(_:)``.
     package func rollback(
-        _ scope: Scope, to target: VersionNumber, user: UpdateUser = UpdateUser(), origin: UpdateOrigin = .restAPI,
-        description: String = "", idempotencyKey: String? = nil
+        _ scope: Scope, to target: VersionNumber, if precondition: Publish.Precondition = .any,
+        user: UpdateUser = UpdateUser(), origin: UpdateOrigin = .restAPI, description: String = "",
+        idempotencyKey: String? = nil
     ) async throws(StoreError) -> StoredVersion {
         let rollback = Candidate.Rollback(
-            scope: scope, target: target, user: user, origin: origin, description: description,
-            idempotencyKey: idempotencyKey)
+            scope: scope, target: target, precondition: precondition, user: user, origin: origin,
+            description: description, idempotencyKey: idempotencyKey)
         return try await commit(.rollback(rollback))
     }
 

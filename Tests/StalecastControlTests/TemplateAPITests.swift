@@ -108,6 +108,37 @@ struct TemplateAPITests {
         }
     }
 
+    @Test(arguments: ["validateonly", "ValidateOnly", "validate-only", "VALIDATE_ONLY"])
+    func aMisspeltDryRunChangesNothing(name: String) async throws {
+        try await ControlFixture.serving { server async throws in
+            try await server.publish("one")
+            try await server.publish("two")
+            #expect(try await server.publish("three", query: "?\(name)=true").status == 400)
+            let body = Array(#"{"versionNumber":1}"#.utf8)
+            for name in [name, "validateOnly"] {
+                let reply = try await server.send("POST", path + ":rollback?\(name)=true", body: body)
+                #expect(reply.status == 400)
+            }
+            #expect(server.store.head() == 2)
+        }
+    }
+
+    @Test func aRollbackHonoursIfMatch() async throws {
+        try await ControlFixture.serving { server async throws in
+            try await server.publish("one")
+            try await server.publish("two")
+            let body = Array(#"{"versionNumber":1}"#.utf8)
+            let stale = try await server.send(
+                "POST", path + ":rollback", ["If-Match": "etag-123456789012-1"], body: body)
+            #expect(stale.status == 400)
+            #expect(try stale.message.contains("[VERSION_MISMATCH]") && server.store.head() == 2)
+            for tag in ["etag-123456789012-2", "*"] {
+                let reply = try await server.send("POST", path + ":rollback", ["If-Match": tag], body: body)
+                #expect(reply.status == 200)
+            }
+        }
+    }
+
     @Test func invalidTemplatesAreRefusedWithAllTheirProblems() async throws {
         try await ControlFixture.serving { server async throws in
             let body =

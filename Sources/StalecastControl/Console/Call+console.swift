@@ -56,7 +56,9 @@ extension Call {
     /// `POST /console/session` with `{"code"}` or `{"token"}`: sets the cookie.
     func openSession() throws(GoogleError) -> Answer {
         let address = peer ?? ""
-        guard control.sessions.mayTry(address) else {
+        // An IPv6 client has a whole /64 to try from.
+        let origin = IPAddress(address).map { String($0.key) } ?? address
+        guard control.sessions.mayTry(origin) else {
             throw GoogleError(429, "Too many wrong codes and tokens from this address; wait a minute.")
                 .with("Retry-After", "60")
         }
@@ -76,7 +78,7 @@ extension Call {
         guard let opened, let principal = try? control.access.admit(opened.presented, at: .control),
             principal.maySomewhere(.read)
         else {
-            control.sessions.failed(address)
+            control.sessions.failed(origin)
             control.access.count(.unknown, at: .control, isEnforced: true, Presented(), of: "/console/session")
             throw .notSignedIn
         }

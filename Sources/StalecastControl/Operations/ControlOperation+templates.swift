@@ -104,7 +104,12 @@ extension ControlOperations {
         APIOperation(
             "rollbackTemplate", "POST", PathTemplate(stringLiteral: base + "/remoteConfig:rollback"),
             tag: "Templates", summary: "Publishes an older version's content as the next version",
-            parameters: [idempotencyKey, version, user, pretty],
+            parameters: [
+                APIParameter(
+                    .header, "If-Match",
+                    "The ETag of the version to be replaced; without it, or with `*`, whichever is current."),
+                idempotencyKey, version, user, pretty,
+            ],
             body: APIBody(.schema("VersionChoice"), isRequired: false),
             answers: [templateAnswer], errors: [400, 404, 422, 500, 504], action: .publish)
     }

@@ -9,7 +9,7 @@ extension TemplateResource {
     /// everything is checked and nothing is done; the ETag then ends in `-0`. With `propose` it waits for approval.
     func publish(_ call: Call) async throws(GoogleError) -> Answer {
         let (validateOnly, proposes) = (try call.query.flag("validateOnly"), try call.query.flag("propose"))
-        let precondition = try Publish.Precondition(ifMatch: call[field: "if-match"])
+        let precondition = try Publish.Precondition(ifMatch: call.ifMatch())
         let template = try await Self.template(call.body, TemplateKind(namespace: scope.namespace))
         var publish = Publish(
             scope: scope, template: template, precondition: precondition,
@@ -61,9 +61,13 @@ extension TemplateResource {
         guard let target = try Self.target(call.body) ?? queried else {
             throw .invalidField("versionNumber", "versionNumber is missing: say which version to roll back to")
         }
+        // Google's rollback has no If-Match; a client that sends one means it.
+        let ifMatch = try call.ifMatch()
+        let precondition = ifMatch == nil ? .any : try Publish.Precondition(ifMatch: ifMatch)
         let (user, origin, key) = (call.updateUser, call.updateOrigin, try call.idempotencyKey(for: scope))
         let version = try await store(commits: true) { () async throws(StoreError) in
-            try await store.rollback(scope, to: target, user: user, origin: origin, idempotencyKey: key)
+            try await store.rollback(
+                scope, to: target, if: precondition, user: user, origin: origin, idempotencyKey: key)
         }
         call.note.published(version)
         if call.needsApproval(scope.project) {

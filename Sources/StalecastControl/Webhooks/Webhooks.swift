@@ -46,7 +46,7 @@ extension Call {
         let project = try project()
         let document = try object()
         let mask = query["updateMask"]?.split(separator: ",").map { String($0.trimmingBlanks()) }
-        let etag = etag(in: document)
+        let etag = try etag(in: document)
         return try await desk.answering { () async throws(RegistryProblem) in
             await desk.document(
                 try await desk.registry.update(
@@ -55,9 +55,9 @@ extension Call {
     }
 
     func deleteWebhook() async throws(GoogleError) -> Answer {
-        let project = try project()
+        let (project, etag) = (try project(), try etag(in: nil))
         return try await desk.answering { () async throws(RegistryProblem) in
-            try await desk.registry.delete(try id(), in: project, etag: etag(in: nil))
+            try await desk.registry.delete(try id(), in: project, etag: etag)
             return [:]
         }
     }
@@ -115,8 +115,8 @@ extension Call {
     }
 
     /// `If-Match`, else the member `etag` of what was sent; `*` is any.
-    private func etag(in document: JSONValue?) -> String? {
-        let tag = ETagSpelling.bare(self[field: "if-match"] ?? document?["etag"]?.string ?? "")
+    private func etag(in document: JSONValue?) throws(GoogleError) -> String? {
+        let tag = ETagSpelling.bare(try ifMatch() ?? document?["etag"]?.string ?? "")
         return tag.isEmpty || tag == "*" ? nil : String(tag)
     }
 }
