@@ -104,15 +104,17 @@ package final class EdgeServer: Sendable {
         front.accessChanged()
     }
 
-    /// Stops accepting and ends every stream cleanly, spread over `duration`, or over less where fewer have to be ended;
-    /// returns when all are gone or the time and two seconds more have passed. Clients are told to stay away for as
-    /// long as it takes, so it must not take longer than it needs.
+    /// Stops accepting and ends every stream cleanly, spread over `duration`, or over less where fewer have to be ended.
+    /// Requests that have begun are answered. Returns when all connections are gone, at the latest after `duration`, or
+    /// two seconds after the last stream was ended where that is later. Clients are told to stay away for as long as it
+    /// takes, so it must not take longer than it needs.
     package func drain(over duration: Duration) async {
+        let began = ContinuousClock.now
         let milliseconds = min(duration.milliseconds, 200 + Self.drainMsPerConnection * ledger.total)
         await listener.withLock { $0 }?.close()
         front.drain(over: milliseconds)
         await drainEngine(over: milliseconds)
-        let end = ContinuousClock.now + .milliseconds(milliseconds) + .seconds(2)
+        let end = began + max(duration, .milliseconds(milliseconds) + .seconds(2))
         while await front.connectionCount() > 0, ContinuousClock.now < end {
             // Cancelled means the process is told to hurry: stop waiting.
             do { try await Task.sleep(for: .milliseconds(50)) } catch { break }

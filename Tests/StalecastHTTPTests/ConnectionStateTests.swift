@@ -281,4 +281,21 @@ private struct Script {
         receiving.pass(seconds: 5)
         #expect(receiving.tick() == .refuse(.shuttingDown, nil))
     }
+
+    @Test func aStopLetsAClientReadTheAnswerItIsReading() throws {
+        var script = Script()
+        try script.serve()
+        #expect(script.answered(unwritten: 1000) == .block)
+        #expect(script.state.drain(at: script.now) == .nothing)
+        #expect(script.take("GET") == .drop, "nothing follows it")
+        script.pass(seconds: 30)
+        #expect(script.tick(unwritten: 900) == .nothing)
+        #expect(script.state.flushed(at: script.now) == .finish)
+        var stalled = Script()
+        try stalled.serve()
+        #expect(stalled.answered(unwritten: 1000) == .block)
+        #expect(stalled.state.drain(at: stalled.now) == .nothing)
+        stalled.pass(seconds: 30)
+        #expect(stalled.tick(unwritten: 1000) == .close(.writeStall))
+    }
 }

@@ -172,6 +172,8 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     }
 
     private func subscribe(_ request: StreamRequest, as whole: FrontRequest) {
+        // The drain's timers know nothing of it: it would be cut instead of ended.
+        if shard.isDraining { return refuseForNow(whole) }
         makeRoomForFetches(false)
         if connection.isAlone, peer.promote(request, from: connection) { return connection.abandon() }
         // The router found them a moment ago, on this loop.
@@ -233,8 +235,10 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     /// Over a cap, or when it cannot be said yet who asks: to be tried again.
     func refuseForNow(_ request: FrontRequest) {
         let cors = cors(request)
-        let (date, retry) = (shard.date.string(), 5 * shard.retryMs())
-        noteRefusal(503, of: request)
+        let retry = shard.isDraining ? shard.drainRetryMs() : 5 * shard.retryMs()
+        let date = shard.date.string()
+        // Only the renderer's own refusals say that there are too many fetches: connections over a cap, and credentials
+        // that cannot be judged yet, are a stranger's choice.
         let operation = operation(request)
         if operation?.kind == .events, request.head.method == .GET {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: false)

@@ -324,12 +324,8 @@ final class FrontShard: @unchecked Sendable {
 
     func drain(over milliseconds: Int) {
         drainEnd = ContinuousClock.now + .milliseconds(milliseconds + SubscriberPolicy.drainGraceMs)
-        http.drainCarriers()
-        for connection in connections.values {
-            guard connection.isHolding else {
-                connection.close()
-                continue
-            }
+        http.drainUnheld()
+        for connection in connections.values where connection.isHolding {
             let wait = policy.drainWaitMs(over: milliseconds)
             loop.scheduleTask(in: .milliseconds(Int64(wait))) { connection.drain() }
         }

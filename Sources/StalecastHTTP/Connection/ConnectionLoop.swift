@@ -60,10 +60,11 @@ package final class ConnectionLoop: @unchecked Sendable {
         return promise.futureResult
     }
 
-    /// Lets go of what is below requests: handshakes end, HTTP/2 connections take no more streams and end with the last.
-    package func drainCarriers() {
+    /// Ends what is idle, but leaves streams and held polls alone: whoever holds them ends them. Requests that have begun
+    /// are answered; handshakes end, and HTTP/2 connections end with their last stream.
+    package func drainUnheld() {
         let now = NIODeadline.now().uptimeNanoseconds
-        for connection in connections.values where !(connection is HTTPConnection) { connection.drain(at: now) }
+        for connection in connections.values where !connection.isHolding { connection.drain(at: now) }
     }
 
     /// Closes the connection that has waited longest without a whole request head, so that a new one has room.
@@ -86,9 +87,15 @@ protocol LoopMember: AnyObject {
     /// When the client was first waited for, in nanoseconds of the monotonic clock: for a handshake, a PROXY header or a
     /// request head. nil when none of these is awaited.
     var headBegan: UInt64? { get }
+    /// Holds a stream or a poll.
+    var isHolding: Bool { get }
     /// Some time passed; nanoseconds of the monotonic clock.
     func tick(at now: UInt64)
     /// The daemon is stopping: end what is idle, finish what has begun.
     func drain(at now: UInt64)
     func close()
+}
+
+extension LoopMember {
+    var isHolding: Bool { false }
 }

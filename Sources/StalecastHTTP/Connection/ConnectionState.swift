@@ -243,7 +243,9 @@ package struct ConnectionState: Sendable {
     package mutating func drain(at now: UInt64) -> End {
         isDraining = true
         switch phase {
-        case .head(bytes: 0), .blocked: return .close(nil)
+        case .head(bytes: 0): return .close(nil)
+        // The answer that the client is reading is its last; its deadline stays.
+        case .blocked: phase = .flushing
         case .body: arm(limits.drainTimeout, .drain, now)
         default: break
         }

@@ -75,6 +75,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         try pipeline.addHandler(
             ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: parsing)))
         try pipeline.addHandler(connection)
+        stream?.drained = { [weak connection] in connection?.drained() }
         // Not before: whoever is made here hears of the end, and only of a connection that began.
         connection.handler = handler(connection)
         if channel.isActive { connection.begin() }
@@ -304,13 +305,15 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     private func closeWhenWritten() {
         input = ByteBuffer()
         setReading(true)
-        if isWritable { flushed() }
+        // The end of an HTTP/2 stream waits behind its body: it need not be held back, and goes out with it.
+        if isStream { context?.close(mode: .output, promise: nil) }
+        if unwritten == 0 { flushed() }
     }
 
     private func flushed() {
         switch state.flushed(at: now) {
         case .finish:
-            context?.close(mode: .output, promise: nil)
+            if !isStream { context?.close(mode: .output, promise: nil) }
             if inputEnded { close() }
         case .proceed:
             setReading(true)
@@ -321,13 +324,17 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
 
     package func channelWritabilityChanged(context: ChannelHandlerContext) {
         guard context.channel.isWritable else { return }
-        if state.isHolding { handler?.becameWritable() } else { flushed() }
+        if state.isHolding { handler?.becameWritable() } else if unwritten == 0 { flushed() }
     }
+
+    /// The client of an HTTP/2 stream has all that was written. Its channel is writable long before: flow control may
+    /// hold back a whole small answer.
+    private func drained() { if !state.isHolding { flushed() } }
 
     /// What the channel holds for a client that reads slowly, in bytes.
     private var unwritten: Int {
-        if isWritable { return 0 }
         if let stream { return stream.unwritten }
+        if isWritable { return 0 }
         // A channel that is being closed has no options any more; then nothing waits either.
         return (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
@@ -352,7 +359,9 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     func tick(at now: UInt64) { perform(state.tick(at: now, unwritten: unwritten)) }
 
     func drain(at now: UInt64) {
+        let wasBlocked = state.isBlocked
         perform(state.drain(at: now))
+        if wasBlocked { closeWhenWritten() }
         if state.isHolding { handler?.drain() }
     }
 

@@ -23,8 +23,11 @@ final class HTTP2Exchange: ChannelDuplexHandler {
     /// A DATA frame goes out.
     private let sent: () -> Void
 
-    /// Whether the answer was written to its end.
-    var isAnswered: Bool { output == .ended }
+    /// The client took everything that was written.
+    var drained: (() -> Void)?
+
+    /// Whether the answer was written to its end, and taken.
+    var isAnswered: Bool { output == .ended && unwritten == 0 }
 
     init(sent: @escaping () -> Void) { self.sent = sent }
 
@@ -87,7 +90,10 @@ final class HTTP2Exchange: ChannelDuplexHandler {
         while let slice = bytes.readSlice(length: min(Self.sliceBytes, bytes.readableBytes)), slice.readableBytes > 0 {
             let count = slice.readableBytes
             let done = (bytes.readableBytes == 0 ? promise : nil) ?? context.eventLoop.makePromise()
-            done.futureResult.assumeIsolated().whenComplete { [self] _ in unwritten -= count }
+            done.futureResult.assumeIsolated().whenSuccess { [self] in
+                unwritten -= count
+                if unwritten == 0 { drained?() }
+            }
             context.write(wrapOutboundOut(.data(.init(data: .byteBuffer(slice)))), promise: done)
         }
     }

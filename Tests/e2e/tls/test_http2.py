@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 
+import h2.settings
 import httpx
 import pytest
 
@@ -194,6 +195,22 @@ async def test_requests_that_a_page_aborts_do_not_end_other_tabs(launch, tmp_pat
         client.reset(client.ask("/v1/poll?topic=PUSH_RC&wait=20s"))
     await daemon.publish(marked("still heard"))
     await client.until(lambda: b'"latestTemplateVersionNumber":"1"' in client.bodies[tab])
+    client.close()
+
+
+async def test_a_small_answer_waits_for_the_window(launch, tmp_path, half):
+    """What flow control holds back has not left, however small: the moment for the client's goodbye comes after it."""
+    daemon, authority = launch_tls(launch, tmp_path, half)
+    client = await Client(daemon.edge, authority).open()
+    client.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    stream = client.ask("/v1/state?topic=PUSH_RC")
+    await client.until(lambda: stream in client.heads)
+    with pytest.raises(TimeoutError):
+        await client.until(lambda: stream in client.ended, timeout=2)
+    client.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 65_535})
+    client._send()
+    await client.until(lambda: stream in client.ended)
+    assert json.loads(client.bodies[stream])
     client.close()
 
 
