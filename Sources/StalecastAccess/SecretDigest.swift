@@ -21,6 +21,9 @@ package struct SecretDigest: Sendable, Hashable {
         self.init(hash.finalize())
     }
 
+    /// The first 32 bits: enough to tell the secrets of one list apart, and not enough to be one.
+    package var mark: UInt32 { UInt32(truncatingIfNeeded: words[0]) }
+
     package init(of bytes: [UInt8]) { self.init(SHA256.hash(data: bytes)) }
 
     /// 64 hexadecimal digits.

@@ -48,6 +48,72 @@ import Testing
     }
 
     @Test(arguments: [true, false])
+    func streamsOfClientsThatEndedWithTheirRequestAreNotHeld(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            let clients = (0..<50).map { _ in
+                let client = RawClient(port: live.port)
+                client.send("GET /v1/events?topic=PUSH_RC HTTP/1.1\r\nHost: a\r\n\r\n", more: true)
+                shutdown(client.fd, Int32(SHUT_WR))
+                return client
+            }
+            // Long before a heartbeat would find out.
+            try await live.wait { $0.accepted == 50 && $0.streams == 0 && live.edge.connections == 0 }
+            withExtendedLifetime(clients) {}
+        }
+    }
+
+    @Test func aCapThatAReloadSetsCountsTheConnectionsThatAreOpen() {
+        let ledger = AddressLedger()
+        var settings = EdgeSettings()
+        settings.maxConnectionsPerAddress = 0
+        for _ in 0..<10 { #expect(ledger.enter(9, settings: settings) == .admitted) }
+        settings.maxConnectionsPerAddress = 5
+        #expect(ledger.enter(9, settings: settings) == .overAddress)
+        for _ in 0..<7 { ledger.leave(9) }
+        #expect(ledger.enter(9, settings: settings) == .admitted)
+        #expect(ledger.enter(9, settings: settings) == .overAddress)
+    }
+
+    @Test(arguments: [true, false])
+    func aWithdrawnKeyEndsTheStreamsThatShowedIt(engine: Bool) async throws {
+        var settings = EdgeSettings()
+        try await LiveEdge.with(engine: engine, { settings = $0 }) { live in
+            let anonymous = try live.stream()
+            let (first, second) = (try live.stream("topic=PUSH_RC&key=one"), try live.stream("topic=PUSH_RC&key=two"))
+            settings.apiKeys = ["one", "two"]
+            live.edge.apply(settings)
+            #expect(try anonymous.readToEnd().contains("revoked"))
+            live.publish()
+            for client in [first, second] { try client.read(untilVersion: 1) }
+            settings.apiKeys = ["two"]
+            live.edge.apply(settings)
+            #expect(try first.readToEnd().contains("revoked"))
+            try second.read(untilVersion: live.publish())
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func aStopAnswersTheRequestThatHasBegun(engine: Bool) async throws {
+        // With one loop for all, the end of the idle connection says that the other one was told too.
+        try await LiveEdge.with(engine: engine, threads: 1) { live in
+            let (idle, busy) = (RawClient(port: live.port), RawClient(port: live.port))
+            idle.get("/healthz")
+            try idle.read(untilText: "200 OK")
+            let body = FetchBodies.js
+            busy.send(
+                "POST /v1/projects/demo/namespaces/firebase:fetch HTTP/1.1\r\nHost: a\r\n"
+                    + "Content-Length: \(body.utf8.count)\r\n\r\n" + String(body.prefix(20)))
+            try await live.wait { _ in live.edge.connections == 2 }
+            async let drained: Void = live.edge.drain(over: .seconds(5))
+            _ = try idle.readToEnd()
+            busy.send(String(body.dropFirst(20)))
+            let answer = try busy.readToEnd()
+            #expect(answer.contains("200 OK") && answer.contains("Connection: close") && answer.contains("NO_TEMPLATE"))
+            await drained
+        }
+    }
+
+    @Test(arguments: [true, false])
     func whoeverTalksOnAStreamIsNotHeard(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in
             let client = try live.stream()

@@ -95,6 +95,21 @@ import Testing
         }
     }
 
+    /// A record costs us much more than its client.
+    @Test(arguments: [false, true]) func aClientThatNeverStopsToSpeakIsEnded(isOld: Bool) async throws {
+        try await with { live in
+            let client = RawClient(port: live.port, tls: TLSWire(isOld: isOld))
+            client.get("/v1/events?topic=PUSH_RC")
+            try client.read(untilText: "event: synced")
+            try await live.wait { _ in live.edge.engineSubscribers == 1 }
+            for _ in 0..<64 { client.send("x") }
+            try client.read(untilVersion: live.publish())
+            #expect(live.edge.engineSubscribers == 1)
+            for _ in 0..<65 { client.send("x") }
+            try await live.wait { $0.streams == 0 && $0.drops[.peerClosed] == 1 }
+        }
+    }
+
     @Test func newKeysAreTakenAndGiven() async throws {
         try await with { live in
             let client = try live.stream()

@@ -9,6 +9,15 @@ package struct APIKeys: Sendable, Equatable {
     /// Without any, everybody is admitted.
     package init(_ keys: [String]) { digests = keys.map { SecretDigest(of: $0) } }
 
+    /// What is kept of the key that a stream showed, so that a reload that withdraws the key ends the stream; 0: none. With
+    /// 32 bits a withdrawn key counts as another one for one in four billion.
+    static func mark(_ offered: String?) -> UInt32 { offered.map { mark(SecretDigest(of: $0)) } ?? 0 }
+
+    private static func mark(_ digest: SecretDigest) -> UInt32 { max(1, digest.mark) }
+
+    /// Whether a stream that showed the key of a mark may go on.
+    func admit(_ mark: UInt32) -> Bool { digests.isEmpty || digests.contains { Self.mark($0) == mark } }
+
     /// - Throws: 403.
     func check(_ offered: String?) throws(GoogleError) {
         guard !digests.isEmpty else { return }

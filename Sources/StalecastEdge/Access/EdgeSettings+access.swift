@@ -10,6 +10,8 @@ struct AdmittedTopics {
     let unknown: [TopicName]
     /// See ``Principal/number``.
     var principal: Int32 = 0
+    /// See ``APIKeys/mark(_:)``.
+    var apiKey: UInt32 = 0
     /// Until the credential ends; nil when it does not.
     var expiresInMs: Int?
 }
@@ -19,6 +21,17 @@ extension EdgeSettings {
     ///
     /// - Parameter counts: false where the request was decided before, and is looked at again.
     func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError) -> AdmittedTopics {
+        var admitted = try decide(request, on: board, counts: counts)
+        admitted.apiKey = APIKeys.mark(request.presented.googleText)
+        return admitted
+    }
+
+    /// Whether something changed that may have taken a running stream's right from it.
+    func mayRevoke(after former: EdgeSettings) -> Bool { access != former.access || keys != former.keys }
+
+    private func decide(
+        _ request: StreamRequest, on board: TopicBoard, counts: Bool
+    ) throws(GoogleError) -> AdmittedTopics {
         if access.mode == .enforce { return try permitted(request, on: board, counts: counts) }
         try keys.check(request.presented.googleText)
         let (known, unknown) = try request.topics(on: board)

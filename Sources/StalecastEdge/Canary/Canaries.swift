@@ -64,19 +64,26 @@ package final class Canaries: Sendable {
         let isNew = state.withLock { $0.scopes.count < Self.most && $0.scopes.insert(scope).inserted }
         guard isNew else { return }
         loop.execute { [self] in
-            connect({ [self] in seat(scope, $0) }, CanaryReader { [self] in received($0, of: scope) })
+            let isThere = connect({ [self] in seat(scope, $0) }, CanaryReader { [self] in received($0, of: scope) })
+            if !isThere { ended(scope) }
         }
     }
 
-    /// Gives one end of a new pair away and reads the other; without descriptors there is none.
+    /// The scope's next version tries again.
+    private func ended(_ scope: Scope) { state.withLock { _ = $0.scopes.remove(scope) } }
+
+    /// Gives one end of a new pair away and reads the other.
+    ///
+    /// - Returns: false without descriptors; then there is none.
+    @discardableResult
     private func connect(
         _ give: (Int32) -> Void, _ reader: CanaryReader, _ isThere: @escaping @Sendable (any Channel) -> Void = { _ in }
-    ) {
+    ) -> Bool {
         var ends: (Int32, Int32) = (-1, -1)
         guard
             withUnsafeMutableBytes(of: &ends, { stalecast_loopback_pair($0.bindMemory(to: Int32.self).baseAddress) })
                 == 0
-        else { return }
+        else { return false }
         give(ends.0)
         let own = ends.1
         ClientBootstrap(group: loop)
@@ -84,6 +91,7 @@ package final class Canaries: Sendable {
                 channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(reader) }
             }
             .withConnectedSocket(own).whenSuccess(isThere)
+        return true
     }
 
     // MARK: What comes
@@ -91,7 +99,8 @@ package final class Canaries: Sendable {
     /// On the loop: bytes of the stream, of which the last event's id says what it is.
     private func received(_ bytes: [UInt8]?, of scope: Scope) {
         let now = stalecast_monotonic_ns()
-        guard let bytes, let cursor = Self.lastCursor(in: bytes), cursor.epoch == epoch else { return }
+        guard let bytes else { return ended(scope) }
+        guard let cursor = Self.lastCursor(in: bytes), cursor.epoch == epoch else { return }
         let version = state.withLock { state -> VersionNumber? in
             guard let announced = state.announced[scope], announced.sequence == cursor.sequence else { return nil }
             state.sightings[scope] = Sighting(version: announced.version, received: Self.seconds(announced.at, now))

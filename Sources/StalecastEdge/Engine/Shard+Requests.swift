@@ -129,6 +129,7 @@ extension Shard {
     private func begin(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
         slot.pointee.principal = topics.principal
+        slot.pointee.apiKey = topics.apiKey
         wheel.remove(index, in: slots)
         slot.pointee.isHTTP11 = request.isHTTP11
         slot.pointee.keepAlive = request.keepAlive

@@ -110,7 +110,7 @@ extension Shard {
     /// Looks at every subscriber again, because principals may have lost something: what its credential may not hear
     /// any more ends it.
     func recheckAccess() {
-        guard settings.access.mode == .enforce else { return }
+        guard settings.access.mode == .enforce else { return recheckKeys() }
         var standings: [Int32: Principal?] = [:]
         for index in 0..<slots.end {
             let slot = slots[index]
@@ -123,6 +123,13 @@ extension Shard {
                 continue
             }
             if let left = principal.expiresInMs { shorten(index, to: left) }
+        }
+    }
+
+    /// The same for `edge.apiKeys`.
+    private func recheckKeys() {
+        for index in 0..<slots.end where [.direct, .stream, .poll].contains(slots[index].pointee.phase) {
+            if !settings.keys.admit(slots[index].pointee.apiKey) { end(index, .revoked) }
         }
     }
 

@@ -324,7 +324,9 @@ package final class Shard: @unchecked Sendable {
         let before = self.settings
         self.settings = settings
         policy = SubscriberPolicy(settings)
-        if settings.access != before.access { recheckAccess() }
+        if settings.mayRevoke(after: before) { recheckAccess() }
+        // What a held poll was asked from must be found again.
+        if tally.polls == 0 { origins = [""] }
         let timeout = StreamEngine.userTimeoutMs(settings)
         guard timeout != StreamEngine.userTimeoutMs(before) else { return }
         userTimeoutMs = timeout

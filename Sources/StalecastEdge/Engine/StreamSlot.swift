@@ -20,6 +20,8 @@ struct StreamSlot {
     var hasBacklog = false
     /// Nothing was read from its proxy yet.
     var awaitsProxyHeader = false
+    /// TLS records that a stream's client sent since it was last written to.
+    var heard: UInt8 = 0
     /// Place in the shard's list of origins; 0 is none.
     var origin: UInt8 = 0
     var fd: Int32 = -1
@@ -40,6 +42,8 @@ struct StreamSlot {
     var warning: Tick = 0
     /// Whose credential opened the stream; 0 is nobody's. See ``Principal/number``.
     var principal: Int32 = 0
+    /// The key of `edge.apiKeys` that opened the stream: see ``APIKeys/mark(_:)``.
+    var apiKey: UInt32 = 0
     /// The low bits of what was announced when the stream began.
     var joined: UInt32 = 0
     /// The peer, for the ledger.

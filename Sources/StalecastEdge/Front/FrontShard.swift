@@ -23,7 +23,7 @@ final class FrontShard: @unchecked Sendable {
         didSet {
             policy = SubscriberPolicy(settings)
             maxConnections.store(settings.maxConnections, ordering: .relaxed)
-            if settings.access != oldValue.access { recheckAccess() }
+            if settings.mayRevoke(after: oldValue) { recheckAccess() }
         }
     }
     private let maxConnections: Atomic<Int>
@@ -316,7 +316,6 @@ final class FrontShard: @unchecked Sendable {
 
     /// Ends whom a change of principals leaves without a grant.
     func recheckAccess() {
-        guard settings.access.mode == .enforce else { return }
         for subscriber in subscribers(of: members.keys).values { subscriber.recheckAccess() }
     }
 

@@ -14,6 +14,7 @@ final class FrontSubscriber {
     private let unknown: [TopicName]
     /// See ``AdmittedTopics``.
     let principal: Int32
+    private let apiKey: UInt32
     private let expiresInMs: Int?
     let isPoll: Bool
     private let request: StreamRequest
@@ -53,6 +54,7 @@ final class FrontSubscriber {
         self.topics = topics.known
         unknown = topics.unknown
         principal = topics.principal
+        apiKey = topics.apiKey
         expiresInMs = topics.expiresInMs
         self.shard = shard
         self.connection = connection
@@ -124,6 +126,10 @@ final class FrontSubscriber {
 
     /// Looks again whether it may hear its topics, and until when.
     func recheckAccess() {
+        guard shard.settings.access.mode == .enforce else {
+            if !shard.settings.keys.admit(apiKey) { end(.revoked) }
+            return
+        }
         let standing = shard.settings.access.standing(of: principal)
         guard let standing, topics.allSatisfy({ standing.may(.watch, topic: shard.board[$0]) }) else {
             return end(.revoked)

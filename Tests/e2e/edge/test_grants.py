@@ -311,6 +311,9 @@ async def test_observe_serves_everybody_and_counts_who_would_be_refused(launch, 
     await publish(daemon, "demo")
     stream = await Stream.open(daemon.edge, project="demo", headers=bearer("nonsense"))
     await stream.synced()
+    _, text = await make_key(daemon, watch(projects=["demo"]))
+    good = await Stream.open(daemon.edge, project="demo", headers=bearer(text))
+    await good.synced()
     assert (await poll(daemon.edge, project="demo", have=0)).status == 200
     assert (await fetch(daemon.edge, "/v1/projects/demo/namespaces/firebase:fetch", "POST", (),
                         INSTANCE)).status == 200
@@ -320,6 +323,9 @@ async def test_observe_serves_everybody_and_counts_who_would_be_refused(launch, 
     daemon.configure(configuration(half, "enforce"))
     daemon.signal(1)
     assert await stream.end() == "clean", "from then on grants decide"
+    await publish(daemon, "demo")
+    await good.version_at_least(2)
+    assert not any(frame.name == "auth" for frame in good.events), "a good key is not revoked by it"
 
 
 async def test_off_is_as_it_was(launch, half):
