@@ -48,6 +48,23 @@ VALUES["a cluster over TLS"] = {
                 "etcd": {"endpoints": ["https://etcd.example.org:2379"], "tlsSecret": "etcd-client",
                          "user": "stalecast", "passwordSecret": "etcd-password"}},
 }
+FILES = {
+    "extraVolumes": [{"name": "tls", "secret": {"secretName": "edge-tls"}},
+                     {"name": "account", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+    "extraVolumeMounts": [{"name": "tls", "mountPath": "/etc/edge-tls", "readOnly": True},
+                          {"name": "account", "mountPath": "/var/run/account", "readOnly": True}],
+    "extraEnv": [{"name": "STALECAST_LOG_LEVEL", "value": "debug"}], "serviceAccountName": "stalecast",
+    "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+                                   "whenUnsatisfiable": "ScheduleAnyway"}],
+}
+VALUES["with files of its own"] = FILES
+VALUES["a sidecar with a shared file"] = {
+    **SIDECAR, "extraVolumes": [{"name": "shared", "emptyDir": {}}],
+    "extraVolumeMounts": [{"name": "shared", "mountPath": "/shared", "readOnly": True}],
+    "sidecar": {"source": {"scope": "demo/firebase", "kind": "file", "path": "/shared/template.json"},
+                "container": {**SIDECAR["sidecar"]["container"], "volumeMounts": [{"name": "shared", "mountPath": "/out"}]}},
+    "config": {"sources": {"allowedAddresses": ["10.0.0.0/8"]}},
+}
 # Of other projects, whose schemas are not at hand.
 FOREIGN = ("monitoring.coreos.com/v1", "gateway.networking.k8s.io/v1")
 
@@ -108,14 +125,17 @@ def test_the_daemon_is_confined_watched_and_given_time(chart, name):
     assert security["capabilities"] == {"drop": ["ALL"]} and not pod["automountServiceAccountToken"]
     assert daemon["resources"]["limits"]["memory"]
     assert not [each for each in containers if each["image"].endswith(":latest") or ":" not in each["image"]]
-    assert daemon["readinessProbe"]["httpGet"]["path"] == "/readyz" == daemon["startupProbe"]["httpGet"]["path"]
-    assert daemon["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert daemon["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    # A full disk ends neither a start nor the streams.
+    assert daemon["livenessProbe"]["httpGet"]["path"] == "/healthz" == daemon["startupProbe"]["httpGet"]["path"]
+    [edge] = [each for each in documents if each["kind"] == "Service" and each["metadata"]["name"].endswith("-edge")]
+    assert edge["spec"]["publishNotReadyAddresses"] == ("cluster" not in name)
     # The daemon itself takes at most 15 s.
     assert pod["terminationGracePeriodSeconds"] >= daemon["lifecycle"]["preStop"]["sleep"]["seconds"] + 15
     sidecar = "sidecar" in name or name == "the plain file"
     assert (daemon.get("restartPolicy") == "Always") == sidecar
     assert len([each for each in documents if each["kind"] == "Service"]) == 2
-    mounted = {mount["name"] for mount in daemon["volumeMounts"]}
+    mounted = {mount["name"] for each in containers for mount in each.get("volumeMounts", [])}
     claims = [each for document in documents if document["kind"] == "StatefulSet"
               for each in document["spec"].get("volumeClaimTemplates", [])]
     assert mounted <= {volume["name"] for volume in pod["volumes"]} | {claim["metadata"]["name"] for claim in claims}
@@ -156,6 +176,19 @@ def test_only_a_cluster_has_several_replicas(chart, name):
             assert file is None or any(file.startswith(mount + "/") for mount in mounts), file
 
 
+def test_addresses_of_ones_own_do_not_shut_out_the_pod(chart):
+    documents = rendered(chart, VALUES["a sidecar with a shared file"])
+    [text] = [each["data"]["stalecast.yaml"] for each in documents if each["kind"] == "ConfigMap"]
+    assert yaml.safe_load(text)["sources"]["allowedAddresses"] == ["127.0.0.0/8", "10.0.0.0/8"]
+
+
+@pytest.mark.parametrize("values,kind", ((CLUSTER, dict), ({}, type(None)), ({"affinity": {"nodeAffinity": {}}}, dict)))
+def test_nodes_of_a_cluster_prefer_machines_of_their_own(chart, values, kind):
+    [pod] = pods(rendered(chart, values))
+    assert isinstance(pod.get("affinity"), kind)
+    assert ("podAntiAffinity" in pod.get("affinity", {})) == (values is CLUSTER)
+
+
 def test_a_grace_period_the_daemon_cannot_keep_is_refused(chart):
     import helm_python
     with pytest.raises(helm_python.HelmRenderError, match="terminationGracePeriodSeconds"):
@@ -168,7 +201,9 @@ def test_a_grace_period_the_daemon_cannot_keep_is_refused(chart):
     {**CLUSTER, "config": {"store": {"etcd": {"user": "u"}}}}, {**CLUSTER, "config": {"cluster": {"node": "a"}}},
     {"mode": "sidecar"}, {"image": {"tag": "latest"}},
     {"config": {"data": "/elsewhere"}}, {"config": {"edge": {"listen": "0.0.0.0:1"}}},
-    {"monitoring": {"serviceMonitor": True}}, {"route": {"enabled": True}}, {"persistence": {"size": "large"}},
+    {"monitoring": {"serviceMonitor": True}},
+    {"monitoring": {"serviceMonitor": True}, "control": {"tokenSecret": "t"}},
+    {**CLUSTER, "cluster": {**CLUSTER["cluster"], "etcd": {"endpoints": ["http://e:1"], "user": "u"}}}, {"route": {"enabled": True}}, {"persistence": {"size": "large"}},
     {"terminationGracePeriodSeconds": 10}, {"resources": {"limits": {"memory": None}}},
     {**SIDECAR, "config": {"sources": {"scopes": []}}}), ids=str)
 def test_values_that_cannot_work_are_refused(chart, values):

@@ -1,6 +1,9 @@
 {{/* What both modes share: names, labels, the daemon's container, its volumes. */}}
 {{- define "stalecast.name" -}}{{ printf "%s" .Release.Name | trunc 52 | trimSuffix "-" }}{{- end -}}
 
+{{/* Tags and labels have no plus sign, which the version of a build between two releases has. */}}
+{{- define "stalecast.tag" -}}{{ .Values.image.tag | default (.Chart.AppVersion | replace "+" "-") }}{{- end -}}
+
 {{- define "stalecast.selector" -}}
 app.kubernetes.io/name: stalecast
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -8,14 +11,17 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "stalecast.labels" -}}
 {{ include "stalecast.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ include "stalecast.tag" . | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{- define "stalecast.config" -}}
 {{- if eq .Values.mode "sidecar" -}}
-{{- $sources := dict "scopes" (list .Values.sidecar.source) "allowedAddresses" (list "127.0.0.0/8") -}}
-{{- mergeOverwrite (dict "sources" $sources) .Values.config | toYaml -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $own := get $config "sources" | default dict -}}
+{{- $allowed := concat (list "127.0.0.0/8") (get $own "allowedAddresses" | default list) | uniq -}}
+{{- $sources := mergeOverwrite (deepCopy $own) (dict "scopes" (list .Values.sidecar.source) "allowedAddresses" $allowed) -}}
+{{- set $config "sources" $sources | toYaml -}}
 {{- else if eq .Values.mode "cluster" -}}
 {{- $etcd := dict "endpoints" .Values.cluster.etcd.endpoints -}}
 {{- if .Values.cluster.etcd.tlsSecret -}}
@@ -60,6 +66,9 @@ annotations:
 {{- if lt (int .Values.terminationGracePeriodSeconds) (add .Values.preStopSeconds 15 | int) }}
 {{- fail "terminationGracePeriodSeconds must leave preStopSeconds and the daemon's own 15 seconds" }}
 {{- end -}}
+{{- with .Values.serviceAccountName }}
+serviceAccountName: {{ . }}
+{{- end }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
@@ -78,12 +87,27 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.affinity }}
 affinity: {{- toYaml . | nindent 2 }}
+{{- else }}
+{{- if eq .Values.mode "cluster" }}
+# Several nodes on one machine would go with it.
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels: {{- include "stalecast.selector" . | nindent 14 }}
+{{- end }}
+{{- end }}
+{{- with .Values.topologySpreadConstraints }}
+topologySpreadConstraints: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
 {{- define "stalecast.container" -}}
 name: stalecast
-image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+image: "{{ .Values.image.repository }}:{{ include "stalecast.tag" . }}"
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 # Inside the pod's network nothing else can be meant: the NetworkPolicy guards Control.
 args:
@@ -93,15 +117,21 @@ args:
   - --edge=0.0.0.0:8080
   - --control=0.0.0.0:8081
   - --proxied
-{{- if .Values.control.tokenSecret }}
+{{- if or .Values.control.tokenSecret .Values.extraEnv }}
 env:
+{{- if .Values.control.tokenSecret }}
   - {name: STALECAST_CONTROL_TOKEN_FILE, value: /etc/stalecast-token/token}
+{{- end }}
+{{- with .Values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 ports:
   - {name: edge, containerPort: 8080}
   - {name: control, containerPort: 8081}
+# Lives, though it cannot be ready: with a full disk it still answers fetches.
 startupProbe:
-  httpGet: {path: /readyz, port: control}
+  httpGet: {path: /healthz, port: control}
   periodSeconds: 1
   failureThreshold: 60
 readinessProbe:
@@ -133,6 +163,9 @@ volumeMounts:
 {{- range include "stalecast.clusterSecrets" . | fromYamlArray }}
   - {name: {{ .name }}, mountPath: {{ .path }}, readOnly: true}
 {{- end }}
+{{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "stalecast.volumes" -}}
@@ -150,6 +183,9 @@ volumeMounts:
 {{- range include "stalecast.clusterSecrets" . | fromYamlArray }}
 - name: {{ .name }}
   secret: {secretName: {{ .secret }}, defaultMode: 0440}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{- toYaml . | nindent 0 }}
 {{- end }}
 {{- end -}}
 
