@@ -131,10 +131,8 @@ enum BackupFile {
                 let content = try Data.fetchOne(
                     db, sql: "SELECT content FROM attachment WHERE name = ?", arguments: [name])
             else { continue }
-            let copy = NSTemporaryDirectory() + "stalecast-\(Epoch.random())"
+            let copy = try unpack(content, beside: path)
             defer { _ = unlink(copy) }
-            try FileOperation.createEmpty(copy)
-            try content.write(to: URL(fileURLWithPath: copy))
             let part = try DatabaseInspection.readOnlyQueue(copy)
             try part.unsafeRead { part in
                 let finding = isThorough ? try String.fetchOne(part, sql: "PRAGMA integrity_check(1)") : "ok"
@@ -150,6 +148,22 @@ enum BackupFile {
     }
 }
 
+extension BackupFile {
+    /// Writes a part of a backup to a file of its own: beside the backup, where there was room for all of it, else in the
+    /// directory for temporary files, which in a container is small.
+    private static func unpack(_ content: Data, beside path: String) throws(FileOperation.Failure) -> String {
+        let name = "stalecast-\(Epoch.random())"
+        let (near, elsewhere) = ("\(path).\(name)", NSTemporaryDirectory() + name)
+        do throws(FileOperation.Failure) {
+            try FileOperation.create(near, content)
+            return near
+        } catch {
+            try FileOperation.create(elsewhere, content)
+            return elsewhere
+        }
+    }
+}
+
 extension TemplateStore {
     /// Says what a backup holds, having read all of it; nothing is changed. Blocks.
     ///
@@ -158,8 +172,15 @@ extension TemplateStore {
         guard FileOperation.exists(path) else { throw .inaccessible("there is no backup \(path)") }
         try DatabaseInspection.recognise(path, advice: DatabaseInspection.backupAdvice)
         try DatabaseInspection.verify(path, upTo: .max)
-        do { return try BackupFile.summary(path, isThorough: true) } catch let error as StoreError { throw error } catch
-        {
+        do {
+            return try BackupFile.summary(path, isThorough: true)
+        } catch let error as StoreError {
+            throw error
+        } catch let error as FileOperation.Failure {
+            // A machine without room says nothing about the backup.
+            let sentence = "\(path) could not be read through, because its parts cannot be unpacked (\(error))"
+            throw error.isNoSpace ? .diskFull("\(sentence); free some space") : .inaccessible(sentence)
+        } catch {
             throw .notAStore("\(path) is damaged (\(error)); use another backup")
         }
     }

@@ -1,4 +1,6 @@
+import Foundation
 import Glibc
+import StalecastWire
 
 /// The few file operations the store needs besides SQLite's, with errors thrown.
 ///
@@ -45,6 +47,19 @@ enum FileOperation {
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw Failure("create", path) }
         close(file)
+    }
+
+    /// Makes a file of mode 0600 with this content; fails with `EEXIST` when there is one, and leaves nothing behind when
+    /// it fails otherwise.
+    static func create(_ path: String, _ content: some ContiguousBytes) throws(Failure) {
+        let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw Failure("create", path) }
+        defer { close(file) }
+        let isWhole = content.withUnsafeBytes { DescriptorBytes.write($0, to: file) == $0.count }
+        guard !isWhole else { return }
+        let failure = Failure("write", path)
+        unlink(path)
+        throw failure
     }
 
     /// Gives files that root made to the owner of their directory, who has to open them; does nothing for other users. A

@@ -9,8 +9,8 @@ struct Backup: AsyncParsableCommand {
         abstract: "Copy the store and the webhooks into one file, also while the daemon runs.",
         discussion: """
             The copy is consistent: it holds every version acknowledged before it began, and every webhook with the state of \
-            its deliveries. Secrets in it stay sealed. NOT in it: webhooks.key, which opens them, the control token, and the \
-            configuration file; keep those apart.
+            its deliveries. Secrets in it stay sealed. NOT in it: webhooks.key, which opens them, the control token, the audit \
+            log, and the configuration file; keep those apart.
 
             Examples:
               stalecast backup stalecast-$(date +%F).backup
@@ -39,13 +39,17 @@ struct Backup: AsyncParsableCommand {
             let summary: BackupSummary
             do {
                 try TemplateStore.backup(directory: directory, to: file)
-                summary = try TemplateStore.verifyBackup(file)
             } catch {
                 throw CommandFailure(.refused, "no backup made: \(error)")
             }
+            do {
+                summary = try TemplateStore.verifyBackup(file)
+            } catch {
+                throw CommandFailure(.refused, "\(file) was written, and is not verified: \(error)")
+            }
             let output = outputOptions.output
             let key = summary.webhooks ?? 0 > 0 ? ["webhooks.key"] : []
-            let missing = key + ["control.token", "the configuration file"]
+            let missing = key + ["control.token", "audit.jsonl", "the configuration file"]
             if output.isJSON {
                 var object = summary.json(file)
                 object["data"] = .string(directory)
