@@ -14,6 +14,8 @@ struct DataDirectory: Sendable {
     var database: String { path + "/stalecast.sqlite" }
     /// SQLite's write-ahead log: committed versions that are not in the database file yet.
     var writeAheadLog: String { database + "-wal" }
+    /// SQLite's index of that log; there while the store is open, and after a process that was ended by force.
+    var sharedMemory: String { database + "-shm" }
     var highWaterMark: String { path + "/highwater" }
     var lock: String { path + "/lock" }
     /// Where a database is made before it gets its name; whatever is left of it after a crash is worthless.

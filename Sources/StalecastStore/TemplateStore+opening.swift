@@ -20,9 +20,13 @@ extension TemplateStore {
         do {
             let replica = try configuration.replica.map { try makeWay(for: $0, directory, log) }
             let mark = try HighWaterMark(directory.highWaterMark)
+            // Looked at before anything opens the database, which makes these files.
+            let hasLostLog =
+                FileOperation.exists(directory.sharedMemory) && (FileOperation.size(directory.writeAheadLog) ?? 0) == 0
             let isNew = try provideDatabase(
                 directory, mark.found, beginEmpty: configuration.beginEmpty || replica != nil,
                 epoch: replica?.epoch)
+            if hasLostLog, !isNew, replica == nil { try refuseLostLog(directory, mark.found) }
             let database = try openPool(directory)
             let (epoch, head) =
                 try replica.map { try settleReplica(database, mark, $0, directory, log) }
@@ -85,6 +89,18 @@ extension TemplateStore {
             throw StoreError.notAStore(
                 "\(directory.database) is missing, and there was one (highwater says so); \(advice)")
         }
+    }
+
+    /// A process that was ended by force leaves `-shm` and, unless all of it was written back, `-wal`. Without the second
+    /// the versions in it are gone, which must not pass for an older file that an operator has put in place.
+    private static func refuseLostLog(_ directory: DataDirectory, _ found: HighWaterMark.Finding) throws {
+        let queue = try DatabaseInspection.readOnlyQueue(directory.database)
+        let (epoch, head) = try queue.unsafeRead { try identity($0) }
+        try queue.close()
+        guard case .mark(let mark) = found, mark.epoch == epoch, head < mark.head else { return }
+        throw StoreError.notAStore(
+            "\(directory.writeAheadLog) is missing, and with it \(mark.head - head) of \(mark.head) commits; put it back, "
+                + "restore a backup, or remove \(directory.sharedMemory) to go on with what \(directory.database) has")
     }
 
     static func removeUnfinished(_ directory: DataDirectory) throws {

@@ -41,6 +41,23 @@ import Testing
         #expect(try TemplateStore.make(directory).epoch == rolledBack.epoch)
     }
 
+    @Test func aMissingLogIsRefusedUntilTheOperatorDecides() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...3)
+        let image = try TemporaryDirectory()
+        // As a process that was ended by force leaves them, but for the log.
+        try directory.copy(["highwater", "stalecast.sqlite", "stalecast.sqlite-shm"], to: image)
+        store.close()
+        for _ in 0..<2 {
+            let error = #expect(throws: StoreError.self) { try TemplateStore.make(image, log: log) }
+            #expect("\(error)".contains("stalecast.sqlite-wal is missing, and with it 3 of 3 commits"))
+        }
+        try FileManager.default.removeItem(atPath: image.file("stalecast.sqlite-shm"))
+        let after = try TemplateStore.make(image, log: log)
+        #expect(after.epoch != store.epoch && log.contains("new epoch"))
+        #expect(try await after.put("clients hold a version 3").version == 4)
+    }
+
     @Test func databaseOfAnotherStoreGetsANewEpoch() async throws {
         try TemplateStore.make(directory).close()
         let other = try TemporaryDirectory()
