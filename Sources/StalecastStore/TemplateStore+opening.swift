@@ -22,7 +22,7 @@ extension TemplateStore {
             let mark = try HighWaterMark(directory.highWaterMark)
             // Looked at before anything opens the database, which makes these files.
             let hasLostLog =
-                FileOperation.exists(directory.sharedMemory) && (FileOperation.size(directory.writeAheadLog) ?? 0) == 0
+                FileOperation.exists(directory.sharedMemory) && !FileOperation.exists(directory.writeAheadLog)
             let isNew = try provideDatabase(
                 directory, mark.found, beginEmpty: configuration.beginEmpty || replica != nil,
                 epoch: replica?.epoch)
@@ -98,6 +98,8 @@ extension TemplateStore {
         let (epoch, head) = try queue.unsafeRead { try identity($0) }
         try queue.close()
         guard case .mark(let mark) = found, mark.epoch == epoch, head < mark.head else { return }
+        // Looking made an empty one, which the next start must not take for the one that is missing.
+        if FileOperation.size(directory.writeAheadLog) == 0 { try FileOperation.remove(directory.writeAheadLog) }
         throw StoreError.notAStore(
             "\(directory.writeAheadLog) is missing, and with it \(mark.head - head) of \(mark.head) commits; put it back, "
                 + "restore a backup, or remove \(directory.sharedMemory) to go on with what \(directory.database) has")
