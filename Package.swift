@@ -312,6 +312,7 @@ let package = Package(
                 "StalecastAccess", "StalecastControl", "StalecastDaemon", "StalecastEdge", "StalecastEtcd",
                 "StalecastHub",
                 "StalecastOutbound", "StalecastWire",
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: strict),

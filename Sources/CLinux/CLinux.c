@@ -20,6 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
+// Weak: a linked object that has them counts instead.
+__attribute__((weak)) const char *stalecast_build(void) { return ""; }
+__attribute__((weak)) const char *stalecast_revision(void) { return ""; }
+
 static int fail(int fd) {
   int error = errno;
   close(fd);
@@ -59,6 +63,33 @@ int stalecast_listen(const char *host, uint16_t port, bool ipv6, bool share, int
   if (send_buffer > 0) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
   if (bind(fd, (struct sockaddr *)&storage, length) != 0 || listen(fd, backlog) != 0) return fail(fd);
   return fd;
+}
+
+static bool listens_on(int fd, const char *host, uint16_t port, bool ipv6) {
+  struct sockaddr_storage wanted, found;
+  socklen_t length = sizeof found, size = sizeof(int);
+  int listening = 0;
+  if (fill_address(&wanted, host, port, ipv6) == 0) return false;
+  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || !listening) return false;
+  if (getsockname(fd, (struct sockaddr *)&found, &length) != 0 || found.ss_family != wanted.ss_family) return false;
+  if (stalecast_local_port(fd) != port) return false;
+  return ipv6 ? memcmp(&((struct sockaddr_in6 *)&found)->sin6_addr, &((struct sockaddr_in6 *)&wanted)->sin6_addr, 16) == 0
+              : ((struct sockaddr_in *)&found)->sin_addr.s_addr == ((struct sockaddr_in *)&wanted)->sin_addr.s_addr;
+}
+
+int stalecast_adopt_listener(int fd, const char *host, uint16_t port, bool ipv6, unsigned user_timeout_ms,
+                             int send_buffer) {
+  if (!listens_on(fd, host, port, ipv6)) {
+    errno = EADDRNOTAVAIL;
+    return -1;
+  }
+  int own = fcntl(fd, F_DUPFD_CLOEXEC, 0), one = 1;
+  if (own < 0) return -1;
+  if (fcntl(own, F_SETFL, fcntl(own, F_GETFL) | O_NONBLOCK) != 0) return fail(own);
+  setsockopt(own, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  stalecast_set_user_timeout(own, user_timeout_ms);
+  if (send_buffer > 0) setsockopt(own, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
+  return own;
 }
 
 int stalecast_set_user_timeout(int fd, unsigned milliseconds) {

@@ -21,7 +21,13 @@ package struct AuditChain: Sendable {
     /// Of the first line in a file that goes on after one that somebody has moved away.
     package static let reopened = "log.reopened"
 
+    /// Of the line with which a daemon goes on after lines that are gone.
+    package static let lost = "log.lost"
+
     package init() {}
+
+    /// Goes on after a line that is known by its number and hash alone.
+    package init(after count: Int64, _ hash: String) { (self.count, self.hash) = (count, hash) }
 
     /// Where a log is broken.
     package struct Fault: Error, CustomStringConvertible {
@@ -67,6 +73,10 @@ package struct AuditChain: Sendable {
     /// - Throws: when no file begins so.
     package mutating func begin(with line: [UInt8]) throws(Fault) -> Int64 {
         guard let json = try? JSONValue.parse(line), let number = json["seq"]?.int64, number > 1 else { return 1 }
+        if json["action"]?.string == Self.lost {
+            throw Fault(
+                description: "says that the \(number - 1) lines before it are gone: deleted, replaced or moved away")
+        }
         guard number < 1 << 53, let action = json["action"]?.string, [Self.rotated, Self.reopened].contains(action),
             let previous = json["previous"]?.string
         else { throw Fault(description: "has number \(number) where 1 is due") }

@@ -35,6 +35,7 @@ extension Configuration {
         options.freshness = freshness
         options.host = try edge.listen.resolvedHost()
         options.port = UInt16(edge.listen.port)
+        options.listener = HandedSockets().edge
         options.usesStreamEngine = edge.streamEngine
         options.hasCanaries = edge.canary
         options.threads = edge.threads == 0 ? ProcessInfo.processInfo.activeProcessorCount : edge.threads

@@ -97,7 +97,8 @@ struct ControlService: Service {
             "1 while the audit log goes on in a full file, because no other one can be begun.",
             parts.audit.rotationProblem == nil ? 0 : 1)
         if let cluster = parts.cluster { await text.cluster(cluster) }
-        text.process(startedAt: parts.startedAt, version: DaemonVersion.text)
+        text.reloads(parts.reloads)
+        text.process(startedAt: parts.startedAt)
         return text.text
     }
 }
@@ -118,7 +119,6 @@ extension Daemon.Parts {
 extension MetricsText {
     fileprivate mutating func tokens(_ tokens: TokenVerifier) {
         let (reports, counts) = (tokens.reports, tokens.counts)
-        if reports.isEmpty { return }
         family(
             "stalecast_issuer_keys", .gauge, "Keys of an issuer that can be used; 0 refuses its tokens with 503.",
             reports.map { ([("issuer", $0.name)], Double($0.keys)) })

@@ -13,7 +13,18 @@ import Synchronization
 
 /// The running version.
 package enum DaemonVersion {
-    package static let text = "0.2.0"
+    /// The release that this source is, or comes after.
+    private static let release = "0.2.0"
+
+    /// `0.2.0`; `0.2.0+git14.51b72f7` for a build between two releases, which deploy/install.sh made.
+    package static let text = spelled(release, build: String(cString: stalecast_build()))
+
+    /// The commit; empty for a plain `swift build`.
+    package static let revision = String(cString: stalecast_revision())
+
+    package static func spelled(_ release: String, build: String) -> String {
+        build.isEmpty ? release : "\(release)+\(build)"
+    }
 }
 
 /// The composition root: configuration → wiring → list of services.
@@ -38,6 +49,7 @@ package struct Daemon: Sendable {
         let readiness: Readiness
         /// Of the listeners that have any.
         let tls: [ListenerTLS]
+        let reloads: ReloadLog
     }
 
     private let configuration: Configuration
@@ -104,6 +116,7 @@ package struct Daemon: Sendable {
         if cluster != nil { ClusterPropagation.shareKeys(token.digest, store.epoch) }
         if let cluster { cluster.describe(try cluster.marks(of: configuration, token)) }
         let audit = try Self.openAudit(configuration, logger)
+        defer { audit.mark() }
         let access = try Self.makeAccess(store, configuration, token)
         let edge = try EdgeServer(
             options: configuration.edgeOptions(tls: edgeTLS?.server, freshness: cluster),
@@ -112,8 +125,10 @@ package struct Daemon: Sendable {
             served: served,
             logger: logger)
         access.observe { edge.accessChanged() }
+        let startedAt = Timestamp.now()
+        let tls = [edgeTLS, controlTLS].compactMap(\.self)
         let parts = Parts(
-            startedAt: .now(), descriptors: descriptors, scopes: configuration.scopes, access: access, audit: audit,
+            startedAt: startedAt, descriptors: descriptors, scopes: configuration.scopes, access: access, audit: audit,
             store: store, hub: hub,
             served: served,
             edge: edge,
@@ -123,8 +138,8 @@ package struct Daemon: Sendable {
             propagation: cluster.map {
                 ClusterPropagation($0.nodes, hub.propagation, webhooks.delivery, configuration.scopes)
             },
-            readiness: Readiness(store: store, edge: edge, sources: sources, cluster: cluster),
-            tls: [edgeTLS, controlTLS].compactMap(\.self))
+            readiness: Readiness(store: store, edge: edge, sources: sources, cluster: cluster, tls: tls),
+            tls: tls, reloads: ReloadLog(startedAt: startedAt))
         let started = Startup(configuration: configuration, logger: logger)
         let requests = ControlTally()
         let keySets = KeySetKeeper(configuration, access, logger)
@@ -208,7 +223,11 @@ package struct Daemon: Sendable {
         } catch {
             throw StartError("\(error)")
         }
+        if let loss = audit.loss {
+            logger.error("audit log does not go on where it ended", metadata: ["finding": "\(loss)"])
+        }
         audit.write("daemon.start", ["version": .string(DaemonVersion.text)])
+        audit.mark()
         let end = audit.end
         logger.info("audit log", metadata: ["lines": "\(end.count)", "hash": "\(end.hash)"])
         return audit

@@ -39,7 +39,19 @@ package struct DaemonLog: LogHandler {
             case .text: text(event.level, event.message, merged)
             case .json: json(event.level, event.message, merged)
             }
-        StandardError.write(line)
+        StandardError.write(Self.journalPriorities ? "<\(event.level.priority)>\(line)" : line)
+    }
+
+    /// Whether standard error goes to systemd's journal, which takes a line's priority from its beginning
+    /// (`sd-daemon(3)`).
+    private static let journalPriorities = isJournal(ProcessInfo.processInfo.environment["JOURNAL_STREAM"])
+
+    /// - Parameter stream: `JOURNAL_STREAM`, device and inode of what systemd connected. It is inherited, so a process
+    ///   whose output went elsewhere since sees others.
+    package static func isJournal(_ stream: String?, _ descriptor: Int32 = STDERR_FILENO) -> Bool {
+        var status = stat()
+        guard let stream, fstat(descriptor, &status) == 0 else { return false }
+        return stream == "\(status.st_dev):\(status.st_ino)"
     }
 
     private func text(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) -> String {
@@ -60,5 +72,19 @@ package struct DaemonLog: LogHandler {
         ]
         for (key, value) in metadata.sorted(by: { $0.key < $1.key }) { object[key] = .string("\(value)") }
         return JSONValue.object(object).text() + "\n"
+    }
+}
+
+extension Logger.Level {
+    /// syslog's number.
+    package var priority: Int {
+        switch self {
+        case .trace, .debug: 7
+        case .info: 6
+        case .notice: 5
+        case .warning: 4
+        case .error: 3
+        case .critical: 2
+        }
     }
 }

@@ -154,6 +154,13 @@ final class ListenerTLS: Sendable {
         warn(server.material.identities.compactMap { $0.warning(at: now) })
     }
 
+    /// Sentences about certificates in force that clients refuse: expired, or not valid yet.
+    func invalid(at now: Int = Int(Date().timeIntervalSince1970)) -> [String] {
+        server.material.identities.filter { !$0.isValid(at: now) }.map {
+            $0.warning(at: now) ?? "\($0.name) is not valid"
+        }
+    }
+
     private func warn(_ sentences: [String]) {
         for sentence in sentences where state.withLock({ $0.warned.insert(sentence).inserted }) {
             logger.warning("certificate", metadata: ["listener": "\(listener)", "finding": "\(sentence)"])
@@ -193,7 +200,6 @@ extension TLSIdentity {
 extension MetricsText {
     /// When certificates expire, and what became of handshakes.
     mutating func tls(_ listeners: [ListenerTLS]) {
-        guard !listeners.isEmpty else { return }
         family(
             "stalecast_tls_certificate_not_after_seconds", .gauge,
             "When the first certificate of the chain expires, since the epoch.",

@@ -111,6 +111,11 @@ extension MetricsText {
             "stalecast_checkpoints_failed_total", .counter, "Write-backs of the log that failed.",
             Double(figures.failedCheckpoints))
         single("stalecast_store_ready", .gauge, "1 when a publish could be committed.", canCommit ? 1 : 0)
+        if let free = store.freeBytes {
+            single(
+                "stalecast_store_free_bytes", .gauge, "Bytes that the data directory's disk still takes.",
+                Double(free))
+        }
         single("stalecast_store_sequence", .gauge, "The last commit's sequence.", Double(store.head()))
         histogram("stalecast_store_commit_seconds", "Transaction begin to durable.", figures.commits)
         family(
@@ -123,8 +128,10 @@ extension MetricsText {
             })
     }
 
-    mutating func process(startedAt: Timestamp, version: String) {
-        family("stalecast_build_info", .gauge, "The running version.", [([("version", version)], 1)])
+    mutating func process(startedAt: Timestamp) {
+        family(
+            "stalecast_build_info", .gauge, "The running version and its commit.",
+            [([("version", DaemonVersion.text), ("revision", DaemonVersion.revision)], 1)])
         single(
             "process_start_time_seconds", .gauge, "Start of the process since the epoch.",
             Double(startedAt.microseconds) / 1e6)
@@ -133,6 +140,18 @@ extension MetricsText {
         single("process_resident_memory_bytes", .gauge, "Resident memory.", Double(usage.residentBytes))
         single("process_open_fds", .gauge, "Open descriptors.", Double(usage.descriptors))
         single("process_max_fds", .gauge, "Descriptors this process may have.", Double(usage.maxDescriptors))
+    }
+}
+
+extension MetricsText {
+    mutating func reloads(_ log: ReloadLog) {
+        let newest = log.newest
+        single(
+            "stalecast_config_last_reload_successful", .gauge,
+            "0 while the newest configuration was refused and the one before it stays.", newest.problem == nil ? 1 : 0)
+        single(
+            "stalecast_config_last_reload_success_timestamp_seconds", .gauge,
+            "When the configuration in force was read, since the epoch.", Double(newest.succeededAt.microseconds) / 1e6)
     }
 }
 

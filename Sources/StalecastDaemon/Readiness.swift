@@ -8,9 +8,11 @@ final class Readiness: Sendable {
     private let edge: EdgeServer
     private let sources: SourceParts
     private let cluster: ClusterParts?
+    private let tls: [ListenerTLS]
     private let isStopping = Mutex(false)
 
-    init(store: TemplateStore, edge: EdgeServer, sources: SourceParts, cluster: ClusterParts?) {
+    init(store: TemplateStore, edge: EdgeServer, sources: SourceParts, cluster: ClusterParts?, tls: [ListenerTLS]) {
+        self.tls = tls
         self.cluster = cluster
         self.sources = sources
         self.store = store
@@ -21,7 +23,7 @@ final class Readiness: Sendable {
     func stop() { isStopping.withLock { $0 = true } }
 
     /// Why it is less than it should be, although it gets traffic: sentences.
-    var degraded: [String] { cluster?.degraded ?? [] }
+    var degraded: [String] { (cluster?.degraded ?? []) + tls.flatMap { $0.invalid() } }
 
     /// Sentences; empty when ready.
     func reasons() async -> [String] {

@@ -34,7 +34,12 @@ extension Daemon.Parts {
     /// at the end: readiness off before anything else stops.
     func untilEnding(drain: Duration, _ started: Startup, _ signals: ProcessSignals, _ logger: Logger) async {
         let seconds = AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown()
-        for await _ in seconds { started.retry() }
+        var watchdog = Watchdog()
+        for await _ in seconds {
+            started.retry()
+            // A loop that hangs, or a pool that does not come to this line, makes systemd start the daemon anew.
+            if watchdog.isDue(edge.stuckLoops().isEmpty) { SystemdNotice.alive.send() }
+        }
         // Also when a service failed: from here on the time is limited.
         signals.ending()
         // Of a process that begins anew systemd must not think that it ends.
@@ -195,9 +200,11 @@ struct ReloadService: Service {
             parts.audit.write(
                 "configuration.reload",
                 ["actor": "operator of this machine", "changed": .array(changed.map(JSONValue.string))])
+            parts.reloads.succeeded(at: .now())
             logger.info("configuration reloaded", metadata: ["changed": "\(changed.joined(separator: ", "))"])
             return next
         } catch {
+            parts.reloads.refused("\(error)")
             logger.error("configuration not reloaded, the old one stays", metadata: ["error": "\(error)"])
             return running
         }

@@ -120,6 +120,8 @@ final class Startup: Sendable {
 
         static func url(_ tls: Configuration.TLS, _ host: String, _ port: Int) -> String {
             let scheme = tls.pairs.isEmpty ? "http" : "https"
+            // Every address of this machine: a client here asks one that it can dial.
+            let host = host == "0.0.0.0" ? "127.0.0.1" : host == "::" ? "::1" : host
             return host.contains(":") ? "\(scheme)://[\(host)]:\(port)" : "\(scheme)://\(host):\(port)"
         }
     }
@@ -138,12 +140,15 @@ package struct StartError: Error, CustomStringConvertible {
 }
 
 /// Tells systemd about the daemon's state, as `sd_notify(3)` does; nothing happens without `NOTIFY_SOCKET`.
-enum SystemdNotice: String {
+package enum SystemdNotice: String {
     case ready = "READY=1"
     case stopping = "STOPPING=1"
     case reloading = "RELOADING=1"
+    case alive = "WATCHDOG=1"
+    /// Before the program begins anew in its own process: until it is ready again, nobody sends ``alive``.
+    case beginningAnew = "WATCHDOG_USEC=86400000000"
 
-    func send() {
+    package func send() {
         guard let path = ProcessInfo.processInfo.environment["NOTIFY_SOCKET"], path.utf8.count < 108 else { return }
         let socket = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
         guard socket >= 0 else { return }
@@ -157,11 +162,42 @@ enum SystemdNotice: String {
         }
         let length = socklen_t(MemoryLayout<sa_family_t>.size + path.utf8.count)
         var text = rawValue
+        // Ends what ``beginningAnew`` began.
+        if self == .ready, let usual = Watchdog.interval() { text += "\nWATCHDOG_USEC=\(usual)" }
         if self == .reloading { text += "\nMONOTONIC_USEC=\(DispatchTime.now().uptimeNanoseconds / 1000)" }
         withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 _ = sendto(socket, text, text.utf8.count, Int32(MSG_NOSIGNAL), $0, length)
             }
         }
+    }
+}
+
+/// When systemd wants to hear that the daemon is alive (`WatchdogSec`): three times in its interval.
+package struct Watchdog {
+    private let period: Duration?
+    private var last: ContinuousClock.Instant?
+
+    package init(_ environment: [String: String] = ProcessInfo.processInfo.environment) {
+        period = Self.interval(environment).map { .microseconds($0) / 3 }
+    }
+
+    /// Microseconds after which systemd ends a process that says nothing; nil where it does not watch this process.
+    package static func interval(
+        _ environment: [String: String] = ProcessInfo.processInfo.environment,
+        process: Int32 = ProcessInfo.processInfo.processIdentifier
+    ) -> Int64? {
+        let isMeant = environment["WATCHDOG_PID"].map { $0 == String(process) } ?? true
+        guard isMeant, let text = environment["WATCHDOG_USEC"], let interval = Int64(text), interval > 0 else {
+            return nil
+        }
+        return interval
+    }
+
+    /// Whether to say so now. Never while something hangs.
+    package mutating func isDue(_ isWell: Bool, at now: ContinuousClock.Instant = .now) -> Bool {
+        guard isWell, let period, last.map({ now - $0 >= period }) ?? true else { return false }
+        last = now
+        return true
     }
 }

@@ -18,7 +18,8 @@ struct StatusReport {
         let usage = ProcessUsage.now()
         let (reasons, health) = (await daemon.readiness.reasons(), await daemon.store.health)
         return [
-            "version": .string(DaemonVersion.text), "pid": .int(ProcessInfo.processInfo.processIdentifier),
+            "version": .string(DaemonVersion.text), "revision": .string(DaemonVersion.revision),
+            "pid": .int(ProcessInfo.processInfo.processIdentifier),
             "startedAt": .string(daemon.startedAt.description),
             "ready": .bool(reasons.isEmpty),
             "notReady": .array(reasons.map(JSONValue.string)),
@@ -34,6 +35,7 @@ struct StatusReport {
                 ],
                 "drops": drops(tally.drops), "refused": drops(tally.refused),
             ],
+            "configuration": daemon.reloads.json,
             "auth": auth(),
             "certificates": .array(daemon.tls.flatMap { $0.json() }),
             "fetch": fetches(tally.fetches),

@@ -1,6 +1,7 @@
 import CLinux
 import Foundation
 import StalecastEdge
+import StalecastHTTP
 import StalecastOutbound
 import StalecastWire
 
@@ -21,15 +22,19 @@ package struct SystemCheck {
     /// Streams that should be possible.
     private let wanted: Int
 
+    /// What a container may not change is the machine's.
+    private let isContainer: Bool
+
     /// - Parameters:
     ///   - wanted: streams that should be possible; nil: those configured, else 10,000.
     ///   - process: the daemon's, whose limits hold; nil: this one's.
     ///   - proc: where the kernel tells.
-    ///   - isInContainer: whether the clock is the host's alone; nil: as Docker, Podman and Kubernetes say.
+    ///   - isContainer: whether this runs in one.
     package init(
         _ configuration: Configuration, wanted: Int? = nil, process: Int32? = nil, proc: String = "/proc",
-        isInContainer: Bool? = nil
+        isContainer: Bool = Self.runsInContainer
     ) {
+        self.isContainer = isContainer
         self.configuration = configuration
         self.proc = proc
         self.isInContainer = isInContainer ?? Self.isInContainer
@@ -43,6 +48,27 @@ package struct SystemCheck {
     package var findings: [Finding] {
         [descriptorFinding, backlogFinding, trackingFinding, tcpFinding, memoryFinding, clockFinding, diskFinding]
             .compactMap(\.self)
+    }
+
+    /// Docker, podman, Kubernetes and systemd-nspawn each leave a mark.
+    package static var runsInContainer: Bool {
+        let environment = ProcessInfo.processInfo.environment
+        return environment["container"] != nil || environment["KUBERNETES_SERVICE_HOST"] != nil
+            || ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"]
+                .contains { FileManager.default.fileExists(atPath: $0) }
+    }
+
+    /// One for each certificate that has expired, is not valid yet, or ends soon; the daemon's log says the same.
+    package var certificates: [Finding] {
+        [configuration.edge.tls, configuration.controlTLS].filter { !$0.pairs.isEmpty }.flatMap { tls in
+            // What cannot be read is said by the configuration's own check.
+            ((try? TLSFiles(tls))?.material.identities ?? []).compactMap { identity in
+                identity.warning(at: Int(Date().timeIntervalSince1970)).map {
+                    Finding(
+                        subject: "certificate", sentence: $0, command: "stalecast tls check '\(identity.name)'")
+                }
+            }
+        }
     }
 
     private var streams: Int { configuration.maxEdgeConnections(descriptors: descriptors) }
@@ -110,8 +136,9 @@ package struct SystemCheck {
             subject: "clock",
             sentence: state == 1
                 ? "the clock is kept by a time service"
-                : "no time service keeps the clock: signatures and times in messages go wrong with it",
-            command: state == 1 ? nil : "timedatectl set-ntp true")
+                : "no time service keeps the clock: signatures and times in messages go wrong with it"
+                    + (isContainer ? "; the machine of this container needs one" : ""),
+            command: state == 1 || isContainer ? nil : "timedatectl set-ntp true")
     }
 
     private static var isInContainer: Bool {

@@ -5,6 +5,8 @@ package enum EdgeError: Error, CustomStringConvertible {
     case cannotListen(address: String, errno: Int32)
     case noDescriptor(Int32)
     case badAddress(String)
+    /// systemd opened a socket elsewhere.
+    case otherSocket(String)
 
     package var description: String {
         switch self {
@@ -15,6 +17,9 @@ package enum EdgeError: Error, CustomStringConvertible {
         case .cannotListen(let address, let error):
             "edge cannot listen on \(address): \(String(cString: strerror(error)))"
         case .noDescriptor(let error): "edge cannot start: \(String(cString: strerror(error)))"
+        case .otherSocket(let address):
+            "the socket that systemd opened for Edge does not listen on \(address): make ListenStream= in stalecast.socket "
+                + "and edge.listen the same"
         case .badAddress(let text): "\(text) is not an address edge can listen on: give an IP address, not a name"
         }
     }

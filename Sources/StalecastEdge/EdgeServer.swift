@@ -13,6 +13,9 @@ package final class EdgeServer: Sendable {
         package var host = "127.0.0.1"
         /// 0 takes a free port.
         package var port: UInt16 = 8080
+        /// A socket that listens on that address already and outlives this process, in which connections wait while it
+        /// restarts; nil, the default, opens one.
+        package var listener: Int32?
         /// False serves every stream from the Front. Default true.
         package var usesStreamEngine = true
         /// Threads of each half; default one per core.
@@ -59,7 +62,8 @@ package final class EdgeServer: Sendable {
         let engine =
             try options.usesStreamEngine
             ? StreamEngine(
-                host: options.host, port: options.port, threads: options.threads, hub: hub, ledger: ledger,
+                host: options.host, port: options.port, handed: options.listener, threads: options.threads, hub: hub,
+                ledger: ledger,
                 settings: settings, isTLS: options.tls != nil, awaitsCursors: options.freshness != nil, logger: logger,
                 handOver: { front.adopt($0) }) : nil
         self.engine = engine
@@ -86,7 +90,7 @@ package final class EdgeServer: Sendable {
             engine.start()
             return Int(engine.port)
         }
-        let listening = try await front.listen(host: options.host, port: Int(options.port))
+        let listening = try await front.listen(host: options.host, port: options.port, handed: options.listener)
         listener.withLock { $0 = listening }
         return listening.port
     }

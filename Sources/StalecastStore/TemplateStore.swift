@@ -88,6 +88,9 @@ package final class TemplateStore: Sendable {
         }
     }
 
+    /// Bytes that the disk of the data directory still takes; nil when that cannot be told.
+    package var freeBytes: Int64? { FileOperation.freeBytes(at: directory.path) }
+
     /// Counters and commit durations since the store was opened.
     package var figures: Figures { state.withLock { $0.figures } }
 

@@ -68,6 +68,17 @@ struct Serve: AsyncParsableCommand {
     @Flag(name: .long, help: "Permit listeners outside loopback without TLS: a proxy in front speaks it.")
     var proxied = false
 
+    @Flag(name: .long, help: .hidden) var allowPublicBind = false
+    @Flag(name: .long, help: .hidden) var allowPlaintextBind = false
+
+    func validate() throws {
+        for (isGiven, name) in [(allowPublicBind, "public"), (allowPlaintextBind, "plaintext")] where isGiven {
+            throw ValidationError(
+                "--allow-\(name)-bind is gone: serve with --tls-cert and --tls-key, or say --proxied when a proxy in front "
+                    + "speaks TLS")
+        }
+    }
+
     @Flag(name: .long, help: "Begin without versions where the data directory held a store that is gone.")
     var beginEmpty = false
 
@@ -113,8 +124,12 @@ struct Serve: AsyncParsableCommand {
 
     /// The same program with the same arguments in this process's place, so that supervisors see no end.
     private static func beginAnew() {
+        SystemdNotice.beginningAnew.send()
+        let handed = HandedSockets().descriptors
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
-            if let descriptor = Int32(name), descriptor > 2 { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+            if let descriptor = Int32(name), descriptor > 2, !handed.contains(descriptor) {
+                _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+            }
         }
         var arguments = CommandLine.arguments.map { strdup($0) } + [nil]
         execv("/proc/self/exe", &arguments)

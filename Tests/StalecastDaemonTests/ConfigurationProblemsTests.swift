@@ -34,6 +34,19 @@ import Testing
             ])
     }
 
+    @Test func aRemovedKeyNamesWhatSaysTheSameTodayAndFalseSaysNothing() {
+        let text = "edge:\n  allowPublicBind: true\ncontrol: {allowPlaintextBind: false}\n"
+        let sentence = "is gone: a listener outside loopback needs TLS, or"
+        let rest = "true when a proxy in front speaks TLS"
+        #expect(
+            problems(text, environment: ["STALECAST_CONTROL_ALLOW_PLAINTEXT_BIND": "true"]) == [
+                "test.yaml:2: edge.allowPublicBind \(sentence) edge.proxied: \(rest)",
+                "STALECAST_CONTROL_ALLOW_PLAINTEXT_BIND: control.allowPlaintextBind \(sentence) control.proxied: \(rest)",
+            ])
+        let quiet = ["STALECAST_EDGE_ALLOW_PUBLIC_BIND": "false", "STALECAST_CONTROL_ALLOW_PLAINTEXT_BIND": ""]
+        #expect(problems("edge: {allowPublicBind: false}", environment: quiet).isEmpty)
+    }
+
     @Test(arguments: [
         ("maxVersions: 3", "maxVersions", "store.maxVersions"),
         ("edg: {}", "edg", "edge"),

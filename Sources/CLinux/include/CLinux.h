@@ -12,6 +12,11 @@
 int stalecast_listen(const char *host, uint16_t port, bool ipv6, bool share, int backlog, unsigned user_timeout_ms,
                      int send_buffer);
 
+// The same of a listening socket that another process opened and keeps: a descriptor of our own for it. -1, with errno
+// EADDRNOTAVAIL when it listens elsewhere or does not listen.
+int stalecast_adopt_listener(int fd, const char *host, uint16_t port, bool ipv6, unsigned user_timeout_ms,
+                             int send_buffer);
+
 // The port a socket is bound to; 0 on error.
 uint16_t stalecast_local_port(int fd);
 
@@ -103,6 +108,11 @@ void stalecast_nice_thread(int nice);
 uint64_t stalecast_thread_cpu_ns(void);
 uint64_t stalecast_process_cpu_ns(void);
 uint64_t stalecast_monotonic_ns(void);
+
+// The build between two releases that this is ("git14.51b72f7"), and the commit it is of. Both are empty in a plain
+// `swift build`: deploy/install.sh links others in their place.
+const char *stalecast_build(void);
+const char *stalecast_revision(void);
 
 // From now on these signals do nothing but become readable on the returned descriptor, whatever all other threads do.
 // To be called once; -1 on error.

@@ -43,6 +43,8 @@ package final class AuditLog: Sendable {
     private let limits: Limits
     private let state: Mutex<State>
     private let clock: @Sendable () -> Timestamp
+    /// Why the log is not the one that the former daemon wrote, a sentence; nil when it is.
+    package let loss: String?
 
     private var path: String { "\(directory)/\(AuditFiles.current)" }
 
@@ -71,15 +73,32 @@ package final class AuditLog: Sendable {
                     "\(directory)/\(former ?? AuditFiles.current): \(error); move it away to begin another one, "
                     + "and find out what wrote into it")
         }
+        let mark = AuditMark(in: directory)
+        loss = mark?.contradiction(resumed.chain, isTorn: resumed.isTorn).map {
+            "\(directory)/\(AuditFiles.current) \($0)"
+        }
+        // Numbers go on: a chain that began anew would look as if nothing had been there.
+        let known = loss == nil ? nil : mark.map { AuditChain(after: $0.count, $0.hash) }
         self.directory = directory
         self.limits = limits
         self.clock = clock
         state = Mutex(
             State(
                 file: file, size: Int64(lseek(file, 0, SEEK_END)), rotateAt: Int64(limits.maxBytes),
-                chain: resumed.chain,
+                chain: known ?? resumed.chain,
                 isTorn: former == nil && resumed.isTorn))
-        if let former { write(AuditChain.rotated, ["former": .string(former)]) }
+        if known != nil {
+            write(AuditChain.lost, [:])
+        } else if let former {
+            write(AuditChain.rotated, ["former": .string(former)])
+        }
+    }
+
+    /// Marks how far the log is, so that the next start and `audit verify` notice when lines are gone. Blocks for a
+    /// synchronisation.
+    package func mark() {
+        let reached: AuditMark? = state.withLock { fsync($0.file) == 0 && !$0.isTorn ? AuditMark($0.chain) : nil }
+        reached?.write(in: directory)
     }
 
     private static func open(_ path: String, _ flags: Int32 = 0) throws(Problem) -> Int32 {

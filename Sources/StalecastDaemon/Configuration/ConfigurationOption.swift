@@ -62,6 +62,18 @@ package struct ConfigurationOption: Sendable {
     }
 }
 
+extension ConfigurationOption {
+    /// Keys that are gone, with the key that says today what they said. `false` asked for nothing, and still does.
+    static let successors = ["edge.allowPublicBind": "edge.proxied", "control.allowPlaintextBind": "control.proxied"]
+
+    /// What a removed key needs to say about itself; nil for keys that never were.
+    static func goneSentence(_ path: String) -> String? {
+        successors[path].map {
+            "\(path) is gone: a listener outside loopback needs TLS, or \($0): true when a proxy in front speaks TLS"
+        }
+    }
+}
+
 /// A key of the mappings in a list such as `projects`.
 struct EntryField: Sendable {
     let name: String

@@ -8,7 +8,15 @@ extension ConfigurationReading {
             guard let name = option.variable, let text = environment[name], !text.isEmpty else { continue }
             read(option, text, from: .variable(name))
         }
-        for name in environment.keys.sorted() where !known.contains(name) && isMeantForConfiguration(name, known) {
+        let gone = ConfigurationOption.successors.keys.map {
+            (name: ConfigurationOption.variablePrefix + ConfigurationOption.variableName($0), path: $0)
+        }
+        for (name, path) in gone.sorted(by: { $0.name < $1.name }) {
+            guard let text = environment[name], !text.isEmpty, text != "false" else { continue }
+            if let sentence = ConfigurationOption.goneSentence(path) { note(sentence, from: .variable(name)) }
+        }
+        let isKnown: (String) -> Bool = { name in known.contains(name) || gone.contains { $0.name == name } }
+        for name in environment.keys.sorted() where !isKnown(name) && isMeantForConfiguration(name, known) {
             let nearest = nearestName(to: name, of: known, prefix: ConfigurationOption.variablePrefix)
             note("unknown variable\(hint(at: nearest, "one"))", from: .variable(name))
         }

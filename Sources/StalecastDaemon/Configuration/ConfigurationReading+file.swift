@@ -21,6 +21,8 @@ extension ConfigurationReading {
             readOption(option, value)
         } else if ConfigurationSection.all.contains(where: { $0.parent == section && $0.name == name }) {
             readSection(path, value)
+        } else if let sentence = ConfigurationOption.goneSentence(path) {
+            if value.scalar?.string != "false" { note(sentence, from: origin(of: key)) }
         } else {
             noteUnknown(name, path, in: section, from: origin(of: key))
         }

@@ -22,11 +22,12 @@ final class StreamEngine: Sendable {
     }
 
     init(
-        host: String, port: UInt16, threads: Int, hub: Hub, ledger: AddressLedger, settings: EdgeSettings,
+        host: String, port: UInt16, handed: Int32? = nil, threads: Int, hub: Hub, ledger: AddressLedger,
+        settings: EdgeSettings,
         isTLS: Bool, awaitsCursors: Bool, logger: Logger, handOver: @escaping @Sendable (Shard.Handover) -> Void
     ) throws(EdgeError) {
         let listeners = try Listeners.open(
-            host: host, port: port, count: threads, userTimeoutMs: Self.userTimeoutMs(settings))
+            host: host, port: port, handed: handed, count: threads, userTimeoutMs: Self.userTimeoutMs(settings))
         self.port = stalecast_local_port(listeners[0])
         var shards: [Shard] = []
         for (number, listener) in listeners.enumerated() {
@@ -68,14 +69,35 @@ final class StreamEngine: Sendable {
     enum Listeners {
         /// Opens `count` sockets with `SO_REUSEPORT`. Since that would let a second daemon of the same user share the
         /// port unnoticed, the port must first be free for a socket without it.
-        static func open(host: String, port: UInt16, count: Int, userTimeoutMs: UInt32) throws(EdgeError) -> [Int32] {
+        ///
+        /// - Parameter handed: a socket that is there already; all listen on it then, and take what comes in turn.
+        static func open(
+            host: String, port: UInt16, handed: Int32?, count: Int, userTimeoutMs: UInt32
+        ) throws(EdgeError) -> [Int32] {
             let isIPv6 = host.contains(":")
+            if let handed {
+                var listeners: [Int32] = []
+                for _ in 0..<count { listeners.append(try adopt(handed, host, port, userTimeoutMs)) }
+                return listeners
+            }
             let probe = try listen(host, port, isIPv6, share: false, userTimeoutMs)
             let free = stalecast_local_port(probe)
             close(probe)
             var listeners: [Int32] = []
             for _ in 0..<count { listeners.append(try listen(host, free, isIPv6, share: true, userTimeoutMs)) }
             return listeners
+        }
+
+        /// A descriptor of our own for a socket that somebody else has opened.
+        static func adopt(
+            _ handed: Int32, _ host: String, _ port: UInt16, _ userTimeoutMs: UInt32
+        ) throws(EdgeError) -> Int32 {
+            let isIPv6 = host.contains(":")
+            let fd = stalecast_adopt_listener(
+                handed, host, port, isIPv6, userTimeoutMs, Int32(StreamEngine.sendBuffer))
+            guard fd < 0 else { return fd }
+            let address = isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)"
+            throw errno == EADDRNOTAVAIL ? .otherSocket(address) : .cannotListen(address: address, errno: errno)
         }
 
         private static func listen(

@@ -87,12 +87,16 @@ final class Front: Sendable {
     /// Listens itself; for Edge without the engine.
     ///
     /// - Throws: ``EdgeError`` when the address cannot be bound.
-    func listen(host: String, port: Int) async throws -> HTTPListener {
+    func listen(host: String, port: UInt16, handed: Int32?) async throws -> HTTPListener {
+        // What Edge's settings say about it may come later; the kernel's default is 30 s as well.
+        let descriptor = try handed.map { handed throws(EdgeError) in
+            try StreamEngine.Listeners.adopt(handed, host, port, 30_000)
+        }
         let shards = Dictionary(uniqueKeysWithValues: shards.map { (ObjectIdentifier($0.loop), $0) })
         let (ledger, tls, first) = (ledger, tls, self.shards[0])
         do {
             return try await HTTPListener.open(
-                host: host, port: port, group: group, sendBuffer: StreamEngine.sendBuffer,
+                host: host, port: Int(port), descriptor: descriptor, group: group, sendBuffer: StreamEngine.sendBuffer,
                 hasRoom: { ledger.total < first.lastMaxConnections + Shard.refusalHeadroom }
             ) { channel in
                 guard let shard = shards[ObjectIdentifier(channel.eventLoop)] else { return }

@@ -9,11 +9,12 @@ package struct HTTPListener: Sendable {
     private static let backlog: Int32 = 4096
 
     /// - Parameters:
+    ///   - descriptor: a socket that listens there already, and is closed with this; nil opens one.
     ///   - sendBuffer: bytes the kernel may hold for a client; nil leaves it to the kernel.
     ///   - hasRoom: false stops accepting for a moment.
     /// - Throws: NIO's `IOError` when the address cannot be bound.
     package static func open(
-        host: String, port: Int, group: any EventLoopGroup, sendBuffer: Int? = nil,
+        host: String, port: Int, descriptor: Int32? = nil, group: any EventLoopGroup, sendBuffer: Int? = nil,
         hasRoom: @escaping @Sendable () -> Bool, accept: @escaping @Sendable (any Channel) throws -> Void
     ) async throws -> HTTPListener {
         var bootstrap = ServerBootstrap(group: group)
@@ -32,6 +33,9 @@ package struct HTTPListener: Sendable {
         if let sendBuffer {
             bootstrap = bootstrap.childChannelOption(
                 .socketOption(.so_sndbuf), value: SocketOptionValue(sendBuffer))
+        }
+        if let descriptor {
+            return HTTPListener(channel: try await bootstrap.withBoundSocket(descriptor).get())
         }
         return HTTPListener(channel: try await bootstrap.bind(host: host, port: port).get())
     }

@@ -141,6 +141,9 @@ final class EasyHandle {
         try setBlob(CURLOPT_CAINFO_BLOB, new.authorities)
         try setBlob(CURLOPT_SSLCERT_BLOB, new.certificate)
         try setBlob(CURLOPT_SSLKEY_BLOB, new.key)
+        let (peer, host) = new.trustsAnyServer ? (0, 0) : (1, 2)
+        try check(stalecast_easy_set_long(easy, CURLOPT_SSL_VERIFYPEER, peer))
+        try check(stalecast_easy_set_long(easy, CURLOPT_SSL_VERIFYHOST, host))
         tls = new
     }
 
@@ -158,12 +161,14 @@ final class EasyHandle {
         var authorities: LocalFile?
         var certificate: LocalFile?
         var key: LocalFile?
+        var trustsAnyServer = false
 
         init() {}
 
         /// - Parameter known: what was read before; a file is read again when the path shows another one.
         init(_ tls: OutboundTLS?, known: TLSFiles) throws(OutboundFailure) {
             guard let tls else { return }
+            trustsAnyServer = tls.trustsAnyServer
             do throws(LocalFile.Unreadable) {
                 if let path = tls.caFile { authorities = try .current(path, known: known.authorities) }
                 if let path = tls.certificateFile { certificate = try .current(path, known: known.certificate) }

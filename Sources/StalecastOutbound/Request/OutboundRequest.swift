@@ -81,8 +81,13 @@ package struct OutboundTLS: Sendable, Hashable {
     /// What this side shows, with its key.
     package var certificateFile: String?
     package var keyFile: String?
+    /// For requests that show no secret and believe nothing but the status, such as a health check.
+    package var trustsAnyServer: Bool
 
-    package init(caFile: String? = nil, certificateFile: String? = nil, keyFile: String? = nil) {
+    package init(
+        caFile: String? = nil, certificateFile: String? = nil, keyFile: String? = nil, trustsAnyServer: Bool = false
+    ) {
+        self.trustsAnyServer = trustsAnyServer
         self.caFile = caFile
         self.certificateFile = certificateFile
         self.keyFile = keyFile

@@ -67,8 +67,8 @@ struct AuditVerify: AsyncParsableCommand {
         commandName: "verify",
         abstract: "Check that no line but the last ones was changed, removed or added; 1 and the line when one was.",
         discussion: """
-            That the last line was changed, or lines are gone from the end, does not show by itself, and whoever may \
-            write the file can write all of it anew: keep the hash that is shown at another place, and name it with \
+            That lines written since the daemon's start are gone from the end does not show by itself, and whoever may \
+            write the files can write all of them anew: keep the hash that is shown at another place, and name it with \
             --expect later. The exit code is also 1 when there is no line at all, and 6 when no log can be read.
 
             Examples:
@@ -107,6 +107,11 @@ struct AuditVerify: AsyncParsableCommand {
             throw CommandFailure(
                 .refused,
                 "\(reader.path) has no whole line, and the daemon writes one at each start: it was emptied or cut off")
+        }
+        if let mark = AuditMark(in: data.running.path),
+            let sentence = mark.contradiction(chain, isTorn: torn > 0)
+        {
+            throw CommandFailure(.refused, "\(reader.path) \(sentence)")
         }
         if !isKnown {
             throw CommandFailure(

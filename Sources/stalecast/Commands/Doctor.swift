@@ -8,7 +8,7 @@ struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Say what this machine allows the daemon, and what to change for more.",
         discussion: """
-            Looks at descriptors, the queue of new connections, connection tracking, memory, the clock, the disk, and the \
+            Looks at descriptors, the queue of new connections, connection tracking, memory, the clock, the disk, certificates, and the \
             names that sources and webhooks need. Where something needs you, the line below is the command. With a \
             running daemon its limits count, else those of this shell. The exit code is 1 when something needs you.
 
@@ -43,7 +43,7 @@ struct Doctor: AsyncParsableCommand {
         let endpoints = try? data.running.endpoints()
         let process = endpoints.flatMap { $0.isRunning ? $0.process : nil }
         let check = SystemCheck(configuration, wanted: streams, process: process)
-        let findings = check.findings + check.lookups
+        let findings = check.findings + check.certificates + check.lookups
         try report(findings)
         if findings.contains(where: { $0.command != nil }) { throw ExitCode(ExitStatus.refused.rawValue) }
     }

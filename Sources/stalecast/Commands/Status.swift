@@ -15,18 +15,20 @@ struct Status: AsyncParsableCommand {
               stalecast status --quiet || echo 'not well'
             """)
 
-    @Flag(help: "Print nothing; only the exit code tells. For health checks.")
+    @Flag(help: "Print nothing; only the exit code tells. For health checks: needs no token, trusts any certificate.")
     var quiet = false
 
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
+        if quiet {
+            if try await connection.isReady() { return }
+            throw ExitCode(ExitStatus.refused.rawValue)
+        }
         let status = try await connection.controlClient().send("GET", "/status").json()
         let output = outputOptions.output
-        if quiet {
-            // The exit code tells.
-        } else if output.isJSON {
+        if output.isJSON {
             try output.json(status)
         } else {
             for line in StatusReading(status).lines(output.palette) { try output.line(line) }

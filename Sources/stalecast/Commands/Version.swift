@@ -7,6 +7,9 @@ struct Version: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Print the version of this binary.",
         discussion: """
+            A build between two releases has the number of its commit behind a plus sign. With --json the whole commit is \
+            printed, too.
+
             Examples:
               stalecast version
               stalecast --version
@@ -16,7 +19,11 @@ struct Version: AsyncParsableCommand {
 
     func run() async throws {
         let output = outputOptions.output
-        if output.isJSON { return try output.json(["version": .string(DaemonVersion.text)]) }
+        if output.isJSON {
+            return try output.json([
+                "version": .string(DaemonVersion.text), "revision": .string(DaemonVersion.revision),
+            ])
+        }
         try output.line(DaemonVersion.text)
     }
 }

@@ -104,7 +104,23 @@ struct ConnectionOptions: ParsableArguments {
             return try ControlToken(checking: secret, from: "$STALECAST_TOKEN", advice: "")
         }
         return try ControlToken(
-            readFrom: surroundings.value(.tokenFile, isPlaced: isPlaced) ?? data.running(isPlaced: isPlaced).tokenFile)
+            readFrom: surroundings.value(.tokenFile, isPlaced: isPlaced) ?? surroundings.tokenFileOfDaemon(
+                isPlaced: isPlaced)
+                ?? data.running(isPlaced: isPlaced).tokenFile)
+    }
+
+    /// Whether the daemon is ready. Needs no token, and shows none: also a certificate that names other hosts will do.
+    ///
+    /// - Throws: ``CommandFailure`` `unreachable` when nobody answers.
+    func isReady() async throws(CommandFailure) -> Bool {
+        let address = try address(.control, given: control, \.control)
+        var request = try address.request("/readyz")
+        request.tls = OutboundTLS(trustsAnyServer: true)
+        do {
+            return try await HTTPAnswer.of(request, patience: ControlClient.patience).head.status == 200
+        } catch {
+            throw CommandFailure(noAnswerFrom: address, error)
+        }
     }
 }
 

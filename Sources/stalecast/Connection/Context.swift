@@ -158,6 +158,14 @@ package struct Surroundings: Sendable {
         isAskedFor ? nil : environment["STALECAST_TOKEN"].flatMap { $0.isEmpty ? nil : $0 }
     }
 
+    /// The token file that the daemon of this environment was given, as in a container; nil where another daemon is meant.
+    package func tokenFileOfDaemon(isPlaced: Bool) -> String? {
+        guard !isPlaced, context == nil,
+            !PlaceField.allCases.contains(where: { $0 != .data && $0.namesDaemon && variable($0) != nil })
+        else { return nil }
+        return environment["STALECAST_CONTROL_TOKEN_FILE"].flatMap { $0.isEmpty ? nil : $0 }
+    }
+
     private func fields(_ isElsewhere: Bool) -> ContextFile.Fields? { isElsewhere ? nil : context?.fields }
 
     private func variable(_ field: PlaceField) -> String? {

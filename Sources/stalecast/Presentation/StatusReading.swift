@@ -22,9 +22,12 @@ package struct StatusReading {
     /// What runs there since when, and how it is.
     func headline(_ palette: Palette, width: Int? = nil) -> [String] {
         let reasons = (status["notReady"]?.array ?? []).compactMap(\.string)
+        let degraded = (status["degraded"]?.array ?? []).compactMap(\.string)
+        let worse = degraded.isEmpty ? "" : palette.yellow(", but " + degraded.map(\.printable).joined(separator: "; "))
         let state =
             reasons.isEmpty
-            ? palette.green("ready") : palette.red("not ready: " + reasons.map(\.printable).joined(separator: "; "))
+            ? palette.green("ready") + worse
+            : palette.red("not ready: " + reasons.map(\.printable).joined(separator: "; "))
         let since = text("startedAt")
         let time = Timestamp(since).map { width.map { $0 < 70 } ?? false ? clock.time($0) : clock.date($0) } ?? since
         let daemon = "stalecast \(text("version")), process \(text("pid")), since \(time)"
@@ -57,9 +60,18 @@ package struct StatusReading {
             "ended    \(counts(edge?["drops"]))",
             "refused  \(refused)",
             "store    \(store?["health"]?.string ?? "?"), \(list(store, ["published", "rolledBack", "sequence"]))",
+            "config   \(configuration)",
             "process  memory \(memory), \(list(process, ["descriptors"])), "
                 + "CPU \(seconds(process?["cpuSeconds"]))",
         ].map(\.printable)
+    }
+
+    /// When the configuration in force was read, and why a newer one is not.
+    private var configuration: String {
+        let configuration = status["configuration"]
+        let loaded = configuration?["loadedAt"]?.string ?? ""
+        let time = Timestamp(loaded).map(clock.date) ?? "?"
+        return "read \(time)" + (configuration?["problem"]?.string.map { "; a newer one was refused: \($0)" } ?? "")
     }
 
     /// `3 active, 1 failing`, from the states that `/status` counts.

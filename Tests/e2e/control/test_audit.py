@@ -101,9 +101,9 @@ async def test_the_commands_show_and_verify(one):
         assert wrong.returncode == 2 and "64 hexadecimal digits" in wrong.stderr, wrong.stderr
 
 
-async def test_what_is_gone_from_the_end_shows_with_expect_only(one):
+async def test_what_is_gone_from_the_end_since_the_start_shows_with_expect_only(one):
     await one.publish(marked("x"))
-    one.stop()
+    one.kill()
     newest = json.loads(audit(one, "verify", "--json").stdout)["hash"]
     file = one.data / "audit.jsonl"
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
@@ -112,6 +112,29 @@ async def test_what_is_gone_from_the_end_shows_with_expect_only(one):
     file.write_text("")
     emptied = audit(one, "verify")
     assert emptied.returncode == 1 and "it was emptied or cut off" in emptied.stderr, emptied.stderr
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced", "cut off"])
+async def test_a_log_that_was_taken_away_is_said_at_the_start_and_never_verifies(one, how):
+    await one.publish(marked("x"))
+    assert one.stop() == 0
+    file = one.data / "audit.jsonl"
+    last = json.loads(file.read_text().splitlines()[-1])["seq"]
+    if how == "deleted":
+        file.unlink()
+    elif how == "replaced":
+        file.write_bytes(bytes(range(128, 256)) * 4)
+    else:
+        file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+        cut = audit(one, "verify")
+        assert cut.returncode == 1 and f"line {last} was written" in cut.stderr, cut.stderr
+    one.start()
+    assert "audit log does not go on where it ended" in one.log_text()
+    assert audit(one, "verify").returncode == 1
+    assert one.stop() == 0
+    one.start()
+    assert one.log_text().count("audit log does not go on where it ended") == 1
+    assert audit(one, "verify").returncode == 1, "a later start does not make it whole"
 
 
 async def test_a_log_that_cannot_be_read_is_no_broken_one(one):

@@ -250,7 +250,51 @@ async def test_sighup_with_an_invalid_configuration_keeps_the_old(launch, half, 
         await daemon.publish(marked("x"))
         await stream.version_at_least(1)
         assert (await fetch(daemon.edge, "/v1/state?topic=OTHER")).status == 200
+    assert await daemon.metric("stalecast_config_last_reload_successful") == (0 if text else 1)
+    assert ("problem" in (await daemon.status())["configuration"]) == bool(text)
     assert daemon.running and await daemon.ready() == 200
+
+
+@pytest.mark.parametrize("half", ["engine", "front"])
+async def test_connections_wait_in_a_handed_socket_while_the_daemon_restarts(launch, half):
+    """As systemd's stalecast.socket: it listens before, between and after the processes."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as handed:
+        daemon = launch(half=half, start=False)
+        daemon.edge = handed.getsockname()[1]
+        command = daemon.command
+        # The variables name the process that the shell becomes.
+        daemon.command = lambda *flags: [
+            "bash", "-c", f'exec 3<&{handed.fileno()}; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=edge exec "$@"', "bash",
+            *command(*flags)]
+        spawn = subprocess.Popen
+
+        def popen(*words, **options):
+            return spawn(*words, **options, pass_fds=[handed.fileno()])
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("harness.daemon.subprocess.Popen", popen)
+            daemon.start()
+            await daemon.publish(marked("x"))
+            stream = await Stream.open(daemon.edge)
+            await stream.synced()
+            assert await asyncio.to_thread(daemon.stop) == 0
+            assert await stream.end(2) == "clean"
+            waiting = [asyncio.create_task(fetch(daemon.edge, "/v1/state?topic=PUSH_RC")) for _ in range(20)]
+            again = asyncio.create_task(Stream.open(daemon.edge))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(daemon.start)
+        assert [answer.status for answer in await asyncio.gather(*waiting)] == [200] * 20
+        await (await again).synced()
+
+
+def test_a_handed_socket_elsewhere_is_refused(launch):
+    with socket.create_server(("127.0.0.1", 0)) as handed, socket.create_server(("127.0.0.1", 0)) as other:
+        daemon = launch(start=False)
+        words = [f"exec 3<&{handed.fileno()}; LISTEN_PID=$$ LISTEN_FDS=1 exec", *daemon.command()[:-4],
+                 f"--edge=127.0.0.1:{other.getsockname()[1]}", "--control=127.0.0.1:0"]
+        done = subprocess.run(["bash", "-c", " ".join(words)], capture_output=True, text=True, timeout=20, check=False,
+                              pass_fds=[handed.fileno()], env=environment())
+        assert done.returncode == 1 and "ListenStream= in stalecast.socket" in done.stderr, done.stderr
 
 
 def start_refused(daemon, *flags, timeout=10):

@@ -6,13 +6,14 @@ import os
 import signal
 import ssl
 import subprocess
+import urllib.request
 
 import pytest
 
 from harness import configs
 from harness.authority import Authority
 from harness.cli import stalecast
-from harness.daemon import BINARY, LONG
+from harness.daemon import BINARY, LONG, environment
 from harness.http1 import exchange
 from harness.templates import marked
 from harness.tls import Stream, launch_tls, self_signed, tls, trusting
@@ -226,6 +227,27 @@ async def test_metrics_and_status_know_when_certificates_end(launch, tmp_path):
     assert row["listener"] == "edge" and row["daysLeft"] in (1, 2), row
     ends = await daemon.metric("stalecast_tls_certificate_not_after_seconds", listener="edge")
     assert ends > 1_700_000_000
+
+
+def test_an_expired_certificate_is_said_and_health_checks_go_on(launch, tmp_path, dated):
+    certificate = dated("elsewhere", -7200, -3600)
+    section = {"certificate": str(certificate), "key": str(certificate.with_suffix(".key"))}
+    token = tmp_path / "token"
+    token.write_text("a-token-of-a-secret-0123456789")
+    daemon = launch(configs.config(edge={"tls": section}, control={"tls": section, "tokenFile": str(token)}))
+    # As HEALTHCHECK runs it: no token in the data directory, a certificate of other names.
+    ask = [BINARY, "status", "--quiet", "--data", daemon.data]
+    well = subprocess.run(ask, capture_output=True, text=True, check=False, env=environment(), timeout=20)
+    assert (well.returncode, well.stdout, well.stderr) == (0, "", "")
+    judged = subprocess.run([BINARY, "doctor", "--json", "--config", daemon.config, "--data", daemon.data],
+                            capture_output=True, text=True, check=False, env=environment(), timeout=20)
+    found = json.loads(judged.stdout)["findings"]
+    [finding] = [each for each in found if each["subject"] == "certificate"][:1]
+    assert "has expired" in finding["sentence"] and "tls check" in finding["command"], finding
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with urllib.request.urlopen(f"https://127.0.0.1:{daemon.control}/readyz", context=context, timeout=10) as answer:
+        assert "has expired" in answer.read().decode(), "ready, and said to be worse than it should"
 
 
 def mixed_up(directory):
