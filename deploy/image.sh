@@ -38,6 +38,8 @@ mkdir -p "$state"
 state=$(realpath "$state")
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(date +%s)}
 version=$("$binary" version)
+# Tags have no plus sign.
+version=${version//+/-}
 run() { buildah --storage-driver vfs --root "$state/storage" --runroot "$state/run" "$@"; }
 
 # has_image NAME: whether it is there.
@@ -70,6 +72,7 @@ cat >"$tools/swiftc" <<'SH'
 while [ "$1" != -o ]; do shift; done
 cp /usr/bin/made "$2"
 SH
+printf '#!/bin/sh\nexit 0\n' >"$tools/clang"
 chmod 755 "$tools"/*
 container=$(run from --pull-never "$slim")
 run add --quiet "$container" "$tools" /usr/bin/ >/dev/null

@@ -34,13 +34,20 @@ install_missing "${build_packages[@]}"
 build_swift -c "$configuration" --product stalecast
 bin=$(swift build -c "$configuration" --show-bin-path)
 mkdir -p "$to"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# Linked in, not compiled in: a plain `swift build` needs no git, and another commit compiles nothing again.
+read -r build revision < <(describe_build)
+printf 'const char *stalecast_build(void) { return "%s"; }\nconst char *stalecast_revision(void) { return "%s"; }\n' \
+    "${build#-}" "$revision" >"$work/build.c"
+clang -c -O1 -fPIC -o "$work/build.o" "$work/build.c"
 # What is compiled already is linked once more: the package manager's --static-swift-stdlib would compile everything
 # again. Foundation's parts do not name the archives they need themselves.
 foundation=(FoundationNetworking Foundation CoreFoundation _CFURLSessionInterface FoundationInternationalization
     FoundationEssentials _FoundationCShims _FoundationCollections _FoundationICU)
 swiftc -static-stdlib -emit-executable -o "$to/stalecast.new" -Xlinker --defsym=main=stalecast_main -Xlinker -s \
     -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now \
-    "@$bin/stalecast.product/Objects.LinkFileList" "${foundation[@]/#/-l}" -lcurl -lsqlite3 -lz \
+    "$work/build.o" "@$bin/stalecast.product/Objects.LinkFileList" "${foundation[@]/#/-l}" -lcurl -lsqlite3 -lz \
     2> >(grep -vE "mktemp|^$" >&2)
 mv "$to/stalecast.new" "$to/stalecast"
 "$to/stalecast" version

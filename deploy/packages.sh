@@ -51,6 +51,22 @@ stop_service() {
     fi
 }
 
+# describe_build: the number and short name of this commit ("git14.51b72f7"), then its whole name. The first is empty for
+# a commit with the tag of its release, both without git; $BUILD_NUMBER and $BUILD_REVISION say them where git cannot.
+# Numbers grow from commit to commit, so package managers see which of two builds is newer.
+describe_build() {
+    local commit release build
+    if ! commit=$(git rev-parse HEAD 2>/dev/null); then
+        printf '%s %s\n' "${BUILD_NUMBER:--}" "${BUILD_REVISION:-}"
+        return
+    fi
+    release=$(sed -n 's/.*static let release = "\(.*\)"/\1/p' Sources/StalecastDaemon/Daemon.swift)
+    build=git$(git rev-list --count HEAD).${commit:0:7}
+    if git tag --points-at HEAD | grep -qxE "v?${release//./\\.}"; then build=-; fi
+    if [[ -n $(git status --porcelain) ]]; then build=git$(git rev-list --count HEAD).${commit:0:7}.changed; fi
+    printf '%s %s\n' "$build" "$commit"
+}
+
 # Ends with a sentence when there is no Swift.
 require_swift() {
     command -v swift >/dev/null && return

@@ -12,7 +12,8 @@ Wants a clone without changes. Runs deploy/test.sh --strict, builds the binary o
   stalecast_VERSION_ARCHITECTURE.deb    stalecast-VERSION-linux-ARCHITECTURE.tar.gz    stalecast-VERSION.oci.tar
   stalecast-VERSION.tgz (the chart)     stalecast-VERSION.cdx.json (CycloneDX)         SHA256SUMS
 
-The version is that of Sources/StalecastDaemon/Daemon.swift, and nowhere else. Times are the commit's (SOURCE_DATE_EPOCH), so
+The version is that of Sources/StalecastDaemon/Daemon.swift when this commit has the tag VERSION or vVERSION, else
+VERSION+gitNUMBER.COMMIT, which every package manager sorts behind it. Times are the commit's (SOURCE_DATE_EPOCH), so
 the same binary gives the same bytes, and linking the same objects twice gives the same binary. What compiling makes differ is
 the place: source paths are written into it (235 of them, BoringSSL's). Two compilations
 were not compared, nor two images.
@@ -73,7 +74,7 @@ mkdir -p "$work/$name"
 dpkg-deb --fsys-tarfile "$to/stalecast_${version}_$architecture.deb" |
     tar --directory "$work/$name" --strip-components=2 -xf - ./usr/bin ./usr/share
 rm -r "$work/$name/share/lintian"
-cp deploy/stalecast.service "$work/$name"
+cp deploy/stalecast.service deploy/stalecast.socket "$work/$name"
 pack "$to/$name.tar.gz" "$work/$name"
 
 mkdir "$work/chart"

@@ -53,8 +53,16 @@ complete bash bash-completion/completions stalecast
 complete zsh zsh/vendor-completions _stalecast
 complete fish fish/vendor_completions.d stalecast.fish
 
-mkdir -p "$tree/etc/stalecast"
-"$binary" check-config --explain >"$tree/etc/stalecast/stalecast.yaml"
+# The reference changes with each version. What an operator changes must not, or dpkg asks at every upgrade.
+mkdir -p "$tree/etc/stalecast" "$doc"
+"$binary" check-config --explain >"$doc/stalecast.yaml"
+cat >"$tree/etc/stalecast/stalecast.yaml" <<'YAML'
+# Configuration of stalecast. Without any key every default holds; /usr/share/doc/stalecast/stalecast.yaml has all keys
+# with meaning, unit and default, and so has `stalecast check-config --explain`.
+#
+# stalecast check-config --config /etc/stalecast/stalecast.yaml   reports problems with their lines
+# systemctl reload stalecast                                      takes a change, without dropping a stream
+YAML
 install -D -m 644 deploy/debian/default "$tree/etc/default/stalecast"
 install -D -m 644 deploy/debian/sysusers.conf "$tree/usr/lib/sysusers.d/stalecast.conf"
 install -D -m 644 deploy/debian/tmpfiles.conf "$tree/usr/lib/tmpfiles.d/stalecast.conf"
@@ -64,11 +72,16 @@ unit=$tree/lib/systemd/system/stalecast.service
 mkdir -p "$(dirname "$unit")"
 # systemd, not this shell, puts the options in.
 # shellcheck disable=SC2016
+check='/usr/bin/stalecast check-config --config /etc/stalecast/stalecast.yaml'
+# shellcheck disable=SC2016
 serve='/usr/bin/stalecast serve --config /etc/stalecast/stalecast.yaml --data /var/lib/stalecast $STALECAST_OPTIONS'
 sed -e '1,/^\[Unit\]/{/^#/d;}' -e '/^# Only what exists/d' -e "s|^ExecStart=.*|ExecStart=$serve|" \
+    -e "s|^ExecReload=.*check-config.*|ExecReload=$check|" \
     -e 's|^Description=.*|&\nDocumentation=man:stalecast(1) file:///usr/share/doc/stalecast/operating.md|' \
     -e 's|^DynamicUser=yes|User=stalecast\nGroup=stalecast\nRemoveIPC=yes|' -e 's|DynamicUser can|its user can|' \
     -e 's|^Environment=.*|&\nEnvironmentFile=-/etc/default/stalecast|' deploy/stalecast.service >"$unit"
+
+install -m 644 deploy/stalecast.socket "$tree/lib/systemd/system/stalecast.socket"
 
 mkdir -p "$doc"
 cp deploy/docs/*.md "$doc"

@@ -3,6 +3,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
+if ! compgen -G '.build/checkouts/*/LICENSE*' >/dev/null; then
+    echo 'The licences of the libraries in the binary are not here: run "swift package resolve" first.' >&2
+    exit 1
+fi
 cat <<'TEXT'
 Stalecast
 

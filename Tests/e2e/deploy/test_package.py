@@ -84,8 +84,19 @@ def test_completions_offer_every_command(contents, shipped, tool, shell, file):
     assert not set(top) - set(offered), f"missing: {set(top) - set(offered)}"
 
 
+def test_the_conffile_does_not_change_with_the_reference(contents, shipped):
+    conffile = (contents / "etc/stalecast/stalecast.yaml").read_text()
+    assert not [line for line in conffile.splitlines() if not line.startswith("#")], "every default holds"
+    assert len(conffile.splitlines()) < 10
+    reference = contents / "usr/share/doc/stalecast/stalecast.yaml"
+    assert reference.read_text() == run(shipped, "check-config", "--explain")
+
+
 def test_systemd_and_its_tools_accept_what_is_installed(contents, tool, tmp_path):
     unit = contents / "lib/systemd/system/stalecast.service"
+    text = unit.read_text()
+    assert "ExecReload=/usr/bin/stalecast check-config --config /etc/stalecast/stalecast.yaml\nExecReload=" in text
+    assert "WatchdogSec=60" in text and "/usr/local" not in text
     verified = subprocess.run([tool("systemd-analyze"), "verify", "--man=no", unit],
                               capture_output=True, text=True, check=False)
     # The binary is not installed here.
@@ -133,7 +144,11 @@ def test_a_package_is_installed_used_upgraded_and_purged(package, tool, tmp_path
 
     debian.run("apt-get -qq -y remove stalecast")
     assert (debian.root / "var/lib/stalecast/stalecast.sqlite").exists() and configuration.exists(), "removing keeps data"
+    own = debian.root / "etc/stalecast/edge.pem"
+    own.write_text("the operator's")
     debian.run("apt-get -qq -y purge stalecast")
+    assert own.read_text() == "the operator's", "what is not the package's stays"
+    debian.run("rm -r /etc/stalecast")
     left = debian.run("find / -xdev -name '*stalecast*' -not -path '/proc/*' -not -path '/run/stalecast*'"
                       " -not -path '/var/cache/apt/*'; getent passwd stalecast; true")
     assert left == "", left

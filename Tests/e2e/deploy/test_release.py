@@ -10,7 +10,6 @@ import pytest
 
 from harness.daemon import LONG, REPOSITORY
 
-VERSION = re.search(r'static let text = "(.*)"', (REPOSITORY / "Sources/StalecastDaemon/Daemon.swift").read_text()).group(1)
 
 
 def release(shipped, directory, image=LONG):
@@ -26,46 +25,62 @@ def release(shipped, directory, image=LONG):
 
 
 @pytest.fixture(scope="module")
+def version(shipped):
+    return subprocess.run([shipped, "version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture(scope="module")
 def released(shipped, tmp_path_factory):
     return release(shipped, tmp_path_factory.mktemp("release"))
 
 
 @pytest.mark.limit(900)
-def test_a_release_is_complete_and_its_sums_are_right(released):
+def test_a_release_is_complete_and_its_sums_are_right(released, version):
     names = {path.name for path in released.iterdir()}
-    assert {f"stalecast-{VERSION}.tgz", f"stalecast-{VERSION}.cdx.json", "SHA256SUMS"} < names
+    assert {f"stalecast-{version}.tgz", f"stalecast-{version}.cdx.json", "SHA256SUMS"} < names
     assert [name for name in names if name.endswith(".deb")] and [name for name in names if name.endswith(".tar.gz")]
-    assert f"stalecast-{VERSION}.oci.tar" in names or not LONG or os.geteuid() != 0
+    assert f"stalecast-{version}.oci.tar" in names or not LONG or os.geteuid() != 0
     subprocess.run(["sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS"], cwd=released, check=True)
     summed = {line.split()[1] for line in (released / "SHA256SUMS").read_text().splitlines()}
     assert summed == names - {"SHA256SUMS"}
 
 
-def test_the_bill_of_materials_is_cyclonedx(released):
+@pytest.mark.skipif("STALECAST_SHIPPED" in os.environ, reason="a given binary may be of another commit")
+def test_a_build_between_two_releases_sorts_behind_the_first(shipped, version):
+    said = json.loads(subprocess.run([shipped, "version", "--json"], capture_output=True, text=True, check=True).stdout)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    assert said["version"] == version and said["revision"] == commit.strip()
+    release, _, build = version.partition("+")
+    if build:
+        assert re.fullmatch(rf"git\d+\.{commit[:7]}(\.changed)?", build), build
+        assert subprocess.run(["dpkg", "--compare-versions", version, "gt", release], check=False).returncode == 0
+
+
+def test_the_bill_of_materials_is_cyclonedx(released, version):
     cyclonedx = pytest.importorskip("cyclonedx.validation.json", reason="cyclonedx-python-lib is not installed")
     from cyclonedx.schema import SchemaVersion
-    text = (released / f"stalecast-{VERSION}.cdx.json").read_text()
+    text = (released / f"stalecast-{version}.cdx.json").read_text()
     assert cyclonedx.JsonStrictValidator(SchemaVersion.V1_5).validate_str(text) is None
     components = {each["name"]: each["version"] for each in json.loads(text)["components"]}
     assert {"swift-nio", "grdb.swift", "libcurl4", "libsqlite3-0"} <= set(components)
-    assert json.loads(text)["metadata"]["component"]["version"] == VERSION
+    assert json.loads(text)["metadata"]["component"]["version"] == version
 
 
-def test_the_archive_has_a_binary_that_runs(released, tmp_path):
+def test_the_archive_has_a_binary_that_runs(released, version, tmp_path):
     [archive] = released.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path, filter="data")
     [top] = tmp_path.iterdir()
     said = subprocess.run([top / "bin/stalecast", "version"], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == VERSION and (top / "share/man/man1/stalecast-serve.1.gz").exists()
+    assert said.strip() == version and (top / "share/man/man1/stalecast-serve.1.gz").exists()
     assert (top / "stalecast.service").exists()
 
 
-def test_the_packaged_chart_has_the_version_and_renders(released):
+def test_the_packaged_chart_has_the_version_and_renders(released, version):
     helm = pytest.importorskip("helm_python", reason="helm-python-sdk is not installed: the chart was not read")
-    chart = helm.Chart.load(released / f"stalecast-{VERSION}.tgz")
-    assert chart.metadata["version"] == chart.metadata["appVersion"] == VERSION
-    assert f'stalecast:{VERSION}"' in "".join(chart.render({}, name="demo", namespace="config").values())
+    chart = helm.Chart.load(released / f"stalecast-{version}.tgz")
+    assert chart.metadata["version"] == chart.metadata["appVersion"] == version
+    assert f'stalecast:{version.replace("+", "-")}"' in "".join(chart.render({}, name="demo", namespace="config").values())
 
 
 @pytest.mark.limit(900)

@@ -36,6 +36,16 @@ wait_for sh -c "systemctl is-active stalecast && [ \$(systemctl show --property 
 ada stalecast versions --json | grep '"versionNumber": "1"'
 
 systemctl reload stalecast
+# What is refused is said to the caller, and not taken.
+cp /etc/stalecast/stalecast.yaml /kept
+echo 'nonsense: 1' >/etc/stalecast/stalecast.yaml
+systemctl reload stalecast && exit 1
+cp /kept /etc/stalecast/stalecast.yaml
+systemctl is-active stalecast
+[ "$(systemctl show --property WatchdogUSec --value stalecast)" = 1min ]
+# The journal knows priorities: nothing was as bad as an error.
+journalctl -u stalecast -p notice -o cat --no-pager | grep -q 'audit log' && exit 1
+journalctl -u stalecast -p info -o cat --no-pager | grep 'audit log'
 systemctl restart stalecast
 systemctl is-active stalecast
 systemctl stop stalecast

@@ -33,7 +33,8 @@ def next_version(package, directory):
     """The package as version 99.0.0, whose configuration changed too."""
     run("dpkg-deb", "-R", package, directory / "next")
     for name, old, new in (("DEBIAN/control", r"(?m)^Version: .*", "Version: 99.0.0"),
-                           ("etc/stalecast/stalecast.yaml", r"\A", "# Another first line.\n")):
+                           ("etc/stalecast/stalecast.yaml", r"\A", "# Another first line.\n"),
+                           ("usr/share/doc/stalecast/stalecast.yaml", r"\A", "# Another reference.\n")):
         file = directory / "next" / name
         file.write_text(re.sub(old, new, file.read_text(), count=1))
     run("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b", directory / "next", directory / "next.deb")
