@@ -198,4 +198,28 @@ import Testing
         #expect(file == 0o600)
         #expect(folder == 0o700)
     }
+
+    @Test func draftsOfOtherWritersAreNeitherCountedNorRemoved() async throws {
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        let drafts = (1...20).map { "test@firebase@ann.\(String($0, radix: 16)).new" }
+        for draft in drafts { try Data().write(to: directory.appendingPathComponent(draft)) }
+        let client = RemoteConfigClient(
+            app: app(),
+            configuration: RemoteConfigConfiguration(
+                updateBehaviour: .actual, requestParametersProvider: { RemoteConfigRequestParameters(account: "ann") }))
+        _ = await client.remoteConfig()
+        let files = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+        #expect(Set(files).isSuperset(of: drafts + ["test@firebase@ann"]))
+    }
+
+    @Test func aNamespaceMayBeCalledInstallation() async throws {
+        let first = app()
+        try await RemoteConfig.remoteConfig(app: first, namespace: "installation").fetchAndActivate()
+        let problems = Problems()
+        let second = app(problems: problems)
+        #expect(RemoteConfig.remoteConfig(app: second, namespace: "installation")["a"].stringValue == "1")
+        #expect(second.appInstanceID == first.appInstanceID)
+        try await PushMessaging.messaging(app: second).unsubscribe(fromTopic: "none")
+        #expect(problems.list.isEmpty)
+    }
 }

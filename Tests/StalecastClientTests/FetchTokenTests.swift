@@ -85,4 +85,18 @@ import Testing
         try await app.config.fetch(withExpirationDuration: 0)
         #expect(shown(transport) == [nil])
     }
+
+    @Test func theTokenReplacesAHeaderOfAnyCase() async throws {
+        let transport = ScriptedTransport { request, _ in
+            request.headers["Authorization"] == "Bearer t1" ? .json(Self.content) : .json("{}", status: 401)
+        }
+        let provider = Provider()
+        let app = app(transport, headers: ["authorization": "Bearer old"]) { provider.next() }
+        defer { app.delete() }
+        try await app.config.fetch()
+        let shown = transport.received.map { request in
+            request.headers.filter { $0.key.lowercased() == "authorization" }
+        }
+        #expect(shown == [["authorization": "Bearer old"], ["Authorization": "Bearer t1"]])
+    }
 }

@@ -81,4 +81,20 @@ import Testing
         try await StalecastApp.test(server).config.fetch()
         #expect(server.received.map(\.url.path) == ["/v1/projects/demo/namespaces/firebase:fetch"])
     }
+
+    @Test func aFetchThatChangesNothingWritesNothing() async throws {
+        let server = ScriptedTransport { request, _ in
+            request.url.path.hasSuffix("installations")
+                ? Self.registration("cAbCdEfGhIjKlMnOpQrStU", "t1") : .json(Self.content)
+        }
+        let directory = scratchDirectory()
+        let app = app(server, directory: directory)
+        let file = directory.appendingPathComponent("test@installation").path
+        for isFirst in [true, false] {
+            try await app.config.fetch(withExpirationDuration: 0)
+            try await PushMessaging.messaging(app: app).unsubscribe(fromTopic: "none")
+            #expect(FileManager.default.fileExists(atPath: file) == isFirst)
+            if isFirst { try FileManager.default.removeItem(atPath: file) }
+        }
+    }
 }

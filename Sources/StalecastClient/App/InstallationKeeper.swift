@@ -15,9 +15,10 @@ final class InstallationKeeper: Sendable {
 
     init(options: StalecastOptions, cache: URL, callbacks: CallbackQueue, environment: ClientEnvironment) {
         let file = RecordFile<Installation>(url: cache, onProblem: callbacks.report)
-        var installation = file.load() ?? Installation(id: options.appInstanceID, at: environment.now())
+        let stored = file.load()
+        var installation = stored ?? Installation(id: options.appInstanceID, at: environment.now())
         if let id = options.appInstanceID, id != installation.id { (installation.id, installation.token) = (id, nil) }
-        file.save(installation)
+        if installation != stored { file.save(installation) }
         if case .firebase(let hosts) = options.server {
             registry = InstallationRegistry(options: options, host: hosts.installations)
         } else {
@@ -30,11 +31,12 @@ final class InstallationKeeper: Sendable {
 
     var current: Installation { state.withLock { $0.installation } }
 
-    /// Changes the installation and has it written.
+    /// Changes the installation and has it written, if that changed anything.
     func change(_ body: (inout Installation) -> Void) {
         state.withLock { state in
+            let before = state.installation
             body(&state.installation)
-            file.save(state.installation)
+            if state.installation != before { file.save(state.installation) }
         }
     }
 

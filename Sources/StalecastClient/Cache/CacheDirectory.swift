@@ -37,7 +37,9 @@ public enum CacheDirectory {
         let directory = prefix.deletingLastPathComponent()
         // Without the directory there is nothing to remove, and what has no time was removed by somebody else.
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
-        let files = names.filter { $0.hasPrefix(prefix.lastPathComponent) }.compactMap { name -> (Date, String)? in
+        // Drafts belong to other writers, who rename or remove them.
+        let whole = names.filter { $0.hasPrefix(prefix.lastPathComponent) && !SealedFile.isDraft($0) }
+        let files = whole.compactMap { name -> (Date, String)? in
             let path = directory.appendingPathComponent(name).path
             let attributes = try? FileManager.default.attributesOfItem(atPath: path)
             return (attributes?[.modificationDate] as? Date).map { ($0, path) }

@@ -62,6 +62,14 @@ package struct SealedFile: Sendable {
         try flush(directory)
     }
 
+    /// Whether a file's name is that of a draft, which ends in `.<hexadecimal digits>.new`.
+    static func isDraft(_ name: String) -> Bool {
+        guard name.hasSuffix(draftSuffix) else { return false }
+        let stem = name.dropLast(draftSuffix.count)
+        guard let dot = stem.lastIndex(of: ".") else { return false }
+        return UInt32(stem[stem.index(after: dot)...], radix: 16) != nil
+    }
+
     /// Removes the drafts that killed processes left behind: those older than an hour, which nobody writes any more.
     func removeLeftovers() {
         let directory = url.deletingLastPathComponent()

@@ -47,7 +47,7 @@ final class StaleLink: @unchecked Sendable {
 
     func start() {
         isWanted = true
-        let hasToken = target.options.tokenProvider == nil || target.options.headers["Authorization"] != nil
+        let hasToken = target.options.tokenProvider == nil || target.options.headers.hasAuthorization
         hasToken ? perform(machine.started(random: random())) : askForToken()
     }
 
@@ -71,7 +71,7 @@ final class StaleLink: @unchecked Sendable {
     private func take(_ token: String?) {
         isAskingForToken = false
         if let token {
-            target.options.headers["Authorization"] = "Bearer \(token)"
+            target.options.headers.setAuthorization("Bearer \(token)")
             poll?.base = target.request("v1/poll", have: have)
         }
         if isWanted { perform(machine.started(random: random())) }

@@ -1,5 +1,16 @@
 import Foundation
 
+/// Request headers, whose names an app may write in any case.
+extension [String: String] {
+    var hasAuthorization: Bool { keys.contains { $0.lowercased() == "authorization" } }
+
+    /// Replaces the header, so that it is not sent twice.
+    mutating func setAuthorization(_ value: String) {
+        self = filter { $0.key.lowercased() != "authorization" }
+        self["Authorization"] = value
+    }
+}
+
 /// The token that fetches show, as ``ConnectionOptions/tokenProvider`` gave it. Whoever needs one while the provider is
 /// being asked waits for the same answer.
 final class BearerToken: Sendable {

@@ -45,7 +45,7 @@ struct FetchRequest: Sendable {
             headers["X-Ios-Bundle-Identifier"] = facts.packageName
         #endif
         headers.merge(options.headers) { _, own in own }
-        if let bearer { headers["Authorization"] = "Bearer \(bearer)" }
+        if let bearer { headers.setAuthorization("Bearer \(bearer)") }
         return headers
     }
 

@@ -114,7 +114,7 @@ extension ConfigKeeper {
         }
         var request = request
         let begun = environment.now()
-        if options.headers["Authorization"] == nil {
+        if !options.headers.hasAuthorization {
             request.bearer = await bearer.value(from: provider, within: request.timeout)
         }
         request.timeout = left(of: request.timeout, since: begun)
