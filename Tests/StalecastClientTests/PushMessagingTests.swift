@@ -117,4 +117,19 @@ import Testing
         }
         app.delete()
     }
+
+    @Test func aHandlerMayRemoveAnotherWhenItIsRemoved() async throws {
+        let app = StalecastApp.test(LocalConfigServer())
+        defer { app.delete() }
+        let messaging = PushMessaging.messaging(app: app)
+        let ended = Mutex(0)
+        let registration: ConfigUpdateListenerRegistration
+        do {
+            let model = Model { ended.withLock { $0 += 1 } }
+            model.registration = messaging.onMessage { _ in }
+            registration = messaging.onMessage { _ in model.changed() }
+        }
+        registration.remove()
+        #expect(ended.withLock { $0 } == 1)
+    }
 }

@@ -51,3 +51,18 @@ final class Heard: Sendable {
         }
     }
 }
+
+/// What an app's model does: its listener owns the model, and the model's end removes the listener.
+final class Model: @unchecked Sendable {
+    var registration: ConfigUpdateListenerRegistration?
+    private let ended: @Sendable () -> Void
+
+    init(_ ended: @escaping @Sendable () -> Void) { self.ended = ended }
+
+    func changed() {}
+
+    deinit {
+        registration?.remove()
+        ended()
+    }
+}

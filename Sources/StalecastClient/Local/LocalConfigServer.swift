@@ -147,7 +147,8 @@ public final class LocalConfigServer: HTTPTransport {
     }
 
     func unsubscribe(_ id: UUID) {
-        state.withLock { $0.subscribers[id] = nil }
+        // The closure ends outside the lock: what it owns may call the server in its `deinit`.
+        _ = state.withLock { $0.subscribers.removeValue(forKey: id) }
     }
 
     private func commit(_ values: [String: String], type: String, _ fetchWindowMs: Int, _ isUrgent: Bool) -> Int64 {

@@ -198,7 +198,10 @@ public final class PushMessaging: Sendable {
     {
         let id = UUID()
         state.withLock { $0.handlers[id] = handler }
-        return ConfigUpdateListenerRegistration { [weak self] in self?.state.withLock { $0.handlers[id] = nil } }
+        return ConfigUpdateListenerRegistration { [weak self] in
+            // The closure ends outside the lock: what it owns may call this object in its `deinit`.
+            _ = self?.state.withLock { $0.handlers.removeValue(forKey: id) }
+        }
     }
 
     func received(_ notice: StaleNotice) {

@@ -112,7 +112,10 @@ public final class RemoteConfigClient: Sendable {
     public func addEventListener(_ listener: RemoteConfigEventListener) -> ConfigUpdateListenerRegistration {
         let id = UUID()
         state.withLock { $0.listeners[id] = listener }
-        return ConfigUpdateListenerRegistration { [weak self] in self?.state.withLock { $0.listeners[id] = nil } }
+        return ConfigUpdateListenerRegistration { [weak self] in
+            // The closures end outside the lock: what they own may call the client in its `deinit`.
+            _ = self?.state.withLock { $0.listeners.removeValue(forKey: id) }
+        }
     }
 
     // MARK: Accounts

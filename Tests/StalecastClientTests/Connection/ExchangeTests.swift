@@ -110,4 +110,17 @@ import Testing
         let next = queue.nextDeadline
         #expect(left.isEmpty && next == nil)
     }
+
+    /// Each request says `Connection: close`: RFC 9112 section 9.6 forbids another one on its connection.
+    @Test func aConnectionServesOneRequestOnly() async throws {
+        try await StreamServer.serving { peer, _ in
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        } _: { server in
+            for count in 1...3 {
+                let request = TransportRequest(method: "GET", url: server.url, timeout: 20)
+                let answer = try await NetworkTransport.shared.send(request)
+                #expect(answer.status == 200 && server.peers.count == count)
+            }
+        }
+    }
 }
