@@ -120,6 +120,19 @@ import Testing
         #expect(config.lastFetchStatus == .failure)
     }
 
+    @Test func aFirstStartWaitsForAServerThatNamesThePause() async throws {
+        let config = config(interval: 0)
+        server.outage = .status(503, retryAfter: 3)
+        for _ in 1...2 {
+            let error = await #expect(throws: RemoteConfigError.self) { try await config.fetch() }
+            #expect(error?.code == .throttled && error?.throttledEndTime == clock.now.addingTimeInterval(3))
+        }
+        #expect(server.fetchCount == 1)
+        server.outage = nil
+        clock.advance(by: 3)
+        #expect(try await config.fetch() == .success)
+    }
+
     @Test func noConnectionDoesNotThrottle() async throws {
         let config = config(interval: 0)
         try await config.fetch()

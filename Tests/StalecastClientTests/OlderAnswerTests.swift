@@ -150,4 +150,52 @@ import Testing
         app.received(.reset(reason: "unknown-epoch"))
         #expect(try await fetched(app) == "2")
     }
+
+    // MARK: A version that never comes
+
+    /// An app at version 3 that listens.
+    private func listeningApp(_ heard: Heard) async throws -> StalecastApp {
+        let app = try await appAtThree()
+        app.config.addOnConfigUpdateListener(remoteConfigUpdateCompletion: heard.hear)
+        #expect(await eventually { server.listenerCount == 1 })
+        return app
+    }
+
+    /// Announces a version that the server does not have, and has the three attempts made.
+    private func announceAbsentVersion(to app: StalecastApp) async throws {
+        let before = server.fetchCount
+        app.received(.stale(StaleNotice(version: 1000)))
+        for attempt in 1...2 {
+            #expect(await eventually { server.fetchCount == before + attempt && clock.pending.count == 1 })
+            clock.advance(by: 0.8)
+        }
+    }
+
+    @Test func aVersionThatNeverComesHidesNoLaterOne() async throws {
+        let heard = Heard()
+        let app = try await listeningApp(heard)
+        defer { app.delete() }
+        try await announceAbsentVersion(to: app)
+        #expect(await eventually { heard.errors == [.notFetched] })
+        server.publish(["a": "4"])
+        #expect(await eventually { heard.updates == [["a"]] })
+        #expect(heard.errors == [.notFetched])
+        #expect(app.config.isStale, "the announced version may still come")
+        clock.advance(by: 300)
+        try await app.config.fetch()
+        #expect(!app.config.isStale, "the server had five minutes")
+        try await app.config.fetch()
+        #expect(server.fetchCount == 6)
+    }
+
+    @Test func whatCameInsteadIsTold() async throws {
+        let heard = Heard()
+        let app = try await listeningApp(heard)
+        defer { app.delete() }
+        server.losesMessages = true
+        server.publish(["a": "4"])
+        try await announceAbsentVersion(to: app)
+        #expect(await eventually { heard.updates == [["a"]] })
+        #expect(heard.errors.isEmpty)
+    }
 }

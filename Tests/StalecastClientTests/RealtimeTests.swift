@@ -292,21 +292,6 @@ import Testing
         #expect(heard.errors == [.unavailable, .messageInvalid, .streamError])
     }
 
-    /// What an app's model does: its listener owns the model, and the model's end removes the listener.
-    private final class Model: @unchecked Sendable {
-        var registration: ConfigUpdateListenerRegistration?
-        let ended: @Sendable () -> Void
-
-        init(_ ended: @escaping @Sendable () -> Void) { self.ended = ended }
-
-        func changed() {}
-
-        deinit {
-            registration?.remove()
-            ended()
-        }
-    }
-
     @Test func aListenerMayRemoveItselfWhenItsAppIsDeleted() async throws {
         let app = try await listeningApp()
         let ended = Mutex(0)
@@ -332,5 +317,22 @@ import Testing
         }
         registration.remove()
         #expect(ended.withLock { $0 } == 1)
+    }
+
+    @Test func aFirebaseStreamThatIsBackMakesUpForWhatWasNotFetched() async throws {
+        let app = try await listeningApp()
+        defer { app.delete() }
+        server.lag = 1
+        server.publish(["a": "2", "b": "1"])
+        for attempt in 2...3 {
+            #expect(await eventually { server.fetchCount == attempt && clock.pending.count == 1 })
+            clock.advance(by: 0.8)
+        }
+        #expect(await eventually { heard.errors == [.notFetched] })
+        server.lag = 0
+        app.received(.state(.open(transport: "firebase")))
+        #expect(await eventually { clock.pending.count == 1 })
+        clock.advance(by: 2)
+        #expect(await eventually { heard.updates == [["a"]] })
     }
 }

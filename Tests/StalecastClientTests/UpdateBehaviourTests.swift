@@ -336,4 +336,45 @@ import Testing
         let body = try JSONValue.parse(try #require(server.lastRequest?.body))
         #expect(body["customSignals"] == ["account": "ann", "environment": "beta", "plan": "pro"])
     }
+
+    @Test func anAccountThatComesBackHearsOfWhatWasPublishedMeanwhile() async throws {
+        let app = app()
+        defer { app.delete() }
+        let account = Mutex("bob")
+        let client = RemoteConfigClient(
+            app: app,
+            configuration: RemoteConfigConfiguration(
+                requestParametersProvider: { RemoteConfigRequestParameters(account: account.withLock { $0 }) }))
+        _ = await client.remoteConfig()
+        account.withLock { $0 = "ann" }
+        let ann = await client.remoteConfig()
+        #expect(await eventually { server.listenerCount == 1 })
+        server.publish(["a": "2"])
+        #expect(await eventually { ann.string(forKey: "a") == "2" })
+        // The connection is kept and says nothing again.
+        server.losesMessages = true
+        account.withLock { $0 = "bob" }
+        let bob = await client.remoteConfig()
+        #expect(
+            await eventually {
+                if clock.pending.contains(where: { $0 <= 2 }) { clock.advance(by: 1) }
+                return bob.string(forKey: "a") == "2"
+            })
+    }
+
+    @Test func anEventListenerMayRemoveAnotherWhenItIsRemoved() async throws {
+        let app = app()
+        defer { app.delete() }
+        let client = client(.actual, app)
+        let ended = Mutex(0)
+        let registration: ConfigUpdateListenerRegistration
+        do {
+            let model = Model { ended.withLock { $0 += 1 } }
+            model.registration = client.addEventListener(RemoteConfigEventListener())
+            registration = client.addEventListener(
+                RemoteConfigEventListener(didUpdatePersistentStorage: { model.changed() }))
+        }
+        registration.remove()
+        #expect(ended.withLock { $0 } == 1)
+    }
 }

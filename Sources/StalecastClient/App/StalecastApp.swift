@@ -10,7 +10,8 @@ public final class StalecastApp: Sendable {
 
         /// The part of its file's name that follows the app's.
         var fileName: String {
-            let name = CacheDirectory.fileName(namespace)
+            // The installation has a file of that name; `%` keeps this one apart from all other namespaces.
+            let name = namespace == "installation" ? "%69nstallation" : CacheDirectory.fileName(namespace)
             return account.map { "\(name)@\(CacheDirectory.shortFileName($0))" } ?? name
         }
     }
@@ -25,7 +26,15 @@ public final class StalecastApp: Sendable {
         var keepers: [Scope: Kept] = [:]
         var configs: [String: RemoteConfig] = [:]
         var messaging: PushMessaging?
+        /// By namespace, the newest version that messages announced: a keeper that is new to a connection was not told.
+        var announced: [String?: StaleNotice] = [:]
         var isDeleted = false
+
+        /// Remembers an announcement until the server says that its store is another one.
+        mutating func remember(_ notice: StaleNotice) {
+            guard notice.version > announced[notice.namespace]?.version ?? 0 else { return }
+            announced[notice.namespace] = notice
+        }
     }
 
     /// As given to ``Stalecast/configure(name:options:)``.
@@ -115,8 +124,8 @@ public final class StalecastApp: Sendable {
     /// - Parameter account: whose values are kept, apart from everybody else's; nil (default) for the app's own.
     func keeper(namespace: String, account: String? = nil) -> ConfigKeeper {
         let scope = Scope(namespace: namespace, account: account)
-        return state.withLock { state in
-            if let keeper = state.keepers[scope]?.keeper { return keeper }
+        let (keeper, missed) = state.withLock { state -> (ConfigKeeper, [StaleNotice]) in
+            if let keeper = state.keepers[scope]?.keeper { return (keeper, []) }
             state.keepers = state.keepers.filter { $0.value.keeper != nil }
             if account != nil {
                 let file = Self.file(name, CacheDirectory.fileName(namespace) + "@", in: directory)
@@ -127,8 +136,10 @@ public final class StalecastApp: Sendable {
                 cache: Self.file(name, scope.fileName, in: directory), installation: installation,
                 callbacks: callbacks, environment: environment)
             state.keepers[scope] = Kept(own: account == nil ? keeper : nil, keeper: keeper)
-            return keeper
+            return (keeper, Array(state.announced.values))
         }
+        for notice in missed where keeper.isMeant(by: notice) { keeper.received(notice) }
+        return keeper
     }
 
     /// How many accounts' caches are kept besides that of one that is new: those used last.
@@ -145,34 +156,44 @@ public final class StalecastApp: Sendable {
     func listen(to topics: Set<String>, owner: UUID, namespace: String) {
         if state.withLock({ $0.isDeleted }) { return }
         realtime.want(topics, owner: owner, namespace: namespace, keepers: keepers) {
-            [weak self] namespace, topics, event in
-            self?.received(event, on: namespace, topics: topics)
+            [weak self] namespace, demand, event in
+            self?.received(event, on: namespace, demand: demand)
         }
     }
 
     /// Whether a connection is about to say whether the server has a topic.
     func isConnecting(_ topic: String) -> Bool { realtime.isConnecting(topic) }
 
-    /// An event of the connection.
+    /// An event of a connection whose place is not remembered; with it, tests play the server.
+    package func received(_ event: ConnectionEvent) { received(event, on: nil, demand: Subscriptions.Demand()) }
+
+    /// An event of a connection.
     ///
     /// - Parameters:
     ///   - namespace: the only one the event is about; nil for a connection that serves all.
-    ///   - topics: those of the connection.
-    package func received(_ event: ConnectionEvent, on namespace: String? = nil, topics: Set<String> = []) {
-        defer { state.withLock { $0.messaging }?.heard(event, of: topics) }
+    ///   - demand: what the connection was made for.
+    private func received(_ event: ConnectionEvent, on namespace: String?, demand: Subscriptions.Demand) {
+        defer { state.withLock { $0.messaging }?.heard(event, of: demand.topics) }
         let (keepers, messaging) = (self.keepers, state.withLock { $0.messaging })
         let concerned = keepers.filter { namespace == nil || $0.namespace == namespace }
         switch event {
         case .stale(let notice):
+            if notice.isStale { state.withLock { $0.remember(notice) } }
             for keeper in concerned {
                 if notice.isStale, keeper.isMeant(by: notice) { keeper.received(notice) }
-                keeper.passed(notice.cursor, of: topics)
+                if demand.namespaces.contains(keeper.namespace) { keeper.passed(notice.cursor, of: demand.topics) }
             }
             messaging?.received(notice)
             realtime.holds(keepers)
-        case .synced(let cursor): for keeper in concerned { keeper.synced(cursor, of: topics) }
+        case .synced(let cursor):
+            for keeper in concerned {
+                if demand.namespaces.contains(keeper.namespace) { keeper.synced(cursor, of: demand.topics) }
+                keeper.catchUp()
+            }
         case .unknownTopics(let names): for name in names { callbacks.report(.unknownTopic(name)) }
-        case .reset: for keeper in concerned { keeper.reset() }
+        case .reset:
+            state.withLock { $0.announced = [:] }
+            for keeper in concerned { keeper.reset() }
         case .unavailable: for keeper in concerned { keeper.report(RemoteConfigUpdateError(.unavailable)) }
         case .invalidMessage: for keeper in concerned { keeper.report(RemoteConfigUpdateError(.messageInvalid)) }
         case .state(let state): received(state, concerned)
@@ -184,8 +205,15 @@ public final class StalecastApp: Sendable {
     private static let reportedFailures = 8
 
     private func received(_ state: ConnectionState, _ concerned: some Sequence<ConfigKeeper>) {
-        guard case .waiting(Self.reportedFailures, _) = state else { return }
-        for keeper in concerned { keeper.report(RemoteConfigUpdateError(.streamError)) }
+        switch state {
+        case .waiting(Self.reportedFailures, _):
+            for keeper in concerned { keeper.report(RemoteConfigUpdateError(.streamError)) }
+        case .open(let transport) where transport == ConnectionMachine.Transport.firebase.rawValue:
+            // Firebase's protocol does not say when all that was owed is delivered. A version that was reported before and
+            // not fetched is not reported again.
+            for keeper in concerned { keeper.catchUp() }
+        default: break
+        }
     }
 
     /// - Parameter part: a file's name already.

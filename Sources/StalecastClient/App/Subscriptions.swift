@@ -3,7 +3,7 @@ import Foundation
 /// The app's connections: one for all topics, or with Firebase's protocol one per namespace. They exist while somebody
 /// wants to hear of something.
 final class Subscriptions: Sendable {
-    typealias EventHandler = @Sendable (_ namespace: String?, _ topics: Set<String>, _ event: ConnectionEvent) -> Void
+    typealias EventHandler = @Sendable (_ namespace: String?, _ demand: Demand, _ event: ConnectionEvent) -> Void
 
     private struct Want: Sendable {
         var topics: Set<String>
@@ -19,7 +19,7 @@ final class Subscriptions: Sendable {
     }
 
     /// What a connection is made for.
-    private struct Demand: Sendable, Equatable {
+    struct Demand: Sendable, Equatable {
         var topics: Set<String> = []
         var namespaces: Set<String> = []
     }
@@ -104,7 +104,7 @@ final class Subscriptions: Sendable {
         _ key: String, _ demand: Demand, _ keepers: [ConfigKeeper], _ onEvent: @escaping EventHandler
     ) -> any UpdateConnection {
         let concerned = keepers.filter { key.isEmpty || $0.namespace == key }
-        let report: @Sendable (ConnectionEvent) -> Void = { onEvent(key.isEmpty ? nil : key, demand.topics, $0) }
+        let report: @Sendable (ConnectionEvent) -> Void = { onEvent(key.isEmpty ? nil : key, demand, $0) }
         if let server = options.transport as? LocalConfigServer {
             return LocalConnection(server: server, have: Self.have(concerned), onEvent: report)
         }

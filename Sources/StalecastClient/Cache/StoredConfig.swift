@@ -16,6 +16,8 @@ package struct StoredConfig: Sendable, Equatable, Codable {
     package var isStale = false
     /// The newest version such a message named; nil when none did.
     var staleVersion: Int64?
+    /// Since when the server answers with versions older than `staleVersion`; nil while it did not.
+    var unreachedSince: Date?
     /// The server disowned the cursor: versions may have started over, so that a lower one can be the newer. Ends with
     /// the next successful fetch.
     var isVoid = false
@@ -45,6 +47,7 @@ package struct StoredConfig: Sendable, Equatable, Codable {
         throttle = try values.decode(.throttle, or: FetchThrottle())
         isStale = try values.decode(.isStale, or: false)
         staleVersion = try values.decodeIfPresent(Int64.self, forKey: .staleVersion)
+        unreachedSince = try values.decodeIfPresent(Date.self, forKey: .unreachedSince)
         isVoid = try values.decode(.isVoid, or: false)
         olderSince = try values.decodeIfPresent(Date.self, forKey: .olderSince)
         origin = try values.decodeIfPresent(String.self, forKey: .origin)
@@ -63,7 +66,23 @@ package struct StoredConfig: Sendable, Equatable, Codable {
 
     /// The versions held are not those of the server's store: whatever it answers next is to be taken.
     mutating func disown() {
-        (isVoid, isStale, staleVersion, cursor) = (true, true, nil, nil)
+        (isVoid, isStale, staleVersion, unreachedSince, cursor) = (true, true, nil, nil, nil)
+    }
+
+    /// A message said that `version` is there.
+    mutating func wasAnnounced(_ version: Int64) {
+        guard version > staleVersion ?? 0 else { return }
+        (staleVersion, unreachedSince) = (version, nil)
+    }
+
+    /// Whether the server's answer is what messages announced. A version that does not come is waited for `limit` seconds:
+    /// anybody who may send messages can name one, and an origin may go back.
+    mutating func isAnswered(by version: Int64?, _ now: Date, within limit: TimeInterval) -> Bool {
+        guard let version, let staleVersion, version < staleVersion else { return true }
+        // A start in the future is that of a clock that was set back.
+        let since = min(unreachedSince ?? now, now)
+        unreachedSince = since
+        return now.timeIntervalSince(since) >= limit
     }
 }
 

@@ -22,11 +22,16 @@ package struct FetchPolicy: Sendable {
 
     /// Precedence of the interval: 0 when a message said that the configuration is stale; what the caller gave; the
     /// settings'. Freshness is looked at before throttling. Another device context (app version, system, locale, app
-    /// id) overrides both. Throttling needs one former success, as in the iOS SDK: a first start is never told to wait.
+    /// id) overrides both. The SDK's own table throttles only after one success, as in the iOS SDK. A pause that the
+    /// server named holds for a first start too: that server sheds the very crowd that starts.
     package static func decide(
         _ demand: Demand, settings interval: TimeInterval, stored: StoredConfig, context: String, now: Date
     ) -> Decision {
-        guard let last = stored.lastFetchTime else { return .fetch }
+        let pauseEnd = stored.throttle.end(after: now)
+        guard let last = stored.lastFetchTime else {
+            guard stored.throttle.isNamedByServer, let pauseEnd else { return .fetch }
+            return .throttled(until: pauseEnd)
+        }
         if let known = stored.deviceContext, known != context { return .fetch }
         if case .app(let explicit) = demand, !stored.isStale {
             let age = now.timeIntervalSince(last)
@@ -34,7 +39,6 @@ package struct FetchPolicy: Sendable {
             if age >= 0 && age < (explicit ?? interval) { return .cached }
         }
         if demand == .actual, !stored.throttle.isNamedByServer { return .fetch }
-        if let end = stored.throttle.end(after: now) { return .throttled(until: end) }
-        return .fetch
+        return pauseEnd.map { .throttled(until: $0) } ?? .fetch
     }
 }

@@ -19,12 +19,14 @@ extension ConfigKeeper {
             // It proves that older answers are those of a server that lags.
             state.stored.olderSince = nil
             if notice.version > 0 {
-                state.stored.staleVersion = max(notice.version, state.stored.staleVersion ?? 0)
+                state.stored.wasAnnounced(notice.version)
             }
             guard state.isLive else { return .none }
             // During an attempt it matters that this message says nothing an answer could be compared with.
             let isUnknown = notice.version == 0 && state.announced.phase == .fetching
-            return state.announced.announced(isUnknown ? nil : state.stored.staleVersion, delay: delay, at: now)
+            // A higher version that did not come must not keep listeners from hearing of this one.
+            let target = state.stored.unreachedSince == nil ? state.stored.staleVersion : notice.version
+            return state.announce(isUnknown ? nil : target, delay: delay, at: now)
         }
         perform(action)
     }
@@ -32,7 +34,6 @@ extension ConfigKeeper {
     /// The connection delivered all it owed: what it said is in the state, so its place may be remembered.
     func synced(_ cursor: String?, of topics: Set<String>) {
         change { ($0.stored.cursor, $0.stored.cursorTopics) = (cursor, topics.sorted()) }
-        catchUp()
     }
 
     /// What a message said is in the state: the next start need not hear it again.
@@ -55,7 +56,7 @@ extension ConfigKeeper {
         let now = environment.now()
         let action = change { state -> AnnouncedFetch.Action in
             guard state.isLive, state.stored.isStale, state.announced.phase == .idle else { return .none }
-            return state.announced.announced(state.stored.staleVersion, delay: delay, at: now)
+            return state.announce(state.stored.staleVersion, delay: delay, at: now)
         }
         perform(action)
     }
@@ -71,7 +72,8 @@ extension ConfigKeeper {
         case .wait(let seconds, let turn): startTimer(seconds, turn)
         case .fetch(let attempt): Task { await self.attempt(attempt) }
         case .settled: notify()
-        case .gaveUp: report(RemoteConfigUpdateError(.notFetched))
+        case .gaveUp:
+            state.withLock { $0.hasNews } ? notify() : report(RemoteConfigUpdateError(.notFetched))
         }
     }
 

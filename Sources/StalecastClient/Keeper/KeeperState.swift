@@ -16,6 +16,8 @@ struct KeeperState: Sendable {
     /// How many messages did not say which version is new.
     var unnumberedMessages = 0
     var announced = AnnouncedFetch()
+    /// The version held when the announcement came that `announced` is about.
+    private(set) var heldBefore: Int64 = 0
     var timer: Task<Void, Never>?
     /// That of `timer`; one with a lower turn that starts later is void.
     var timerTurn = 0
@@ -37,6 +39,15 @@ struct KeeperState: Sendable {
     var isLive: Bool { !isClosed && (fetchesAutomatically || !updateListeners.isEmpty) }
 
     var fetchedVersion: Int64 { stored.fetched?.version ?? 0 }
+
+    /// Whether something was fetched since the announcement.
+    var hasNews: Bool { fetchedVersion != heldBefore }
+
+    /// Has `version` fetched (nil: any), `delay` seconds from now.
+    mutating func announce(_ version: Int64?, delay: TimeInterval, at now: Date) -> AnnouncedFetch.Action {
+        if announced.phase == .idle { heldBefore = fetchedVersion }
+        return announced.announced(version, delay: delay, at: now)
+    }
 
     /// Takes the server's answer, unless it is older than what is held and ``keepsOut(_:_:_:)`` says to wait.
     mutating func receive(
@@ -78,21 +89,21 @@ struct KeeperState: Sendable {
         stored.lastFetchStatus = RemoteConfigFetchStatus.success.rawValue
         stored.deviceContext = context
         stored.throttle.reset()
-        let target = stored.staleVersion
-        if version.flatMap({ version in target.map { version >= $0 } }) ?? true {
+        if stored.isAnswered(by: version, now, within: Self.olderAnswersLimit) {
             (stored.isStale, stored.staleVersion, stored.isVoid) = (false, nil, false)
+            stored.unreachedSince = nil
         }
         return .answered(version: version)
     }
 
-    /// A failure that begins a pause is told as that, as the iOS SDK does; but a client that never fetched anything is
-    /// not paused, and one that wants the actual values only by a server that names the pause.
+    /// A failure that begins a pause is told as that, as the iOS SDK does. A client that never fetched anything, or that
+    /// wants the actual values, is paused only by a server that names the pause.
     private mutating func fail(
         _ failure: FetchAnswer.Failure, _ demand: FetchPolicy.Demand, _ now: Date, _ random: Double
     ) -> FetchReport {
         if failure.throttles { stored.throttle.failed(at: now, random: random, retryAfter: failure.retryAfter) }
-        let isHeldBack = demand != .actual || failure.retryAfter != nil
-        if failure.throttles, isHeldBack, stored.lastFetchTime != nil, let end = stored.throttle.end(after: now) {
+        let isHeldBack = failure.retryAfter != nil || (demand != .actual && stored.lastFetchTime != nil)
+        if failure.throttles, isHeldBack, let end = stored.throttle.end(after: now) {
             stored.lastFetchStatus = RemoteConfigFetchStatus.throttled.rawValue
             return .throttled(until: end, failure)
         }
@@ -127,8 +138,8 @@ enum FetchReport: Sendable, Equatable {
 /// the one held is that of a server that lags, or of a store that was restored from a backup. See
 /// `StalecastClient.docc/WhenAnAnswerIsOlder.md`.
 extension KeeperState {
-    /// For so many seconds older answers are kept out. Ours: a replica that lags catches up within seconds, and a
-    /// restored store whose clients do not listen is worth five minutes.
+    /// For so many seconds older answers are kept out, and an announced version is waited for. Ours: a replica that lags
+    /// catches up within seconds, and a restored store whose clients do not listen is worth five minutes.
     static let olderAnswersLimit: TimeInterval = 300
 
     /// Whether an answer of `version` is not to be taken, although the server gave it.

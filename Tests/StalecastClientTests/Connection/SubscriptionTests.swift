@@ -66,6 +66,20 @@ import Testing
         }
     }
 
+    @Test func aCursorIsKeptForTheNamespacesOfItsConnection() async throws {
+        try await StreamServer.serving { peer, _ in
+            peer.openStream(syncedEvent("e.7") + message(2, cursor: "e.8"))
+        } _: { server in
+            let app = app(server)
+            defer { app.delete() }
+            let other = RemoteConfig.remoteConfig(app: app, namespace: "two")
+            try await other.fetchAndActivate()
+            app.config.addOnConfigUpdateListener { _, _ in }
+            #expect(await soon { app.config.storedCursor == "e.8" })
+            #expect(other.storedCursor == nil, "nothing was said of its versions")
+        }
+    }
+
     @Test func whatWasHeardIsNotToldAgainAfterARestart() async throws {
         try await StreamServer.serving { server in
             var app = app(server)
