@@ -109,4 +109,14 @@ import Testing
         #expect(head.headers.map(\.value) == ["a", "1-2", "k", "b c"])
         #expect(Presented(head).apiKey == "k")
     }
+
+    @Test(arguments: [
+        ("FROBNICATE / HTTP/1.1\r\nHost: a", true), ("\r\nget /a?b HTTP/1.0\r\n", true),
+        ("M-SEARCH * HTTP/1.1\r\n", true),
+        ("GE(T / HTTP/1.1\r\n", false), ("G\0T / HTTP/1.1\r\n", false), ("GET\t / HTTP/1.1\r\n", false),
+        (" GET / HTTP/1.1\r\n", false), ("G T / HTTP/1.1\r\n", false), ("BREW  HTTP/1.1\r\n", false), ("", false),
+    ])
+    func anUnknownMethodIsToldFromAMalformedOne(bytes: String, isWellFormed: Bool) {
+        #expect(RequestHead.beginsWell(bytes.utf8) == isWellFormed)
+    }
 }

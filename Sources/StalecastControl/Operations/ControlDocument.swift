@@ -10,7 +10,7 @@ package enum ControlDocument {
         APIDocument(
             title: "Stalecast Control", version: version, description: description,
             operations: ControlOperations.table.operations.map(\.document), schemas: schemas,
-            commonErrors: [405, 408, 413, 431, 503]
+            commonErrors: [405, 408, 413, 431, 501, 503]
         ).json
     }
 

@@ -47,7 +47,7 @@ package enum EdgeOperations {
         APIDocument(
             title: "Stalecast Edge", version: version, description: description,
             operations: table.operations.map(\.document), schemas: schemas,
-            commonErrors: [405, 408, 413, 421, 431, 503]
+            commonErrors: [405, 408, 413, 421, 431, 501, 503]
         ).json
     }
 

@@ -21,6 +21,8 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     fileprivate var gate: ChannelHandlerContext?
     /// Received, and not given to the parser.
     private var input = ByteBuffer()
+    /// What the parser is being given.
+    private var parsing = ByteBuffer()
     private var head: RequestHead?
     private var body: [UInt8] = []
     /// The request has no body and was not admitted: the answer waits for its end, and the connection goes on.
@@ -132,7 +134,10 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
             switch input.withUnsafeReadableBytes({ state.take($0, at: now) }) {
             case .pass(let count):
                 guard let slice = input.readSlice(length: count) else { return }
+                parsing = slice
                 gate.fireChannelRead(NIOAny(slice))
+                // A buffer that is shared is copied when it is written to.
+                parsing = ByteBuffer()
                 if let error = state.parsed() { refuse(error, .badRequest) }
             case .wait: return setReading(input.readableBytes < Self.maxWaiting)
             case .drop: input = ByteBuffer()
@@ -191,14 +196,11 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         guard let error = error as? HTTPParserError else { return close() }
         switch error {
         case .headerOverflow: refuse(.headTooLarge, .badRequest)
-        case .invalidMethod where state.isHTTP: refuse(Self.unknownMethod, .badRequest)
+        case .invalidMethod where state.isHTTP && RequestHead.beginsWell(parsing.readableBytesView):
+            refuse(.unknownMethod, .badRequest)
         default: refuse(.notHTTP, .badRequest)
         }
     }
-
-    private static let unknownMethod = GoogleError(
-        405, "No path of this server answers that method."
-    ).with("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS").closing()
 
     /// The client ended its side.
     fileprivate func inputClosed() {

@@ -82,6 +82,14 @@ package struct RequestHead: Sendable {
         expectsContinue = isHTTP11 && fields.expectsContinue && framing != .none
     }
 
+    /// Whether bytes begin with a request line as RFC 9112 §3 has it, whatever its method: a token, a target and a version,
+    /// one space apart.
+    package static func beginsWell(_ bytes: some Collection<UInt8>) -> Bool {
+        let line = bytes.drop { $0 == 0x0D || $0 == 0x0A }.prefix { $0 != 0x0D && $0 != 0x0A }
+        let parts = line.split(separator: 0x20, omittingEmptySubsequences: false)
+        return parts.count == 3 && RequestText.isToken(parts[0]) && !parts[1].isEmpty
+    }
+
     /// The parser leaves blanks at the end of values; hardly anybody sends them.
     private static func bare(_ headers: HTTPHeaders) -> HTTPHeaders {
         func isPadded(_ value: String) -> Bool {

@@ -28,7 +28,7 @@ package struct GoogleError: Error, Hashable, Sendable {
             case 401: "UNAUTHENTICATED"
             case 403: "PERMISSION_DENIED"
             case 404: "NOT_FOUND"
-            case 405: "UNIMPLEMENTED"
+            case 405, 501: "UNIMPLEMENTED"
             case 408: "DEADLINE_EXCEEDED"
             case 429: "RESOURCE_EXHAUSTED"
             case 503: "UNAVAILABLE"
@@ -96,6 +96,9 @@ extension GoogleError {
 
     /// Bytes that are not HTTP this server speaks; the connection ends with it.
     package static func malformed(_ message: String) -> GoogleError { invalidArgument(message).closing() }
+
+    /// RFC 9110 §9.1: a method that the server does not know, whatever the path.
+    package static let unknownMethod = GoogleError(501, "This server knows no such method.").closing()
 
     package static let notHTTP = malformed("The request is not valid HTTP/1.1.")
 

@@ -59,6 +59,7 @@ package enum ResponseHead {
         case 431: "Request Header Fields Too Large"
         case 500: "Internal Server Error"
         case 503: "Service Unavailable"
+        case 501: "Not Implemented"
         case 505: "HTTP Version Not Supported"
         default: "Error"
         }

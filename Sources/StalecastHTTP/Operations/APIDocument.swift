@@ -136,6 +136,7 @@ package struct APIDocument: Sendable {
         422: "The `Idempotency-Key` stands for another request already. Nothing was done.",
         429: "Too many requests; see `Retry-After`.",
         431: "The request head is too large.", 500: "The outcome is unknown; read before doing it again.",
+        501: "The server knows no such method.",
         503: "Nothing was done; try again after `Retry-After`.",
         504: "A cluster's etcd did not say in time whether it was done; a detail has `outcome: unknown`.",
     ]

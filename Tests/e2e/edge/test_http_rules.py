@@ -152,10 +152,18 @@ async def test_many_pipelined_requests_are_answered_in_order(listener):
 
 async def test_what_is_allowed_is_told(listener):
     port, get, _ = listener
-    for method, code in ((b"OPTIONS", 204), (b"DELETE", 405), (b"PROPFIND", 405), (b"FROBNICATE", 405)):
+    for method, code in ((b"OPTIONS", 204), (b"DELETE", 405), (b"PROPFIND", 405)):
         codes, got = await ask(port, get.replace(b"GET", method) + b"Connection: close\r\n\r\n")
         assert codes == [code], got[:300]
         assert re.search(rb"\r\nAllow: [^\r]*GET", got), got[:300]
+
+
+@pytest.mark.parametrize("method,code", (
+    (b"FROBNICATE", 501), (b"get", 501), (b"GE(T", 400), (b"G\0T", 400), (b"GET\t", 400), (b" GET", 400), (b"G T", 400)))
+async def test_an_unknown_method_is_told_from_a_malformed_one(listener, method, code):
+    port, get, _ = listener
+    codes, got = await ask(port, get.replace(b"GET", method, 1) + b"\r\n")
+    assert codes == [code], got[:300]
 
 
 async def test_the_server_as_a_whole_says_what_it_allows(listener):
