@@ -44,11 +44,13 @@ struct SubscriberPolicy {
     /// The delay told to those that are refused.
     mutating func refusalRetryMs() -> Int { 5 * retryMs() }
 
-    /// What whoever is ended by a drain is told. Nobody should come back before the restart is over, because some
-    /// clients give up when they are refused: what is left of the drain, then the usual delay, then half a millisecond
-    /// for each of those that are ended, so that they come one after the other.
+    /// The delay told to clients that a drain ends. No client should come back before the restart is over, because some
+    /// give up for good when they are refused: all wait for what is left of the drain, with its grace, and up to a second.
+    /// More than 2,000 clients wait for the usual delay too, and spread over half a millisecond each.
     mutating func drainRetryMs(left: Int, connections: Int) -> Int {
-        left + retryMs() + Int.random(in: 0...max(1000, connections / 2), using: &random)
+        let (spread, fewest) = (connections / 2, 1000)
+        let base = spread > fewest ? retryMs() : 0
+        return left + base + Int.random(in: 0...max(fewest, spread), using: &random)
     }
 
     /// How long before the end of a credential its stream is told: half a minute, or a tenth of a shorter life.
