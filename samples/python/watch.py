@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Listens for STALE messages and fetches with interval 0 after each; standard library only.
+"""Fetches, listens for STALE messages, and fetches with interval 0 after each; standard library only.
 
     python3 samples/python/watch.py [ENDPOINT] [--changes N]
 """
@@ -12,11 +12,17 @@ import urllib.error
 import urllib.request
 
 
-def messages(endpoint, topic, project):
-    """Yields messages for ever; reconnects with the cursor of the last one."""
+# The stream's `client` and the fetches' `appInstanceId` are one id: with two, the server counts two clients, one of which
+# never fetches. An app makes a random one and keeps it.
+CLIENT = "samplepython0000000000"
+
+
+def messages(endpoint, topic, project, version):
+    """Yields messages newer than `version` for ever; reconnects with the cursor of the last one."""
     cursor, failures = None, 0
     while True:
-        url = f"{endpoint}/v1/events?topic={topic}&project={project}&namespace=firebase"
+        url = (f"{endpoint}/v1/events?topic={topic}&project={project}&namespace=firebase"
+               f"&client={CLIENT}&have={version}")
         request = urllib.request.Request(url, headers={"Accept": "text/event-stream"})
         if cursor:
             request.add_header("Last-Event-ID", cursor)
@@ -40,7 +46,7 @@ def messages(endpoint, topic, project):
 
 
 def fetch(endpoint, project):
-    body = json.dumps({"appId": "1:123456789012:web:57a1eca57", "appInstanceId": "samplepython0000000000",
+    body = json.dumps({"appId": "1:123456789012:web:57a1eca57", "appInstanceId": CLIENT,
                        "appInstanceIdToken": "sample"}).encode()
     url = f"{endpoint}/v1/projects/{project}/namespaces/firebase:fetch?key=sample"
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
@@ -49,7 +55,7 @@ def fetch(endpoint, project):
 
 
 def fetch_until_answered(endpoint, project):
-    """Tries again after a while, as long as it takes: what the message said is true until then."""
+    """Tries again after a while, as long as it takes; what a message said is true until then."""
     failures = 0
     while True:
         try:
@@ -60,6 +66,13 @@ def fetch_until_answered(endpoint, project):
             time.sleep(random.uniform(0, min(60, 2**failures)))
 
 
+def show(answer):
+    """Prints the values; returns their version, 0 before the first publish."""
+    version = answer.get("templateVersion", "0")
+    print(f"version {version}: {json.dumps(answer.get('entries', {}), sort_keys=True)}", flush=True)
+    return version
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("endpoint", nargs="?", default="http://127.0.0.1:8080")
@@ -67,15 +80,15 @@ def main():
     parser.add_argument("--project", default="demo")
     parser.add_argument("--changes", type=int, help="end after so many messages")
     options = parser.parse_args()
+    version = show(fetch_until_answered(options.endpoint, options.project))
     print(f"listening to {options.topic} on {options.endpoint}", flush=True)
     seen = 0
-    for message in messages(options.endpoint, options.topic, options.project):
+    for message in messages(options.endpoint, options.topic, options.project, version):
         if message.get("CONFIG_STATE") != "STALE":
             continue
         # With many clients the server may ask to spread the fetches.
         time.sleep(random.uniform(0, message.get("fetchWindowMs", 0)) / 1000)
-        entries = fetch_until_answered(options.endpoint, options.project).get("entries", {})
-        print(f"version {message['latestTemplateVersionNumber']}: {json.dumps(entries, sort_keys=True)}", flush=True)
+        show(fetch_until_answered(options.endpoint, options.project))
         seen += 1
         if options.changes and seen >= options.changes:
             return

@@ -153,6 +153,7 @@ async def test_wrong_arguments_are_explained(built, sample, daemon):
 
 async def test_python(sample, daemon):
     sample.start("python3", SAMPLES / "python" / "watch.py", f"http://127.0.0.1:{daemon.edge}", "--changes", "1")
+    assert '"welcome_text"' in await sample.line("version 1"), "the values are there before anything is published"
     await sample.line("listening")
     while await daemon.metric("stalecast_streams") < 1:
         await asyncio.sleep(0.01)
@@ -204,7 +205,10 @@ async def test_web(launch, page):
     await shows(browser, STATE, lambda state: state == "live")
     assert browser.evaluate("document.getElementById('endpoint').textContent") == f"http://127.0.0.1:{daemon.edge}"
     assert browser.evaluate(ROWS) == [], "a page that has just come owes nothing"
+    values = "document.getElementById('values').textContent"
+    await shows(browser, values, lambda text: "welcome_text" in text and "winter" not in text)
     await publish(daemon, "demo-winter.json")
+    await shows(browser, values, lambda text: "Hello, winter" in text)
     [[version, keys]] = await shows(browser, ROWS, lambda rows: rows)
     assert version == "2" and {"welcome_text", "banner"} <= set(keys.split(", ")), keys
     daemon.kill()

@@ -34,27 +34,27 @@ final class ConfigHelper: Sendable {
     func observe<Config: ParsableConfig>(
         _ type: Config.Type, _ observer: @escaping @Sendable (Config) -> Void
     ) -> ConfigUpdateListenerRegistration {
-        let last = Last(value(type))
-        observer(last.value)
-        return remoteConfig.addOnActivateListener { [self] keys in
-            guard keys.contains(key), let changed = last.replace(with: value(type)) else { return }
-            observer(changed)
+        let last = Last<Config>()
+        let tell: @Sendable () -> Void = { [self] in
+            if let changed = last.replaced(by: { value(type) }) { observer(changed) }
         }
+        // Listens first: an activation between the first look and the registration would be missed.
+        let registration = remoteConfig.addOnActivateListener { [key] keys in if keys.contains(key) { tell() } }
+        tell()
+        return registration
     }
 }
 
 /// The last value an observer saw.
 private final class Last<Config: ParsableConfig>: @unchecked Sendable {
     private let lock = NSLock()
-    private var current: Config
+    private var current: Config?
 
-    init(_ value: Config) { current = value }
-
-    var value: Config { lock.withLock { current } }
-
-    /// Nil when it is the same.
-    func replace(with value: Config) -> Config? {
+    /// The value there is now; nil when it is the one seen last. It is read under the lock, so that an older one never
+    /// replaces a newer one.
+    func replaced(by read: () -> Config) -> Config? {
         lock.withLock {
+            let value = read()
             guard value != current else { return nil }
             current = value
             return value

@@ -34,7 +34,7 @@ struct Main {
 
         print("listening")
         var count = 0
-        for try await _ in remoteConfig.configUpdates {
+        await run.forEachUpdate(of: remoteConfig) { _ in
             _ = try await remoteConfig.activate()
             count += 1
             // The observers are told on a queue of their own.

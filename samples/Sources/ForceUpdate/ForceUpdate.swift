@@ -45,7 +45,7 @@ struct ForceUpdate {
         watch.check()
 
         var count = 0
-        for try await update in remoteConfig.configUpdates {
+        await run.forEachUpdate(of: remoteConfig) { update in
             _ = try await remoteConfig.activate()
             if update.updatedKeys.contains("update_version") { watch.check() }
             count += 1

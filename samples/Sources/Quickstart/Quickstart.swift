@@ -48,7 +48,7 @@ struct Quickstart {
 
         var count = 0
         print("listening; publish something: stalecast publish samples/templates/demo-winter.json")
-        for try await update in remoteConfig.configUpdates {
+        await run.forEachUpdate(of: remoteConfig) { update in
             _ = try await remoteConfig.activate()
             print("version \(version(remoteConfig)) changed \(update.updatedKeys.sorted().joined(separator: ", "))")
             home.draw()

@@ -50,6 +50,20 @@ public struct SampleRun: Sendable {
         exit(code)
     }
 
+    /// Calls `body` with each update, for ever. An error, such as a broken connection, ends an iteration and not the
+    /// listening: the sequence is iterated anew.
+    public func forEachUpdate(
+        of remoteConfig: RemoteConfig, _ body: (RemoteConfigUpdate) async throws -> Void
+    ) async {
+        while !Task.isCancelled {
+            do {
+                for try await update in remoteConfig.configUpdates { try await body(update) }
+            } catch {
+                print("note: \(error.localizedDescription)")
+            }
+        }
+    }
+
     /// Ends the process when enough was seen.
     public func sawChange(_ number: Int) {
         if let changes, number >= changes { exit(0) }
