@@ -54,6 +54,13 @@ package struct AccessKey: Sendable, Hashable {
         secrets = [Secret(digest)] + former
     }
 
+    /// The key as it counts where another state of it is known: revoked once is revoked for good.
+    package func keepingRevocation(of known: AccessKey?) -> AccessKey {
+        var key = self
+        key.revokedAt = [revokedAt, known?.revokedAt].compactMap(\.self).min()
+        return key
+    }
+
     /// Whether a secret of this key may be used now, and until when.
     func standing(of secret: Secret, at now: Timestamp) throws(Denial) -> Timestamp? {
         if let revokedAt, revokedAt <= now { throw .revoked }

@@ -173,8 +173,10 @@ package final class Authorizer: Sendable {
         if tokens.failed(reason, of: issuer) { change { _ in } }
     }
 
-    /// Takes a key that was stored, new or changed.
-    package func put(_ key: AccessKey) { change { $0.stored[key.id] = key } }
+    /// Takes a key that was stored, new or changed. A revocation stays: what is put may come from an older backup.
+    package func put(_ key: AccessKey) {
+        change { state in state.stored[key.id] = key.keepingRevocation(of: state.stored[key.id]) }
+    }
 
     /// Hears, on the changing thread, that principals may have lost something.
     package func observe(_ observer: @escaping @Sendable () -> Void) { state.withLock { $0.observer = observer } }

@@ -58,6 +58,17 @@ import Testing
         for secret in made.key.secrets { #expect(!shown.contains(secret.digest.hexadecimal)) }
     }
 
+    @Test func whatIsRevokedStaysRevokedUnderAnOlderRecord() {
+        let made = MadeKey(.secret, [Grant(role: .viewer)])
+        let authorizer = Authorizer()
+        var revoked = made.key
+        revoked.revokedAt = Timestamp(microseconds: 1)
+        authorizer.put(revoked)
+        authorizer.put(made.key)
+        #expect(authorizer.key(made.key.id)?.key.revokedAt == revoked.revokedAt)
+        #expect(authorizer.denial(.bearer(made.text)) == .revoked)
+    }
+
     @Test func whatANewerProgramAddedToARecordStays() throws {
         var made = MadeKey(.secret, [Grant(role: .viewer)])
         var stored = try #require(made.key.record.object)
