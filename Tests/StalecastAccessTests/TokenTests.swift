@@ -228,6 +228,22 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         #expect(authorizer.standing(of: first.number) == nil)
     }
 
+    @Test func aNewRuleKeepsTheKeysAndAnIssuerIsStillAskedWhenDue() throws {
+        try fetched(made.set(), age: .seconds(600))
+        var changed = made.issuer
+        changed.rules = [TokenIssuer.Rule(when: ["sub": Glob("ops")], grant: Grant(role: .viewer))]
+        authorizer.configure(keys: [], plain: [], anonymous: [], issuers: [changed])
+        #expect(denial(try made.token(at: clock.now)) == nil)
+        #expect(authorizer.tokens.due().isEmpty)
+        clock.advance(by: .seconds(601))
+        #expect(authorizer.tokens.due() == [changed])
+        // It may be asked again under the next configuration, while this answer is on its way.
+        authorizer.configure(keys: [], plain: [], anonymous: [], issuers: [made.issuer])
+        clock.advance(by: .seconds(1))
+        #expect(authorizer.tokens.due() == [made.issuer])
+        #expect(denial(try made.token(at: clock.now)) == nil)
+    }
+
     @Test func base64urlHasOneSpelling() {
         for (text, bytes) in [("", []), ("AA", [0]), ("AAA", [0, 0]), ("_-8", [255, 239])] as [(String, [UInt8])] {
             #expect(Base64URL.decode(text.utf8) == bytes)
