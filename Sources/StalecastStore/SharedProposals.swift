@@ -40,6 +40,8 @@ extension TemplateStore {
     /// - Parameter content: of an open one.
     package func mirror(_ proposal: Proposal, content: [UInt8]?) async throws(StoreError) {
         let now = configuration.now()
+        // A claim's age begins when it comes here.
+        _ = age(of: proposal)
         try await write { db in try ProposalTable.mirror(proposal, content: content, now: now, db) }
     }
 
@@ -48,13 +50,18 @@ extension TemplateStore {
         try await read { db in try ProposalTable.last(of: scope, db) }
     }
 
+    private func age(of proposal: Proposal) -> Duration? {
+        let now = configuration.uptime()
+        return claims.withLock { $0.age(of: proposal, now: now) }
+    }
+
     func approve(
         _ approval: Candidate.Approval, _ shared: SharedProposals
     ) async throws(StoreError) -> StoredVersion {
         let now = configuration.now()
         let former = Mutex<Timestamp?>(nil)
         let claimed = try await shared.change(approval.number, approval.scope) { proposal throws(StoreError) in
-            try proposal.mustBeOpen(now, freeFor: Self.approvalPatience)
+            try proposal.mustBeOpen(now, self.age(of: proposal), freeFor: Self.approvalPatience)
             if !approval.allowsOwn, approval.by.principal == proposal.author.principal {
                 throw .ownProposal(proposal.number)
             }
@@ -86,7 +93,7 @@ extension TemplateStore {
         try await mustNotBePublished(number, of: scope, shared)
         let now = configuration.now()
         _ = try await shared.change(number, scope) { proposal throws(StoreError) in
-            try proposal.mustBeOpen(now, freeFor: Self.rejectionPatience)
+            try proposal.mustBeOpen(now, self.age(of: proposal), freeFor: Self.rejectionPatience)
             proposal.state = .rejected
             proposal.decision = Proposal.Decision(by: person, time: now, reason: reason)
             proposal.approvingSince = nil
@@ -121,11 +128,15 @@ extension Proposal {
     /// The same at every node: approvals of it are one publish.
     fileprivate var approvalKey: String { "proposal \(scope) \(number) \(createTime.microseconds)" }
 
-    /// - Parameter patience: somebody's approval must have begun longer ago.
-    fileprivate func mustBeOpen(_ now: Timestamp, freeFor patience: Duration) throws(StoreError) {
+    /// - Parameters:
+    ///   - age: of an approval under way; nil: there is none.
+    ///   - patience: the approval must be older.
+    fileprivate func mustBeOpen(
+        _ now: Timestamp, _ age: Duration?, freeFor patience: Duration
+    ) throws(StoreError) {
         guard state == .open else { throw .notOpen(number, state) }
         guard expireTime > now else { throw .notOpen(number, .expired) }
-        if let approvingSince, approvingSince.advanced(by: patience) > now {
+        if let age, age < patience {
             throw .unavailable("proposal \(number) is being approved at this moment; look at it again")
         }
     }

@@ -24,6 +24,11 @@ package struct StoreConfiguration: Sendable {
     package var checkpointBytes: Int64 = 4 << 20
     /// The wall clock that stamps versions and measures their age.
     package var now: @Sendable () -> Timestamp = Timestamp.now
+    /// A clock that only goes forward: measures how long other nodes' approvals have been under way.
+    package var uptime: @Sendable () -> Duration = Self.sinceStart
+
+    private static let start = ContinuousClock.now
+    private static let sinceStart: @Sendable () -> Duration = { ContinuousClock.now - start }
 
     package init(directory: String, projects: [Project] = [.demo]) {
         self.directory = directory

@@ -23,6 +23,7 @@ package final class TemplateStore: Sendable {
     let state: Mutex<StoreState>
     let authority = Mutex<(any VersionAuthority)?>(nil)
     let sharedProposals = Mutex<SharedProposals?>(nil)
+    let claims = Mutex(ApprovalClaims())
     let log: @Sendable (Notice) -> Void
     private let lock: DirectoryLock
     private let spaceQueue = DispatchQueue(label: "stalecast.store.space")

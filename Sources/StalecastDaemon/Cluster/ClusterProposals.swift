@@ -19,6 +19,8 @@ final class ClusterProposals: Sendable {
     private static let kind = "proposal"
     private static let partKind = "proposalPart"
     private static let partBytes = 60_000
+    /// Parts of a scope's open proposals together: 15 MB, packed. One proposal is always taken.
+    private static let mostParts = 256
     /// No template is larger, unpacked.
     private static let maxContent = 16 << 20
     /// Of its changed keys, a record has the first.
@@ -51,8 +53,8 @@ final class ClusterProposals: Sendable {
         _ scope: Scope, _ content: [UInt8], _ make: SharedProposals.Make
     ) async throws(StoreError) -> Proposal {
         try await mustBeRead()
-        try Self.mustHaveRoom(await all(of: scope))
         let packed = Zlib.packed(content)
+        try Self.mustHaveRoom(await all(of: scope), for: Self.partsOf(packed.count))
         let place = "\(scope)/\(Epoch.random())"
         do throws(StoreError) {
             try await putParts(packed, in: place)
@@ -67,9 +69,13 @@ final class ClusterProposals: Sendable {
         }
     }
 
-    private static func mustHaveRoom(_ known: [Shared]) throws(StoreError) {
-        let open = known.count { $0.proposal.isOpen }
-        if open >= Proposal.mostOpen { throw .tooManyProposals(open) }
+    /// Every node holds the contents of all open proposals in memory.
+    private static func mustHaveRoom(_ known: [Shared], for parts: Int) throws(StoreError) {
+        let open = known.filter(\.proposal.isOpen)
+        let held = open.reduce(0) { $0 + $1.parts }
+        if open.count >= Proposal.mostOpen || !open.isEmpty && held + parts > mostParts {
+            throw .tooManyProposals(open.count)
+        }
     }
 
     private func add(
@@ -77,7 +83,7 @@ final class ClusterProposals: Sendable {
     ) async throws(StoreError) -> Proposal {
         for _ in 0..<Self.attempts {
             let known = await all(of: scope)
-            try Self.mustHaveRoom(known)
+            try Self.mustHaveRoom(known, for: Self.partsOf(packed))
             // The store may have some of its own that are not shared.
             let last = max(known.map(\.proposal.number).max() ?? 0, try await store.lastProposal(of: scope))
             let record = Shared(make(last + 1), size: content.count, parts: Self.partsOf(packed), in: place)
@@ -167,7 +173,10 @@ final class ClusterProposals: Sendable {
     /// Takes over what other nodes did, until its task is cancelled.
     func run() async {
         for kind in [Self.kind, Self.partKind] {
-            await board.observe(kind) { [wakes] _ in wakes.continuation.yield() }
+            await board.observe(kind) { [wakes, self] change in
+                if case .removed(let name) = change { copied.withLock { $0[name] = nil } }
+                wakes.continuation.yield()
+            }
         }
         for await _ in wakes.stream {
             // Before a record can take the place of one that is not shared yet.
