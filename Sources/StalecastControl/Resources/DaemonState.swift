@@ -9,11 +9,18 @@ extension Call {
     func health() -> Answer { Answer(contentType: "text/plain; charset=utf-8", body: Array("ok\n".utf8)) }
 
     func readiness() async -> Answer {
-        let reasons = await control.readiness()
+        let reasons = await control.readiness().map(shown)
         var body: JSONObject = ["ready": .bool(reasons.isEmpty)]
         if !reasons.isEmpty { body["reasons"] = .array(reasons.map(JSONValue.string)) }
-        let degraded = control.degraded()
+        let degraded = control.degraded().map(shown)
         if !degraded.isEmpty { body["degraded"] = .array(degraded.map(JSONValue.string)) }
         return Answer(status: reasons.isEmpty ? 200 : 503, .object(body))
+    }
+
+    /// A reason as the caller may see it: behind the colon of the sentence are addresses and paths, which are not for
+    /// strangers.
+    private func shown(_ reason: String) -> String {
+        if principal != nil { return reason }
+        return reason.firstRange(of: ": ").map { String(reason[..<$0.lowerBound]) } ?? reason
     }
 }
