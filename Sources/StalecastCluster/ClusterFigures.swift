@@ -53,7 +53,7 @@ package struct ClusterFigures: Sendable {
         let outcome: Append =
             switch result {
             case .success(.committed): .committed
-            case .success(.taken(let entry)): entry.publish == publish ? .committed : .taken
+            case .success(.taken(let entry)): entry.publish.isSameRequest(as: publish) ? .committed : .taken
             case .success(.superseded): .superseded
             case .success(.elsewhere): .elsewhere
             case .success(.deposed): .deposed

@@ -1,6 +1,13 @@
 package import StalecastStore
 import StalecastWire
 
+extension StoreError {
+    /// The error as a publisher hears it whose version is in the log: a failed read does not mean that nothing was committed.
+    package func afterLanding(_ publish: PublishID) -> StoreError {
+        if case .readFailed = self { .outcomePending(publish: publish.description) } else { self }
+    }
+}
+
 extension ClusterNode: VersionAuthority {
     /// A publish under way.
     struct Run {
@@ -18,14 +25,18 @@ extension ClusterNode: VersionAuthority {
 
     /// One publish of this node at a time has a place in view: two would only take it from each other.
     package func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion {
-        let publish = pending.idempotencyKey.map { PublishID(of: $0) } ?? .random(using: &random)
+        let publish = pending.idempotencyKey.map { PublishID(of: $0, using: &random) } ?? .random(using: &random)
         let proposer = Proposer(publish, now: now())
         await takeTurn()
         defer { giveTurn() }
-        guard runs[publish] == nil else { throw .outcomePending(publish: publish.description) }
+        if isOver { throw Self.historyEnded }
+        if let other = runs.keys.first(where: { $0.isSameRequest(as: publish) }) {
+            throw .outcomePending(publish: other.description)
+        }
         let left = proposer.deadline - now()
         if left <= .zero { throw .unavailable(lateness) }
         if pending.idempotencyKey != nil, await catchUp(within: min(.seconds(2), left)) != true {
+            if isOver { throw Self.historyEnded }
             throw .unavailable("the log of the cluster cannot be read now; nothing was committed; try again")
         }
         let deadline = Task { [weak self] in
@@ -97,6 +108,10 @@ extension ClusterNode: VersionAuthority {
             guard case .next(let drafted) = try await draft(pending, publish) else { return }
             let size = drafted.content.count
             guard size <= LogEntry.maxContent else { throw .contentTooLarge(size, most: LogEntry.maxContent) }
+            // The way back must stay open.
+            guard pending.isRollback || budget.hasRoom(for: size, of: drafted.scope, now: now()) else {
+                throw .logFull(drafted.scope)
+            }
             var chunks: [[UInt8]] = []
             guard drafted.change.sequence == head.sequence + 1 else {
                 return drive(publish) { $0.prepared(.unready, now: $1) }
@@ -184,7 +199,7 @@ extension ClusterNode: VersionAuthority {
             }
             self.answer(publish, .success(version))
         case .refused: self.answer(publish, .failure(run.refusal ?? .unavailable("nothing was committed")))
-        case .notCommitted: self.answer(publish, .failure(.unavailable(lateness)))
+        case .notCommitted: self.answer(publish, .failure(isOver ? Self.historyEnded : .unavailable(lateness)))
         case .unknown:
             figures.unknownPublishes += 1
             runs[publish]?.publisher = nil
@@ -192,7 +207,7 @@ extension ClusterNode: VersionAuthority {
         }
     }
 
-    /// With what is stored under its identity, which another node proposed.
+    /// Answers with what is stored under its identity, which another node proposed.
     private func answerMade(_ publish: PublishID, _ pending: PendingVersion) async {
         do throws(StoreError) {
             guard let version = try await recall(publish, pending) else {
@@ -200,7 +215,7 @@ extension ClusterNode: VersionAuthority {
             }
             answer(publish, .success(version))
         } catch {
-            answer(publish, .failure(error))
+            answer(publish, .failure(error.afterLanding(publish)))
         }
     }
 
@@ -210,6 +225,14 @@ extension ClusterNode: VersionAuthority {
 
     private var lateness: String {
         "the log of the cluster did not take it in time\(trouble.map { " (\($0))" } ?? ""); nothing was committed"
+    }
+
+    private static let historyEnded = StoreError.unavailable(
+        "another history of the cluster's log begins; nothing was committed; try again")
+
+    /// Answers every publisher at once: nothing more is learnt in a history that has ended.
+    func endRuns() {
+        for publish in runs.keys { drive(publish) { proposer, _ in proposer.historyEnded() } }
     }
 
     private static let keptFailures = 1000
@@ -229,7 +252,7 @@ extension ClusterNode: VersionAuthority {
 
     /// What became of a publish.
     package enum Outcome: Sendable {
-        case committed(StoredVersion)
+        case committed(MadeVersion)
         /// This node still asks the log.
         case pending
         /// It is not in the log, and never will be.
@@ -240,9 +263,9 @@ extension ClusterNode: VersionAuthority {
 
     /// - Throws: ``StoreError/readFailed(_:)``.
     package func outcome(of publish: PublishID) async throws(StoreError) -> Outcome {
-        if runs[publish] != nil { return .pending }
+        if runs.keys.contains(where: { $0.isSameRequest(as: publish) }) { return .pending }
         _ = await catchUp(within: .seconds(2))
-        if let version = try await store.made(by: publish.description)?.version { return .committed(version) }
+        if let made = try await store.made(by: publish.description) { return .committed(made) }
         return failures.contains(publish) ? .notCommitted : .unknown
     }
 }

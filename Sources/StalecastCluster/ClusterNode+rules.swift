@@ -36,6 +36,7 @@ extension ClusterNode {
             guard page.charter.epoch == store.epoch else { return false }
             if page.entries.isEmpty {
                 try await store.becameWhole()
+                store.noteVerified()
                 return true
             }
             let before = last.sequence

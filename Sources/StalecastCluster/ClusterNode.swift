@@ -42,9 +42,16 @@ package actor ClusterNode {
     private(set) var trouble: String?
     /// What was told last of that, and when.
     private var told: (problem: String, at: Duration)?
-    /// When the log was asked last with an answer that says that the replica is at its end.
-    private var verifiedAt: Duration
+    /// When the log was asked last with an answer that says that the replica is at its end, also before the process
+    /// began; nil: nobody knows.
+    private var verifiedAt: Duration?
+    private var silence = LogSilence()
+    private var isProbing = false
+    /// What each scope brought into the log.
+    var budget = LogBudget()
     private var pauses = Pauses()
+    /// The log has another history, and the process has to begin again.
+    private(set) var isOver = false
     private var hindrance = Hindrance()
 
     /// What was done so far; ``ClusterFigures/newest`` is how far the log goes.
@@ -78,7 +85,7 @@ package actor ClusterNode {
         self.fetchWindow = fetchWindow
         self.report = report
         follower = Follower(epoch: state.epoch, head: state.logHead, isWhole: state.isWhole)
-        verifiedAt = now()
+        verifiedAt = store.verifiedBefore.map { now() - $0 }
     }
 
     /// Between two looks at the log's head when nobody asks: finds what a watch did not bring.
@@ -89,7 +96,11 @@ package actor ClusterNode {
         perform(follower.begin())
         while !Task.isCancelled {
             do { try await Task.sleep(for: Self.lookEvery) } catch { break }
-            if await isCurrent(within: Self.lookEvery) != true { perform(follower.distrustWatch()) }
+            if await look(within: Self.lookEvery) == true {
+                store.noteVerified()
+            } else {
+                perform(follower.distrustWatch())
+            }
         }
         watch?.cancel()
         for continuation in tickets.values { continuation.resume(returning: nil) }
@@ -99,7 +110,28 @@ package actor ClusterNode {
     // MARK: Reading
 
     /// Whether the store has everything that was in the log when this was called; nil when nobody said so in time.
+    /// While the log is silent it says so at once, and one question goes on in the background.
     package func isCurrent(within time: Duration) async -> Bool? {
+        guard silence.isOn else { return await look(within: time) }
+        if !isProbing {
+            isProbing = true
+            // Ends by itself within `time`.
+            Task {
+                _ = await look(within: time)
+                isProbing = false
+            }
+        }
+        return nil
+    }
+
+    private func look(within time: Duration) async -> Bool? {
+        let began = now()
+        let answer = await ask(within: time)
+        if answer == true { silence.answered() } else { silence.missed(since: began, now: now()) }
+        return answer
+    }
+
+    private func ask(within time: Duration) async -> Bool? {
         await answer(within: time) { node, ticket in
             if let action = node.checks.asked(ticket, now: node.now()) { node.perform([action]) }
         }
@@ -135,8 +167,8 @@ package actor ClusterNode {
         tickets.removeValue(forKey: ticket)?.resume(returning: answer)
     }
 
-    /// For how long nobody has said that the replica is at the log's end; since the start while nobody ever did.
-    package var unverified: Duration { now() - verifiedAt }
+    /// For how long nobody has said that the replica is at the log's end, over restarts; a year when nobody knows.
+    package var unverified: Duration { verifiedAt.map { now() - $0 } ?? .seconds(365 * 86_400) }
 
     private func perform(_ actions: [HeadChecks.Action]) {
         for action in actions {
@@ -243,6 +275,10 @@ package actor ClusterNode {
                 try? await Task.sleep(for: Self.applyAgain)
             }
         }
+        isOver = true
+        // What waits would wait in vain, and the process for it.
+        endRuns()
+        for ticket in tickets.keys { answer(ticket, nil) }
         report(.foreignEpoch(charter.epoch))
     }
 
@@ -298,11 +334,12 @@ package actor ClusterNode {
                 figures.failures[.apply, default: 0] += 1
                 hindered("\(error)")
                 // What is no longer in the log can only be seen by looking at it anew.
-                if error is LogError { return perform(follower.applyFailed()) }
+                if error is LogError || hindrance.isLasting { return perform(follower.applyFailed()) }
                 perform(follower.applyIsLate())
-                try? await Task.sleep(for: Self.applyAgain)
+                try? await Task.sleep(for: hindrance.pause(&random) ?? Self.applyAgain)
             }
         }
+        for entry in entries { budget.note(entry.contentBytes, of: entry.change.scope, now: now()) }
         unhindered()
         perform(follower.applied())
         moved()

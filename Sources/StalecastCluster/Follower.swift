@@ -17,7 +17,8 @@ package struct Follower: Sendable {
         case read(id: Int, after: CommitSequence, limit: Int)
         /// Make durable, visible, and announce, each entry before the next begins; then ``applied()``.
         case apply([LogEntry])
-        /// Set the replica aside and begin an empty one of this epoch; then ``rebuilt()``.
+        /// The log has another history, or one that cannot be compared: the process begins anew with an empty replica of
+        /// this epoch. The last action.
         case rebuild(Charter)
         /// The log is not the one that was followed: put a charter with a new epoch in the place of this one, if the log
         /// ends at this head, since what was read may be of long ago; then ``renewed()``, whatever came of it.
@@ -30,14 +31,14 @@ package struct Follower: Sendable {
     private enum Work {
         case reading(id: Int, doubts: Int, limit: Int)
         case applying(count: Int)
-        case rebuilding(Charter)
+        case rebuilding
         case renewing
         /// Until ``due()``.
         case pausing
     }
 
     /// Of the replica; nil while it has none.
-    package private(set) var epoch: Epoch?
+    package let epoch: Epoch?
     /// Of the replica.
     package private(set) var head: LogHead
     /// As last read; nil before.
@@ -167,16 +168,6 @@ package struct Follower: Sendable {
         let failed = waiting
         waiting = []
         return failed.isEmpty ? [] : [.caughtUp(failed, isDone: false)]
-    }
-
-    package mutating func rebuilt() -> [Action] {
-        guard case .rebuilding(let charter) = work else { return [] }
-        work = nil
-        epoch = charter.epoch
-        head = .empty
-        pending = []
-        needsRead = true
-        return step()
     }
 
     package mutating func renewed() -> [Action] {
@@ -317,7 +308,7 @@ package struct Follower: Sendable {
         waiting = riding + arriving.map(\.ticket) + waiting
         (riding, arriving, pending) = ([], [], [])
         (isVerified, isWhole, wholeAt) = (false, false, nil)
-        work = .rebuilding(charter)
+        work = .rebuilding
         // What rings on the present watch, or was appended during it, may be of the history before.
         return openWatch() + [.rebuild(charter)]
     }

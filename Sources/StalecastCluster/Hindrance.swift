@@ -3,6 +3,13 @@
 package struct Hindrance {
     private var found: (why: String, since: Duration)?
     private var pauses = Pauses()
+    private var failures = 0
+
+    /// Failures after which the log is looked at anew: an entry that cannot be stored may have been removed.
+    private static let lasting = 5
+
+    /// Whether it has failed that often.
+    package var isLasting: Bool { failures >= Self.lasting }
 
     package init() {}
 
@@ -10,6 +17,7 @@ package struct Hindrance {
     package mutating func met(_ why: String, now: Duration) -> Bool {
         let isNews = found?.why != why
         found = (why, found?.since ?? now)
+        failures += 1
         return isNews
     }
 
@@ -17,7 +25,7 @@ package struct Hindrance {
     ///
     /// - Returns: whether there was one.
     package mutating func passed() -> Bool {
-        defer { (found, pauses) = (nil, Pauses()) }
+        defer { (found, pauses, failures) = (nil, Pauses(), 0) }
         return found != nil
     }
 

@@ -23,6 +23,8 @@ package struct NodeRecord: Sendable, Hashable {
 
     package static let kind = "node"
     package static let maxTopics = 256
+    /// Of their names together: the record must stay below ``SharedRecord/maxBytes``, or it is never written.
+    private static let maxTopicBytes = 32 << 10
     private static let maxSettings = 100
 
     package init() {}
@@ -65,7 +67,12 @@ package struct NodeRecord: Sendable, Hashable {
         document["settings"] = .object(marks)
         var counts = JSONObject()
         let largest = topics.sorted { ($1.value, $0.key.description) < ($0.value, $1.key.description) }
-        for (topic, count) in largest.prefix(Self.maxTopics) { counts[topic.description] = .int(count) }
+        var bytes = 0
+        for (topic, count) in largest.prefix(Self.maxTopics) {
+            bytes += topic.description.utf8.count
+            if bytes > Self.maxTopicBytes { break }
+            counts[topic.description] = .int(count)
+        }
         document["topics"] = .object(counts)
         return JSONValue.object(document).encoded()
     }

@@ -142,7 +142,7 @@ package struct Proposer: Sendable {
         guard case .appending(let draft) = phase else { return nil }
         switch result {
         case .success(.committed): return landed(draft)
-        case .success(.taken(let entry)) where entry.publish == publish:
+        case .success(.taken(let entry)) where entry.publish.isSameRequest(as: publish):
             // Of two nodes that propose under one key, one has the entry; the log says which.
             return landed(Draft(entry: entry, charter: draft.charter))
         case .success(.taken), .success(.superseded): return startOver(now, &chance)
@@ -185,6 +185,21 @@ package struct Proposer: Sendable {
         }
         guard sequence >= draft.entry.sequence else { return nil }
         return hasAnswered ? resolve(true) : end(.committed(draft.entry.sequence))
+    }
+
+    /// The log has another history: nothing more is learnt of this publish here.
+    package mutating func historyEnded() -> Action? {
+        if case .ended = phase { return nil }
+        if hasAnswered { return resolve(nil) }
+        switch phase {
+        case .applying, .appending:
+            hasAnswered = true
+            return .answer(.unknown)
+        case _ where isUncertain:
+            hasAnswered = true
+            return .answer(.unknown)
+        default: return end(.notCommitted)
+        }
     }
 
     /// The publisher must have an answer now.

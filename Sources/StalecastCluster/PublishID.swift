@@ -1,4 +1,5 @@
 import Crypto
+import StalecastStore
 package import StalecastWire
 
 /// The identity of one publish, whatever becomes of it: 26 characters of base32 (128 bits), spelled as an epoch is.
@@ -17,11 +18,25 @@ package struct PublishID: Hashable, Sendable, CustomStringConvertible {
         PublishID(code: .random(using: &generator))
     }
 
-    /// Of a publish that its publisher named: whoever gives the same name gets the same identity.
+    /// Identity of a publish that its publisher named: the same for the same name.
     package init(of name: String) {
         var letters = SHA256.hash(data: Array("publish \(name)".utf8)).makeIterator()
         var generator = Bytes { letters.next() ?? 0 }
         self.init(code: .random(using: &generator))
+    }
+
+    /// Identity of one attempt at a publish that its publisher named. Attempts at one name have one stem, and differ in
+    /// the rest: after a restore the same name can land again, and must not look like the entry that is lost.
+    package init(of name: String, using generator: inout some RandomNumberGenerator) {
+        let stem = PublishID(of: name).description.prefix(PublishStem.length)
+        let chance = PublishID.random(using: &generator).description.suffix(PublishStem.idLength - PublishStem.length)
+        // Both are parts of such codes.
+        self.init(code: Epoch("\(stem)\(chance)") ?? .random(using: &generator))
+    }
+
+    /// Whether both are attempts at one request.
+    package func isSameRequest(as other: PublishID) -> Bool {
+        description.prefix(PublishStem.length) == other.description.prefix(PublishStem.length)
     }
 
     private struct Bytes: RandomNumberGenerator {
@@ -32,9 +47,9 @@ package struct PublishID: Hashable, Sendable, CustomStringConvertible {
     package var description: String { code.description }
 }
 
-/// The end of a history. Publish ids are random and an entry is appended only behind the head it was made for, so two
-/// histories that end alike are alike in everything before. A sequence alone says nothing after a restore: the same
-/// number is given again.
+/// The end of a history. Each publish id has at least 40 random bits, and an entry is appended only behind the head it was
+/// made for, so two histories that end alike are alike in everything before. A sequence alone says nothing after a
+/// restore: the same number is given again.
 package struct LogHead: Hashable, Sendable, CustomStringConvertible {
     /// 0 is an empty log.
     package let sequence: CommitSequence

@@ -17,6 +17,8 @@ struct DataDirectory: Sendable {
     /// SQLite's index of that log; there while the store is open, and after a process that was ended by force.
     var sharedMemory: String { database + "-shm" }
     var highWaterMark: String { path + "/highwater" }
+    /// When a replica was last known to be at its log's end.
+    var verified: String { path + "/verified" }
     var lock: String { path + "/lock" }
     /// Where a database is made before it gets its name; whatever is left of it after a crash is worthless.
     var unfinished: String { database + ".unfinished" }

@@ -33,6 +33,14 @@ package struct SharedVersion: Sendable {
     }
 }
 
+/// The version that a publish made.
+package struct MadeVersion: Sendable {
+    package let scope: Scope
+    package let number: VersionNumber
+    /// nil when retention has removed it: only its number is known.
+    package let version: StoredVersion?
+}
+
 /// A version that waits for a place in a shared log.
 package struct PendingVersion: Sendable {
     let candidate: Candidate
@@ -43,6 +51,7 @@ package struct PendingVersion: Sendable {
         if case .adopt(let adoption, _) = candidate { adoption.ownership } else { nil }
     }
     package var scope: Scope { candidate.scope }
+    package var isRollback: Bool { candidate.isRollback }
 
     init(_ candidate: Candidate) { self.candidate = candidate }
 
@@ -54,6 +63,20 @@ package struct PendingVersion: Sendable {
         case next(StoredVersion)
         /// It is what the origin has, and current already.
         case isCurrent(StoredVersion)
+    }
+}
+
+/// The part of a publish's identity that says which request it is; the rest differs between attempts at it.
+package enum PublishStem {
+    /// Characters of an identity, and of its stem: 90 bits.
+    package static let idLength = 26
+    package static let length = 18
+
+    /// Every identity of the request, first and last.
+    static func range(of publish: String) -> (String, String) {
+        let stem = String(publish.prefix(length))
+        // After every character of base32.
+        return (stem, stem + "~")
     }
 }
 
@@ -150,13 +173,21 @@ enum ReplicaTable {
         ).map { CommitSequence($0) }
     }
 
+    /// The newest version of a request. Identities of one request begin with one stem: see `PublishID` of the cluster.
     static func version(of publish: String, _ db: Database) throws -> (Scope, VersionNumber)? {
-        try Row.fetchOne(db, sql: "SELECT project, namespace, number FROM publish WHERE id = ?", arguments: [publish])
-            .map { row in
-                (
-                    try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"])),
-                    VersionNumber(clamping: row["number"] as Int64)
-                )
-            }
+        let isStemmed = publish.utf8.count == PublishStem.idLength
+        let (from, to) = isStemmed ? PublishStem.range(of: publish) : (publish, publish)
+        return try Row.fetchOne(
+            db,
+            sql: """
+                SELECT project, namespace, number FROM publish WHERE id >= ? AND id <= ?
+                ORDER BY sequence DESC LIMIT 1
+                """, arguments: [from, to]
+        ).map { row in
+            (
+                try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"])),
+                VersionNumber(clamping: row["number"] as Int64)
+            )
+        }
     }
 }

@@ -25,6 +25,8 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case proposalTooLarge(Int)
     /// A version's content has more bytes than the shared log takes of one.
     case contentTooLarge(Int, most: Int)
+    /// The scope has brought as much into the shared log as it may within an hour; nothing was committed.
+    case logFull(Scope)
     /// No space; nothing was committed; works again when there is space.
     case diskFull(String)
     /// The commit itself failed with an I/O error: the version may be there after the next start. The store has failed.
@@ -78,6 +80,9 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         case .contentTooLarge(let bytes, let most):
             "a template of \(bytes) bytes is too large for a cluster, whose log takes \(most) at most; nothing was "
                 + "committed; make it smaller, or split it over several namespaces"
+        case .logFull(let scope):
+            "the versions of \(scope) within the last hour fill their share of the cluster's log; nothing was committed; wait, "
+                + "or publish less often; a rollback is still taken"
         case .unknownProject(let project): "project \(project) is not configured"
         case .outcomePending(let publish):
             "the log did not say in time what became of publish \(publish); ask for it, or read the template before "

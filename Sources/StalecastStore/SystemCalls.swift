@@ -92,6 +92,14 @@ enum FileOperation {
         return Array(bytes.prefix(got))
     }
 
+    /// Writes into a file of this owner's, from its beginning; a file that cannot be written stays as it is.
+    static func overwrite(_ path: String, with bytes: [UInt8]) {
+        let file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+        guard file >= 0 else { return }
+        defer { close(file) }
+        _ = pwrite(file, bytes, bytes.count, 0)
+    }
+
     /// Bytes an unprivileged process may still write to the file system of `path`; nil when that cannot be told.
     static func freeBytes(at path: String) -> Int64? {
         var status = statvfs()

@@ -10,19 +10,22 @@ extension TemplateStore {
         return currentTemplates[scope]
     }
 
-    /// A version with its content; nil when it is not stored, or no longer.
+    /// A version with its content; nil when it is not stored, or no longer. A number above the newest here is asked for in
+    /// the shared log: another node may have just given it away.
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.
     package func version(_ number: VersionNumber, of scope: Scope) async throws(StoreError) -> StoredVersion? {
+        if number > currentTemplates[scope]?.version ?? 0 { await authority.withLock { $0 }?.refresh() }
         if let current = currentTemplates[scope], current.version == number { return current }
         return try await read { try VersionTable.version(number, of: scope, $0) }
     }
 
-    /// One page of the scope's versions, newest first.
+    /// One page of the scope's versions, newest first, with what the shared log had when this was called.
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.
     package func versions(of scope: Scope, _ query: VersionQuery) async throws(StoreError) -> VersionQuery.Page {
-        try await read { try VersionTable.page(of: scope, query, $0) }
+        await authority.withLock { $0 }?.refresh()
+        return try await read { try VersionTable.page(of: scope, query, $0) }
     }
 
     /// The scope's newest `limit` changes, oldest first: what a hub starts from. Blocks on the database.

@@ -132,15 +132,13 @@ extension TemplateStore {
         try await write { db in try db.execute(sql: "UPDATE replica SET isWhole = 0") }
     }
 
-    /// What a publish made; nil when the replica knows nothing of it, or no longer. Of a version that is not stored any
-    /// more only the number is known.
+    /// What a publish made; nil when the replica knows nothing of it, or no longer.
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.
-    package func made(by publish: String) async throws(StoreError) -> (number: VersionNumber, version: StoredVersion?)?
-    {
+    package func made(by publish: String) async throws(StoreError) -> MadeVersion? {
         let found = try await read { db in try ReplicaTable.version(of: publish, db) }
         guard let (scope, number) = found else { return nil }
-        return (number, try await version(number, of: scope))
+        return MadeVersion(scope: scope, number: number, version: try await version(number, of: scope))
     }
 
     /// The lowest sequences that may be in the log but are not stored any more, and came here longer ago than `age`.

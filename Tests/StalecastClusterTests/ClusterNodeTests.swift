@@ -61,8 +61,8 @@ import Testing
         if case .pending = try await running.node.outcome(of: id) {} else { Issue.record("it is asked still") }
         log.silence.withLock { $0 = false }
         try await eventually {
-            guard case .committed(let version) = try await running.node.outcome(of: id) else { return false }
-            return version.version == 1
+            guard case .committed(let made) = try await running.node.outcome(of: id) else { return false }
+            return made.number == 1
         }
         try await eventually { running.reports.contains(.resolved(id, isCommitted: true)) }
     }
@@ -96,6 +96,98 @@ import Testing
         }
         #expect(try await nodes[1].put("1", key: "k").isTold(as: first))
         #expect(nodes[1].store.head() == 3)
+    }
+
+    @Test func aPublishWhoseVersionIsGoneIsCommittedStill() async throws {
+        let running = try await Running("a", log, maxVersions: 1)
+        let first = try await running.put("1")
+        _ = try await running.put("2")
+        #expect(try await running.store.version(first.version, of: .shared) == nil)
+        let publish = try #require(log.state.withLock(\.lineage).first?.publish)
+        guard case .committed(let made) = try await running.node.outcome(of: publish) else {
+            Issue.record("it is in the log")
+            return
+        }
+        #expect(made.number == 1 && made.version == nil && made.scope == .shared)
+    }
+
+    @Test func aNumberThatAnotherNodeHasJustGivenIsAskedForInTheLog() async throws {
+        let nodes = [try await Running("a", log), try await Running("b", log)]
+        for number in 1...20 {
+            let version = try await nodes[number % 2].put("\(number)").version
+            #expect(try await nodes[1 - number % 2].store.version(version, of: .shared) != nil)
+        }
+        _ = try await nodes[0].put("last")
+        #expect(try await nodes[1].store.versions(of: .shared, VersionQuery()).versions.first?.number == 21)
+    }
+
+    /// After a restore the key lands again, behind the same head as before: the two entries are not one.
+    @Test func whatLandsUnderOneKeyInTwoHistoriesIsToldApart() async throws {
+        let running = try await Running("a", log)
+        _ = try await running.put("1")
+        let snapshot = log.state.withLock(\.self)
+        _ = try await running.put("old", key: "deploy-42")
+        let lost = log.state.withLock(\.head)
+        let back = try await running.restarted(log) {
+            _ = log.state.withLock { $0.restore(snapshot) }
+            _ = try await Running("b", log).put("new", key: "deploy-42")
+        }
+        let head = log.state.withLock(\.head)
+        #expect(head.sequence == lost.sequence && head != lost)
+        // It gives up the history that nobody has any more.
+        try await eventually { back.reports.contains { if case .foreignEpoch = $0 { true } else { false } } }
+    }
+
+    @Test func anEntryThatCannotBeStoredAndIsRemovedHoldsNothingUp() async throws {
+        let running = try await Running("a", log)
+        _ = try await running.put("1")
+        let snapshot = log.state.withLock(\.self)
+        _ = log.state.withLock { state in
+            let last = state.lineage[0]
+            // It has the number of the version before.
+            let change = TemplateChange(
+                scope: .shared, sequence: 2, metadata: last.change.metadata, etag: last.change.etag, changedKeys: nil)
+            var random = SystemRandomNumberGenerator()
+            let entry = LogEntry(
+                change: change, publish: .random(using: &random), after: state.head, node: "", content: last.content)
+            return state.append(entry, under: state.charter, at: .zero, MemoryLog.Comparisons())
+        }
+        let node = running.node
+        _ = await node.catchUp(within: .milliseconds(200))
+        #expect(running.reports.contains { if case .cannotApply = $0 { true } else { false } })
+        log.state.withLock { $0 = snapshot }
+        try await eventually { running.reports.contains(.appliesAgain) }
+        #expect(try await running.put("2").version == 2)
+    }
+
+    @Test func aNewHistoryAnswersPublishersAtOnce() async throws {
+        let running = try await Running("a", log)
+        _ = try await running.put("1")
+        log.silence.withLock { $0 = true }
+        async let first = running.published("2")
+        async let second = running.published("3")
+        try await eventually { log.state.withLock(\.head).sequence == 2 }
+        log.state.withLock { state in _ = state.amend(state.charter, to: state.charter.renewed(.random())) }
+        _ = await running.node.catchUp(within: .seconds(5))
+        let outcomes = [await first, await second]
+        #expect(running.later.time.withLock(\.self) == .zero)
+        #expect(running.reports.contains { if case .foreignEpoch = $0 { true } else { false } })
+        // The one in the log is unknown, the other was never sent.
+        #expect(outcomes.count { if case .failure(.outcomePending) = $0 { true } else { false } } == 1)
+        #expect(outcomes.count { if case .failure(.unavailable) = $0 { true } else { false } } == 1)
+    }
+
+    @Test func whatIsNotKnownToBeVerifiedIsOlderThanAnyLimit() async throws {
+        let running = try await Running("a", log)
+        #expect(await running.node.isCurrent(within: .seconds(10)) == true)
+        #expect(await running.node.unverified < .seconds(60))
+        running.store.noteVerified()
+        // A node that was down for an hour; the log has not been asked yet.
+        running.later.time.withLock { $0 += .seconds(3600) }
+        let before = try #require(running.store.verifiedBefore)
+        #expect(before >= .seconds(3600) && before < .seconds(3660))
+        let new = try TemplateStore.open(StoreConfiguration(directory: try TemporaryDirectory().path))
+        #expect(new.verifiedBefore == nil)
     }
 
     /// The version that it made is gone: nobody can say any more whether this is the same request.

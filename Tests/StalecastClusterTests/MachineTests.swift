@@ -1,4 +1,5 @@
 import StalecastCluster
+import StalecastStore
 import StalecastTestSupport
 import StalecastWire
 import Testing
@@ -93,6 +94,65 @@ import Testing
             return #expect(Bool(false))
         }
         #expect(isCommitted == (isThisHistory ? true : nil))
+    }
+
+    @Test mutating func aNewHistoryEndsEveryRun() {
+        var (sent, _) = appending()
+        guard case .answer(.unknown) = sent.historyEnded(), case .resolve(nil) = sent.historyEnded() else {
+            return #expect(Bool(false))
+        }
+        #expect(sent.historyEnded() == nil)
+        var (refused, _) = appending()
+        _ = refused.appended(.failure(.notDone("")), now: .zero, chance: &random)
+        guard case .answer(.notCommitted) = refused.historyEnded() else { return #expect(Bool(false)) }
+    }
+
+    @Test mutating func attemptsAtOneNameAreOneRequestAndTwoEntries() {
+        let attempts = [PublishID(of: "k", using: &random), PublishID(of: "k", using: &random)]
+        #expect(attempts[0] != attempts[1] && attempts[0].isSameRequest(as: attempts[1]))
+        #expect(attempts[0].isSameRequest(as: PublishID(of: "k")), "as former programs named it")
+        #expect(!attempts[0].isSameRequest(as: PublishID(of: "l")))
+    }
+
+    @Test mutating func aFailedReadAfterLandingDoesNotSayThatNothingWasCommitted() {
+        let publish = PublishID.random(using: &random)
+        let pending = StoreError.outcomePending(publish: publish.description)
+        #expect(StoreError.readFailed("").afterLanding(publish) == pending)
+        #expect(StoreError.keyReused(1).afterLanding(publish) == .keyReused(1))
+    }
+
+    @Test func aSilentLogIsNotWaitedForAfterTwoMisses() {
+        var silence = LogSilence()
+        // Many that waited together.
+        for _ in 1...40 { silence.missed(since: .zero, now: .seconds(2)) }
+        #expect(!silence.isOn)
+        silence.missed(since: .seconds(2), now: .seconds(4))
+        #expect(silence.isOn)
+        silence.answered()
+        #expect(!silence.isOn)
+    }
+
+    @Test func aScopeHasAShareOfTheLogForAnHour() {
+        let (scope, other) = (
+            Scope(project: .demo, namespace: .firebase), Scope(project: .demo, namespace: .firebaseServer)
+        )
+        var budget = LogBudget()
+        for minute in 0..<64 { budget.note(LogBudget.most / 64, of: scope, now: .seconds(30 * minute)) }
+        #expect(!budget.hasRoom(for: 1, of: scope, now: .seconds(32 * 60)))
+        #expect(budget.hasRoom(for: LogBudget.most, of: other, now: .seconds(32 * 60)))
+        #expect(!budget.hasRoom(for: LogBudget.most, of: scope, now: .seconds(90 * 60)))
+        #expect(budget.hasRoom(for: LogBudget.most, of: scope, now: .seconds(92 * 60)))
+    }
+
+    @Test func aNodesRecordIsWrittenWhateverItsTopicsAreCalled() throws {
+        var record = NodeRecord()
+        for number in 0..<NodeRecord.maxTopics {
+            let name = String(repeating: "t", count: 250) + String(10_000 + number)
+            record.topics[try TopicName(name)] = Int64(number)
+        }
+        #expect(record.encoded.count < SharedRecord.maxBytes)
+        let read = NodeRecord(record.encoded)
+        #expect(read.topics.count > 100 && read.topics.values.max() == Int64(NodeRecord.maxTopics - 1))
     }
 
     @Test mutating func whoHasBeenAnsweredAsksLessOften() {

@@ -98,7 +98,7 @@ final class Node {
         case .read(let id, let after, let limit): read(id, after, limit)
         case .apply(let entries): apply(entries)
         case .rebuild(let charter):
-            world.after(world.milliseconds(0.1...5), alive { [unowned self] in rebuild(charter) })
+            world.after(world.milliseconds(0.1...5), alive { [unowned self] in beginAnew(charter) })
         case .renewEpoch(let charter, let head):
             let new = charter.renewed(.random(using: &world.random))
             world.request(of: self, { $0.amend(charter, to: new, at: head) }) { [unowned self] _ in
@@ -131,13 +131,17 @@ final class Node {
         world.request(of: self, { page($0) }) { [unowned self] in perform(follower.pageRead(id, $0)) }
     }
 
-    private func rebuild(_ charter: Charter) {
-        epoch = charter.epoch
-        replica = []
-        visible = [:]
+    /// The process begins again with an empty replica; before it ends, publishers get their answers.
+    private func beginAnew(_ charter: Charter) {
+        for publish in publishes.keys.sorted(by: { $0.description < $1.description }) {
+            drive(publish) { $0.historyEnded() }
+        }
+        for publish in publishes.keys { world.history.hungUp(publish) }
+        incarnation += 1
+        (publishes, tickets, checks, stowaways) = ([:], [:], HeadChecks(), nil)
+        (epoch, replica, visible, isWhole) = (charter.epoch, [], [:], false)
         for reader in world.readers where reader.node === self { reader.reset() }
-        perform(follower.rebuilt())
-        moved()
+        start()
     }
 
     private func apply(_ entries: [LogEntry]) {

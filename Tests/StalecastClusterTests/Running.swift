@@ -52,6 +52,14 @@ final class Running: Sendable {
         return try await Running(node.name, log, in: directory)
     }
 
+    /// One attempt, whatever comes of it.
+    func published(_ value: String) async -> Result<StoredVersion, StoreError> {
+        guard let template = try? Template.greeting(value, .client) else {
+            return .failure(.unavailable("no template"))
+        }
+        return await published(Publish(scope: .shared, template: template, precondition: .any))
+    }
+
     private func published(_ publish: Publish) async -> Result<StoredVersion, StoreError> {
         do throws(StoreError) { return .success(try await store.publish(publish)) } catch { return .failure(error) }
     }
@@ -77,6 +85,8 @@ final class Reports: Sendable {
     private let all = Mutex<[ClusterNode.Report]>([])
 
     func contains(_ report: ClusterNode.Report) -> Bool { all.withLock { $0.contains(report) } }
+
+    func contains(_ isWanted: (ClusterNode.Report) -> Bool) -> Bool { all.withLock { $0.contains(where: isWanted) } }
 
     func add(_ report: ClusterNode.Report) { all.withLock { $0.append(report) } }
 }

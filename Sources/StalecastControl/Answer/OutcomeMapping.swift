@@ -38,6 +38,9 @@ package struct OutcomeMapping: Sendable {
         case .tooManyProposals(let count):
             GoogleError(
                 429, "RESOURCE_EXHAUSTED", "There are \(count) open proposals already; approve or reject some of them.")
+        case .logFull:
+            GoogleError(429, "RESOURCE_EXHAUSTED", "[RESOURCE_EXHAUSTED]: \(error.description)")
+                .with("Retry-After", "600").with(detail: Self.outcome("LOG_SHARE_SPENT", "not_committed"))
         case .unknownProject(let project): .notFound("Requested entity was not found: project \(project).")
         case .keyReused(let number): Self.keyReused(number)
         case .diskFull(let sentence): Self.diskFull(sentence)

@@ -19,7 +19,7 @@ package struct ClusterDesk: Sendable {
 
     /// What became of a publish.
     package enum Outcome: Sendable {
-        case committed(StoredVersion)
+        case committed(MadeVersion)
         case pending, notCommitted, unknown
     }
 
@@ -80,11 +80,12 @@ extension Call {
         }
         var object: JSONObject = ["publishId": .string(publish)]
         switch outcome {
-        case .committed(let version) where version.scope.project == project:
+        case .committed(let made) where made.scope.project == project:
             object["state"] = "COMMITTED"
-            object["namespace"] = .string(version.scope.namespace.description)
-            object["version"] = version.metadata.json
-            object["etag"] = .string(version.etag)
+            object["namespace"] = .string(made.scope.namespace.description)
+            object["versionNumber"] = .string(String(made.number))
+            object["version"] = made.version?.metadata.json
+            object["etag"] = (made.version?.etag).map { .string($0) }
         case .pending: object["state"] = "PENDING"
         case .notCommitted: object["state"] = "NOT_COMMITTED"
         case .committed, .unknown:
@@ -158,7 +159,7 @@ extension ControlOperations {
         "PublishOutcome": .objectSchema(
             [
                 "publishId": text, "state": .enumSchema(["COMMITTED", "PENDING", "NOT_COMMITTED"]),
-                "namespace": text, "version": .schema("Version"), "etag": text,
+                "namespace": text, "versionNumber": text, "version": .schema("Version"), "etag": text,
             ], required: ["publishId", "state"]),
     ]
 

@@ -72,7 +72,9 @@ final class ClusterNodes: Sendable {
         await board.observe(NodeRecord.kind) { [self] change in
             switch change {
             case .put(let record): met(NodeRecord(record.value), of: record.name.id, current())
-            case .removed(let name): nodes.withLock { $0.heard(nil, of: name.id, now: Self.now()) }
+            case .removed(let name):
+                nodes.withLock { $0.heard(nil, of: name.id, now: Self.now()) }
+                warned.withLock { $0[name.id] = nil }
             case .complete: break
             }
         }

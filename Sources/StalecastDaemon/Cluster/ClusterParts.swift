@@ -251,7 +251,8 @@ extension ClusterParts: FreshnessGate {
 
     func reached(_ sequence: CommitSequence, _ done: @escaping @Sendable (Freshness) -> Void) {
         Task {
-            let isDone = await node.catchUp(within: Self.patience)
+            // Clients name the cursor: a look at the head is shared and paced, a read of the log is neither.
+            let isDone = await node.isCurrent(within: Self.patience)
             let isHere = store.head() >= sequence
             done(waits.counted(isHere ? .fresh : isDone == true ? .beyondTheLog : .refused, .cursor))
         }
@@ -297,7 +298,7 @@ extension ClusterParts {
             outcome: { [self] publish async throws(StoreError) in
                 guard let publish = PublishID(publish) else { return .unknown }
                 return switch try await node.outcome(of: publish) {
-                case .committed(let version): .committed(version)
+                case .committed(let made): .committed(made)
                 case .pending: .pending
                 case .notCommitted: .notCommitted
                 case .unknown: .unknown
