@@ -2,6 +2,7 @@ import NIOCore
 import NIOEmbedded
 import StalecastEdge
 import StalecastHTTP
+import StalecastTemplate
 import StalecastTestSupport
 import StalecastWire
 import Testing
@@ -105,6 +106,82 @@ import Testing
         try expectLinear(upTo: 1 << 16, body.bytes) { bytes in
             let object = try RequestBody.object(bytes, cap: 1 << 20)
             _ = try FetchRequest.context(object, at: Timestamp(microseconds: 0))
+        }
+    }
+
+    // MARK: Every text of a fetch, and of a stream
+
+    /// Texts for which Swift's characters, its comparison and its hashing have long ways: letters, flags, marks up to the
+    /// longest run that is let in, joiners.
+    private static let alphabets = [
+        "a", "\u{1F1E9}\u{1F1EA}", "a" + String(repeating: "\u{315}\u{300}", count: 30), "\u{1F469}\u{200D}",
+    ]
+
+    /// A scope whose conditions look at everything a fetch can say.
+    private static let fetched: ServedTemplates = {
+        let expressions = [
+            "app.id == 'x'", "device.country in ['AA', 'BB']", "device.language in ['en-US', 'fr']",
+            "app.version.>=(['2.1.0'])", "app.version.matches(['^1'])", "app.build.contains(['12'])",
+            "app.userProperty['plan'].exactlyMatches(['pro'])", "app.userProperty['plan'] >= 10",
+            "app.customSignal['plan'].contains(['x'])", "app.customSignal['plan'] != 3", "percent <= 10",
+            "app.firstOpenTimestamp < ('2026-01-01T00:00:00')", "dateTime < dateTime('2026-01-01T00:00:00')",
+        ]
+        let conditions = (0..<130).map {
+            TemplateCondition(name: "c\($0)", expression: expressions[$0 % expressions.count])
+        }
+        let parameters = conditions.map {
+            ($0.name, TemplateParameter(defaultValue: .value(""), conditionalValues: [$0.name: .value("x")]))
+        }
+        let served = ServedTemplates([
+            ServedTemplates.Project(id: LiveEdge.scope.project, number: 1, namespaces: [.firebase])
+        ])
+        served.install(
+            Template(conditions: conditions, parameters: Dictionary(uniqueKeysWithValues: parameters)), .fetchable(1))
+        return served
+    }()
+
+    /// One of these texts cost a second of CPU for 60 KB of flags, another one 228 ms for 1,000 conditions.
+    @Test(arguments: [
+        "appId", "appInstanceId", "appInstanceIdToken", "countryCode", "languageCode", "timeZone", "platformVersion",
+        "appVersion", "appBuild", "packageName", "sdkVersion", "firstOpenTime", "activeTemplateVersion", "plan",
+        "other",
+    ])
+    func everyTextOfAFetchCostsInProportion(member: String) throws {
+        let scope = try Self.fetched.scope("demo", "firebase")
+        for alphabet in Self.alphabets {
+            let attributes = ["plan", "other"].contains(member) ? [member: "§"] : ["plan": "1"]
+            var members = ["appId": "1:1:android:a", "appInstanceId": "a", "appInstanceIdToken": "t"]
+            if attributes[member] == nil { members[member] = "§" }
+            var (object, map) = (JSONObject(), JSONObject())
+            for (name, text) in members { object[name] = .string(text) }
+            for (name, text) in attributes { map[name] = .string(text) }
+            for name in ["customSignals", "analyticsUserProperties"] { object[name] = .object(map) }
+            let parts = JSONValue.object(object).text(JSONStyle(asciiOnly: false)).split(
+                separator: "§", omittingEmptySubsequences: false)
+            // A text may be in the body more than once.
+            let body = { (size: Int) in
+                Array(parts.joined(separator: GrowingText(alphabet).text(size / max(1, parts.count - 1))).utf8)
+            }
+            #expect(throws: Never.self) { try scope.answer(body(16), ifNoneMatch: nil, maxBodyBytes: 1 << 20) }
+            try expectLinear(upTo: 1 << 14, body) { bytes in
+                _ = try scope.answer(bytes, ifNoneMatch: nil, maxBodyBytes: 1 << 20)
+            }
+        }
+    }
+
+    @Test(arguments: [
+        "topic", "client", "app", "sdk", "active", "have", "cursor", "last_event_id", "wait", "project", "namespace",
+        "key",
+        "other",
+    ])
+    func everyParameterOfAStreamCostsInProportion(name: String) throws {
+        for alphabet in Self.alphabets {
+            for piece in [alphabet, alphabet.utf8.map { "%" + String($0, radix: 16) }.joined()] {
+                let query = GrowingText(piece, after: "topic=a&client=c&\(name)=")
+                try expectLinear(upTo: 1 << 14, query.bytes) { bytes in
+                    _ = try StreamRequest(kind: .poll, query: bytes, headers: StreamHeaders(), maxTopics: 64)
+                }
+            }
         }
     }
 

@@ -103,12 +103,25 @@ import Testing
             busy.send(
                 "POST /v1/projects/demo/namespaces/firebase:fetch HTTP/1.1\r\nHost: a\r\n"
                     + "Content-Length: \(body.utf8.count)\r\n\r\n" + String(body.prefix(20)))
-            try await live.wait { _ in live.edge.connections == 2 }
+            // On the engine a head is in nobody's hands until it is whole.
+            let late = engine ? nil : RawClient(port: live.port)
+            late?.send("GET /v1/events?topic=PUSH_RC HTTP/1.1\r\nHo")
+            try await live.wait {
+                live.edge.connections == (engine ? 2 : 3) && $0.handedOver == (engine ? 2 : 0)
+            }
+            idle.forget()
+            idle.get("/healthz")
+            try idle.read(untilText: "200 OK")
             async let drained: Void = live.edge.drain(over: .seconds(5))
             _ = try idle.readToEnd()
             busy.send(String(body.dropFirst(20)))
             let answer = try busy.readToEnd()
             #expect(answer.contains("200 OK") && answer.contains("Connection: close") && answer.contains("NO_TEMPLATE"))
+            late?.send("st: a\r\n\r\n")
+            if let late {
+                let refused = try late.readToEnd()
+                #expect(refused.contains("retry: ") && !refused.contains("synced"))
+            }
             await drained
         }
     }

@@ -17,7 +17,7 @@ import pytest
 from harness import configs
 from harness.cli import REFUSED, Cli
 from harness.daemon import BINARY, REPOSITORY, environment
-from harness.http1 import Broken, fetch
+from harness.http1 import Broken, Connection, fetch
 from harness.poll import poll
 from harness.sse import Stream
 from harness.templates import marked, template
@@ -44,6 +44,32 @@ async def test_sigterm_ends_streams_politely_answers_polls_and_exits_0(daemon):
         answer = await held
         assert answer.status == 200 or (answer.status == 503 and answer.header("retry-after")), answer
     assert not (daemon.data / "endpoints.json").exists()
+
+
+@pytest.mark.limit(40)
+async def test_sigterm_lets_a_slow_client_read_its_answer(daemon):
+    await daemon.publish(template({f"key_{number}": "x" * 4000 for number in range(200)}))
+    body = json.dumps({"appId": "1:1:web:a", "appInstanceId": "a", "appInstanceIdToken": "t"})
+    idle = Connection(daemon.edge)
+    assert (await idle.request("GET", "/healthz")).status == 200
+    with socket.socket() as slow:
+        # What the two kernels hold is far less than the answer.
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", daemon.edge))
+        target = "/v1/projects/demo/namespaces/firebase:fetch"
+        head = f"POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
+        slow.sendall(f"{head}\r\n\r\n{body}".encode())
+        got = await asyncio.to_thread(slow.recv, 1)
+        daemon.signal(signal.SIGTERM)
+        assert await asyncio.wait_for(idle.reader.read(1), 10) == b"", "the stop has begun"
+
+        def rest():
+            return b"".join(iter(lambda: slow.recv(1 << 16), b""))
+
+        got += await asyncio.to_thread(rest)
+    head, _, answer = got.partition(b"\r\n\r\n")
+    assert f"Content-Length: {len(answer)}\r\n".encode() in head and len(answer) > 800_000
+    assert await asyncio.to_thread(daemon.wait, 16) == 0
 
 
 @pytest.mark.limit(60)
