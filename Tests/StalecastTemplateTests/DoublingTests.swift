@@ -137,4 +137,24 @@ import Testing
                     now: Timestamp(microseconds: 0)))
         }
     }
+
+    /// What is no country was hashed for each condition: 228 ms for 60 KB and 1,000 conditions.
+    @Test func aLongCountryIsLookedAtOnce() {
+        let conditions = (0..<500).map { number in
+            let (first, second) = (UnicodeScalar(UInt8(65 + number % 26)), UnicodeScalar(UInt8(65 + number / 26)))
+            return TemplateCondition(name: "c\(number)", expression: "device.country in ['\(first)\(second)']")
+        }
+        let parameters = conditions.map { ($0.name, TemplateParameter(conditionalValues: [$0.name: .value("x")])) }
+        let template = CompiledTemplate(
+            Template(conditions: conditions, parameters: Dictionary(uniqueKeysWithValues: parameters)))
+        func cost(_ country: String) -> UInt64 {
+            let context = EvaluationContext(appInstanceID: "a", countryCode: country)
+            return (0..<8).map { _ in
+                let began = threadNanoseconds()
+                _ = template.outcome(for: context)
+                return threadNanoseconds() - began
+            }.min() ?? 0
+        }
+        #expect(cost(String(repeating: "a", count: 60_000)) < 9 * cost("??"))
+    }
 }

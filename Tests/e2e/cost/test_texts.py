@@ -1,4 +1,4 @@
-"""Texts of strangers, on both listeners: four times as many bytes cost about four times as much CPU, whatever is in them."""
+"""Texts of strangers, on both listeners: four times as many bytes cost about four times as much CPU."""
 
 import gzip
 import json
@@ -10,7 +10,8 @@ from harness.templates import template
 
 pytestmark = pytest.mark.busy
 
-ALPHABETS = {"letters": "a", "flags": "\U0001f1e9\U0001f1ea", "marks": "a" + "\u0315\u0300" * 30, "joiners": "\U0001f469\u200d"}
+ALPHABETS = {"letters": "a", "flags": "\U0001f1e9\U0001f1ea", "marks": "a" + "\u0315\u0300" * 30,
+             "joiners": "\U0001f469\u200d"}
 MEMBERS = ["appId", "appInstanceId", "appInstanceIdToken", "countryCode", "languageCode", "timeZone", "platformVersion",
            "appVersion", "appBuild", "packageName", "sdkVersion", "firstOpenTime"]
 FETCH = "/v1/projects/demo/namespaces/firebase:fetch"
@@ -27,8 +28,8 @@ def escaped(alphabet, size):
 
 
 async def costs_in_proportion(daemon, request, small, large):
-    """Whether `request(size)` costs less than ten times as much for four times the size; 16 times would be quadratic. It is
-    measured again when it looks dear: what really is quadratic is so each time."""
+    """`request(size)` costs less than ten times as much for four times the size; 16 times would be quadratic. What looks
+    dear is measured again: what really is quadratic is so each time."""
     for _ in range(4):
         cost = []
         for size in (small, large):
@@ -41,27 +42,26 @@ async def costs_in_proportion(daemon, request, small, large):
     pytest.fail(f"{small} bytes cost {cost[0] / 5 * 1000:.1f} ms of CPU, {large} bytes {cost[1] / 5 * 1000:.1f} ms")
 
 
-@pytest.fixture
-async def looking(daemon):
-    """A daemon whose template looks at what a fetch says."""
+async def publish_conditions(daemon):
+    """A template that looks at what a fetch says."""
     conditions = [{"name": f"c{number}", "expression": expression} for number, expression in enumerate(
         [f"device.country in ['A{chr(65 + number % 26)}', 'B{chr(65 + number // 26)}']" for number in range(200)]
         + ["app.id == 'x'", "device.language in ['en-US']", "app.version.>=(['2.1.0'])", "app.build.contains(['12'])"])]
     parameters = {entry["name"]: {"conditionalValues": {entry["name"]: {"value": "x"}}} for entry in conditions}
     await daemon.publish(template(parameters, conditions=conditions))
-    return daemon
 
 
 @pytest.mark.parametrize("alphabet", ALPHABETS)
-async def test_every_text_of_a_fetch(looking, alphabet):
+async def test_every_text_of_a_fetch(daemon, alphabet):
+    await publish_conditions(daemon)
     for member in MEMBERS:
         async def request(size, member=member):
             said = {"appId": "1:1:android:a", "appInstanceId": "c" + "A" * 21, "appInstanceIdToken": "t",
                     member: text(ALPHABETS[alphabet], size)}
             body = gzip.compress(json.dumps(said, ensure_ascii=False).encode())
-            assert (await fetch(looking.edge, FETCH, "POST", (), body)).status == 200
+            assert (await fetch(daemon.edge, FETCH, "POST", (), body)).status == 200
 
-        await costs_in_proportion(looking, request, 15_000, 60_000)
+        await costs_in_proportion(daemon, request, 15_000, 60_000)
 
 
 @pytest.mark.parametrize("alphabet", ALPHABETS)
