@@ -31,7 +31,7 @@ final class DeliveryDatabase: Sendable {
         }
         queue = try DatabaseQueue(path: path, configuration: configuration)
         chmod(path, 0o600)
-        try Self.migrator.migrate(queue)
+        try Self.migrator.migrateOlder(queue, at: path)
         try queue.write { try Self.enter(epoch, $0) }
         let known = try queue.read(AttemptLog.init)
         log.withLock { $0 = known }

@@ -49,7 +49,7 @@ final class RegistryDatabase: Sendable {
         }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         chmod(path, 0o600)
-        try migrator.migrate(queue)
+        try migrator.migrateOlder(queue, at: path)
         return queue
     }
 

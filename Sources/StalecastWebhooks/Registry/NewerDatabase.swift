@@ -1,0 +1,21 @@
+import GRDB
+
+/// A database that a newer program has written: what this one would read there may mean something else by now.
+struct NewerDatabase: Error, CustomStringConvertible {
+    let path: String
+
+    var description: String {
+        "\(path) was written by a newer stalecast; it was not changed; run the newer program, or restore a backup made before "
+            + "the upgrade"
+    }
+}
+
+extension DatabaseMigrator {
+    /// Brings a database to this program's schema.
+    ///
+    /// - Throws: ``NewerDatabase`` for one that is beyond it, `DatabaseError`.
+    func migrateOlder(_ queue: DatabaseQueue, at path: String) throws {
+        if try queue.read(hasBeenSuperseded) { throw NewerDatabase(path: path) }
+        try migrate(queue)
+    }
+}
