@@ -86,6 +86,10 @@ struct WebhookAPITests {
             if action == .pause { #expect(try reply.json["state"]?["name"]?.string == "paused") }
             if action == .rotateSecret { #expect(reply.text.contains("whsec_")) }
             #expect(try await server.send("GET", "\(one):\(action.rawValue)").status == 405)
+            if action == .redrive {
+                let absent = try await server.send("POST", "\(one):redrive", body: Array(#"{"id":"abc"}"#.utf8))
+                #expect(absent.status == 400 && absent.text.contains("no dead letter"), "\(absent.text)")
+            }
             let unknown = "\(Self.base)/wh_a:\(action.rawValue)"
             #expect(try await server.send("POST", unknown, body: Array(body.utf8)).status == 404)
         }

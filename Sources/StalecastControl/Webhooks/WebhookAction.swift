@@ -102,11 +102,11 @@ package enum WebhookAction: String, Hashable, Sendable, CaseIterable {
     ) async throws(RegistryProblem) -> JSONValue {
         var letter: Int64?
         if let value = request["id"], !value.isNull {
-            guard let text = value.string else {
+            guard let id = value.string else {
                 throw .invalid(field: "id", "must be a string, as deadLetters lists it")
             }
-            letter = Int64(text)
-            if letter == nil { throw .notNow("the webhook has no dead letter \(text.prefix(40))") }
+            letter = Int64(id)
+            guard letter != nil else { throw .notNow("the webhook has no dead letter \"\(id.prefix(40))\"") }
         }
         let chosen = letter
         let count = try await desk.ask { try await $0.redrive(webhook.id, letter: chosen) }
