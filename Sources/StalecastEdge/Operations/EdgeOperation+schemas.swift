@@ -31,9 +31,9 @@ extension EdgeOperations {
             ], required: ["cursor", "state"]),
         "FetchRequest": .objectSchema(
             [
-                "appId": ["type": "string", "examples": ["1:123456789012:web:ab12"]],
-                "appInstanceId": ["type": "string", "minLength": 1], "appInstanceIdToken": text, "languageCode": text,
-                "countryCode": text, "platformVersion": text,
+                "appId": ["type": "string", "minLength": 1, "examples": ["1:123456789012:web:ab12"]],
+                "appInstanceId": someText, "appInstanceIdToken": someText, "languageCode": text, "countryCode": text,
+                "platformVersion": text,
                 "timeZone": text, "appVersion": text, "appBuild": text, "packageName": text, "sdkVersion": text,
                 "firstOpenTime": text, "analyticsUserProperties": attributes, "customSignals": attributes,
             ], required: ["appId", "appInstanceId", "appInstanceIdToken"]),
@@ -53,8 +53,10 @@ extension EdgeOperations {
             ], required: ["client", "project", "versionNumber", "state"]),
         "TicketRequest": .objectSchema(
             [
-                "topics": ["type": "array", "items": topicName, "minItems": 1], "project": text,
-                "namespace": text,
+                "topics": [
+                    "type": "array", "items": ["type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,255}$"], "minItems": 1,
+                ],
+                "project": text, "namespace": text,
             ], required: ["topics"]),
         "Ticket": .objectSchema(
             [
@@ -69,7 +71,7 @@ extension EdgeOperations {
     ]
 
     private static let text: JSONValue = ["type": "string"]
-    private static let topicName: JSONValue = ["type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,255}$"]
+    private static let someText: JSONValue = ["type": "string", "minLength": 1]
     private static let version: JSONValue = ["type": "string", "pattern": "^[0-9]+$"]
     private static let attributes: JSONValue = [
         "type": "object", "maxProperties": 256, "additionalProperties": ["type": ["string", "number"]],

@@ -143,7 +143,7 @@ extension EdgeOperations {
         APIParameter(.query, "cursor", "Where the client stands: the last `id` or `cursor` it received."),
         APIParameter(
             .query, "have", "The version the client holds, when it has no cursor.",
-            schema: ["type": "integer", "minimum": 0, "maximum": .int(Int64.max)]),
+            schema: ["type": "integer", "minimum": 0, "maximum": .int(VersionNumber.max.rawValue)]),
         APIParameter(.header, "Last-Event-ID", "As `cursor`; wins over it."),
         APIParameter(.query, "client", "The client's id, so that it is counted.", schema: clientID),
         APIParameter(.header, "X-Stalecast-Client", "As `client`; wins over it.", schema: clientID),

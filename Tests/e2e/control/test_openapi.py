@@ -32,6 +32,15 @@ async def test_edge_answers_as_its_document_says(daemon, tmp_path):
     assert await daemon.ready() == 200
 
 
+@pytest.mark.campaign
+@pytest.mark.limit(SECONDS + 90)
+async def test_edge_takes_what_its_document_allows(daemon, tmp_path):
+    """Generated clients and validators believe the schemas. A report is left out: its limit is in bytes of the body."""
+    await seed(daemon)
+    schemathesis(tmp_path, f"http://127.0.0.1:{daemon.edge}", KNOWN, SECONDS, exclude=(*STREAMS, "report"),
+                 checks="positive_data_acceptance")
+
+
 async def test_the_documents_are_served(daemon):
     control = await daemon.ask_control("/openapi.json")
     edge = await fetch(daemon.edge, "/openapi.json")
