@@ -154,7 +154,7 @@ import Testing
         }
         let node = running.node
         _ = await node.catchUp(within: .milliseconds(200))
-        #expect(running.reports.contains { if case .cannotApply = $0 { true } else { false } })
+        try await eventually { running.reports.contains { if case .cannotApply = $0 { true } else { false } } }
         log.state.withLock { $0 = snapshot }
         try await eventually { running.reports.contains(.appliesAgain) }
         #expect(try await running.put("2").version == 2)
