@@ -113,7 +113,11 @@ import Testing
             idle.get("/healthz")
             try idle.read(untilText: "200 OK")
             async let drained: Void = live.edge.drain(over: .seconds(5))
-            _ = try idle.readToEnd()
+            // Without blocking: the stop needs a thread of the same pool.
+            try await live.wait { _ in
+                idle.readSome(milliseconds: 0)
+                return idle.isEnded
+            }
             busy.send(String(body.dropFirst(20)))
             let answer = try busy.readToEnd()
             #expect(answer.contains("200 OK") && answer.contains("Connection: close") && answer.contains("NO_TEMPLATE"))
