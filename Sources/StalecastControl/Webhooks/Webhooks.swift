@@ -48,9 +48,9 @@ extension Call {
         let mask = query["updateMask"]?.split(separator: ",").map { String($0.trimmingBlanks()) }
         let etag = try etag(in: document)
         return try await desk.answering { () async throws(RegistryProblem) in
-            await desk.document(
-                try await desk.registry.update(
-                    try id(), in: project, document, mask: mask?.filter { !$0.isEmpty }, etag: etag))
+            let entry = try await desk.registry.update(
+                try id(), in: project, document, mask: mask?.filter { !$0.isEmpty }, etag: etag)
+            return await desk.document(entry, withSecret: entry.hasNewSecret)
         }
     }
 

@@ -7,6 +7,8 @@ package struct RegistryEntry: Sendable {
     package var keys: [Signer.SecretKey] { didSet { signer = Signer(keys) } }
     /// The keys, prepared.
     package private(set) var signer: Signer
+    /// True after an update that made a key: no answer has shown its secret yet.
+    package internal(set) var hasNewSecret = false
     /// Of its row, what a newer program wrote and this one does not know; it stays.
     private var foreign = JSONObject()
 
@@ -39,7 +41,7 @@ package struct RegistryEntry: Sendable {
         guard let current = keys.first else { return nil }
         var object: JSONObject = ["algorithm": .string(current.key.algorithm.rawValue)]
         if let text = current.key.publicText { object["publicKey"] = .string(text) }
-        let valid = keys.filter { $0.expiresAt.map { now < $0 } ?? true }
+        let valid = keys.filter { $0.isValid(at: now) }
         object["keys"] = .array(
             valid.map { key in
                 var entry: JSONObject = [
@@ -93,6 +95,9 @@ extension RegistryEntry {
 }
 
 extension Signer.SecretKey {
+    /// Whether the key still signs.
+    func isValid(at now: Timestamp) -> Bool { expiresAt.map { now < $0 } ?? true }
+
     fileprivate init(record: JSONValue) throws(RegistryProblem) {
         guard let text = record["secret"]?.string, let created = record["createTime"]?.string.flatMap(Timestamp.init)
         else { throw .storage(cause: "a key's record lacks secret or createTime") }

@@ -26,6 +26,23 @@ extension WebhookDraft {
         }
     }
 
+    /// Refuses to send header values that answers hide to another origin, unless the request itself gives them: the
+    /// right to change a webhook is no right to read its credentials.
+    func refuseHiddenHeaders(of webhook: Webhook, _ document: JSONValue) throws(RegistryProblem) {
+        guard let url, !url.isSameOrigin(as: webhook.url) else { return }
+        let given = document["headers"]?.object?.members ?? []
+        for header in headers where ReservedHeaders.isSecret(header.name) {
+            let isGiven = given.contains {
+                $0.0.lowercased() == header.name.lowercased() && $0.1.string == header.value
+            }
+            guard !isGiven else { continue }
+            throw .invalid(
+                field: "headers[\(header.name)]",
+                "has a hidden value, which is not sent to another host, port or scheme; give the value again, or leave "
+                    + "the header out")
+        }
+    }
+
     /// An address in the URL itself can be judged at once. What a name leads to is judged when a connection is made, but
     /// one that leads nowhere is refused here rather than tried for ever.
     private static func check(
@@ -105,5 +122,11 @@ extension WebhookDraft {
         } catch {
             throw .invalid(field: "url", "\(error)")
         }
+    }
+}
+
+extension OutboundURL {
+    fileprivate func isSameOrigin(as other: OutboundURL) -> Bool {
+        scheme == other.scheme && host == other.host && port == other.port
     }
 }

@@ -38,12 +38,15 @@ extension WebhookRegistry {
             var draft = WebhookDraft(entry.webhook)
             try draft.take(document, mask: mask, files: .within(rules.filesDirectory))
             try draft.finish(in: project, rules)
+            try draft.refuseHiddenHeaders(of: entry.webhook, document)
+            entry.hasNewSecret = false
             if draft == WebhookDraft(entry.webhook) { return }
             entry.webhook = entry.webhook.applying(draft, at: now)
             if !entry.webhook.format.isSigned {
                 entry.keys = []
             } else if entry.keys.isEmpty {
                 entry.keys = [Signer.SecretKey(.generate(.hmacSHA256), createdAt: now)]
+                entry.hasNewSecret = true
             }
         }
     }
@@ -93,8 +96,12 @@ extension WebhookRegistry {
             var entry = try self.entry(id, in: project)
             if let etag, etag != entry.webhook.etag { throw .changedMeanwhile }
             let generation = entry.webhook.generation
-            try body(&entry, self.clock())
-            return (entry, entry.webhook.generation == generation ? .nothing : .install)
+            let now = self.clock()
+            try body(&entry, now)
+            if entry.webhook.generation == generation { return (entry, .nothing) }
+            // Keys that no longer sign must not stay in the record until the next rotation.
+            if entry.keys.contains(where: { !$0.isValid(at: now) }) { entry.keys.removeAll { !$0.isValid(at: now) } }
+            return (entry, .install)
         }
     }
 }

@@ -38,7 +38,7 @@ extension WebhookRegistry {
         let ended = keys.map { key in
             Signer.SecretKey(key.key, createdAt: key.createdAt, expiresAt: min(key.expiresAt ?? end, end))
         }
-        return Array(ended.filter { $0.expiresAt.map { now < $0 } ?? false }.prefix(RegistryEntry.maxOldKeys))
+        return Array(ended.filter { $0.isValid(at: now) }.prefix(RegistryEntry.maxOldKeys))
     }
 
     private static func gracePeriod(_ value: JSONValue?) throws(RegistryProblem) -> Duration {

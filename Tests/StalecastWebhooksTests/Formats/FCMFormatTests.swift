@@ -51,6 +51,19 @@ import Testing
         }
     }
 
+    @Test func anUpdateToASignedFormatMakesASecretThatItsAnswerShows() async throws {
+        try await serving { server, fixture, webhook in
+            let change: JSONValue = ["format": "standard", "fcm": .null, "url": .string(server.url)]
+            let entry = try await fixture.webhooks.update(webhook.id, in: .demo, change, mask: nil, etag: nil)
+            #expect(entry.hasNewSecret && entry.keys.count == 1)
+            // Only the answer that follows it.
+            for change in [change, ["description": "later"]] {
+                let later = try await fixture.webhooks.update(webhook.id, in: .demo, change, mask: nil, etag: nil)
+                #expect(!later.hasNewSecret && later.keys.map(\.key) == entry.keys.map(\.key))
+            }
+        }
+    }
+
     @Test func newsAboutWebhooksHaveNoFormHere() async throws {
         try await serving { _, fixture, webhook in
             let event = Delivery.OperationalEvent(

@@ -38,6 +38,19 @@ import Testing
         #expect(schemes(registry, id, at: fixture.now) == ["v1a"])
     }
 
+    @Test func anyChangeRemovesKeysThatHaveExpired() async throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open()
+        let id = try await registry.create(["url": "https://example.com"], in: .demo).webhook.id
+        _ = try await registry.rotateSecret(of: id, in: .demo, ["gracePeriod": "100s"])
+        fixture.advance(by: 99)
+        let early = try await registry.update(id, in: .demo, ["description": "a"], mask: nil, etag: nil)
+        #expect(early.keys.count == 2)
+        fixture.advance(by: 1)
+        let late = try await registry.update(id, in: .demo, ["description": "b"], mask: nil, etag: nil)
+        #expect(late.keys.count == 1 && late.record["keys"]?.array?.count == 1)
+    }
+
     @Test func atMostTenOldKeysStay() async throws {
         let fixture = try RegistryFixture()
         let registry = try fixture.open()

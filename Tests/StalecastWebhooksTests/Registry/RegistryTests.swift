@@ -44,6 +44,40 @@ import Testing
         #expect(updated.webhook.headers.map(\.value) == ["k", "1"])
     }
 
+    @Test func hiddenHeadersDoNotFollowTheURLToAnotherOrigin() async throws {
+        let registry = try RegistryFixture().open()
+        let made = try await registry.create(
+            ["url": "https://example.com/a", "headers": ["X-Api-Key": "k", "X-Team": "blue"]], in: .demo)
+        let id = made.webhook.id
+        let others = ["https://example.org/a", "http://example.com/a", "https://example.com:8443/a"]
+        let hidings: [JSONObject] = [[:], ["headers": ["X-Api-Key": "(hidden)"]]]
+        for url in others {
+            for hiding in hidings {
+                var request = hiding
+                request["url"] = .string(url)
+                let error = await #expect(throws: RegistryProblem.self) {
+                    try await registry.update(id, in: .demo, .object(request), mask: nil, etag: nil)
+                }
+                guard case .invalid("headers[X-Api-Key]", _)? = error else {
+                    Issue.record("\(url): \(error.map { "\($0)" } ?? "not refused")")
+                    continue
+                }
+            }
+        }
+        // The mask leaves the headers as they are, whatever the document says of them.
+        await #expect(throws: RegistryProblem.self) {
+            try await registry.update(
+                id, in: .demo, ["url": .string(others[0]), "headers": [:]], mask: ["url"], etag: nil)
+        }
+        _ = try await registry.update(id, in: .demo, ["url": "https://example.com/b"], mask: nil, etag: nil)
+        let moved = try await registry.update(
+            id, in: .demo, ["url": .string(others[0]), "headers": ["x-api-key": "k"]], mask: nil, etag: nil)
+        #expect(moved.webhook.url.text == others[0] && moved.webhook.headers.map(\.value) == ["k"])
+        let bare = try await registry.update(
+            id, in: .demo, ["url": .string(others[1]), "headers": ["X-Team": "red"]], mask: nil, etag: nil)
+        #expect(bare.webhook.headers.map(\.value) == ["red"])
+    }
+
     @Test func aDurationThatIsTooLongForMicrosecondsIsSpelled() {
         let absurd = Duration.seconds(9_000_000_000_000_000)
         #expect(absurd.wireText == "9000000000000000s")
