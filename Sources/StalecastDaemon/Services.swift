@@ -108,8 +108,9 @@ extension Daemon.Parts {
             group.cancelAll()
         }
         webhooks.delivery.stop()
-        // Attempts under way have so long to finish; what is cut off is owed still and sent after the next start.
-        await webhooks.engine.shutdown(grace: .seconds(8))
+        // Attempts under way have so long to finish. What is cut off is owed still and sent after the next start, so one
+        // slow receiver need not hold up a restart.
+        await webhooks.engine.shutdown(grace: .seconds(2))
         webhooks.delivery.close()
         webhooks.registry.close()
         // Cancellation means another service failed: the end is the same.
