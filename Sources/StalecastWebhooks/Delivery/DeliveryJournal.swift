@@ -15,6 +15,7 @@ final class DeliveryJournal: Sendable {
     private struct State {
         var entries: [JournalEntry] = []
         var isScheduled = false
+        var isClosed = false
         var failure: String?
         var dropped = 0
         var longestFlush: UInt64 = 0
@@ -45,6 +46,7 @@ final class DeliveryJournal: Sendable {
     func put(_ entries: [JournalEntry]) {
         if entries.isEmpty { return }
         let isFirst = state.withLock { state in
+            guard !state.isClosed else { return false }
             for entry in entries {
                 if case .attempt = entry, state.entries.count >= Self.maxWaiting {
                     state.dropped += 1
@@ -60,11 +62,25 @@ final class DeliveryJournal: Sendable {
 
     /// Writes everything that waits; false when that failed.
     func flush() -> Bool {
-        queue.sync { state.withLock(\.entries.isEmpty) || write() }
+        queue.sync { state.withLock { $0.isClosed || $0.entries.isEmpty } || write() }
+    }
+
+    /// Writes what waits, and takes nothing more: the database may be closed after it. What would have come is found at
+    /// the next start.
+    func close() {
+        queue.sync {
+            let isEmpty = state.withLock { state in
+                state.isClosed = true
+                return state.entries.isEmpty
+            }
+            _ = isEmpty || write()
+        }
     }
 
     private func schedule(_ delay: DispatchTimeInterval) {
         queue.asyncAfter(deadline: .now() + delay) {
+            // A write that was planned before the end must not touch a closed database.
+            if self.state.withLock(\.isClosed) { return }
             if !self.write() { self.schedule(Self.retry) }
         }
     }

@@ -133,7 +133,7 @@ package final class WebhookDelivery: Sendable {
 
     /// Writes everything that waits, after the engine's end; blocks.
     package func close() {
-        _ = journal.flush()
+        journal.close()
         // A database that cannot be closed now is closed by the end of the process.
         try? database.queue.close()
     }
