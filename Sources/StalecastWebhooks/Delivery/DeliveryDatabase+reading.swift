@@ -38,18 +38,20 @@ extension DeliveryDatabase {
         }
     }
 
-    private static func letter(_ row: Row) -> DeadLetter? {
+    private static func letter(_ row: Row) throws -> DeadLetter? {
         guard let scope = Scope(stored: row["scope"]) else { return nil }
         return DeadLetter(
             id: row["id"], scope: scope, version: VersionNumber(clamping: row["version"] as Int64),
-            sequence: row["sequence"], reason: row["reason"],
+            sequence: try sequence(row, "sequence"), reason: row["reason"],
             attempts: row["attempts"], lastStatus: row["lastStatus"],
             movedAt: Timestamp(microseconds: row["movedAt"]))
     }
 
     /// Takes dead letters out, all of the webhook's or one, and notes that their versions are owed again. Those of another
-    /// history stay, and those of versions that are pruned: the store has nothing to send for them.
-    func revive(of id: WebhookID, letter: Int64?) throws -> [DeadLetter] {
+    /// history stay, and those for which the store has nothing to send.
+    func revive(
+        of id: WebhookID, letter: Int64?, where canBeSent: (DeadLetter) -> Bool
+    ) throws -> [DeadLetter] {
         try queue.write { db in
             let choice =
                 " AND epoch = (SELECT epoch FROM history) AND reason != '\(DeadLetter.pruned)'"
@@ -58,9 +60,9 @@ extension DeliveryDatabase {
             if let letter { arguments += [letter] }
             let letters = try Row.fetchAll(
                 db, sql: "SELECT * FROM dead WHERE webhook = ?\(choice) ORDER BY id", arguments: arguments
-            ).compactMap(Self.letter)
-            try db.execute(sql: "DELETE FROM dead WHERE webhook = ?\(choice)", arguments: arguments)
+            ).compactMap(Self.letter).filter(canBeSent)
             for letter in letters {
+                try db.execute(sql: "DELETE FROM dead WHERE id = ?", arguments: [letter.id])
                 try db.execute(
                     sql: "INSERT OR IGNORE INTO extra VALUES (?, ?, ?)",
                     arguments: [id.description, letter.scope.description, Int64(letter.sequence)])

@@ -124,17 +124,20 @@ final class DeliveryDatabase: Sendable {
             }
             try Self.each("SELECT * FROM cursor", db) { id, scope, row in
                 var record = JournalEntry.LaneRecord()
-                record.cursor = ScopeLog.Place(version: Self.version(row["version"]), sequence: row["sequence"])
+                record.cursor = ScopeLog.Place(
+                    version: Self.version(row["version"]), sequence: try Self.sequence(row, "sequence"))
                 record.acknowledged = ScopeLog.Place(
-                    version: Self.version(row["ackVersion"]), sequence: row["ackSequence"])
-                record.givenUp = row["givenUp"]
+                    version: Self.version(row["ackVersion"]), sequence: try Self.sequence(row, "ackSequence"))
+                record.givenUp = try Self.sequence(row, "givenUp")
                 image.lanes[id, default: [:]][scope] = DeliveryImage.StoredLane(record, isRenewed: row["isRenewed"])
             }
             // What stands here without a cursor is left from one that was lost.
             try Self.each("SELECT * FROM beyond", db) {
-                image.lanes[$0]?[$1]?.beyond[$2["sequence"]] = Self.version($2["version"])
+                image.lanes[$0]?[$1]?.beyond[try Self.sequence($2, "sequence")] = Self.version($2["version"])
             }
-            try Self.each("SELECT * FROM extra", db) { image.lanes[$0]?[$1]?.extras.insert($2["sequence"]) }
+            try Self.each("SELECT * FROM extra", db) {
+                image.lanes[$0]?[$1]?.extras.insert(try Self.sequence($2, "sequence"))
+            }
             for row in try Row.fetchAll(db, sql: "SELECT * FROM health") {
                 guard let id = WebhookID(row["webhook"] as String) else { continue }
                 var health = JournalEntry.TargetHealth()
@@ -152,14 +155,24 @@ final class DeliveryDatabase: Sendable {
     }
 
     /// Calls `body` with each row that is about a webhook and scope.
-    private static func each(_ sql: String, _ db: Database, _ body: (WebhookID, Scope, Row) -> Void) throws {
+    private static func each(_ sql: String, _ db: Database, _ body: (WebhookID, Scope, Row) throws -> Void) throws {
         let rows = try Row.fetchCursor(db, sql: sql)
         while let row = try rows.next() {
             guard let id = WebhookID(row["webhook"] as String), let scope = Scope(stored: row["scope"]) else {
                 continue
             }
-            body(id, scope, row)
+            try body(id, scope, row)
         }
+    }
+
+    /// - Throws: for a number that no store gives, which only a damaged file has.
+    static func sequence(_ row: Row, _ column: String) throws -> CommitSequence {
+        let number: Int64 = row[column]
+        guard let sequence = CommitSequence(exactly: number) else {
+            throw DatabaseError(
+                resultCode: .SQLITE_CORRUPT, message: "\(column) is \(number), and a sequence is never negative")
+        }
+        return sequence
     }
 
     private static func version(_ number: Int64) -> VersionNumber { VersionNumber(clamping: number) }

@@ -19,13 +19,14 @@ extension DeliveryState {
             })
     }
 
-    /// The webhook, and the newest change of each of its scopes that it heard of; nil for one that is not there.
+    /// The webhook, and its scopes with the newest change of each that it heard of in this run; nil for one that is not
+    /// there.
     package func known(
         _ id: WebhookID
-    ) -> (webhook: Webhook, newest: [TemplateChange], interest: ScopeLog.Interest)? {
+    ) -> (webhook: Webhook, lanes: [(scope: Scope, newest: TemplateChange?)], interest: ScopeLog.Interest)? {
         endpoint(id).map { endpoint in
             (
-                endpoint.webhook, endpoint.lanes.filter(\.isActive).compactMap { $0.newest?.change },
+                endpoint.webhook, endpoint.lanes.filter(\.isActive).map { ($0.scope, $0.newest?.change) },
                 ScopeLog.Interest(topics: endpoint.webhook.topics, routes: routes)
             )
         }

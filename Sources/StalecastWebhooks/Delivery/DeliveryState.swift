@@ -240,8 +240,7 @@ package struct DeliveryState {
             let lane = endpoint.lane(scope), endpoint.lanes[lane].reading?.id == id
         else { return }
         let (gap, extras) = endpoint.lanes[lane].read(
-            oldest: oldest, changes, endpoint.mode, logs[scope] ?? ScopeLog(),
-            retryAt: now.monotonic + Self.rereadAfter)
+            oldest: oldest, changes, endpoint.mode, retryAt: now.monotonic + Self.rereadAfter)
         if !extras.isEmpty { put(.extras(endpoint.id, scope, extras, areOwed: true)) }
         if let gap {
             tellGap(gap, endpoint.id, scope, at: now)

@@ -103,11 +103,12 @@ struct Lane: Sendable {
 
     private func nextOfLatest(at now: UInt64, _ log: ScopeLog) -> Next {
         guard inFlight == 0 else { return .nothing }
-        guard let newest else {
-            if case .unread = known(after: frontier.sequence, log) { return read(after: frontier.sequence, at: now) }
-            return .nothing
+        let isOwed = newest.map { $0.sequence > record.cursor.sequence || !extras.isEmpty } ?? true
+        // A newer one may be in the store: the end of a page is not the end.
+        if isOwed, case .unread = known(after: frontier.sequence, log) {
+            return read(after: frontier.sequence, at: now)
         }
-        return newest.sequence > record.cursor.sequence || !extras.isEmpty ? .send(newest) : .nothing
+        return isOwed ? newest.map { .send($0) } ?? .nothing : .nothing
     }
 
     private func nextInOrder(
@@ -179,8 +180,10 @@ struct Lane: Sendable {
         _ mode: DeliveryMode, _ log: ScopeLog, _ interest: ScopeLog.Interest
     ) -> (lost: [CommitSequence], found: CommitSequence?, isFar: Bool) {
         guard isActive else { return ([], nil, false) }
+        if mode == .latest { prepareLatest() }
         let found = searchOn(mode, log, interest)
         guard search == nil else { return ([], nil, false) }
+        let unknown = mode == .latest ? dropExtrasOfNothing() : []
         while case .change(let change, let time) = known(after: frontier.sequence, log) {
             if mode == .latest {
                 if change.sequence > newest?.sequence ?? 0, let topic = interest.topic(of: change) {
@@ -198,10 +201,28 @@ struct Lane: Sendable {
             if let newest, beyond[newest.sequence] != nil, !extras.contains(newest.sequence) {
                 move(to: ScopeLog.Place(newest.change))
             }
-            return ([], found, false)
+            return (unknown, found, false)
         }
         collapse()
         return (dropLostExtras(log), found, record.cursor.sequence >= journaled + 64)
+    }
+
+    /// In mode `latest`: nothing before ``newest`` need be read, and when something is owed again the newest version is
+    /// looked for, which after a restart may be older than the log.
+    private mutating func prepareLatest() {
+        if let newest {
+            if newest.sequence > frontier.sequence { frontier = ScopeLog.Place(newest.change) }
+        } else if search == nil, let first = extras.first, first <= record.cursor.sequence {
+            search = Search(place: ScopeLog.Place(version: 0, sequence: first - min(first, 1)))
+        }
+    }
+
+    /// Those up to the cursor, when the store has no version that could be sent for them.
+    private mutating func dropExtrasOfNothing() -> [CommitSequence] {
+        guard newest == nil else { return [] }
+        let lost = extras.through(record.cursor.sequence)
+        for extra in lost { extras.remove(extra) }
+        return lost
     }
 
     /// Looks for the newest version up to the cursor, as far as that is known.
@@ -340,8 +361,7 @@ struct Lane: Sendable {
     /// - Parameter oldest: the first change that is stored; nil when the store could not be read.
     /// - Returns: versions that were pruned, and what became an extra because of it.
     mutating func read(
-        oldest: TemplateChange?, _ changes: [TemplateChange], _ mode: DeliveryMode,
-        _ log: ScopeLog, retryAt: UInt64
+        oldest: TemplateChange?, _ changes: [TemplateChange], _ mode: DeliveryMode, retryAt: UInt64
     ) -> (gap: Gap?, extras: [CommitSequence]) {
         guard let after = reading?.after else { return (nil, []) }
         reading = nil
@@ -350,9 +370,8 @@ struct Lane: Sendable {
             rereadAt = retryAt
             return (nil, [])
         }
-        let isAll = changes.count < Self.window
-        page = ScopeLog.Page(
-            after: after, through: isAll ? max(last.sequence, log.startsAfter) : last.sequence, changes: changes)
+        // What was published since the read is after the page, however far the log has gone on.
+        page = ScopeLog.Page(after: after, through: last.sequence, changes: changes)
         guard mode != .latest, search == nil, after == frontier.sequence, oldest.sequence > after + 1 else {
             return (nil, [])
         }

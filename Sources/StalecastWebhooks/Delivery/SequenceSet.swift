@@ -8,6 +8,7 @@ package struct SequenceSet: Sendable {
     package init(_ items: some Sequence<CommitSequence> = []) { self.items = Deque(Set(items).sorted()) }
 
     package var isEmpty: Bool { items.isEmpty }
+    var first: CommitSequence? { items.first }
     package var all: [CommitSequence] { Array(items) }
 
     package func contains(_ sequence: CommitSequence) -> Bool {

@@ -10,8 +10,8 @@ extension WebhookDelivery {
 
     /// Sends a test message now, past queue and state, and tells how it went; nil for a webhook that is not there.
     package func test(_ id: WebhookID) async -> DeliveryAttempt? {
-        guard let (webhook, changes, _) = await ask({ $0.known(id) }) else { return nil }
-        let current = changes.max { $0.sequence < $1.sequence }
+        guard let (webhook, lanes, _) = await ask({ $0.known(id) }) else { return nil }
+        let current = lanes.compactMap(\.newest).max { $0.sequence < $1.sequence }
         let topic = webhook.topics.first ?? .pushRC
         let content = Delivery.Content.test(
             nonce: Epoch.random().description, topic: topic, project: webhook.project, current: current)
@@ -62,15 +62,19 @@ extension WebhookDelivery {
     private func recover(
         _ id: WebhookID, where isWanted: (TemplateChange, _ newest: CommitSequence) -> Bool
     ) async -> Int {
-        guard let (webhook, newest, interest) = await ask({ $0.known(id) }) else { return 0 }
+        guard let (webhook, lanes, interest) = await ask({ $0.known(id) }) else { return 0 }
         var count = 0
-        for change in newest {
-            let stored = webhook.mode == .latest ? [change] : await stored(change.scope)
+        for (scope, known) in lanes {
+            var changes = known.map { [$0] } ?? []
+            // After a restart the newest one may be older than what is in memory.
+            if webhook.mode != .latest || known == nil { changes = await stored(scope) }
             // A version that none of the webhook's topics announces is not its business, however it is asked for.
-            let wanted = stored.filter { isWanted($0, change.sequence) && interest.topic(of: $0) != nil }.map(
-                \.sequence)
+            changes.removeAll { interest.topic(of: $0) == nil }
+            guard let newest = changes.last?.sequence else { continue }
+            if webhook.mode == .latest { changes = changes.suffix(1) }
+            let wanted = changes.filter { isWanted($0, newest) }.map(\.sequence)
             count += wanted.count
-            if !wanted.isEmpty { await owe(id, change.scope, wanted, isStored: false) }
+            if !wanted.isEmpty { await owe(id, scope, wanted, isStored: false) }
         }
         return count
     }
@@ -86,13 +90,28 @@ extension WebhookDelivery {
         }
     }
 
-    /// Owes dead letters again, all or one; returns how many. Those that the store cannot have any more stay.
+    /// Owes dead letters again, all or one; returns how many. Those for which the store has nothing to send stay.
     package func redrive(_ id: WebhookID, letter: Int64?) async throws -> Int {
-        let (journal, database) = (journal, database)
+        guard let (webhook, lanes, interest) = await ask({ $0.known(id) }) else { return 0 }
+        let (journal, database, history) = (journal, database, history)
         let revived = await handedOver { handOver in
             DeliveryLoop.readings.async {
                 _ = journal.flush()
-                handOver(Result { try database.revive(of: id, letter: letter) })
+                // In mode latest one message stands for all letters; else each version must be there still.
+                var stored: [Scope: Set<CommitSequence>] = [:]
+                for (scope, newest) in lanes where webhook.mode != .latest || newest == nil {
+                    let changes = history(scope, 0, Self.maxStored)
+                    stored[scope] = Set(changes.lazy.filter { interest.topic(of: $0) != nil }.map(\.sequence))
+                }
+                let (known, isLatest) = (Set(lanes.map(\.scope)), webhook.mode == .latest)
+                let result = Result {
+                    try database.revive(of: id, letter: letter) { letter in
+                        guard known.contains(letter.scope) else { return false }
+                        guard let stored = stored[letter.scope] else { return true }
+                        return isLatest ? !stored.isEmpty : stored.contains(letter.sequence)
+                    }
+                }
+                handOver(result)
             }
         }
         let letters = try revived.get()

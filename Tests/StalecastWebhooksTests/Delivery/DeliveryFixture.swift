@@ -18,12 +18,17 @@ final class DeliveryFixture: Sendable {
     private let configuration: DeliveryConfiguration
     private let outbound: OutboundConfiguration
     private let formatter: any AttemptFormatter
+    private let keys: [KeyPattern]
 
-    /// - Parameter adjust: what is not as tests mostly want it.
+    /// - Parameters:
+    ///   - keys: patterns of the only topic; empty for all.
+    ///   - adjust: what is not as tests mostly want it.
     init(
         outbound: OutboundConfiguration = OutboundConfiguration(maxInFlight: 4096),
-        formatter: any AttemptFormatter = PlainFormatter(), _ adjust: (inout DeliveryConfiguration) -> Void = { _ in }
+        formatter: any AttemptFormatter = PlainFormatter(), keys: [String] = [],
+        _ adjust: (inout DeliveryConfiguration) -> Void = { _ in }
     ) throws {
+        self.keys = try keys.map { try KeyPattern($0) }
         directory = FileManager.default.temporaryDirectory.appending(path: "stalecast-delivery-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         var configuration = DeliveryConfiguration(
@@ -79,7 +84,7 @@ final class DeliveryFixture: Sendable {
         let engine = try OutboundEngine(outbound, logger: logger)
         let delivery = try WebhookDelivery(
             configuration, epoch: epoch.withLock { $0 }, engine: engine, formatter: formatter,
-            routes: [TopicBinding(name: .pushRC, scopes: [Self.scope])],
+            routes: [TopicBinding(name: .pushRC, scopes: [Self.scope], keys: keys)],
             history: { [self] scope, after, limit in
                 Array(store.withLock { $0.filter { $0.scope == scope && $0.sequence > after }.prefix(limit) })
             }, logger: logger)

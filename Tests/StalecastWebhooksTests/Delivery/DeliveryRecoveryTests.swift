@@ -124,6 +124,71 @@ import Testing
         }
     }
 
+    /// More versions of other topics than one read brings stand between those it is about.
+    @Test func afterARestartTheNewestIsSentHoweverFarTheStoreMustBeRead() async throws {
+        try await OriginServer.serving({ _ in .status(204) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url)
+            let stage = try DeliveryFixture(keys: ["key1", "key2", "key303"])
+            try await stage.run([webhook]) { fixture in
+                try fixture.publish()
+                try await fixture.settled(webhook.id)
+            }
+            for _ in 0..<619 { stage.commit() }
+            try await stage.run([webhook]) { fixture in
+                try await eventually { server.versions.contains(303) }
+                try await eventually { try await fixture.isDone(webhook) }
+                #expect(server.versions == [1, 303])
+            }
+        }
+    }
+
+    /// What it is about is older than what is in memory.
+    @Test(arguments: [DeliveryMode.latest, .fifo(onExhaustion: .advance)])
+    func afterARestartOldVersionsAndLettersAreSentOnRequest(mode: DeliveryMode) async throws {
+        let repaired = Gate()
+        try await OriginServer.serving({ .status($0.version == 2 && !repaired.isOpen ? 413 : 204) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url, mode: mode)
+            let stage = try DeliveryFixture(keys: ["key1", "key2"])
+            try await stage.run([webhook]) { fixture in
+                try fixture.publish()
+                try await fixture.settled(webhook.id)
+                try fixture.publish()
+                try await eventually { try fixture.deadLetters(webhook).map(\.version) == [2] }
+            }
+            repaired.open()
+            for _ in 0..<620 { stage.commit() }
+            try await stage.run([webhook]) { fixture in
+                #expect(try await fixture.delivery.redrive(webhook.id, letter: nil) == 1)
+                try await eventually { server.versions == [1, 2, 2] }
+                #expect(try fixture.deadLetters(webhook).isEmpty)
+            }
+            try await stage.run([webhook]) { fixture in
+                let scope = DeliveryFixture.scope
+                #expect(try await fixture.delivery.redeliver(webhook.id, scope: scope, version: 2) == 1)
+                try await eventually { server.versions == [1, 2, 2, 2] }
+            }
+        }
+    }
+
+    @Test(arguments: [DeliveryMode.latest, .all])
+    func aLetterStaysWhenTheStoreHasNothingToSendForIt(mode: DeliveryMode) async throws {
+        try await OriginServer.serving({ _ in .status(413) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url, mode: mode)
+            let stage = try DeliveryFixture(keys: ["key1"])
+            try await stage.run([webhook]) { fixture in
+                try fixture.publish()
+                try await eventually { try fixture.deadLetters(webhook).map(\.version) == [1] }
+            }
+            stage.commit()
+            stage.store.withLock { _ = $0.removeFirst() }
+            try await stage.run([webhook]) { fixture in
+                let owed = try await fixture.delivery.redrive(webhook.id, letter: nil)
+                #expect(owed == 0)
+                #expect(try fixture.deadLetters(webhook).map(\.version) == [1])
+            }
+        }
+    }
+
     /// As many as `recover` may owe at once; the sending thread does it in one turn.
     @Test func owingManyVersionsAgainIsLinear() throws {
         let webhook = try DeliveryFixture.webhook("http://127.0.0.1:1/", mode: .all)
