@@ -87,7 +87,19 @@ package struct RequestHead: Sendable {
     package static func beginsWell(_ bytes: some Collection<UInt8>) -> Bool {
         let line = bytes.drop { $0 == 0x0D || $0 == 0x0A }.prefix { $0 != 0x0D && $0 != 0x0A }
         let parts = line.split(separator: 0x20, omittingEmptySubsequences: false)
-        return parts.count == 3 && RequestText.isToken(parts[0]) && !parts[1].isEmpty
+        return parts.count == 3 && isToken(parts[0]) && !parts[1].isEmpty
+    }
+
+    /// RFC 9110 §5.6.2.
+    static func isToken(_ bytes: some Collection<UInt8>) -> Bool {
+        !bytes.isEmpty
+            && bytes.allSatisfy {
+                switch $0 {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+                case 0x21, 0x23...0x27, 0x2A, 0x2B, 0x2D, 0x2E, 0x5E...0x60, 0x7C, 0x7E: true
+                default: false
+                }
+            }
     }
 
     /// The parser leaves blanks at the end of values; hardly anybody sends them.

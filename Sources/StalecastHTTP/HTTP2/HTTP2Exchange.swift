@@ -113,7 +113,7 @@ final class HTTP2Exchange: ChannelDuplexHandler {
 enum RequestText {
     /// False for what HTTP/1.1 cannot say: a name or value with control characters, a field about the connection.
     static func write(_ headers: HPACKHeaders, isChunked: Bool, to bytes: inout ByteBuffer) -> Bool {
-        guard let method = headers.first(name: ":method"), isToken(method.utf8),
+        guard let method = headers.first(name: ":method"), RequestHead.isToken(method.utf8),
             let target = headers.first(name: ":path") ?? headers.first(name: ":authority"),
             target.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), isOwn(target, method)
         else { return false }
@@ -124,7 +124,7 @@ enum RequestText {
             bytes.writeString("Host: \(authority)\r\n")
         }
         for (name, value, _) in headers where !name.hasPrefix(":") {
-            guard isToken(name.utf8), isValue(value), !ofConnection.contains(name) else { return false }
+            guard RequestHead.isToken(name.utf8), isValue(value), !ofConnection.contains(name) else { return false }
             // Said twice alike is said once.
             if name == "host", value == authority { continue }
             bytes.writeString("\(name): \(value)\r\n")
@@ -141,18 +141,6 @@ enum RequestText {
     /// A path of this server's, or what only CONNECT and OPTIONS have: no other form of a target is HTTP/2's.
     private static func isOwn(_ target: String, _ method: String) -> Bool {
         target.utf8.first == UInt8(ascii: "/") || method == "CONNECT" || (target == "*" && method == "OPTIONS")
-    }
-
-    /// RFC 9110 §5.6.2.
-    static func isToken(_ bytes: some Collection<UInt8>) -> Bool {
-        !bytes.isEmpty
-            && bytes.allSatisfy {
-                switch $0 {
-                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-                case 0x21, 0x23...0x27, 0x2A, 0x2B, 0x2D, 0x2E, 0x5E...0x60, 0x7C, 0x7E: true
-                default: false
-                }
-            }
     }
 
     private static func isValue(_ text: String) -> Bool {

@@ -81,7 +81,8 @@ async def test_reloads_token_rotations_and_samples_of_refusals_are_lines(one):
 
     assert await there("token.rotate") and await there("configuration.reload")
     refused = await there("refused")
-    assert len(refused) == 1 and refused[0]["count"] == 5 and "/status" in refused[0]["example"]
+    # `token rotate` asks with the new token until the daemon has taken it, which may be refused once more.
+    assert len(refused) == 1 and refused[0]["count"] in (5, 6) and "/status" in refused[0]["example"]
     assert audit(one, "verify").returncode == 0
 
 

@@ -51,7 +51,7 @@ def test_doctor_notices_a_short_queue_of_connections(tmp_path):
     if subprocess.run([*before, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no network namespaces here: this check did not run")
     finding = doctor("--data", tmp_path, before=before)["backlog"]
-    assert finding["command"] == "sysctl -w net.core.somaxconn=4096" and "somaxconn is 100" in finding["sentence"]
+    assert finding["command"] == "sysctl -w net.core.somaxconn=4096" and "100 new connections may wait" in finding["sentence"]
 
 
 def test_doctor_looks_up_the_names_that_sources_need(tmp_path):

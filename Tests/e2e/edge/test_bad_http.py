@@ -209,7 +209,8 @@ async def test_random_mutations_never_crash_never_5xx(listener):
     async def one(data):
         async with gate:
             got, _ = await exchange(port, data, timeout=0.2, enough=answered)
-            assert all(code < 500 for code in statuses(got)), f"{data!r} was answered {got[:200]!r}"
+            # 501 is the answer to a method that is well-formed and unknown.
+            assert all(code < 500 or code == 501 for code in statuses(got)), f"{data!r} was answered {got[:200]!r}"
 
     with daemon.growth_below(MEMORY_LIMIT):
         await asyncio.gather(*(one(mutated(seeds, chance)) for _ in range(MUTATIONS)))

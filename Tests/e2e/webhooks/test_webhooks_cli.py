@@ -66,7 +66,7 @@ MISTAKES = [
     (("rotate-secret", "ID", "--grace-period", "8d"), USAGE, "--grace-period"),
     (("rotate-secret", "ID", "--algorithm", "md5"), REFUSED, "algorithm"),
     (("redrive", "ID", "--letter", "42"), REFUSED, "42"),
-    (("redrive", "ID", "--letter", "abc"), REFUSED, "no dead letter abc"), (("verify", "ID"), REFUSED, "verification.method"),
+    (("redrive", "ID", "--letter", "abc"), REFUSED, 'no dead letter "abc"'), (("verify", "ID"), REFUSED, "verification.method"),
 ]
 
 

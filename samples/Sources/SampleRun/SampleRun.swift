@@ -53,7 +53,8 @@ public struct SampleRun: Sendable {
     /// Calls `body` with each update, for ever. An error, such as a broken connection, ends an iteration and not the
     /// listening: the sequence is iterated anew.
     public func forEachUpdate(
-        of remoteConfig: RemoteConfig, _ body: (RemoteConfigUpdate) async throws -> Void
+        of remoteConfig: RemoteConfig, isolation: isolated (any Actor)? = #isolation,
+        _ body: (RemoteConfigUpdate) async throws -> Void
     ) async {
         while !Task.isCancelled {
             do {
