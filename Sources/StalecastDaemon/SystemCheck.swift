@@ -18,7 +18,6 @@ package struct SystemCheck {
     private let configuration: Configuration
     private let descriptors: UInt64
     private let proc: String
-    private let isInContainer: Bool
     /// Streams that should be possible.
     private let wanted: Int
 
@@ -37,7 +36,6 @@ package struct SystemCheck {
         self.isContainer = isContainer
         self.configuration = configuration
         self.proc = proc
-        self.isInContainer = isInContainer ?? Self.isInContainer
         let configured = configuration.edge.settings.maxConnections
         self.wanted = wanted ?? (configured > 0 ? configured : 10_000)
         let running = process.flatMap { Self.descriptorLimit(Self.text("\(proc)/\($0)/limits")) }
@@ -128,10 +126,9 @@ package struct SystemCheck {
             command: room < wanted ? "free -m" : nil)
     }
 
-    /// Nil in a container whose host keeps no time: nothing inside can change that.
     private var clockFinding: Finding? {
         let state = stalecast_clock_is_synchronised()
-        guard state == 1 || state == 0 && !isInContainer else { return nil }
+        guard state == 1 || state == 0 else { return nil }
         return Finding(
             subject: "clock",
             sentence: state == 1
@@ -139,11 +136,6 @@ package struct SystemCheck {
                 : "no time service keeps the clock: signatures and times in messages go wrong with it"
                     + (isContainer ? "; the machine of this container needs one" : ""),
             command: state == 1 || isContainer ? nil : "timedatectl set-ntp true")
-    }
-
-    private static var isInContainer: Bool {
-        ProcessInfo.processInfo.environment["KUBERNETES_SERVICE_HOST"] != nil
-            || ["/.dockerenv", "/run/.containerenv"].contains { FileManager.default.fileExists(atPath: $0) }
     }
 
     private var diskFinding: Finding? {

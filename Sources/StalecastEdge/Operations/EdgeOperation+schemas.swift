@@ -53,10 +53,8 @@ extension EdgeOperations {
             ], required: ["client", "project", "versionNumber", "state"]),
         "TicketRequest": .objectSchema(
             [
-                "topics": [
-                    "type": "array", "items": ["type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,255}$"], "minItems": 1,
-                ],
-                "project": text, "namespace": text,
+                "topics": ["type": "array", "items": topicName, "minItems": 1], "project": text,
+                "namespace": text,
             ], required: ["topics"]),
         "Ticket": .objectSchema(
             [
@@ -71,6 +69,7 @@ extension EdgeOperations {
     ]
 
     private static let text: JSONValue = ["type": "string"]
+    private static let topicName: JSONValue = ["type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,255}$"]
     private static let someText: JSONValue = ["type": "string", "minLength": 1]
     private static let version: JSONValue = ["type": "string", "pattern": "^[0-9]+$"]
     private static let attributes: JSONValue = [

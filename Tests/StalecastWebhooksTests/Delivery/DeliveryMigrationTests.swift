@@ -88,6 +88,16 @@ import Testing
         }
     }
 
+    @Test func aDatabaseOfANewerProgramIsRefusedInASentence() async throws {
+        let stage = try DeliveryFixture()
+        try await write(stage) { db, _ in
+            try db.execute(sql: "INSERT INTO grdb_migrations VALUES ('99')")
+            try db.execute(sql: "ALTER TABLE cursor RENAME COLUMN sequence TO position")
+        }
+        let error = #expect(throws: (any Error).self) { try stage.start([]) }
+        #expect(String(describing: error).contains("was written by a newer stalecast; it was not changed"))
+    }
+
     /// A flipped bit, which SQLite does not notice, must not trap.
     @Test(arguments: ["cursor", "beyond", "extra"]) func aNegativeSequenceIsRefused(table: String) async throws {
         let stage = try DeliveryFixture()
