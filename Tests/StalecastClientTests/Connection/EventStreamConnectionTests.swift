@@ -294,6 +294,43 @@ import Testing
             #expect(server.peers.map(\.path) == ["/v1/events?topic=PUSH_RC&have=0", "/v1/events?topic=PUSH_RC&have=7"])
         }
     }
+
+    @Test func aSlowOwnerIsNotFloodedAndLosesNothing() async throws {
+        let gate = Gate()
+        let seen = ConnectionLog()
+        let total = 3_000
+        try await StreamServer.serving { server in
+            let connection = StaleConnection(endpoint: server.url, topics: ["PUSH_RC"]) { event in
+                gate.pass()
+                seen.hear(event)
+            }
+            connection.start()
+            defer {
+                gate.open()
+                connection.stop()
+            }
+            #expect(await soon { server.peers.count == 1 })
+            let peer = server.peers[0]
+            peer.openStream()
+            let padding = ":" + String(repeating: "x", count: 4000) + "\n"
+            Thread.detachNewThread { for version in 1...total { peer.send(padding + staleEvent(version)) } }
+            gate.open()
+            #expect(await soon(within: 60) { seen.versions.last == Int64(total) })
+            #expect(seen.versions == (1...Int64(total)).map { $0 })
+        }
+    }
+}
+
+/// Holds whoever comes until it is opened.
+private final class Gate: Sendable {
+    private let semaphore = DispatchSemaphore(value: 0)
+
+    func pass() {
+        semaphore.wait()
+        semaphore.signal()
+    }
+
+    func open() { semaphore.signal() }
 }
 
 extension EventStreamConnectionTests {
