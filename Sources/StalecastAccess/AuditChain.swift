@@ -21,7 +21,7 @@ package struct AuditChain: Sendable {
     /// Of the first line in a file that goes on after one that somebody has moved away.
     package static let reopened = "log.reopened"
 
-    /// Of the line with which a daemon goes on after lines that are gone.
+    /// The action of the line with which a daemon goes on after lines that are gone.
     package static let lost = "log.lost"
 
     package init() {}

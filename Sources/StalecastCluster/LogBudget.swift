@@ -13,7 +13,7 @@ package struct LogBudget: Sendable {
         var bytes: Int
     }
 
-    /// By scope, at most one for each minute of the last hour.
+    /// The entries of each scope, at most one for each minute of the last hour.
     private var spent: [Scope: [Minute]] = [:]
 
     package init() {}
@@ -34,7 +34,7 @@ package struct LogBudget: Sendable {
 }
 
 extension LogEntry {
-    /// Of its content, unpacked.
+    /// The size of its content, unpacked.
     var contentBytes: Int {
         switch content {
         case .inline(let content): content.count

@@ -23,7 +23,7 @@ package struct NodeRecord: Sendable, Hashable {
 
     package static let kind = "node"
     package static let maxTopics = 256
-    /// Of their names together: the record must stay below ``SharedRecord/maxBytes``, or it is never written.
+    /// The most bytes of their names together: a record above ``SharedRecord/maxBytes`` is never written.
     private static let maxTopicBytes = 32 << 10
     private static let maxSettings = 100
 

@@ -191,7 +191,7 @@ package struct Control: Sendable {
 extension ControlHandler {
     fileprivate func answer(_ call: Call) async -> Answer {
         do throws(GoogleError) { return try await run(call) } catch {
-            // Of a publish that nobody knows the outcome of, its line names the identity: the version may yet come.
+            // The line names the publish whose outcome is not known: its version may yet come.
             for detail in error.details { if let id = detail["publishId"] { call.note.set("publishId", id) } }
             return error.answer
         }

@@ -94,7 +94,7 @@ import Testing
 
     @Test(arguments: [true, false])
     func aStopAnswersTheRequestThatHasBegun(engine: Bool) async throws {
-        // With one loop for all, the end of the idle connection says that the other one was told too.
+        // One loop serves both, so the end of the idle connection says that the other one was told too.
         try await LiveEdge.with(engine: engine, threads: 1) { live in
             let (idle, busy) = (RawClient(port: live.port), RawClient(port: live.port))
             idle.get("/healthz")

@@ -26,7 +26,7 @@ public final class StalecastApp: Sendable {
         var keepers: [Scope: Kept] = [:]
         var configs: [String: RemoteConfig] = [:]
         var messaging: PushMessaging?
-        /// By namespace, the newest version that messages announced: a keeper that is new to a connection was not told.
+        /// The newest announced version of each namespace: a keeper that is new to a connection was not told.
         var announced: [String?: StaleNotice] = [:]
         var isDeleted = false
 

@@ -126,7 +126,7 @@ extension Shard {
         }
     }
 
-    /// The same for `edge.apiKeys`.
+    /// Ends every subscriber whose key `edge.apiKeys` does not name any more.
     private func recheckKeys() {
         for index in 0..<slots.end where [.direct, .stream, .poll].contains(slots[index].pointee.phase) {
             if !settings.keys.admit(slots[index].pointee.apiKey) { end(index, .revoked) }

@@ -33,7 +33,7 @@ struct PolynomialHash: Sendable {
 
     init(_ text: String) {
         for byte in text.utf8 {
-            // Not zero: a text that begins with NUL is another one.
+            // The start is not zero: a text that begins with NUL is another one.
             value = Self.reduced(Self.product(value, Self.base) + UInt64(byte) + 1)
             factor = Self.product(factor, Self.base)
         }

@@ -10,7 +10,7 @@ package struct QueryParameters: Sendable {
     private static let maxParameters = 256
 
     package init(_ query: some StringProtocol = "") {
-        // By bytes: by characters each KB of a stranger's query cost half a millisecond.
+        // Bytes, since characters cost half a millisecond for each KB of a stranger's query.
         let pairs = query.utf8.split(separator: UInt8(ascii: "&"), maxSplits: Self.maxParameters)
         for pair in pairs.prefix(Self.maxParameters) {
             let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)

@@ -43,7 +43,7 @@ package struct Rung: Sendable, Hashable {
         }
         reached = count
         guard awaited > 0 else { return }
-        // Those that leave make a share of those that came before.
+        // Clients that leave are a share of those that came before.
         let time = last ?? elapsed
         if t50 == nil, count * 100 >= awaited * 50 { t50 = time }
         if t95 == nil, count * 100 >= awaited * 95 { t95 = time }

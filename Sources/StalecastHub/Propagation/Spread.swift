@@ -193,7 +193,7 @@ struct Spread {
     private func end(unknown: Int, weight: Int, isComplete: Bool) -> Propagation.State? {
         let reach = reach
         guard isComplete, reach.backlogged == 0, unknown == 0, fetched >= awaited else { return nil }
-        // Those who were there at the announcement may not be back yet.
+        // Clients that were there at the announcement may not be back yet.
         if isPartial, awaited == 0 { return nil }
         if audience == 0, reach.streams == 0, reach.polls == 0 { return .noAudience }
         let isOfClients = audience > 0 && reach.streams - identifiedStreams * weight <= reach.streams / 2

@@ -217,7 +217,7 @@ struct Lane: Sendable {
         }
     }
 
-    /// Those up to the cursor, when the store has no version that could be sent for them.
+    /// The letters up to the cursor, when the store has no version that could be sent for them.
     private mutating func dropExtrasOfNothing() -> [CommitSequence] {
         guard newest == nil else { return [] }
         let lost = extras.through(record.cursor.sequence)
