@@ -9,7 +9,24 @@ set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
 seconds=30
-if [[ ${1:-} == --seconds ]]; then seconds=$2; fi
+case ${1:-} in
+'') ;;
+--help | -h)
+    sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p}' deploy/fuzz.sh
+    exit 0
+    ;;
+--seconds)
+    seconds=${2:-}
+    [[ $seconds =~ ^[1-9][0-9]{0,6}$ ]] || {
+        echo "fuzz: --seconds takes a whole number of seconds, such as --seconds 60" >&2
+        exit 64
+    }
+    ;;
+*)
+    echo "fuzz: unknown argument $1; deploy/fuzz.sh --help shows how it is called" >&2
+    exit 64
+    ;;
+esac
 
 out=.build/fuzz
 rm -rf "$out/sources"
