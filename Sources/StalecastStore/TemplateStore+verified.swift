@@ -1,4 +1,4 @@
-package import StalecastWire
+import StalecastWire
 
 /// When the replica was last known to be at its log's end, over restarts: sixteen digits, microseconds of the wall clock.
 extension TemplateStore {

@@ -45,11 +45,11 @@ import Testing
         let store = try TemplateStore.make(directory)
         try await store.put(1...3)
         let image = try TemporaryDirectory()
-        // As a process that was ended by force leaves them, but for the log.
+        // A process that was ended by force leaves these files, and the log that is missing here.
         try directory.copy(["highwater", "stalecast.sqlite", "stalecast.sqlite-shm"], to: image)
         store.close()
         for _ in 0..<2 {
-            let error = #expect(throws: StoreError.self) { try TemplateStore.make(image, log: log) }
+            let error = try #require(throws: StoreError.self) { try TemplateStore.make(image, log: log) }
             #expect("\(error)".contains("stalecast.sqlite-wal is missing, and with it 3 of 3 commits"))
         }
         try FileManager.default.removeItem(atPath: image.file("stalecast.sqlite-shm"))

@@ -58,7 +58,7 @@ import Testing
             "createTime": .string(clock.now.description), "author": ["principal": "key:ada"],
             "origin": "REST_API", "changedKeys": [],
         ]
-        // By the approver's clock this is an hour ago.
+        // This is an hour ago by the approver's clock.
         record["approvingSince"] = .string(clock.now.advanced(by: .seconds(-3600)).description)
         let shared = Mutex(try #require(Proposal(shared: .object(record), of: .demo)))
         store.share(
