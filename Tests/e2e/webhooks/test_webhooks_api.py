@@ -361,3 +361,46 @@ async def test_a_webhook_of_some_keys_is_told_nothing_of_others(launch):
     assert {int(one["latestTemplateVersionNumber"]) for one in sent} == {1, last}
     assert {tuple(one["changedKeys"]) for one in sent} == {("pay_a",)}
     client.close()
+
+
+async def test_a_damaged_ledger_is_refused_and_without_it_the_newest_is_sent_once(launch):
+    """`trouble.md`: without `deliveries.sqlite` the webhooks are there, and each is owed the newest version."""
+    daemon = launch(webhooks.config())
+    hooks = Webhooks(daemon)
+    with Receiver() as receiver:
+        made = await hooks.add(receiver.url, mode="fifo")
+        published = [await daemon.publish(marked(str(index))) for index in range(3)]
+        await hooks.until(made, acknowledged(published[-1]))
+        assert daemon.stop() == 0
+        ledger = daemon.data / "deliveries.sqlite"
+        ledger.write_text("nothing that SQLite wrote\n" * 400)
+        daemon.spawn()
+        assert daemon.wait() == 1
+        assert "deliveries.sqlite cannot be opened: it is damaged" in daemon.log_text()
+        ledger.unlink()
+        seen = len(receiver.arrivals)
+        daemon.start()
+        last = await daemon.publish(marked("last"))
+        await hooks.until(made, acknowledged(last))
+        assert versions(receiver.arrivals[seen:]) in ([published[-1], last], [last]), "nothing older is sent again"
+
+
+@pytest.mark.parametrize("kept, told", ((("ALPHA", "BETA"), [1, 4]), (("BETA",), [1, 2, 3, 4])))
+async def test_the_place_of_a_webhook_is_its_scopes(launch, kept, told):
+    """`webhooks.md`: it moves on with a topic that stays, and waits when the only topic of the scope is taken away."""
+    alone = kept == ("BETA",)
+    topics = [configs.topic("ALPHA", keys=("alpha_*",)), configs.topic("BETA", keys=("beta_*",))]
+    elsewhere = configs.topic("ELSEWHERE", scopes=("demo/firebase-server",))
+    daemon = launch(webhooks.config(topics=[*topics, elsewhere]))
+    hooks = Webhooks(daemon)
+    client = daemon.client()
+    with Receiver() as receiver:
+        made = await hooks.add(receiver.url, topics=list(kept), mode="fifo")
+        await client.publish(template({"beta_a": "1"}))
+        await hooks.until(made, acknowledged(1))
+        made = await hooks.update(made, topics=["ELSEWHERE"] if alone else ["ALPHA"])
+        for value in ("2", "3", "4"):
+            await client.publish(template({"beta_a": value}))
+        await hooks.update(made, topics=list(kept))
+        receiver.wait(lambda all_: 4 in versions(all_))
+        assert versions(receiver.arrivals) == told
