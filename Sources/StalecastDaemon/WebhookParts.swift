@@ -1,3 +1,4 @@
+import Foundation
 import Logging
 import StalecastControl
 import StalecastHub
@@ -22,6 +23,15 @@ struct WebhookParts: Sendable {
         _ configuration: Configuration, _ store: TemplateStore, _ nodes: ClusterNodes?, _ descriptors: DescriptorBudget,
         _ logger: Logger
     ) throws {
+        let registryFile = "\(configuration.data)/\(WebhookRegistry.fileName)"
+        let deliveryFile = "\(configuration.data)/\(WebhookDelivery.fileName)"
+        // Both files are made at the first start, so one without the other means that somebody took it away.
+        let exists = FileManager.default.fileExists(atPath:)
+        if !exists(registryFile), exists(deliveryFile) {
+            logger.warning(
+                "webhooks of API and command line are gone with their file; put it back, or restore a backup",
+                metadata: ["file": "\(registryFile)"])
+        }
         do {
             registry = try WebhookRegistry(
                 directory: configuration.data, keyFile: configuration.webhooks.keyFile,
@@ -29,8 +39,7 @@ struct WebhookParts: Sendable {
         } catch let problem as VaultKey.Problem {
             throw StartError("webhooks: \(problem)")
         } catch {
-            let file = "\(configuration.data)/\(WebhookRegistry.fileName)"
-            throw StartError("\(file) cannot be opened: \(error.databaseWords)")
+            throw StartError("\(registryFile) cannot be opened: \(error.databaseWords)")
         }
         engine = try OutboundEngine(configuration.outboundConfiguration(descriptors), logger: logger)
         let formatter = WebhookFormatter(
@@ -43,8 +52,7 @@ struct WebhookParts: Sendable {
                 routes: configuration.effectiveTopics, history: { store.changes(of: $0, after: $1, limit: $2, logger) },
                 logger: logger)
         } catch {
-            let file = "\(configuration.data)/\(WebhookDelivery.fileName)"
-            throw StartError("\(file) cannot be opened: \(error.databaseWords)")
+            throw StartError("\(deliveryFile) cannot be opened: \(error.databaseWords)")
         }
         shared = nodes.map { [registry, delivery, verifier] in
             ClusterWebhooks(

@@ -385,6 +385,23 @@ async def test_a_damaged_ledger_is_refused_and_without_it_the_newest_is_sent_onc
         assert versions(receiver.arrivals[seen:]) in ([published[-1], last], [last]), "nothing older is sent again"
 
 
+async def test_a_registry_that_was_taken_away_is_told(launch):
+    """The daemon starts without the webhooks, and its log says which file is gone; a first start says nothing."""
+    daemon = launch(webhooks.config())
+    with Receiver() as receiver:
+        await Webhooks(daemon).add(receiver.url)
+    assert daemon.stop() == 0 and "are gone with their file" not in daemon.log_text()
+    registry = daemon.data / "webhooks.sqlite"
+    kept = registry.read_bytes()
+    registry.unlink()
+    daemon.start()
+    assert await Webhooks(daemon).list() == [] and daemon.stop() == 0
+    assert re.search(r"webhooks of API and command line are gone with their file.*webhooks\.sqlite", daemon.log_text())
+    registry.write_bytes(kept)
+    daemon.start()
+    assert len(await Webhooks(daemon).list()) == 1
+
+
 @pytest.mark.parametrize("kept, told", ((("ALPHA", "BETA"), [1, 4]), (("BETA",), [1, 2, 3, 4])))
 async def test_the_place_of_a_webhook_is_its_scopes(launch, kept, told):
     """`webhooks.md`: it moves on with a topic that stays, and waits when the only topic of the scope is taken away."""
