@@ -37,8 +37,14 @@ async def test_a_publish_without_a_majority_is_denied_or_unknown_and_told_later(
     for client in clients:
         client.close()
     assert all(answer.status in (503, 504) for answer in answers), answers
-    for answer in answers:
+    for node, answer in zip((a, b), answers):
         assert (answer.status == 504) == bool(publish_id(answer)), answer
+        if answer.status == 504:
+            lines = (node.data / "audit.jsonl").read_text().splitlines()
+            assert publish_id(answer) in lines[-1], "the line names what may yet land"
+    told = {token: (await a.ask_control("/readyz", token=token)).json()["degraded"] for token in (False, True)}
+    assert told[False] == ["the cluster's log cannot be reached"], "addresses are not for strangers"
+    assert "http://127." in told[True][0], told
     await cluster.etcd.heal()
     version = await a.publish(marked("after"))
     shown = await cluster.settled()
