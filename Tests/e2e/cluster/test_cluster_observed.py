@@ -17,6 +17,17 @@ async def sums(nodes, name, **labels):
     return [await node.metric(name, **labels) for node in nodes]
 
 
+async def a_cursor_from_the_future_reads_no_log(node, epoch):
+    """Whoever makes one up costs the cluster a look at the head of the log at most."""
+    kind = {"name_pattern": "stalecast_cluster_etcd_requests_total", "kind": "read", "outcome": "ok"}
+    before = await node.metric(**kind)
+    for _ in range(100):
+        version, _ = await fetched_version(node, cursor=f"{epoch}.1005")
+        assert version == 5
+    read = await node.metric(**kind) - before
+    assert read < 20, f"100 fetches made {read} reads of the log"
+
+
 async def test_figures_of_a_cluster(cluster):
     a, b, c = cluster.nodes
     for number in range(5):
@@ -51,6 +62,7 @@ async def test_figures_of_a_cluster(cluster):
     assert all(0 < left <= 45 for left in await sums(cluster.nodes, "stalecast_cluster_lease_seconds"))
     assert await sums(cluster.nodes, "stalecast_cluster_nodes") == [3, 3, 3]
     assert await sums(cluster.nodes, "stalecast_cluster_nodes_different") == [0, 0, 0]
+    await a_cursor_from_the_future_reads_no_log(a, epochs.pop().partition('epoch="')[2].partition('"')[0])
     assert c.stop() == 0
 
     async def one_is_gone():
