@@ -199,6 +199,18 @@ import Testing
         return UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
     }
 
+    /// An owner's timer holds the owner, which holds the engine with its descriptors.
+    @Test func anEngineThatEndedKeepsNoTimer() async throws {
+        final class Owner: Sendable {}
+        weak var held: Owner?
+        try await EngineFixture.running { fixture in
+            let owner = Owner()
+            held = owner
+            fixture.engine.at(.max) { _ = owner }
+        }
+        #expect(held == nil)
+    }
+
     @Test func whatIsUnderWayAtShutdownIsCancelledAndLaterRequestsToo() async throws {
         try await OriginServer.serving({ _ in OriginServer.Reply(bytes: [], hangs: true) }) { server in
             let fixture = try await EngineFixture.running { fixture in

@@ -309,6 +309,8 @@ extension OutboundLoop {
             conclude(request, .failed(OutboundFailure(.cancelled)))
         }
         for index in shelves.indices { shelves[index].pool.empty() }
+        // A timer's owner often holds the engine: with its timers an engine that ended would keep its descriptors for ever.
+        timers = TimerHeap()
         let left = own + inbox.close()
         own = []
         thread.store(0, ordering: .relaxed)
