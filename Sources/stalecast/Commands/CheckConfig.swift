@@ -7,30 +7,28 @@ import StalecastWire
 struct CheckConfig: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check-config",
-        abstract: "Check a configuration file and the environment, without starting anything.",
+        abstract: "Check a configuration file, the environment and flags of serve, without starting anything.",
         discussion: """
             All problems are reported together, each with its line; the exit code is then 78, as with `serve`. \
             Key sets in files (auth.issuers) are read last, and must be there; `serve` waits for them.
 
             Examples:
               stalecast check-config --config /etc/stalecast.yaml
-              STALECAST_EDGE_LISTEN=0.0.0.0:8080 stalecast check-config
+              stalecast check-config --config stalecast.yaml --edge 0.0.0.0:8443
               stalecast check-config --explain > stalecast.yaml
             """)
 
-    @Option(
-        help: ArgumentHelp("The file (default: none, only the environment is checked).", valueName: "file"),
-        completion: .file())
-    var config: String?
-
     @Flag(help: "Print a file with every key, its meaning, unit and default; check nothing.")
     var explain = false
+
+    @OptionGroup(title: "Flags of serve, judged with the file") var options: ServeOptions
 
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
         let output = outputOptions.output
         if explain { return try output.write(Array(ConfigurationReference.text.utf8)) }
+        let config = options.config
         let subject = config == "-" ? "standard input" : config ?? "the environment"
         let problems = problems()
         guard problems.isEmpty else {
@@ -45,7 +43,9 @@ struct CheckConfig: AsyncParsableCommand {
     private func problems() -> [String] {
         do {
             let environment = ProcessInfo.processInfo.environment
-            return try ConfigurationLoader.load(path: config, environment: environment).keySetProblems
+            return try ConfigurationLoader.load(
+                path: options.config, environment: environment, overrides: options.overrides
+            ).keySetProblems
         } catch {
             return error.problems.map(\.description)
         }
