@@ -5,12 +5,13 @@ cd "$(dirname "$0")/.."
 
 usage() {
     cat <<'TEXT'
-deploy/release.sh [--to DIR] [--no-tests] [--no-image] [--binary FILE]
+deploy/release.sh [--to DIR] [--no-tests] [--no-image] [--binary FILE] [--sign KEY]
 
 Wants a clone without changes. Runs deploy/test.sh --strict, builds the binary once, and puts into DIR
 
   stalecast_VERSION_ARCHITECTURE.deb    stalecast-VERSION-linux-ARCHITECTURE.tar.gz    stalecast-VERSION.oci.tar
   stalecast-VERSION.tgz (the chart)     stalecast-VERSION.cdx.json (CycloneDX)         SHA256SUMS
+  SHA256SUMS.asc (with --sign)
 
 The version is that of Sources/StalecastDaemon/Daemon.swift when this commit has the tag VERSION or vVERSION, else
 VERSION+gitNUMBER.COMMIT, which every package manager sorts behind it. Times are the commit's (SOURCE_DATE_EPOCH), so
@@ -22,11 +23,12 @@ were not compared, nor two images.
   --no-tests      leaves the tests out
   --no-image      leaves the image out, which needs root
   --binary FILE   one that deploy/install.sh has made, instead of building it
+  --sign KEY      signs SHA256SUMS with this secret key of gpg (its name, address or fingerprint)
   --help          this text
 TEXT
 }
 
-to='' tests=1 image=1 binary=''
+to='' tests=1 image=1 binary='' key=''
 while (($#)); do
     case $1 in
     --help | -h) usage && exit ;;
@@ -34,9 +36,15 @@ while (($#)); do
     --no-tests) tests=0 && shift ;;
     --no-image) image=0 && shift ;;
     --binary) binary=$(realpath "${2:?--binary needs a file}") && shift 2 ;;
+    --sign) key=${2:?--sign needs a key} && shift 2 ;;
     *) usage >&2 && exit 2 ;;
     esac
 done
+# Asked before the work: an hour later nobody waits for the answer.
+if [[ -n $key ]] && ! gpg --batch --list-secret-keys "$key" >/dev/null; then
+    echo "gpg has no secret key $key; import it, or leave --sign out." >&2
+    exit 1
+fi
 
 source deploy/packages.sh
 work=$(mktemp -d)
@@ -86,4 +94,5 @@ pack "$to/stalecast-$version.tgz" "$work/chart/stalecast"
 deploy/sbom.py "$binary" >"$to/stalecast-$version.cdx.json"
 if ((image)); then deploy/image.sh --binary "$binary" --to "$to/stalecast-$version.oci.tar"; fi
 (cd "$to" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
+if [[ -n $key ]]; then gpg --batch --yes --local-user "$key" --armor --detach-sign "$to/SHA256SUMS"; fi
 ls -l "$to"

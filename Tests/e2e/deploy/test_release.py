@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import tarfile
+import tempfile
 
 import pytest
 
@@ -12,12 +14,24 @@ from harness.daemon import LONG, REPOSITORY
 
 
 
-def release(shipped, directory, image=LONG):
-    """Lightly compressed; an image takes root and minutes."""
+@pytest.fixture(scope="module")
+def signer():
+    """Arguments that sign, by a key in a home of its own; its path is short, because gpg's agent has a socket there."""
+    home = tempfile.mkdtemp(prefix="g", dir="/tmp")
+    gpg = ["gpg", "--homedir", home, "--batch", "--quiet"]
+    subprocess.run([*gpg, "--passphrase", "", "--quick-generate-key", "release@example.org", "ed25519"], check=True)
+    yield home
+    subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=True)
+    shutil.rmtree(home)
+
+
+def release(shipped, directory, image=LONG, signer=None):
+    """Lightly compressed; an image takes root and minutes. `signer` is gpg's home."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1790000000", "DPKG_DEB_COMPRESSOR_TYPE": "gzip",
-                   "DPKG_DEB_COMPRESSOR_LEVEL": "1"}
+                   "DPKG_DEB_COMPRESSOR_LEVEL": "1", **({"GNUPGHOME": signer} if signer else {})}
     done = subprocess.run([REPOSITORY / "deploy/release.sh", "--binary", shipped, "--to", directory,
-                           *(() if image and os.geteuid() == 0 else ("--no-image",))],
+                           *(() if image and os.geteuid() == 0 else ("--no-image",)),
+                           *(("--sign", "release@example.org") if signer else ())],
                           capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     print(done.stdout)
@@ -30,19 +44,20 @@ def version(shipped):
 
 
 @pytest.fixture(scope="module")
-def released(shipped, tmp_path_factory):
-    return release(shipped, tmp_path_factory.mktemp("release"))
+def released(shipped, signer, tmp_path_factory):
+    return release(shipped, tmp_path_factory.mktemp("release"), signer=signer)
 
 
 @pytest.mark.limit(900)
-def test_a_release_is_complete_and_its_sums_are_right(released, version):
+def test_a_release_is_complete_and_its_sums_are_right(released, signer, version):
     names = {path.name for path in released.iterdir()}
     assert {f"stalecast-{version}.tgz", f"stalecast-{version}.cdx.json", "SHA256SUMS"} < names
     assert [name for name in names if name.endswith(".deb")] and [name for name in names if name.endswith(".tar.gz")]
     assert f"stalecast-{version}.oci.tar" in names or not LONG or os.geteuid() != 0
     subprocess.run(["sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS"], cwd=released, check=True)
     summed = {line.split()[1] for line in (released / "SHA256SUMS").read_text().splitlines()}
-    assert summed == names - {"SHA256SUMS"}
+    assert summed == names - {"SHA256SUMS", "SHA256SUMS.asc"}
+    subprocess.run(["gpg", "--homedir", signer, "--batch", "--verify", "SHA256SUMS.asc", "SHA256SUMS"], cwd=released, check=True)
 
 
 @pytest.mark.skipif("STALECAST_SHIPPED" in os.environ, reason="a given binary may be of another commit")
