@@ -41,9 +41,9 @@ import Testing
 
     @Test(.timeLimit(.minutes(1))) func aSilentServerIsGivenUpInTime() async throws {
         try await StreamServer.serving { server in
-            let start = Date()
-            await #expect(throws: (any Error).self) { try await send(server, timeout: 1) }
-            #expect(Date().timeIntervalSince(start) < 20)
+            // The default would be another error, after a minute and more.
+            let error = await #expect(throws: (any Error).self) { try await send(server, timeout: 1) }
+            #expect(error?.localizedDescription == "no complete answer within 1.0 s")
         }
     }
 
@@ -53,10 +53,8 @@ import Testing
             peer.openStream(type: "application/json")
             Thread.detachNewThread { while peer.send(" ") { usleep(50_000) } }
         } _: { server in
-            let start = Date()
             let error = await #expect(throws: (any Error).self) { try await send(server, timeout: 1) }
             #expect(error?.localizedDescription == "no complete answer within 1.0 s")
-            #expect(Date().timeIntervalSince(start) < 20)
             #expect(await soon { server.peers.first?.isAbandoned == true })
         }
     }

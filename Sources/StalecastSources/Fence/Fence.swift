@@ -8,6 +8,7 @@ package struct Fence: Sendable {
     private let settings: Settings
     private let access: OriginAccess
     private let kind: TemplateKind
+    private let now: @Sendable () -> ContinuousClock.Instant
 
     /// What a probe shows.
     private enum Sight {
@@ -34,38 +35,44 @@ package struct Fence: Sendable {
     /// A probe takes at most this long, and never longer than what is left of the wait.
     private static let longestInterval = Duration.milliseconds(250)
 
-    /// - Parameter access: usually without credentials, as clients have none.
-    package init(_ settings: Settings, access: OriginAccess, kind: TemplateKind) {
+    /// - Parameters:
+    ///   - access: usually without credentials, as clients have none.
+    ///   - now: the clock that bounds the wait.
+    package init(
+        _ settings: Settings, access: OriginAccess, kind: TemplateKind,
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    ) {
         self.settings = settings
         self.access = access
         self.kind = kind
+        self.now = now
     }
 
     /// Probes until the goal or something newer is seen, or the wait is over. Where there are no numbers, what gives way
     /// to something that is not the goal has gone past it: the goal was overtaken, and will never be seen. Returns at
     /// once with `timeout` when the task is cancelled.
     package func wait(for goal: Goal) async -> Verdict {
-        let began = ContinuousClock.now
+        let began = now()
         var interval = settings.interval
         var problem = "no probe was answered in time"
         // A probe by ETag shows an ETag, never a template: its first answer is what clients are answered before.
         var before: Content? = if case .content = settings.proof { goal.before.map(Content.template) } else { nil }
         while true {
-            let left = settings.wait - (ContinuousClock.now - began)
+            let left = settings.wait - (now() - began)
             guard left > .zero, !Task.isCancelled else { return .timeout(problem: problem) }
             do {
                 switch try await sight(of: goal, within: left) {
-                case .goal: return .passed(after: ContinuousClock.now - began)
+                case .goal: return .passed(after: now() - began)
                 case .older(let lag): problem = lag
                 case .other(let shown):
-                    if let before, shown != before { return .passed(after: ContinuousClock.now - began) }
+                    if let before, shown != before { return .passed(after: now() - began) }
                     before = shown
                     problem = shown.words
                 }
             } catch {
                 problem = error.description
             }
-            let rest = settings.wait - (ContinuousClock.now - began)
+            let rest = settings.wait - (now() - began)
             try? await Task.sleep(for: max(.zero, min(interval, rest)))  // cancelled: the loop ends
             interval = min(interval * 2, Self.longestInterval)
         }
