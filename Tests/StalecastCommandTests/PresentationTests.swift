@@ -17,6 +17,15 @@ import stalecast
         #expect(lines[1].hasSuffix("…") && lines[1].hasPrefix("a        17  xxx"))
     }
 
+    @Test(arguments: [
+        ("2026-11-20T12:59:18Z", "42s"), ("2026-11-20T10:30:00Z", "2h"), ("2026-10-01T00:00:00Z", "50d"),
+        ("2026-11-20T13:00:01Z", "0s"), ("2026-11-20T13:00:05Z", "in 5s"), ("2026-11-20T16:30:00Z", "in 3h"),
+        ("soon", ""),
+    ])
+    func aTimeToComeIsNoAgeOfNothing(_ time: String, _ expected: String) throws {
+        #expect(age(time, at: try #require(Timestamp("2026-11-20T13:00:00Z"))) == expected)
+    }
+
     @Test func inAPipeNothingIsShortened() {
         #expect(table.lines(Palette(isOn: false), width: nil)[1].hasSuffix(String(repeating: "x", count: 100)))
     }

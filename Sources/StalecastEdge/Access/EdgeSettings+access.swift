@@ -179,7 +179,13 @@ extension StreamRequest {
 
     /// For the log.
     fileprivate var words: String {
-        let path = kind == .events ? "/v1/events" : kind == .poll ? "/v1/poll" : ":streamFetchInvalidations"
+        let path =
+            switch kind {
+            case .events: "/v1/events"
+            case .poll: "/v1/poll"
+            case .state: "/v1/state"
+            case .invalidations: ":streamFetchInvalidations"
+            }
         return "\(path) \(project ?? "") \(topics.prefix(3).map(\.description).joined(separator: ","))"
     }
 }

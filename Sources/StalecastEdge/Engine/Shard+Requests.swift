@@ -137,7 +137,7 @@ extension Shard {
         if slot.pointee.isRefused { return refuse(index, request, .capacity) }
         switch request.kind {
         case .events, .invalidations: beginStream(index, request, topics)
-        case .poll: beginPoll(index, request, topics)
+        case .poll, .state: beginPoll(index, request, topics)
         }
     }
 

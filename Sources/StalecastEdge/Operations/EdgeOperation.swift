@@ -91,7 +91,7 @@ extension EdgeOperations {
                 parameters: [topic, project, namespace, key],
                 answers: [.json("The state", .schema("State"), headers: ["ETag"])], errors: errors)
         ) { router, request, _ throws(GoogleError) in
-            .respond(try router.state(of: try router.subscription(.poll, request)))
+            .respond(try router.state(of: try router.subscription(.state, request)))
         },
         operation(
             APIOperation(

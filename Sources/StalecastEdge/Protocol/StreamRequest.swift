@@ -17,6 +17,8 @@ extension GoogleError {
 package struct StreamRequest: Sendable, Equatable {
     package enum Kind: Sendable {
         case events, poll
+        /// A poll that is never held: what is current, now.
+        case state
         /// Firebase's `:streamFetchInvalidations`; its only topic is the scope's hidden one.
         case invalidations
     }

@@ -1,5 +1,5 @@
 import ArgumentParser
-import StalecastWire
+package import StalecastWire
 
 /// `stalecast versions`: the history of a scope.
 struct Versions: AsyncParsableCommand {
@@ -88,14 +88,20 @@ func specified(_ value: JSONValue?) -> String {
 /// `2026-11-20 13:00:00 CET` of an RFC 3339 time; other text as it is.
 func clockTime(_ text: String) -> String { Timestamp(text).map(LocalClock.asked.date) ?? text }
 
-/// How long ago an RFC 3339 time was, in its largest unit: `5s`, `12m`, `3h`, `40d`; nothing of other text.
-func age(_ text: String, at now: Timestamp = .now()) -> String {
+/// How long ago an RFC 3339 time was, in its largest unit: `5s`, `12m`, `3h`, `40d`; `in 3h` for a time to come, when a
+/// clock was put back or two clocks differ; nothing for other text.
+package func age(_ text: String, at now: Timestamp = .now()) -> String {
     guard let time = Timestamp(text) else { return "" }
-    let seconds = max(0, (now.microseconds - time.microseconds) / 1_000_000)
-    switch seconds {
-    case ..<60: return "\(seconds)s"
-    case ..<3600: return "\(seconds / 60)m"
-    case ..<86_400: return "\(seconds / 3600)h"
-    default: return "\(seconds / 86_400)d"
-    }
+    let (difference, overflow) = now.microseconds.subtractingReportingOverflow(time.microseconds)
+    guard !overflow else { return "" }
+    // Clocks of machines that keep time differ by less.
+    let seconds = difference > -2_000_000 ? max(0, difference) / 1_000_000 : difference / 1_000_000
+    let (length, unit): (Int64, String) =
+        switch seconds.magnitude {
+        case ..<60: (1, "s")
+        case ..<3600: (60, "m")
+        case ..<86_400: (3600, "h")
+        default: (86_400, "d")
+        }
+    return (seconds < 0 ? "in " : "") + "\(seconds.magnitude / UInt64(length))\(unit)"
 }

@@ -197,6 +197,8 @@ async def test_an_encoded_name_gets_the_verdict_of_the_decoded_one(guarded, spel
     target = f"/v1/state?topic={spelling}&project=demo"
     assert (await fetch(guarded.edge, target, headers=bearer(text))).status == 200
     assert (await fetch(guarded.edge, target, headers=bearer(none))).status == 403
+    guarded.stop()
+    assert "/v1/state demo PUSH_RC" in guarded.log_text() and "/v1/poll" not in guarded.log_text()
 
 
 @pytest.mark.parametrize("topic", ["%2550USH_RC", "PUSH_RC%00", "PUSH_RC%20", "%EF%BC%B0USH_RC", "push_rc",
