@@ -116,6 +116,14 @@ extension MetricsText {
                 "stalecast_store_free_bytes", .gauge, "Bytes that the data directory's disk still takes.",
                 Double(free))
         }
+        single(
+            "stalecast_store_began_anew", .gauge,
+            "1 when this start found an older or another store than was served, and began a new history.",
+            store.beganAnew ? 1 : 0)
+        family(
+            "stalecast_store_last_backup_timestamp_seconds", .gauge,
+            "When the last backup was made, since the epoch; no sample before the first one.",
+            store.lastBackup.map { [([], Double($0.microseconds) / 1e6)] } ?? [])
         single("stalecast_store_sequence", .gauge, "The last commit's sequence.", Double(store.head()))
         histogram("stalecast_store_commit_seconds", "Transaction begin to durable.", figures.commits)
         family(

@@ -1,5 +1,5 @@
 import GRDB
-import StalecastWire
+package import StalecastWire
 
 extension TemplateStore {
     /// Copies the store to `path`; see ``backup(directory:to:)``. Blocks for as long as the copy takes, while publishes
@@ -37,6 +37,20 @@ extension TemplateStore {
         } catch {
             throw copyingError(error, path)
         }
+        noteBackup(DataDirectory(directory))
+    }
+
+    /// Time of the last backup that was made of this data directory; nil when none was.
+    package var lastBackup: Timestamp? {
+        // Whatever is wrong with the file, there is nothing to tell.
+        guard let bytes = try? FileOperation.head(directory.lastBackup, count: 64) else { return nil }
+        return Timestamp(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
+    }
+
+    /// The backup is there: a directory that cannot be written, on a full disk perhaps, does not spoil it.
+    private static func noteBackup(_ directory: DataDirectory) {
+        FileOperation.overwrite(directory.lastBackup, with: Array("\(Timestamp.now())\n".utf8))
+        try? FileOperation.giveToOwner(of: directory.path, [directory.lastBackup])  // for the same reason
     }
 
     /// `VACUUM INTO` reads one snapshot, without the writer's lock, and writes a file that needs no log beside it.
@@ -49,8 +63,10 @@ extension TemplateStore {
 
     /// What a failed or finished copy leaves under its temporary name; it has nothing anybody could want.
     private static func discard(_ unfinished: String) {
-        for suffix in ["", "-journal", ".part", ".part-journal"] {
-            do { try FileOperation.remove(unfinished + suffix) } catch { continue }
+        for name in [unfinished] + BackupFile.copyNames(beside: unfinished) {
+            for suffix in ["", "-journal"] {
+                do { try FileOperation.remove(name + suffix) } catch { continue }
+            }
         }
     }
 

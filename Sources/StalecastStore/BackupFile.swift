@@ -27,16 +27,21 @@ enum BackupFile {
     /// SQLite's limit of one value.
     private static let maxAttachment: Int64 = 900_000_000
 
-    /// Copies of what is in `directory`.
-    static func copies(of directory: DataDirectory, beside path: String) throws -> [(name: String, content: Data)] {
-        try attachments.compactMap { name in
+    /// The names of ``copies(of:beside:)`` for a backup at `path`, whether they are there or not.
+    static func copyNames(beside path: String) -> [String] { attachments.map { "\(path).part-\($0)" } }
+
+    /// Copies what is in `directory` to files beside `path`.
+    static func copies(of directory: DataDirectory, beside path: String) throws -> [(name: String, path: String)] {
+        try zip(attachments, copyNames(beside: path)).compactMap { name, copy in
             let source = directory.path + "/" + name
-            return FileOperation.exists(source) ? (name, try copy(of: source, beside: path)) : nil
+            guard FileOperation.exists(source) else { return nil }
+            try self.copy(source, to: copy)
+            return (name, copy)
         }
     }
 
     /// Adds `copies` to the backup at `path`.
-    static func attach(_ copies: [(name: String, content: Data)], to path: String, madeAt: Timestamp) throws {
+    static func attach(_ copies: [(name: String, path: String)], to path: String, madeAt: Timestamp) throws {
         let queue = try DatabaseQueue(path: path)
         try queue.write { db in
             try db.execute(
@@ -45,16 +50,13 @@ enum BackupFile {
                     CREATE TABLE backup (id INTEGER PRIMARY KEY CHECK (id = 1), madeAt INTEGER NOT NULL) STRICT;
                     """)
             try db.execute(sql: "INSERT INTO backup VALUES (1, ?)", arguments: [madeAt.microseconds])
-            for (name, content) in copies {
-                try db.execute(sql: "INSERT INTO attachment VALUES (?, ?)", arguments: [name, content])
-            }
+            for (name, copy) in copies { try BackupParts.add(copy, as: name, db) }
         }
         try queue.close()
     }
 
-    /// A database as one file, also while the daemon writes it.
-    private static func copy(of source: String, beside path: String) throws -> Data {
-        let copy = "\(path).part"
+    /// Copies a database as one file, also while the daemon writes it.
+    private static func copy(_ source: String, to copy: String) throws {
         try FileOperation.remove(copy)
         try FileOperation.createEmpty(copy)
         let queue = try DatabaseInspection.readOnlyQueue(source)
@@ -64,7 +66,6 @@ enum BackupFile {
             throw StoreError.inaccessible(
                 "\(source) is too large for a backup; remove old attempts, or copy it by hand")
         }
-        return try Data(contentsOf: URL(fileURLWithPath: copy))
     }
 
     /// Writes the parts of `backup`, complete and synchronised, as `<name>.unfinished` into `directory`.
@@ -73,14 +74,11 @@ enum BackupFile {
     static func extract(_ db: Database, to directory: DataDirectory) throws -> [String] {
         guard try db.tableExists("attachment") else { return [] }
         var names: [String] = []
-        for row in try Row.fetchAll(db, sql: "SELECT name, content FROM attachment") {
+        for row in try Row.fetchAll(db, sql: "SELECT rowid, name FROM attachment") {
             guard let name = attachments.first(where: { $0 == row["name"] }) else { continue }
             let path = directory.path + "/" + name + ".unfinished"
             try FileOperation.remove(path)
-            try FileOperation.createEmpty(path)
-            let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
-            try file.write(contentsOf: row["content"] as Data)
-            try file.close()
+            try BackupParts.write(row["rowid"], to: path, db)
             try FileOperation.synchronize(path)
             names.append(name)
         }
@@ -128,10 +126,10 @@ enum BackupFile {
         var count: Int?
         for name in attachments {
             guard
-                let content = try Data.fetchOne(
-                    db, sql: "SELECT content FROM attachment WHERE name = ?", arguments: [name])
+                let row = try Int64.fetchOne(
+                    db, sql: "SELECT rowid FROM attachment WHERE name = ?", arguments: [name])
             else { continue }
-            let copy = try unpack(content, beside: path)
+            let copy = try unpack(row, db, beside: path)
             defer { _ = unlink(copy) }
             let part = try DatabaseInspection.readOnlyQueue(copy)
             try part.unsafeRead { part in
@@ -151,14 +149,14 @@ enum BackupFile {
 extension BackupFile {
     /// Writes a part of a backup to a file of its own: beside the backup, where there was room for all of it, else in the
     /// directory for temporary files, which in a container is small.
-    private static func unpack(_ content: Data, beside path: String) throws(FileOperation.Failure) -> String {
+    private static func unpack(_ row: Int64, _ db: Database, beside path: String) throws -> String {
         let name = "stalecast-\(Epoch.random())"
         let (near, elsewhere) = ("\(path).\(name)", NSTemporaryDirectory() + name)
-        do throws(FileOperation.Failure) {
-            try FileOperation.create(near, content)
+        do {
+            try BackupParts.write(row, to: near, db)
             return near
-        } catch {
-            try FileOperation.create(elsewhere, content)
+        } catch is FileOperation.Failure {
+            try BackupParts.write(row, to: elsewhere, db)
             return elsewhere
         }
     }

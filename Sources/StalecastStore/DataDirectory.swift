@@ -1,5 +1,24 @@
 import Glibc
 
+/// Owner, group and mode of a directory.
+package struct DirectoryAccess: Sendable {
+    private let owner: UInt32
+    private let group: UInt32
+    private let mode: UInt32
+
+    package init(owner: UInt32, group: UInt32, mode: UInt32) {
+        (self.owner, self.group, self.mode) = (owner, group, mode)
+    }
+
+    init(_ status: stat) { self.init(owner: status.st_uid, group: status.st_gid, mode: status.st_mode) }
+
+    /// True for a volume that Kubernetes prepared for the `fsGroup` of this pod: it stays root's, its group is one of
+    /// `groups` and may write, and files in it get that group. No other pod has the group, and the files are 0600.
+    package func isVolume(of groups: [UInt32]) -> Bool {
+        owner == 0 && mode & S_ISGID != 0 && mode & S_IWOTH == 0 && group != 0 && groups.contains(group)
+    }
+}
+
 /// The data directory and the names in it.
 struct DataDirectory: Sendable {
     /// Without a trailing slash.
@@ -16,9 +35,14 @@ struct DataDirectory: Sendable {
     var writeAheadLog: String { database + "-wal" }
     /// SQLite's index of that log; there while the store is open, and after a process that was ended by force.
     var sharedMemory: String { database + "-shm" }
+    /// True when the database was in use at a crash and its log is gone since. SQLite makes both files when it opens the
+    /// database, so ask before.
+    var hasLostLog: Bool { FileOperation.exists(sharedMemory) && !FileOperation.exists(writeAheadLog) }
     var highWaterMark: String { path + "/highwater" }
     /// When a replica was last known to be at its log's end.
     var verified: String { path + "/verified" }
+    /// When the last backup was made.
+    var lastBackup: String { path + "/last-backup" }
     var lock: String { path + "/lock" }
     /// Where a database is made before it gets its name; whatever is left of it after a crash is worthless.
     var unfinished: String { database + ".unfinished" }
@@ -77,7 +101,9 @@ struct DataDirectory: Sendable {
         var status = stat()
         guard stat(path, &status) == 0 else { throw FileOperation.Failure("stat", path) }
         guard status.st_mode & S_IFMT == S_IFDIR else { throw FileOperation.Failure("open", path, code: ENOTDIR) }
-        guard status.st_mode & 0o077 != 0 else { return false }
+        guard status.st_mode & 0o077 != 0, !DirectoryAccess(status).isVolume(of: FileOperation.groups) else {
+            return false
+        }
         let isOurs = status.st_uid == geteuid() && status.st_mode & S_ISVTX == 0
         guard isOurs, try FileOperation.exists(database) || isEmpty() else { return true }
         return chmod(path, 0o700) != 0

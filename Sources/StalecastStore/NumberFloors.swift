@@ -39,10 +39,15 @@ package struct NumberFloors: Sendable, Hashable {
     /// What a store has given away: its scopes' newest numbers and its own floors.
     static func givenAway(_ db: Database) throws -> NumberFloors {
         var floors = try stored(db)
-        for row in try Row.fetchAll(db, sql: "SELECT project, namespace, latest FROM scope") {
-            floors.raise(try scope(row), to: VersionNumber(clamping: row["latest"] as Int64))
-        }
+        for (scope, number) in try latest(db) { floors.raise(scope, to: number) }
         return floors
+    }
+
+    /// The newest number of each scope.
+    static func latest(_ db: Database) throws -> [Scope: VersionNumber] {
+        try Row.fetchAll(db, sql: "SELECT project, namespace, latest FROM scope").reduce(into: [:]) {
+            $0[try scope($1)] = VersionNumber(clamping: $1["latest"] as Int64)
+        }
     }
 
     /// Its own floors, but for scopes whose newest number is as high.

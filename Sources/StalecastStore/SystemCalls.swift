@@ -108,6 +108,13 @@ enum FileOperation {
         return overflow ? .max : Int64(clamping: bytes)
     }
 
+    /// This process's groups.
+    static var groups: [UInt32] {
+        var ids = [gid_t](repeating: 0, count: max(0, Int(getgroups(0, nil))))
+        let count = getgroups(Int32(ids.count), &ids)
+        return [getegid()] + ids.prefix(max(0, Int(count)))
+    }
+
     /// The directory part of a path, `.` when there is none.
     static func parent(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }

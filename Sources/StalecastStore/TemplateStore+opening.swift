@@ -21,20 +21,21 @@ extension TemplateStore {
             let replica = try configuration.replica.map { try makeWay(for: $0, directory, log) }
             let mark = try HighWaterMark(directory.highWaterMark)
             // Looked at before anything opens the database, which makes these files.
-            let hasLostLog =
-                FileOperation.exists(directory.sharedMemory) && !FileOperation.exists(directory.writeAheadLog)
+            let hasLostLog = directory.hasLostLog
             let isNew = try provideDatabase(
                 directory, mark.found, beginEmpty: configuration.beginEmpty || replica != nil,
                 epoch: replica?.epoch)
             if hasLostLog, !isNew, replica == nil { try refuseLostLog(directory, mark.found) }
             let database = try openPool(directory)
-            let (epoch, head) =
-                try replica.map { try settleReplica(database, mark, $0, directory, log) }
-                ?? settleEpoch(database, mark, isNew: isNew, log)
+            let (epoch, head, beganAnew) =
+                try replica.map {
+                    let (epoch, head) = try settleReplica(database, mark, $0, directory, log)
+                    return (epoch, head, false)
+                } ?? settleEpoch(database, mark, isNew: isNew, log)
             let current = try database.read { try VersionTable.allCurrent($0) }
             let parts = TemplateStore.Parts(
                 directory: directory, projects: projects, lock: lock, database: database, mark: mark, epoch: epoch,
-                currentTemplates: CurrentTemplates(current, head: head))
+                beganAnew: beganAnew, currentTemplates: CurrentTemplates(current, head: head))
             let store = TemplateStore(parts, configuration: configuration, log: log)
             store.beginSweep()
             return store
@@ -93,7 +94,7 @@ extension TemplateStore {
 
     /// A process that was ended by force leaves `-shm` and, unless all of it was written back, `-wal`. Without the second
     /// the versions in it are gone, which must not pass for an older file that an operator has put in place.
-    private static func refuseLostLog(_ directory: DataDirectory, _ found: HighWaterMark.Finding) throws {
+    static func refuseLostLog(_ directory: DataDirectory, _ found: HighWaterMark.Finding) throws {
         let queue = try DatabaseInspection.readOnlyQueue(directory.database)
         let (epoch, head) = try queue.unsafeRead { try identity($0) }
         try queue.close()
@@ -109,7 +110,7 @@ extension TemplateStore {
         for suffix in ["", "-journal", "-wal", "-shm"] { try FileOperation.remove(directory.unfinished + suffix) }
     }
 
-    private static func openPool(_ directory: DataDirectory) throws -> DatabasePool {
+    static func openPool(_ directory: DataDirectory) throws -> DatabasePool {
         var configuration = Configuration()
         configuration.label = "stalecast.store"
         configuration.busyMode = .timeout(5)
@@ -139,19 +140,22 @@ extension TemplateStore {
     }
 
     /// Keeps the epoch unless the high-water mark says that the database was rolled back or exchanged.
+    ///
+    /// - Returns: `beganAnew` is true when it was.
     private static func settleEpoch(
         _ database: DatabasePool, _ mark: HighWaterMark, isNew: Bool, _ log: (TemplateStore.Notice) -> Void
-    ) throws -> (Epoch, CommitSequence) {
+    ) throws -> (Epoch, CommitSequence, beganAnew: Bool) {
         var (epoch, head) = try database.read { try identity($0) }
         if try database.read(ReplicaTable.exists) {
             epoch = try leaveLog(database, log)
             try mark.establish(.init(epoch: epoch, head: head))
-            return (epoch, head)
+            return (epoch, head, false)
         }
         if isNew, case .mark(let lost) = mark.found {
             try database.write { try numbersGivenAway(.mark(lost), epoch, head, $0).write($0) }
         }
-        if let reason = suspicion(mark.found, epoch: epoch, head: head, isNew: isNew, log) {
+        let reason = suspicion(mark.found, epoch: epoch, head: head, isNew: isNew, log)
+        if let reason {
             let old = epoch
             epoch = .random()
             let new = epoch.description
@@ -165,11 +169,11 @@ extension TemplateStore {
                     ["reason": reason, "old-epoch": old.description, "new-epoch": new, "head": String(head)]))
         }
         try mark.establish(.init(epoch: epoch, head: head))
-        return (epoch, head)
+        return (epoch, head, reason != nil)
     }
 
     /// A database that is behind its mark gave away more numbers than it knows: at most one for each commit it lacks.
-    private static func numbersGivenAway(
+    static func numbersGivenAway(
         _ found: HighWaterMark.Finding, _ epoch: Epoch, _ head: CommitSequence, _ db: Database
     ) throws -> NumberFloors {
         var floors = try NumberFloors.givenAway(db)

@@ -11,6 +11,8 @@ import Synchronization
 package final class TemplateStore: Sendable {
     /// The identity of this history; cursors of another epoch mean nothing here.
     package let epoch: Epoch
+    /// True when this start found an older or another database than was served, and gave it a new epoch.
+    package let beganAnew: Bool
     package let projects: ProjectTable
     /// The newest version of every scope, without asking the database.
     package let currentTemplates: CurrentTemplates
@@ -32,6 +34,7 @@ package final class TemplateStore: Sendable {
         self.configuration = configuration
         self.log = log
         epoch = parts.epoch
+        beganAnew = parts.beganAnew
         projects = parts.projects
         currentTemplates = parts.currentTemplates
         directory = parts.directory
@@ -122,6 +125,7 @@ package final class TemplateStore: Sendable {
         let database: DatabasePool
         let mark: HighWaterMark
         let epoch: Epoch
+        let beganAnew: Bool
         let currentTemplates: CurrentTemplates
     }
 

@@ -41,7 +41,8 @@ package struct Stalecast: AsyncParsableCommand {
             CommandGroup(
                 name: "Operate",
                 subcommands: [
-                    Serve.self, Status.self, Top.self, Console.self, Backup.self, Restore.self, Migrate.self,
+                    Serve.self, Status.self, Top.self, Console.self, Backup.self, Restore.self, NewEpoch.self,
+                    Migrate.self,
                     Token.self, Keys.self,
                     Audit.self,
                     ClusterCommand.self, TLS.self, CheckConfig.self, Doctor.self,

@@ -27,6 +27,47 @@ import Testing
         #expect(try await copy.version(20, of: .demo) == store.version(20, of: .demo))
     }
 
+    /// Of more than one piece.
+    @Test func largePartsComeBackByteForByte() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put("1")
+        let deliveries = try DatabaseQueue(path: directory.file("deliveries.sqlite"))
+        try await deliveries.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE attempt (id INTEGER PRIMARY KEY, content BLOB);
+                    WITH RECURSIVE one(id) AS (VALUES (1) UNION ALL SELECT id + 1 FROM one LIMIT 25)
+                    INSERT INTO attempt SELECT id, randomblob(99999) FROM one;
+                    """)
+        }
+        func sum(_ queue: DatabaseQueue) async throws -> [String] {
+            try await queue.read { try String.fetchAll($0, sql: "SELECT hex(content) FROM attempt ORDER BY id") }
+        }
+        let before = try await sum(deliveries)
+        try deliveries.close()
+        try store.backup(to: shelf.file("backup"))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: shelf.path) == ["backup"])
+        #expect(try TemplateStore.verifyBackup(shelf.file("backup")).versions == 1)
+        let elsewhere = try TemporaryDirectory()
+        _ = try TemplateStore.restore(from: shelf.file("backup"), to: elsewhere.path)
+        #expect(try await sum(DatabaseQueue(path: elsewhere.file("deliveries.sqlite"))) == before)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: shelf.path) == ["backup"])
+    }
+
+    @Test func theTimeOfTheLastBackupIsKept() async throws {
+        let store = try TemplateStore.make(directory)
+        #expect(store.lastBackup == nil)
+        let before = Timestamp.now()
+        try store.backup(to: shelf.file("backup"))
+        let first = try #require(store.lastBackup)
+        #expect(first >= before && first <= .now())
+        #expect(throws: StoreError.self) { try store.backup(to: shelf.file("backup")) }
+        #expect(store.lastBackup == first, "a backup that failed is none")
+        store.close()
+        try TemplateStore.backup(directory: directory.path + "/", to: shelf.file("second"))
+        #expect(try #require(TemplateStore.make(directory).lastBackup) > first)
+    }
+
     @Test func backupIsForItsOwnerOnly() async throws {
         try TemplateStore.make(directory).backup(to: shelf.file("backup"))
         let attributes = try FileManager.default.attributesOfItem(atPath: shelf.file("backup"))

@@ -35,10 +35,11 @@ import Testing
         let rolledBack = try TemplateStore.make(directory, log: log)
         #expect(rolledBack.epoch != store.epoch)
         #expect(rolledBack.head() == 2)
-        #expect(log.contains("new epoch"))
+        #expect(log.contains("new epoch") && rolledBack.beganAnew && !next.beganAnew)
         #expect(try await rolledBack.put("clients hold a version 3").version == 4)
         rolledBack.close()
-        #expect(try TemplateStore.make(directory).epoch == rolledBack.epoch)
+        let later = try TemplateStore.make(directory)
+        #expect(later.epoch == rolledBack.epoch && !later.beganAnew)
     }
 
     @Test func aMissingLogIsRefusedUntilTheOperatorDecides() async throws {
@@ -56,6 +57,42 @@ import Testing
         let after = try TemplateStore.make(image, log: log)
         #expect(after.epoch != store.epoch && log.contains("new epoch"))
         #expect(try await after.put("clients hold a version 3").version == 4)
+    }
+
+    @Test func anOperatorBeginsANewHistoryAfterASnapshotWasPutBack() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...2)
+        try await store.put(1...1, in: .demoServer)
+        let locked = try #require(throws: StoreError.self) { try TemplateStore.beginNewEpoch(in: directory.path) }
+        guard case .locked = locked else { throw locked }
+        let snapshot = try TemporaryDirectory()
+        try directory.copy(everything, to: snapshot)
+
+        let rehearsed = try TemplateStore.beginNewEpoch(in: snapshot.path, above: 15, isRehearsal: true)
+        #expect(rehearsed.newEpoch == nil && rehearsed.oldEpoch == store.epoch)
+        let unchanged = try TemporaryDirectory()
+        try snapshot.copy(everything, to: unchanged)
+        #expect(try TemplateStore.make(unchanged, log: log).epoch == store.epoch)
+
+        let report = try TemplateStore.beginNewEpoch(in: snapshot.path, above: 15)
+        #expect(report.latest == [.demo: 2, .demoServer: 1] && report.floors[.demo] == 15)
+        let after = try TemplateStore.make(snapshot, log: log)
+        #expect(after.epoch == report.newEpoch && after.epoch != store.epoch && !after.beganAnew)
+        #expect(try await after.numbers() == [2, 1] && after.head() == 3)
+        #expect(try await after.put("3").version == 16)
+        #expect(try await after.put("2", in: .demoServer).version == 16)
+        #expect(log.all.isEmpty)
+    }
+
+    @Test func aNewHistoryNeedsAStoreThatIsWhole() async throws {
+        let nothing = try #require(throws: StoreError.self) { try TemplateStore.beginNewEpoch(in: directory.path) }
+        #expect("\(nothing)".contains("there is no store"))
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...3)
+        let image = try TemporaryDirectory()
+        try directory.copy(["highwater", "stalecast.sqlite", "stalecast.sqlite-shm"], to: image)
+        let error = try #require(throws: StoreError.self) { try TemplateStore.beginNewEpoch(in: image.path) }
+        #expect("\(error)".contains("stalecast.sqlite-wal is missing"))
     }
 
     @Test func databaseOfAnotherStoreGetsANewEpoch() async throws {

@@ -136,6 +136,17 @@ import Testing
         #expect(took < .seconds(1))
     }
 
+    /// Kubernetes makes it `root:65532`, 02775, for `fsGroup: 65532`.
+    @Test func aVolumeOfThisPodIsNotOpenToOthers() {
+        func access(_ owner: UInt32 = 0, _ group: UInt32 = 65532, _ mode: UInt32 = 0o42775) -> DirectoryAccess {
+            DirectoryAccess(owner: owner, group: group, mode: mode)
+        }
+        #expect(access().isVolume(of: [0, 65532]))
+        #expect(!access().isVolume(of: [0, 1000]) && !access(1000).isVolume(of: [65532]))
+        #expect(!access(0, 65532, 0o42777).isVolume(of: [65532]) && !access(0, 65532, 0o40775).isVolume(of: [65532]))
+        #expect(!access(0, 0).isVolume(of: [0]))
+    }
+
     @Test func closedStoreHasEverythingInTheDatabaseFile() async throws {
         let store = try TemplateStore.make(directory)
         try await store.put(1...5)

@@ -1,0 +1,86 @@
+import ArgumentParser
+import StalecastStore
+import StalecastWire
+
+/// `stalecast new-epoch`: the same versions, another history.
+struct NewEpoch: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Begin a new history after an old snapshot was put back; the daemon must be stopped.",
+        discussion: """
+            A data directory that was put back as a whole (a snapshot of a disk or a machine, rsync) looks like the store \
+            before it: the daemon would give numbers away a second time, with other contents. This command keeps the versions \
+            and gives the store a new identity: clients that come back are told so (`reset`) and hear the current state \
+            anew. Nobody knows here how far numbers went after the snapshot: say it with --above. Nodes of a cluster: \
+            `stalecast cluster new-epoch`.
+
+            Examples:
+              stalecast new-epoch --above 15 --dry-run
+              stalecast new-epoch --above 15 --data /var/lib/stalecast
+            """)
+
+    @Option(help: "The highest version number clients may hold; the next version is above it.")
+    var above: Int64 = 0
+
+    @Flag(help: "Say what would be done, and change nothing.")
+    var dryRun = false
+
+    @Flag(name: .shortAndLong, help: "Begin without the question that a terminal is asked.")
+    var yes = false
+
+    @OptionGroup var data: DataOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func validate() throws {
+        guard VersionNumber(exactly: above) != nil else {
+            throw ValidationError("--above takes a version number from 0 to \(VersionNumber.max)")
+        }
+    }
+
+    func run() async throws {
+        let (directory, output) = (data.directory.path, outputOptions.output)
+        let isAsked = Question.canBeAsked && !yes && !dryRun && !output.isJSON
+        if isAsked {
+            try show(try begin(in: directory, isRehearsal: true), output)
+            try Question("Begin a new history in \(directory)?").agree()
+        }
+        let report = try begin(in: directory, isRehearsal: dryRun)
+        if output.isJSON { return try output.json(report.json(directory)) }
+        if !isAsked { try show(report, output) }
+        try output.line(
+            report.newEpoch.map { "a new history begins in \(directory), epoch \($0)" }
+                ?? "nothing was changed; leave --dry-run out to begin a new history in \(directory)")
+    }
+
+    private func begin(in directory: String, isRehearsal: Bool) throws(CommandFailure) -> NewEpochReport {
+        do {
+            return try TemplateStore.beginNewEpoch(
+                in: directory, above: VersionNumber(clamping: above), isRehearsal: isRehearsal)
+        } catch {
+            throw CommandFailure(.refused, "nothing was changed: \(error)")
+        }
+    }
+
+    private func show(_ report: NewEpochReport, _ output: Output) throws(CommandFailure) {
+        for (scope, latest) in report.latest.sorted(by: { "\($0.key)" < "\($1.key)" }) {
+            try output.line("\(scope): version \(latest) stays current, the next one is \(report.next(scope))")
+        }
+        if above == 0, !report.latest.isEmpty {
+            try output.line(
+                "if clients hold higher numbers than these, say the highest with --above: else a number can mean two things"
+            )
+        }
+    }
+}
+
+extension NewEpochReport {
+    fileprivate func next(_ scope: Scope) -> VersionNumber { floors[scope] + 1 }
+
+    /// `{"data","oldEpoch","epoch","nextVersion"}`; no `epoch` for `--dry-run`.
+    fileprivate func json(_ directory: String) -> JSONValue {
+        var object: JSONObject = ["data": .string(directory), "oldEpoch": .string(oldEpoch.description)]
+        object["epoch"] = newEpoch.map { .string($0.description) }
+        object["nextVersion"] = .object(
+            latest.keys.reduce(into: JSONObject()) { $0[$1.description] = .int(next($1)) })
+        return .object(object)
+    }
+}
