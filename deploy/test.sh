@@ -48,7 +48,7 @@ install_command shellcheck shellcheck
 install_command shfmt shfmt
 if ((!fast)); then
     install_command caddy caddy caddy
-    install_missing gpg lintian mandoc zsh fish
+    install_missing gpg gpg-agent lintian mandoc zsh fish
     install_command node nodejs
     install_command java default-jdk-headless
 fi
