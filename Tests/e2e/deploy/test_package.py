@@ -19,6 +19,8 @@ def contents(package, tmp_path_factory):
     return directory
 
 
+# It reads the whole binary: more than a minute.
+@pytest.mark.campaign
 @pytest.mark.limit(300)
 def test_lintian_finds_no_error(package, tool):
     said = run(tool("lintian"), "--allow-root", "--fail-on", "error,warning", package)

@@ -131,6 +131,8 @@ def program(tmp_path_factory):
     return directory / "planted"
 
 
+# Compiling takes a minute and a half. The model itself runs always; this judges the model.
+@pytest.mark.campaign
 @pytest.mark.limit(300)
 @pytest.mark.parametrize("fault", [fault[0] for fault in FAULTS])
 def test_the_model_finds_a_defect_that_is_put_back(program, fault):
