@@ -357,6 +357,10 @@ STAND_INS = [
     (r"--id msg_… --timestamp 1792000000 --signature 'v1,…'", "--id msg_a --timestamp 1 --signature v1,AAAA"),
     (r"stalecast unset old_flag", "stalecast set old_flag=1 --create string; stalecast unset old_flag"),
     (r"load idle(?!.*duration)", "load idle --subscribers 4 --duration 1s"),
+    # The defaults are a thousand clients and ten rounds.
+    *((rf"stalecast load {kind}(?!.*{option})", f"stalecast load {kind} {option} {few}") for kind, option, few in (
+        ("fanout", "--subscribers", 4), ("fanout", "--rounds", 1), ("fetch", "--clients", 4), ("fetch", "--window", "100ms"),
+        ("webhooks", "--receivers", 2), ("webhooks", "--publishes", 1), ("connect", "--subscribers", 4))),
     (r"4fT0aZ81Qx", "$KEY"), (r"--save \S+\.key", "--save saved.$RANDOM$RANDOM.key"),
     (r"tls check (config.example.com:8443|\S+tls.pem)|(?<=tls check )--ca-file ca.pem --json localhost:8080",
      "tls check tls/localhost.pem"), (r"tls dev --to tls\b", "tls dev --to new.$RANDOM"),
