@@ -38,4 +38,9 @@ extension DatabaseError {
     var isNoSpace: Bool {
         resultCode == .SQLITE_FULL || extendedResultCode == .SQLITE_IOERR_SHMSIZE
     }
+
+    /// SQLite maps its shared memory at the start: a disk that has no room for that file is an I/O error to it.
+    func mayMeanNoSpace(at path: String) -> Bool {
+        resultCode == .SQLITE_IOERR && (FileOperation.freeBytes(at: path) ?? .max) < 128 << 10
+    }
 }

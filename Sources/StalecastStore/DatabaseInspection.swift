@@ -40,6 +40,8 @@ enum DatabaseInspection {
             throw error
         } catch let error as DatabaseError where Self.meansDamage(error) {
             throw .notAStore("\(path) is damaged (\(error.message ?? error.resultCode.description)); \(advice)")
+        } catch let error as DatabaseError where error.isNoSpace || error.mayMeanNoSpace(at: path) {
+            throw .diskFull("no space to open the store \(path) (\(error)); free some and start again")
         } catch {
             throw .inaccessible("cannot read \(path): \(error)")
         }

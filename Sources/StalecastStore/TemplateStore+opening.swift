@@ -215,7 +215,7 @@ extension TemplateStore {
         case let error as StoreError: error
         case let error as FileOperation.Failure where error.isNoSpace:
             .diskFull("no space to open the store in \(directory.path) (\(error)); free some and start again")
-        case let error as DatabaseError where error.isNoSpace:
+        case let error as DatabaseError where error.isNoSpace || error.mayMeanNoSpace(at: directory.path):
             .diskFull("no space to open the store in \(directory.path) (\(cause(error))); free some and start again")
         case let error as DatabaseError where error.resultCode != .SQLITE_CORRUPT:
             .inaccessible("cannot open the store in \(directory.path): \(cause(error))")

@@ -97,3 +97,18 @@ async def test_a_full_disk_refuses_publishes_honestly_and_recovers_without_resta
         assert open_stream.versions == [version, version + 1], "refused publishes announce nothing"
         assert await daemon.ready() == 200
         assert daemon.stop() == 0
+
+
+async def test_a_start_on_a_full_disk_says_so_and_works_when_there_is_room(launch, tmp_path):
+    with small_disk(tmp_path / "small", "24m") as small:
+        daemon = launch(configs.no_free_space_check("engine"), data=small / "data")
+        await daemon.publish(marked("one"))
+        daemon.kill()
+        # As a copied directory has it: SQLite wants room for this file before anything else.
+        (daemon.data / "stalecast.sqlite-shm").unlink()
+        ballast = fill(small)
+        daemon.spawn()
+        assert daemon.wait() == 1 and "no space to open the store" in daemon.log_text(), daemon.log_tail()
+        ballast.unlink()
+        daemon.start()
+        assert await daemon.publish(marked("two")) == 2
