@@ -3,8 +3,8 @@ import StalecastOutbound
 import StalecastWire
 
 extension WebhookDraft {
-    /// Google's, unless the draft names another.
-    private static let fcmBase = "https://fcm.googleapis.com"
+    private static let fcmHost = "fcm.googleapis.com"
+    private static let tokenHost = "oauth2.googleapis.com"
 
     /// Completes the draft and checks what takes more than one field or the operator's rules. Reads the files it names.
     ///
@@ -23,6 +23,20 @@ extension WebhookDraft {
         try checkTLS(url)
         if format != .fcm, serviceAccountFile != nil || tokenURL != nil {
             throw .invalid(field: "fcm", "belongs to format fcm only")
+        }
+    }
+
+    /// Refuses to send a service account's token, or a request for one, elsewhere than to Google: the right to change a
+    /// webhook is no right to use the operator's key files for a host of one's choice. Receivers of the configuration
+    /// file are not asked this.
+    func keepTokensAtGoogle() throws(RegistryProblem) {
+        guard format == .fcm else { return }
+        for (field, url, host) in [("url", url, Self.fcmHost), ("fcm.tokenUrl", tokenURL, Self.tokenHost)] {
+            guard let url, url.scheme != "https" || url.host != host || url.port != 443 else { continue }
+            throw .invalid(
+                field: field,
+                "must be at https://\(host) for format fcm; a receiver in the configuration file (webhooks.receivers) may "
+                    + "name another host")
         }
     }
 
@@ -115,7 +129,7 @@ extension WebhookDraft {
         guard let project = account.projectID else {
             throw .invalid(field: "url", "must be complete, because the service account's key names no project_id")
         }
-        var text = base?.text ?? fcmBase
+        var text = base?.text ?? "https://\(fcmHost)"
         while text.last == "/" { text.removeLast() }
         do {
             return try OutboundURL("\(text)/v1/projects/\(project)/messages:send")

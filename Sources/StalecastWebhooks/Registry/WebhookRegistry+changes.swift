@@ -15,6 +15,7 @@ extension WebhookRegistry {
         return try await commit { () throws(RegistryProblem) in
             var draft = initial
             try draft.finish(in: project, rules)
+            try draft.keepTokensAtGoogle()
             try self.checkRoom(in: project)
             let key = draft.format.isSigned ? try WebhookRegistry.SigningChoice(document["signing"]).key() : nil
             let entry = try RegistryEntry(
@@ -38,6 +39,7 @@ extension WebhookRegistry {
             var draft = WebhookDraft(entry.webhook)
             try draft.take(document, mask: mask, files: .within(rules.filesDirectory))
             try draft.finish(in: project, rules)
+            try draft.keepTokensAtGoogle()
             try draft.refuseHiddenHeaders(of: entry.webhook, document)
             entry.hasNewSecret = false
             if draft == WebhookDraft(entry.webhook) { return }

@@ -52,7 +52,9 @@ import Testing
     }
 
     @Test func anUpdateToASignedFormatMakesASecretThatItsAnswerShows() async throws {
-        try await serving { server, fixture, webhook in
+        try await serving { server, fixture, _ in
+            let webhook = try await fixture.register(["format": "fcm", "fcm": ["serviceAccountFile": "push.json"]])
+            #expect(webhook.url.text == "https://fcm.googleapis.com/v1/projects/push/messages:send")
             let change: JSONValue = ["format": "standard", "fcm": .null, "url": .string(server.url)]
             let entry = try await fixture.webhooks.update(webhook.id, in: .demo, change, mask: nil, etag: nil)
             #expect(entry.hasNewSecret && entry.keys.count == 1)
@@ -62,6 +64,42 @@ import Testing
                 #expect(!later.hasNewSecret && later.keys.map(\.key) == entry.keys.map(\.key))
             }
         }
+    }
+
+    @Test func throughTheAPITokensGoToGoogleOnly() async throws {
+        try await serving { server, fixture, configured in
+            let key: JSONObject = ["serviceAccountFile": "push.json"]
+            let elsewhere: [(field: String, url: String?, tokenURL: String?)] = [
+                ("url", server.url, nil), ("url", "https://a.example/v1/x", nil),
+                ("url", "http://fcm.googleapis.com", nil), ("url", "https://fcm.googleapis.com:8443", nil),
+                ("url", "https://fcm.googleapis.com.a.example", nil), ("fcm.tokenUrl", nil, "\(server.url)/token"),
+                ("fcm.tokenUrl", nil, "https://a.example/token"),
+            ]
+            for (field, url, tokenURL) in elsewhere {
+                var fcm = key
+                fcm["tokenUrl"] = tokenURL.map { .string($0) }
+                var document: JSONObject = ["format": "fcm", "fcm": .object(fcm)]
+                document["url"] = url.map { .string($0) }
+                await refused(field) { try await fixture.register(.object(document)) }
+            }
+            var fcm = key
+            fcm["tokenUrl"] = "https://oauth2.googleapis.com/token"
+            let webhook = try await fixture.register(["format": "fcm", "fcm": .object(fcm)])
+            await refused("url") {
+                let change: JSONValue = ["url": .string(server.url)]
+                return try await fixture.webhooks.update(webhook.id, in: .demo, change, mask: nil, etag: nil).webhook
+            }
+            #expect(configured.url.text.hasPrefix(server.url), "the configuration file may name any host")
+        }
+    }
+
+    private func refused(_ field: String, _ body: () async throws -> Webhook) async {
+        let error = await #expect(throws: RegistryProblem.self) { _ = try await body() }
+        guard case .invalid(let named, _)? = error else {
+            Issue.record("\(field): \(String(describing: error))")
+            return
+        }
+        #expect(named == field)
     }
 
     @Test func newsAboutWebhooksHaveNoFormHere() async throws {
@@ -89,7 +127,7 @@ import Testing
         try await fetch()
     }
 
-    /// A token endpoint that gives `token-1`, `token-2`, …, and a webhook of format fcm that uses it.
+    /// A token endpoint that gives `token-1`, `token-2`, …, and a webhook of the configuration file that uses it.
     private func serving(
         status: String = "200 OK", _ body: (OriginServer, FormatterFixture, Webhook) async throws -> Void
     ) async throws {
@@ -106,11 +144,15 @@ import Testing
                 "type": "service_account", "project_id": "push", "client_email": "a@push.example",
                 "private_key": .string(key), "token_uri": .string("\(server.url)/token"),
             ]
-            _ = try fixture.registry.write(file.text(), to: "push.json")
-            let webhook = try await fixture.register([
-                "format": "fcm", "url": .string(server.url), "fcm": ["serviceAccountFile": "push.json"],
+            let path = try fixture.registry.write(file.text(), to: "push.json")
+            var draft = WebhookDraft()
+            try draft.take(
+                ["format": "fcm", "url": .string(server.url), "fcm": ["serviceAccountFile": .string(path)]],
+                files: .paths)
+            try fixture.webhooks.setConfigured([
+                ConfiguredWebhook(name: "push", project: .demo, draft: draft, keys: [])
             ])
-            try await body(server, fixture, webhook)
+            try await body(server, fixture, try #require(fixture.webhooks.webhooks.first))
         }
     }
 }

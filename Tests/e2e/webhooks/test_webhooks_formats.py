@@ -130,6 +130,10 @@ class GoogleStandIn:
         path.write_text(json.dumps({**account, **more}))
         return path
 
+    def receiver(self):
+        """An entry of `webhooks.receivers` that sends here."""
+        return {"name": "push", "format": "fcm", "url": self.server.url, "serviceAccountFile": str(self.key_file())}
+
     def answer(self, arrival):
         if arrival.path == "/token":
             return self.give_token(arrival)
@@ -167,11 +171,11 @@ def google(tmp_path):
         yield stand_in
 
 
-async def fcm(launch, google, **more):
-    daemon = launch(webhooks.config(webhooks={"filesDirectory": str(google.directory)}))
-    google.key_file()
+async def fcm(launch, google):
+    """A webhook of the configuration file, which may send tokens to another host than Google's."""
+    daemon = launch(webhooks.config(webhooks={"receivers": [google.receiver()]}))
     hooks = Webhooks(daemon)
-    made = await hooks.add(google.server.url, format="fcm", fcm={"serviceAccountFile": "push.json"}, **more)
+    [made] = await hooks.list()
     return daemon, hooks, made
 
 
@@ -209,8 +213,11 @@ async def test_a_revoked_token_is_fetched_anew_and_the_message_comes(launch, goo
 
 
 async def test_news_about_webhooks_cannot_go_to_fcm(launch, google):
+    google.key_file()
+    hooks = Webhooks(launch(webhooks.config(webhooks={"filesDirectory": str(google.directory)})))
     with pytest.raises(Refused) as refused:
-        await fcm(launch, google, topics=["PUSH_RC", "stalecast.webhooks"])
+        await hooks.add("https://fcm.googleapis.com", format="fcm", fcm={"serviceAccountFile": "push.json"},
+                        topics=["PUSH_RC", "stalecast.webhooks"])
     assert refused.value.field == "topics"
 
 

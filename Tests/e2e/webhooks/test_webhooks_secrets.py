@@ -34,17 +34,18 @@ async def test_no_secret_of_any_kind_is_anywhere_in_the_clear(launch, tmp_path):
     authority = Authority(files)
     authority.certify("client")
     google = GoogleStandIn(files)
-    daemon = launch(webhooks.config(webhooks={"filesDirectory": str(files)}, log={"level": "trace"}))
-    hooks = Webhooks(daemon)
     with google.server, Receiver(tls=authority.server("127.0.0.1", asks_clients=True)) as closed, Receiver() as open_:
-        google.key_file()
+        daemon = launch(webhooks.config(
+            webhooks={"filesDirectory": str(files), "receivers": [google.receiver()]}, log={"level": "trace"}))
+        hooks = Webhooks(daemon)
+        [push] = await hooks.list()
         client = {"caFile": "ca.pem", "certificateFile": "client.pem", "keyFile": "client.key"}
         made = [
             await hooks.add(closed.url, tls=client),
             await hooks.add(open_.url, signing={"algorithm": "ed25519"}),
             await hooks.add(f"{open_.url}/hook?token={IN_QUERY}",
                             headers={"Authorization": f"Bearer {IN_HEADER}", "Cookie": f"session={IN_COOKIE}"}),
-            await hooks.add(google.server.url, format="fcm", fcm={"serviceAccountFile": "push.json"}),
+            push,
             await hooks.add("http://127.0.0.1:1/", headers={"X-Api-Key": IN_HEADER}),
         ]
         secrets = [secret_of(hook) for hook in made if "secret" in hook.get("signing", {})]
