@@ -24,7 +24,7 @@ extension WebhookRegistry {
     /// Makes the webhooks of the configuration file exactly these. What was decided at run time (paused, consent)
     /// stays with those that stay. Blocks; call it before ``observe(_:)`` at start and again at a reload.
     ///
-    /// - Throws: ``RegistryProblem``; nothing is changed when one of them breaks the rules.
+    /// - Throws: ``RegistryProblem``; nothing is changed when one of them breaks the rules or cannot be written.
     package func setConfigured(_ configured: [ConfiguredWebhook]) throws(RegistryProblem) {
         let (rules, now) = (rules, clock())
         var finished: [(ConfiguredWebhook, WebhookDraft)] = []
@@ -36,10 +36,18 @@ extension WebhookRegistry {
         do {
             try database.queue.writeWithoutTransaction { db in
                 let gone = self.configuredIDs.subtracting(configured.map(\.id))
-                for id in gone { try self.uninstall(id, db) }
-                for (webhook, draft) in finished {
-                    if let entry = try self.entry(of: webhook, draft, at: now) { try self.install(entry, db) }
+                var changed: [RegistryEntry] = []
+                try db.inTransaction {
+                    for id in gone { try self.database.remove(id, db) }
+                    for (webhook, draft) in finished {
+                        guard let entry = try self.entry(of: webhook, draft, at: now) else { continue }
+                        try self.database.store(entry, revision: nil, db)
+                        changed.append(entry)
+                    }
+                    return .commit
                 }
+                gone.forEach(self.uninstalled)
+                for entry in changed { self.installed(entry) }
             }
         } catch let problem as RegistryProblem {
             throw problem

@@ -131,6 +131,11 @@ package final class WebhookRegistry: Sendable {
     /// - Parameter revision: of the shared record that it is; nil leaves it.
     func install(_ entry: RegistryEntry, revision: Int64? = nil, _ db: Database) throws {
         try database.store(entry, revision: revision, db)
+        installed(entry, revision: revision)
+    }
+
+    /// Lets everybody know of what is written. Only within ``serially(_:)``.
+    func installed(_ entry: RegistryEntry, revision: Int64? = nil) {
         let observer = state.withLock { state in
             state.put(entry)
             if let revision { state.revisions[entry.webhook.id] = revision }
@@ -151,6 +156,11 @@ package final class WebhookRegistry: Sendable {
     /// Removes it, then lets everybody know. Only within ``serially(_:)``.
     func uninstall(_ id: WebhookID, _ db: Database) throws {
         try database.remove(id, db)
+        uninstalled(id)
+    }
+
+    /// Lets everybody know of what is removed. Only within ``serially(_:)``.
+    func uninstalled(_ id: WebhookID) {
         let observer = state.withLock { state in
             state.remove(id)
             return state.observer

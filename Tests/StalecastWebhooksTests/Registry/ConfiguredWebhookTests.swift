@@ -1,3 +1,4 @@
+import GRDB
 import StalecastWebhooks
 import StalecastWire
 import Testing
@@ -58,6 +59,32 @@ import Testing
         #expect(registry.signer(of: .configured("b", project: .demo)) != nil)
         try registry.setConfigured([configured("a", url: "https://example.com/new", key: key)])
         #expect(heard.all.last == "removed" && registry.webhooks.count == 1)
+    }
+
+    @Test func aWriteThatFailsInTheMiddleChangesNone() throws {
+        let fixture = try RegistryFixture()
+        let registry = try fixture.open()
+        let key = SigningKey.generate(.hmacSHA256)
+        try registry.setConfigured([configured("a", key: key)])
+        let heard = Heard()
+        registry.observe(heard.hear)
+        let queue = try DatabaseQueue(path: "\(fixture.directory)/\(WebhookRegistry.fileName)")
+        try queue.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TRIGGER full BEFORE INSERT ON webhook WHEN (SELECT count(*) FROM webhook) > 0
+                    BEGIN SELECT RAISE(ABORT, 'disk is full'); END
+                    """)
+        }
+        #expect(throws: RegistryProblem.self) {
+            try registry.setConfigured([configured("b", key: key), configured("c", key: key)])
+        }
+        #expect(registry.webhooks.map(\.name) == ["a"] && heard.all == [])
+        let rows = try queue.read { try String.fetchAll($0, sql: "SELECT id FROM webhook") }
+        #expect(rows == [WebhookID.configured("a", project: .demo).description])
+        try queue.write { try $0.execute(sql: "DROP TRIGGER full") }
+        try registry.setConfigured([configured("b", key: key), configured("c", key: key)])
+        #expect(Set(registry.webhooks.map(\.name)) == ["b", "c"] && heard.all.count == 3)
     }
 
     @Test func oneThatBreaksTheRulesChangesNone() throws {
