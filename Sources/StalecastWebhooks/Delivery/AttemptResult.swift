@@ -1,15 +1,27 @@
 import StalecastOutbound
+package import StalecastWire
 
 /// What came of a request, as the owner of its URL may know it.
-struct AttemptResult: Sendable, Hashable {
+package struct AttemptResult: Sendable, Hashable {
     /// Nil without an answer.
-    var status: Int?
+    package var status: Int?
     /// `2xx`…`5xx`, or why there was no answer.
-    var name: String
+    package var name: String
     /// What went wrong; nil for success.
-    var problem: String?
+    package var problem: String?
     /// The start of the answer's body.
-    var response = ""
+    package var response = ""
+
+    /// Members of the API that an attempt and a webhook's last failure share.
+    ///
+    /// - Parameter most: characters of the answer.
+    package func json(atMost most: Int = .max) -> JSONObject {
+        var object: JSONObject = ["outcome": .string(name)]
+        if let status { object["status"] = .int(status) }
+        if let problem { object["problem"] = .string(problem) }
+        if !response.isEmpty { object["response"] = .string(String(response.prefix(most))) }
+        return object
+    }
 
     /// Of a request that could not be made.
     init(_ problem: AttemptProblem) {

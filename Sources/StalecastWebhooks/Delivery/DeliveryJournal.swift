@@ -102,19 +102,6 @@ final class DeliveryJournal: Sendable {
         return true
     }
 
-    /// Of several cursors of one webhook and scope the last, and everything else.
-    private static func newest(of entries: [JournalEntry]) -> [JournalEntry] {
-        var seen: [WebhookID: Set<Scope>] = [:]
-        var kept: [JournalEntry] = []
-        for entry in entries.reversed() {
-            if case .lane(let id, let scope, _) = entry {
-                guard seen[id, default: []].insert(scope).inserted else { continue }
-            }
-            kept.append(entry)
-        }
-        return kept.reversed()
-    }
-
     private func succeeded(_ time: UInt64) {
         let (wasFailing, again) = state.withLock { state in
             defer { state.failure = nil }
@@ -131,7 +118,7 @@ final class DeliveryJournal: Sendable {
         let isNew = state.withLock { state in
             // What came meanwhile is newer and stays behind.
             state.entries = entries + state.entries
-            if state.entries.count > Self.maxWaiting { state.entries = Self.newest(of: state.entries) }
+            if state.entries.count > Self.maxWaiting { state.entries = state.entries.newest }
             state.isScheduled = true
             defer { state.failure = reason }
             return state.failure == nil

@@ -159,7 +159,7 @@ final class DeliveryLoop: @unchecked Sendable {
 
     private func fail(_ id: UInt64, _ problem: AttemptProblem) {
         let result = AttemptResult(problem)
-        let ended = take { $0.finished(id, Verdict(problem), status: nil, named: result.name, at: Self.now) }
+        let ended = take { $0.finished(id, Verdict(problem), status: nil, named: result.name, result, at: Self.now) }
         guard let (attempt, next) = ended else { return }
         record(attempt, "", result, next: next)
     }
@@ -171,29 +171,27 @@ final class DeliveryLoop: @unchecked Sendable {
         let now = Self.now
         let name = outcome.result.className
         let verdict = Verdict(outcome, pace, at: now.wall)
-        let ended = take { $0.finished(id, verdict, status: outcome.status, named: name, at: now) }
+        let result = AttemptResult(outcome)
+        let ended = take { $0.finished(id, verdict, status: outcome.status, named: name, result, at: now) }
         guard let (attempt, next) = ended else { return }
         phases.add(outcome.phases)
         if outcome.reusedConnection { reusedConnections += 1 }
         if let status = outcome.status { formatter.answered(status: status, to: request, webhook: attempt.webhook) }
-        log(attempt, messageID, outcome, name, next: next)
+        log(attempt, outcome, name)
+        record(attempt, messageID, result, phases: outcome.phases, next: next)
     }
 
     // MARK: The attempt log
 
-    private func log(
-        _ attempt: DeliveryState.Attempt, _ messageID: String, _ outcome: OutboundOutcome, _ name: String,
-        next: Timestamp?
-    ) {
-        if case .failed(let failure) = outcome.result {
-            logger.info(
-                "webhook attempt failed",
-                metadata: [
-                    "webhook": "\(attempt.webhook.id)", "reason": "\(name)", "detail": "\(failure.detail)",
-                    "address": "\(outcome.remoteAddress)",
-                ])
-        }
-        record(attempt, messageID, AttemptResult(outcome), phases: outcome.phases, next: next)
+    /// The state logs when attempts begin to fail and when they succeed again.
+    private func log(_ attempt: DeliveryState.Attempt, _ outcome: OutboundOutcome, _ name: String) {
+        guard case .failed(let failure) = outcome.result else { return }
+        logger.debug(
+            "webhook attempt failed",
+            metadata: [
+                "webhook": "\(attempt.webhook.id)", "reason": "\(name)", "detail": "\(failure.detail)",
+                "address": "\(outcome.remoteAddress)",
+            ])
     }
 
     private func record(

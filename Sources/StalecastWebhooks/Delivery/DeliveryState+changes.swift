@@ -9,7 +9,7 @@ extension DeliveryState {
     ///
     /// - Parameters:
     ///   - changes: the newest stored changes of all scopes, oldest first within a scope; all of them where the image
-    ///     ``DeliveryImage/needsAll(_:)``.
+    ///     ``DeliveryImage/needsAll(_:bound:)``.
     ///   - opened: when this run began, before it could make a webhook of its own.
     ///   - spread: first attempts are spread over so many nanoseconds.
     package mutating func begin(
@@ -213,6 +213,7 @@ extension DeliveryState {
     private mutating func leaveReceiver(_ endpoint: Endpoint) {
         endpoint.generation += 1
         endpoint.isKnown = false
+        endpoint.lastFailure = nil
         endpoint.patienceUntil = 0
         for attempt in endpoint.attempts { act(.cancel(attempt)) }
         if endpoint.health != JournalEntry.TargetHealth() || endpoint.rejections > 0 { relieve(endpoint) }

@@ -12,10 +12,11 @@ extension DeliveryState {
         }
         return DeliveryStatus(
             state: endpoint.state, failures: endpoint.health.failures, nextAttemptAt: next,
+            lastFailure: endpoint.lastFailure,
             scopes: endpoint.lanes.filter(\.isActive).sorted { $0.scope < $1.scope }.map { lane in
                 DeliveryStatus.ScopeStatus(
-                    scope: lane.scope, acknowledged: lane.acknowledged, current: lane.newest?.change.version,
-                    lag: lane.lag, isInFlight: lane.inFlight > 0)
+                    scope: lane.scope, acknowledged: lane.acknowledged, current: lane.current, lag: lane.lag,
+                    owed: endpoint.mode == .latest ? min(lane.lag, 1) : lane.lag, isInFlight: lane.inFlight > 0)
             })
     }
 

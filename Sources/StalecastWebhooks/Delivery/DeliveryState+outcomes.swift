@@ -15,9 +15,11 @@ extension DeliveryState {
     /// - Parameters:
     ///   - status: of the answer.
     ///   - name: the class of outcome that metrics count.
+    ///   - result: the same for the webhook's owner.
     /// - Returns: the attempt, and when its message is tried again; nil when nobody is interested any more.
     package mutating func finished(
-        _ id: UInt64, _ verdict: Verdict, status: Int?, named name: String, at now: Moment
+        _ id: UInt64, _ verdict: Verdict, status: Int?, named name: String, _ result: AttemptResult? = nil,
+        at now: Moment
     ) -> (attempt: Attempt, next: Timestamp?)? {
         guard let attempt = attempts.removeValue(forKey: id) else { return nil }
         admission.end(attempt.place, isSlow: attempt.isSlow)
@@ -32,7 +34,22 @@ extension DeliveryState {
         }
         tally.attempts[name, default: 0] += 1
         if status != nil { endpoint.isKnown = true }
-        return (attempt, take(verdict, endpoint, attempt, status, at: now))
+        if verdict != .delivered, let result {
+            endpoint.lastFailure = DeliveryStatus.Failure(time: attempt.startedAt, result: result)
+        }
+        let failures = endpoint.health.failures
+        let next = take(verdict, endpoint, attempt, status, at: now)
+        if (failures == 0) != (endpoint.health.failures == 0) { logTurn(endpoint, name) }
+        return (attempt, next)
+    }
+
+    /// One line when attempts begin to fail and one when they succeed again, however many there are. The answer's body and
+    /// the URL's path are the owner's, and stay out of the log.
+    private mutating func logTurn(_ endpoint: Endpoint, _ name: String) {
+        let text: Logger.Message =
+            endpoint.health.failures > 0 ? "a webhook's attempts fail" : "a webhook's attempts succeed again"
+        let (id, host) = (endpoint.id, endpoint.webhook.url.host)
+        act(.log(.info, text, ["webhook": "\(id)", "host": "\(host)", "outcome": "\(name)"]))
     }
 
     private mutating func take(

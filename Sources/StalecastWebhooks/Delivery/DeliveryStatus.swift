@@ -5,7 +5,18 @@ package struct DeliveryStatus: Sendable {
     package let state: WebhookState
     package let failures: Int
     package let nextAttemptAt: Timestamp?
+    /// Of this run; nil when there was none, or for another receiver.
+    package let lastFailure: Failure?
     package let scopes: [ScopeStatus]
+
+    /// Why an attempt failed, and when it began.
+    package struct Failure: Sendable {
+        package let time: Timestamp
+        package let result: AttemptResult
+
+        /// As many characters of an answer tell what is wrong.
+        static let shownOfResponse = 200
+    }
 
     package struct ScopeStatus: Sendable {
         package let scope: Scope
@@ -13,6 +24,8 @@ package struct DeliveryStatus: Sendable {
         package let current: VersionNumber?
         /// Versions not acknowledged.
         package let lag: Int64
+        /// Messages that are to be sent, at most.
+        package let owed: Int64
         package let isInFlight: Bool
     }
 
@@ -20,6 +33,11 @@ package struct DeliveryStatus: Sendable {
     package var json: JSONValue {
         var object: JSONObject = ["consecutiveFailures": .int(failures)]
         if let nextAttemptAt { object["nextAttemptTime"] = .string(nextAttemptAt.description) }
+        if let lastFailure {
+            var failure = lastFailure.result.json(atMost: Failure.shownOfResponse)
+            failure["time"] = .string(lastFailure.time.description)
+            object["lastFailure"] = .object(failure)
+        }
         object["scopes"] = .array(
             scopes.map { status in
                 var scope: JSONObject = [
@@ -28,6 +46,7 @@ package struct DeliveryStatus: Sendable {
                 ]
                 if let current = status.current { scope["currentVersion"] = .string(String(current)) }
                 scope["lag"] = .int(status.lag)
+                scope["owed"] = .int(status.owed)
                 scope["inFlight"] = .bool(status.isInFlight)
                 return .object(scope)
             })

@@ -28,6 +28,7 @@ final class Endpoint {
     var health = JournalEntry.TargetHealth()
     /// When it began to fail before an operator enabled it; nil once it has answered with a 2xx.
     var onTrialSince: Timestamp?
+    var lastFailure: DeliveryStatus.Failure?
     /// Messages in a row that the receiver will never take.
     var rejections = 0
     /// Monotonic: of the last failure; of the last that counts as failing in this run; of the first 410. 0 for none.

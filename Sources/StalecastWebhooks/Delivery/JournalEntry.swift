@@ -80,7 +80,26 @@ package struct DeliveryImage: Sendable, Equatable {
     package init() {}
 
     /// Whether a webhook is owed its newest version wherever that stands in the store.
-    package func needsAll(_ webhooks: [Webhook]) -> Bool {
-        webhooks.contains { !ids.contains($0.id) } || lanes.values.contains { $0.values.contains(where: \.isRenewed) }
+    ///
+    /// - Parameter bound: the topics that are about a scope. A webhook of none is owed nothing, and nothing is known of it.
+    package func needsAll(_ webhooks: [Webhook], bound: Set<TopicName>) -> Bool {
+        webhooks.contains { !ids.contains($0.id) && !bound.isDisjoint(with: $0.topics) }
+            || lanes.values.contains { $0.values.contains(where: \.isRenewed) }
+    }
+}
+
+extension [JournalEntry] {
+    /// The same without cursors and healths that a later entry replaces: so much stays however long nothing can be written.
+    package var newest: [JournalEntry] {
+        var lanes: [WebhookID: Set<Scope>] = [:]
+        var healths: Set<WebhookID> = []
+        let kept = reversed().filter { entry in
+            switch entry {
+            case .lane(let id, let scope, _): lanes[id, default: []].insert(scope).inserted
+            case .health(let id, _): healths.insert(id).inserted
+            default: true
+            }
+        }
+        return kept.reversed()
     }
 }

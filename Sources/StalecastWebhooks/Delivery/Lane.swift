@@ -81,8 +81,19 @@ struct Lane: Sendable {
 
     /// The versions the receiver has not acknowledged, at least.
     var lag: Int64 {
-        guard let newest, newest.sequence > record.cursor.sequence else { return 0 }
-        return max(1, newest.change.version - record.cursor.version)
+        guard let newest = newest?.change ?? tries.last?.heard.change, newest.sequence > record.cursor.sequence else {
+            return 0
+        }
+        return max(1, newest.version - record.cursor.version)
+    }
+
+    /// The newest version that one of the webhook's topics announced, as far as that is known: after a restart it may be
+    /// older than the log in memory, and then it is what the receiver has.
+    var current: VersionNumber? {
+        if let known = newest?.change.version { return known }
+        let begun = tries.last?.heard.change.version ?? 0
+        let latest = max(begun, record.acknowledged.version)
+        return latest > 0 ? latest : nil
     }
 
     /// The last version the receiver took, or that needed none.

@@ -10,8 +10,14 @@ extension WebhookDelivery {
 
     /// Sends a test message now, past queue and state, and tells how it went; nil for a webhook that is not there.
     package func test(_ id: WebhookID) async -> DeliveryAttempt? {
-        guard let (webhook, lanes, _) = await ask({ $0.known(id) }) else { return nil }
-        let current = lanes.compactMap(\.newest).max { $0.sequence < $1.sequence }
+        guard let (webhook, lanes, interest) = await ask({ $0.known(id) }) else { return nil }
+        var newest: [TemplateChange] = []
+        for (scope, known) in lanes {
+            // After a restart the newest one may be older than what is in memory.
+            let change = if let known { known } else { await stored(scope).last { interest.topic(of: $0) != nil } }
+            if let change { newest.append(change) }
+        }
+        let current = newest.max { $0.sequence < $1.sequence }
         let topic = webhook.topics.first ?? .pushRC
         let content = Delivery.Content.test(
             nonce: Epoch.random().description, topic: topic, project: webhook.project, current: current)

@@ -15,6 +15,8 @@ package final class WebhookDelivery: Sendable {
     let history: @Sendable (Scope, CommitSequence, _ limit: Int) -> [TemplateChange]
     private let loop: DeliveryLoop
     private let startSpread: Duration
+    /// The topics that are about a scope.
+    private let bound: Set<TopicName>
     private let opened = Timestamp.now()
 
     package static let fileName = "deliveries.sqlite"
@@ -38,6 +40,7 @@ package final class WebhookDelivery: Sendable {
         self.formatter = formatter
         self.history = history
         startSpread = configuration.pace.startSpread
+        bound = Set(routes.lazy.filter { !$0.scopes.isEmpty }.map(\.name))
         let state = DeliveryState(configuration, routes: routes, random: SystemRandomNumberGenerator())
         loop = DeliveryLoop(state, engine, formatter, journal, history, logger)
     }
@@ -55,7 +58,7 @@ package final class WebhookDelivery: Sendable {
         stored.ids.subtract(others)
         let image = stored
         let known =
-            image.needsAll(webhooks)
+            image.needsAll(webhooks, bound: bound)
             ? Set(changes.map(\.scope)).sorted().flatMap { history($0, 0, Self.maxStored) } : changes
         let spread = min(startSpread.nanoseconds, UInt64(webhooks.count) * 2_000_000)
         let opened = opened

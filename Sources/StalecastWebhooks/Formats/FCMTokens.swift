@@ -7,6 +7,8 @@ final class FCMTokens: Sendable {
     private let engine: OutboundEngine
     private let accounts = Mutex<[Account: AccessTokens]>([:])
 
+    private static let mostAccounts = 1024
+
     /// Tokens are fetched under the address policy of who needs them.
     private struct Account: Hashable {
         let settings: Webhook.FCMSettings
@@ -62,7 +64,12 @@ final class FCMTokens: Sendable {
             let tokens = AccessTokens(
                 account: key, scope: FCMMessage.scope, tokenURL: account.settings.tokenURL, engine: engine,
                 policy: account.policy)
-            accounts.withLock { $0[account] = tokens }
+            accounts.withLock { accounts in
+                // Of webhooks that are gone, and of former rules. Another token is soon fetched.
+                if accounts.count >= Self.mostAccounts { accounts = accounts.filter { $1.current != nil } }
+                if accounts.count >= Self.mostAccounts { accounts = [:] }
+                accounts[account] = tokens
+            }
             return tokens
         } catch {
             throw AttemptProblem(.token, "the service account's key cannot be used: \(error)")

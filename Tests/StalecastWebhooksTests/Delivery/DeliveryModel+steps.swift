@@ -267,7 +267,7 @@ extension DeliveryModel {
             for scope in Self.scopes { tracks[Key(webhook: webhooks[index].id, scope: scope)]?.last = 0 }
         }
         state = DeliveryState(Self.configuration, routes: routes, random: SeededRandom(seed: random.next()))
-        let remembered = image.needsAll(webhooks) ? Int.max : 1 + below(20)
+        let remembered = image.needsAll(webhooks, bound: Set(routes.map(\.name))) ? Int.max : 1 + below(20)
         let changes = Self.scopes.flatMap { (store[$0] ?? []).suffix(remembered) }
         state.begin(webhooks, changes, image, opened: now.wall, spread: 0, at: now)
         for webhook in webhooks { begin(webhook) }

@@ -1,6 +1,9 @@
 import Foundation
+import Logging
+import StalecastHub
 import StalecastOutbound
 import StalecastTestServers
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 import Testing
@@ -21,6 +24,65 @@ import Testing
                 }
             }
         }
+    }
+
+    @Test func theStatusSaysWhyTheLastAttemptFailed() async throws {
+        let isWell = Gate()
+        let answer = "database is locked " + String(repeating: "x", count: 1000)
+        try await OriginServer.serving({ _ in
+            isWell.isOpen
+                ? .status(200)
+                : .raw("HTTP/1.1 500 No\r\nContent-Length: \(answer.utf8.count)\r\n\r\n\(answer)")
+        }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url)
+            try await DeliveryFixture().run([webhook]) { fixture in
+                func failure() async throws -> JSONValue? {
+                    try await fixture.delivery.status(of: webhook.id)?.json["lastFailure"]
+                }
+                #expect(try await failure() == nil)
+                try fixture.publish(3)
+                try await eventually { try await failure() != nil }
+                let first = try #require(try await failure())
+                #expect(first["outcome"]?.string == "5xx" && first["status"]?.int64 == 500)
+                #expect(first["response"]?.string == String(answer.prefix(200)) && first["time"]?.string != nil)
+                let scope = try #require(await fixture.delivery.status(of: webhook.id)?.scopes.first)
+                #expect(scope.lag > 1 && scope.owed == 1, "one message stands for all")
+                isWell.open()
+                try await eventually { try await fixture.isDone(webhook) }
+                // Another receiver has not failed.
+                var moved = webhook
+                moved.url = try OutboundURL("\(server.url)/other")
+                try fixture.delivery.install(moved)
+                try await eventually { try await failure() == nil }
+            }
+        }
+    }
+
+    /// However many attempts there are.
+    @Test func theLogHasALineWhenAttemptsBeginToFailAndWhenTheySucceedAgain() throws {
+        let webhook = try DeliveryFixture.webhook("http://secret.example/token")
+        let route = TopicBinding(name: .pushRC, scopes: [DeliveryFixture.scope])
+        var state = DeliveryState(DeliveryConfiguration(path: ""), routes: [route], random: SeededRandom(seed: 1))
+        var now = Moment(monotonic: 1, wall: .now())
+        let stage = try DeliveryFixture()
+        state.begin([webhook], [], DeliveryImage(), opened: now.wall, spread: 0, at: now)
+        state.announced(stage.commit(), at: 1)
+        var lines: [String] = []
+        for verdict in [Verdict.failed(.backoff), .failed(.backoff), .failed(.backoff), .delivered] {
+            var started: DeliveryState.Attempt?
+            while started == nil {
+                now.monotonic += 600_000_000_000
+                state.tick(at: now)
+                for case .start(let attempt) in state.takeActions() { started = attempt }
+            }
+            let attempt = try #require(started)
+            _ = state.finished(attempt.id, verdict, status: 500, named: "5xx", at: now)
+            for case .log(_, let message, let metadata) in state.takeActions() {
+                lines.append("\(message)")
+                #expect(metadata["host"] == "secret.example" && !"\(metadata)".contains("token"))
+            }
+        }
+        #expect(lines == ["a webhook's attempts fail", "a webhook's attempts succeed again"])
     }
 
     @Test func goneTwiceDisablesAndEnablingSendsTheNewest() async throws {

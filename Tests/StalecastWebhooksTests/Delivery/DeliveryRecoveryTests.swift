@@ -1,3 +1,4 @@
+import GRDB
 import StalecastHub
 import StalecastTestServers
 import StalecastTestSupport
@@ -164,9 +165,28 @@ import Testing
             }
             try await stage.run([webhook]) { fixture in
                 let scope = DeliveryFixture.scope
+                let status = try #require(await fixture.delivery.status(of: webhook.id)?.scopes.first)
+                #expect(status.current == 2 && status.lag == 0)
+                _ = try await fixture.delivery.test(webhook.id)
+                #expect(server.bodies.last == "test 2")
                 #expect(try await fixture.delivery.redeliver(webhook.id, scope: scope, version: 2) == 1)
                 try await eventually { server.versions == [1, 2, 2, 2] }
             }
+        }
+    }
+
+    /// What is gathered for a tenth of a second is not lost with an orderly end.
+    @Test func theEndWritesWhatWaits() async throws {
+        try await OriginServer.serving({ _ in .status(204) }) { server in
+            let stage = try DeliveryFixture()
+            let webhook = try stage.webhook(server.url)
+            try stage.start([webhook])
+            try stage.publish()
+            try await stage.settled(webhook.id)
+            await stage.end()
+            let queue = try DatabaseQueue(path: stage.databasePath)
+            #expect(try await queue.read { try Int.fetchOne($0, sql: "SELECT version FROM cursor") } == 1)
+            #expect(try await queue.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM chunk") } == 1)
         }
     }
 
@@ -187,6 +207,35 @@ import Testing
                 #expect(try fixture.deadLetters(webhook).map(\.version) == [1])
             }
         }
+    }
+
+    @Test func whatCannotBeWrittenDoesNotPileUp() throws {
+        let (one, other) = (WebhookID.random(), WebhookID.random())
+        let entries = (0..<1000).flatMap { number -> [JournalEntry] in
+            var record = JournalEntry.LaneRecord()
+            record.givenUp = UInt64(number)
+            var health = JournalEntry.TargetHealth()
+            health.failures = number
+            return [one, other].flatMap { id -> [JournalEntry] in
+                [.lane(id, DeliveryFixture.scope, record), .health(id, health)]
+            }
+        }
+        let gone = JournalEntry.removed(.random())
+        let newest = ([gone] + entries).newest
+        #expect(newest.count == 5)
+        var image = DeliveryImage()
+        newest.forEach { image.take($0) }
+        #expect(image.health[one]?.failures == 999 && image.lanes[other]?[DeliveryFixture.scope]?.record.givenUp == 999)
+    }
+
+    /// Reading it takes seconds with a long history, at each start.
+    @Test func aWebhookOfNoScopeNeedsNoHistory() throws {
+        let news = try DeliveryFixture.webhook("http://127.0.0.1:1/", topics: [.webhookOperations])
+        let both = try DeliveryFixture.webhook("http://127.0.0.1:1/", topics: [.webhookOperations, .pushRC])
+        var image = DeliveryImage()
+        #expect(!image.needsAll([news], bound: [.pushRC]) && image.needsAll([news, both], bound: [.pushRC]))
+        image.ids = [both.id]
+        #expect(!image.needsAll([news, both], bound: [.pushRC]))
     }
 
     /// As many as `recover` may owe at once; the sending thread does it in one turn.

@@ -1,6 +1,8 @@
 """When a webhook is given up, who hears of it, and how it comes back. The waits are the daemon's real ones, so those of
 a minute are for long campaigns."""
 
+import signal
+import threading
 import time
 
 import pytest
@@ -47,6 +49,31 @@ async def test_a_recovery_after_many_failures_is_told(launch):
         [message] = news(watcher, watching)
         assert message["type"] == "webhook.recovered" and message["data"]["webhook"] == made["id"]
         assert message["data"]["failingSince"] == failing["state"]["since"]
+
+
+async def test_an_attempt_under_way_at_the_end_is_finished_and_remembered(launch):
+    """An orderly end waits two seconds for answers, and what they say is written before the daemon is gone."""
+    daemon = launch(webhooks.config())
+    hooks = Webhooks(daemon)
+    is_ending = threading.Event()
+
+    def answer(_):
+        is_ending.wait(20)
+        return Answer()
+
+    with Receiver(answer) as receiver:
+        made = await hooks.add(receiver.url)
+        version = await daemon.publish(marked("one"))
+        receiver.wait_for(1)
+        daemon.signal(signal.SIGTERM)
+        while "ending, a second interrupt" not in daemon.log_text():
+            await webhooks.pause()
+        is_ending.set()
+        assert daemon.wait() == 0
+        daemon.start()
+        assert acknowledged(version)(await hooks.get(made))
+        assert [attempt["status"] for attempt in await hooks.attempts(made)] == [204]
+        assert len(receiver.arrivals) == 1
 
 
 async def test_a_recovery_after_enable_is_told(launch):
