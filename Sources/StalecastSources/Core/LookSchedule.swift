@@ -48,6 +48,14 @@ package struct LookSchedule: Sendable, Hashable {
         return max(whole * (0.5 + 0.5 * random), min(retryAfter ?? .zero, Self.longestRetryAfter))
     }
 
+    /// After so many failed looks in a row, of which the last found this problem.
+    package func pause(failures: Int, after problem: OriginProblem, random: Double) -> Duration {
+        guard problem.isSoonOver, let first = problem.retryAfter else {
+            return pause(failures: failures, retryAfter: problem.retryAfter, random: random)
+        }
+        return min(first, interval).doubled(afterFailures: failures, atMost: longestPause)
+    }
+
     /// Before a promised version is looked for once more: 50 ms, doubled up to 2.5 s; nil when that is given up.
     package func pause(promisedLooks looks: Int) -> Duration? {
         looks < Self.promisedLooks ? min(.milliseconds(50 << looks), .milliseconds(2500)) : nil

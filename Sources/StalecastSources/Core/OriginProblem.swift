@@ -39,10 +39,16 @@ package struct OriginProblem: Error, Sendable, Hashable, CustomStringConvertible
     /// As the origin asked; nil when it did not.
     package let retryAfter: Duration?
 
-    package init(_ reason: Reason, _ description: String, retryAfter: Duration? = nil) {
+    /// Looking again after ``retryAfter`` is likely to help: that, doubled each time, is the pause.
+    let isSoonOver: Bool
+
+    package init(
+        _ reason: Reason, _ description: String, retryAfter: Duration? = nil, isSoonOver: Bool = false
+    ) {
         self.reason = reason
         self.description = description
         self.retryAfter = retryAfter
+        self.isSoonOver = isSoonOver
     }
 
     /// No answer came.

@@ -93,7 +93,8 @@ package final class SourceWatcher: Sendable {
     private func outcomeOfLook() async -> WatchState.Outcome {
         switch await source.look() {
         case .unchanged: return .unchanged
-        case .failed(let problem): return .failed(problem)
+        // The end cuts off a request: that is no problem of the origin's.
+        case .failed(let problem): return Task.isCancelled ? .interrupted : .failed(problem)
         case .seen(let sight): return await take(sight)
         }
     }
@@ -110,8 +111,12 @@ package final class SourceWatcher: Sendable {
         case .contradicts: return refused(.sameVersion(sight.content.version))
         }
         let verdict = await waitAtFence(sight)
-        // Ending the daemon must not pass for a fence that timed out.
-        if Task.isCancelled { return .interrupted }
+        // The end must not pass for a fence that timed out. A duty of a cluster may come back to this watcher: then the
+        // version has to be seen again.
+        if Task.isCancelled {
+            source.forget()
+            return .interrupted
+        }
         if case .timeout(let seen) = verdict {
             report(.fenceTimeout(seen: seen))
             adoption.notes.hasFenceTimedOut = true

@@ -125,7 +125,7 @@ struct WatchState: Sendable {
         if isOther { status.counts.problems += 1 }
         notBefore = problem.retryAfter.map { now + min($0, LookSchedule.longestRetryAfter) }
         let failures = schedule.pause(
-            failures: max(1, status.failures - withoutPause), retryAfter: problem.retryAfter, random: random)
+            failures: max(1, status.failures - withoutPause), after: problem, random: random)
         status.nextLookAt = now + (problem.isContent ? schedule.pause(hears: false, random: random) : failures)
         return isOther ? [.problem(problem)] : []
     }

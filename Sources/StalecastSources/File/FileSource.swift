@@ -11,6 +11,7 @@ package final class FileSource: TemplateSource {
     private let files: FileReading
     private let watch: FileWatch?
     private let quiet: Duration
+    private let patience: Duration
     private let queue = DispatchQueue(label: "stalecast.files")
     private let state = Mutex(State())
 
@@ -51,14 +52,16 @@ package final class FileSource: TemplateSource {
     ///   - watch: nil makes looks the only way to see a change.
     ///   - maxBytes: of all files together. Default 8 MB.
     ///   - quiet: a directory is read when nothing has happened in it for so long. Default 100 ms.
+    ///   - patience: what is changed during every try to read it is a problem after so long. Default 10 s.
     package init(
         path: String, reading: ContentReading = ContentReading(), kind: TemplateKind, watch: FileWatch?,
-        maxBytes: Int = 8 << 20, quiet: Duration = .milliseconds(100)
+        maxBytes: Int = 8 << 20, quiet: Duration = .milliseconds(100), patience: Duration = .seconds(10)
     ) {
         place = path
         files = FileReading(path: path, reading: reading, kind: kind, maxBytes: maxBytes)
         self.watch = watch
         self.quiet = quiet
+        self.patience = patience
     }
 
     package var kind: SourceKind { .file }
@@ -111,11 +114,20 @@ package final class FileSource: TemplateSource {
                 return report(error, waited, of: inventory)
             }
             // What came in between must not be mixed into this.
-            guard try files.inventory() == inventory else { return nil }
+            guard try files.inventory() == inventory else {
+                return waited < patience ? nil : report(restless, waited)
+            }
             return keep(content, inventory)
         } catch {
             return report(error, waited)
         }
+    }
+
+    private var restless: OriginProblem {
+        OriginProblem(
+            .unreadable,
+            "\(place) is changed again and again while it is read; write another file and rename it, or write less often"
+        )
     }
 
     private func repeatLast() -> OriginLook {

@@ -106,7 +106,8 @@ package final class FirebaseSource: TemplateSource {
             return try keep(try await sight(url))
         } catch  where error.reason == .notFound {
             throw OriginProblem(
-                .notFound, "version \(newest) is listed and cannot be read yet", retryAfter: Self.replicaDelay)
+                .notFound, "version \(newest) is listed and cannot be read yet", retryAfter: Self.replicaDelay,
+                isSoonOver: true)
         }
     }
 

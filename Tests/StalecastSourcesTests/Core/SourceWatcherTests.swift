@@ -182,6 +182,23 @@ import Testing
         #expect(schedule.pause(failures: 1, retryAfter: .seconds(1 << 30), random: 0) == .seconds(3600))
     }
 
+    /// One replica of the origin knows the version and another does not: that is over in less than a second.
+    @Test func aVersionThatIsYetToComeIsLookedForSooner() async throws {
+        let problem = OriginProblem(.notFound, "not yet", retryAfter: .milliseconds(20), isSoonOver: true)
+        source.show(.failed(problem))
+        let watcher = watcher(Self.seldom)
+        try await watching(watcher) {
+            #expect(await eventually { watcher.status.failures == 1 })
+            let pause = try #require(watcher.status.nextLookAt) - #require(watcher.status.lastLookAt)
+            // Without that it is 2.5 to 5 s.
+            #expect(pause <= .milliseconds(20))
+        }
+        let schedule = LookSchedule()
+        let pauses = (1...20).map { schedule.pause(failures: $0, after: problem, random: 1) }
+        #expect(
+            Array(pauses[..<4]) == [20, 40, 80, 160].map { .milliseconds($0) } && pauses[19] == schedule.longestPause)
+    }
+
     @Test func jitterStaysWithinItsShare() {
         let schedule = LookSchedule(interval: .seconds(10), jitter: 0.1)
         #expect(schedule.pause(hears: false, random: 0) == .seconds(9))
@@ -199,6 +216,16 @@ import Testing
         var seen = status
         seen.lastSuccessAt = .now
         #expect(seen.age(at: .now) < .seconds(5))
+    }
+
+    /// In a cluster the same watcher runs again when its duty comes back.
+    @Test func whatWasNotAdoptedAtTheEndIsSeenAgain() async throws {
+        source.show("a")
+        // Ends when the watcher's task is cancelled, as the wait at a fence does.
+        source.hold { _ = try? await Task.sleep(for: .seconds(3600)) }
+        let watcher = watcher(Self.seldom)
+        await watching(watcher) { #expect(await eventually { source.looks == 1 }) }
+        #expect(source.forgotten == 1 && fresh.adopted.isEmpty)
     }
 
     @Test func cancellingEndsAWatcherThatWaits() async throws {

@@ -227,6 +227,34 @@ final class Folder: Sendable {
         }
     }
 
+    /// Else the look would go on for ever, and the source would seem to be well.
+    @Test func aFileThatChangesWhileItIsReadIsAProblemAfterAWhile() async throws {
+        let watch = try #require(FileWatch())
+        let path = folder.file("t.json")
+        try folder.write(Self.json(String(repeating: "a", count: 100_000)), to: "t.json")
+        let source = FileSource(path: path, kind: .client, watch: watch, patience: .zero)
+        try await listening(source) { _ in
+            source.forget()
+            let isOver = Atomic(false)
+            Thread.detachNewThread {
+                var second = 0
+                while !isOver.load(ordering: .relaxed) {
+                    second += 1
+                    let times = [timespec(tv_sec: second, tv_nsec: 0), timespec(tv_sec: second, tv_nsec: 0)]
+                    utimensat(AT_FDCWD, path, times, 0)
+                }
+            }
+            var problem: OriginProblem?
+            // The thread may not have begun when the first look ends.
+            while problem == nil {
+                problem = await source.look().problem
+                source.forget()
+            }
+            isOver.store(true, ordering: .relaxed)
+            #expect(problem?.reason == .unreadable && problem?.description.contains("while it is read") == true)
+        }
+    }
+
     @Test func aSwapOfLinkedFoldersIsHeard() async throws {
         let watch = try #require(FileWatch())
         for (name, value) in [("..1", "a"), ("..2", "b")] {
