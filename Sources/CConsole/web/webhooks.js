@@ -11,7 +11,7 @@ export function show({content, scope, parameters, offer, fresh, note}) {
     {name: "url", label: "URL", value: row => row.url, cell: row => button([given(row.url, 80)], () => choose(row.id),
       {class: "link"})},
     {name: "state", label: "State", value: row => row.state.name, cell: row => [chip(row.state.name, tones[row.state.name]),
-      row.state.reason ? [" ", h("span", {class: "quiet"}, given(row.state.reason, 80))] : null]},
+      quietly(row.state.reason), tones[row.state.name] === "bad" ? quietly(failure(row)) : null]},
     {name: "topics", label: "Topics", value: row => row.topics.join(", ")},
     {name: "format", label: "Format", value: row => `${row.format}, ${row.mode}`},
     {name: "owed", label: "Owed", numeric: true, value: owed, cell: row => count(owed(row))},
@@ -34,11 +34,10 @@ export function show({content, scope, parameters, offer, fresh, note}) {
       {name: "what", label: "What", value: row => row.versionNumber ? `${row.namespace} ${row.versionNumber}` : row.kind},
       {name: "try", label: "Try", numeric: true, value: row => row.attempt},
       {name: "outcome", label: "Outcome", value: row => row.outcome,
-        cell: row => [chip(row.outcome, /deliver|ok|success/i.test(row.outcome) ? "good" : "warn"),
-        row.status ? ` ${row.status}` : ""]},
+        cell: row => [chip(row.outcome, works(row) ? "good" : "warn"), row.status ? ` ${row.status}` : ""]},
       {name: "took", label: "Took", numeric: true, value: row => took(row), cell: row => span(took(row))},
-      {name: "problem", label: "Problem", value: row => row.problem ?? row.response ?? ""},
-      {name: "next", label: "Next try", value: row => row.nextAttemptTime ?? "", cell: row => moment(row.nextAttemptTime)}]})
+      {name: "problem", label: "Problem", value: row => works(row) ? "" : reason(row)},
+      {name: "next", label: "Next try", value: row => row.next ?? "", cell: row => moment(row.next)}]})
     const dead = table({label: "Given up", key: row => row.id, filter: false, empty: "Nothing was given up.", columns: [
       {name: "version", label: "Version", value: row => `${row.namespace} ${row.versionNumber}`},
         {name: "reason", label: "Why", value: row => row.reason},
@@ -52,6 +51,8 @@ export function show({content, scope, parameters, offer, fresh, note}) {
       const focus = about.contains(document.activeElement) && document.activeElement.textContent
       replace(about, facts([["id", h("code", null, webhook.id)], ["state", chip(webhook.state.name, tones[webhook.state.name])],
         ["since", moment(webhook.state.since)],
+        ...(webhook.delivery?.lastFailure ? [["last failure", [moment(webhook.delivery.lastFailure.time), quietly(failure(webhook))]]] : []),
+        ...(webhook.delivery?.nextAttemptTime ? [["next try", moment(webhook.delivery.nextAttemptTime)]] : []),
         ["topics", webhook.topics.join(", ")], ["format", `${webhook.format}, ${webhook.mode}`], ["origin", webhook.origin],
           ["changed", moment(webhook.updateTime)]]),
       may(scope, "manage") ? h("p", {class: "actions start"}, button("Test", () => act("test")),
@@ -61,7 +62,7 @@ export function show({content, scope, parameters, offer, fresh, note}) {
         webhook.state.name === "unverified" ? button("Ask for consent", () => act("verify")) : null,
         lost.deadLetters.length ? button("Take up what was given up", () => act("redrive")) : null) : null)
       if (focus) [...about.querySelectorAll("button")].find(one => one.textContent === focus)?.focus()
-      attempts.update(tried.attempts)
+      attempts.update(tried.attempts.map((row, index) => ({...row, next: nextTry(row, tried.attempts.slice(0, index), webhook.mode)})))
       dead.update(lost.deadLetters)
       if (!deliveries.firstChild) replace(deliveries, h("h3", null, "Attempts"), attempts, h("h3", null, "Given up"), dead)
     }, error => replace(detail, state("error", error.message)))
@@ -89,11 +90,30 @@ export function show({content, scope, parameters, offer, fresh, note}) {
 }
 
 const works = attempt => attempt.outcome === "2xx"
+const quietly = text => text ? [" ", h("span", {class: "quiet"}, given(text, 80))] : null
 
-function tested({status, problem, response}) {
-  if (!status) return `No answer came: ${problem ?? "the connection failed"}.`
-  const said = response || (problem === `status ${status}` ? "" : problem)
-  return `The receiver answered ${status}${said ? `: ${said}` : "."}`
+/** What went wrong: a sentence of the daemon's, else what the receiver said. */
+const reason = ({status, problem, response}) => problem && problem !== `status ${status}` ? problem : response ?? ""
+
+/** Why the last attempt that failed did so; empty without one in this run of the daemon. */
+function failure({delivery}) {
+  const last = delivery?.lastFailure
+  if (!last) return ""
+  const said = reason(last)
+  return `${last.status ?? last.outcome}${said ? `: ${said}` : ""}`
+}
+
+/** A version that was tried again meanwhile, or that a newer one stands for, is not tried any more. */
+function nextTry({nextAttemptTime, namespace, kind, versionNumber}, newer, mode) {
+  const isOver = newer.some(other => other.namespace === namespace && other.kind === kind
+    && (mode === "latest" || other.versionNumber === versionNumber))
+  return nextAttemptTime && !isOver && Date.parse(nextAttemptTime) > Date.now() ? nextAttemptTime : undefined
+}
+
+function tested(attempt) {
+  if (!attempt.status) return `No answer came: ${attempt.problem ?? "the connection failed"}.`
+  const said = reason(attempt)
+  return `The receiver answered ${attempt.status}${said ? `: ${said}` : "."}`
 }
 
 const owed = row => (row.delivery?.scopes ?? []).reduce((sum, scope) => sum + (Number(scope.owed ?? scope.lag ?? 0) || 0),

@@ -139,7 +139,7 @@ extension ControlOperations {
             ], required: ["versionNumber", "stage", "total"]),
         "Audience": .objectSchema(
             [
-                "streams": count, "polls": count, "clients": count, "unidentifiedStreams": count,
+                "streams": count, "polls": count, "webhooks": count, "clients": count, "unidentifiedStreams": count,
                 "clientsSeen": count, "fetchWindowMs": count,
                 "topics": .listSchema(.objectSchema(["name": text, "streams": count, "polls": count])),
                 "held": .listSchema(.objectSchema(["versionNumber": text, "clients": count])), "apps": groups,

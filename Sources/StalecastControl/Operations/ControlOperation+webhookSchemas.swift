@@ -61,6 +61,7 @@ extension ControlOperations {
         object["origin"] = .enumSchema(["api", "configuration"])
         object["createTime"] = time
         object["updateTime"] = time
+        // `secret` is in the answer that made it alone: of a creation, a rotation, or an update to a format that signs.
         object["signing"] = .objectSchema([
             "algorithm": text, "publicKey": text, "secret": text, "keys": .listSchema(["type": "object"]),
         ])
@@ -69,7 +70,18 @@ extension ControlOperations {
                 "name": .enumSchema(["active", "unverified", "paused", "failing", "disabled"]), "since": time,
                 "reason": text,
             ], required: ["name"])
-        object["delivery"] = ["type": "object"]
+        object["delivery"] = .objectSchema([
+            "consecutiveFailures": ["type": "integer"], "nextAttemptTime": time,
+            "lastFailure": .objectSchema(
+                [
+                    "time": time, "outcome": text, "status": ["type": "integer"], "problem": text, "response": text,
+                ], required: ["time", "outcome"]),
+            "scopes": .listSchema(
+                .objectSchema([
+                    "namespace": text, "acknowledgedVersion": text, "currentVersion": text,
+                    "lag": ["type": "integer"], "owed": ["type": "integer"], "inFlight": ["type": "boolean"],
+                ])),
+        ])
         // Of a cluster: which other node delivers, or why nobody says how it goes; there is no `delivery` then.
         object["deliveryNode"] = text
         object["deliveryProblem"] = text

@@ -33,7 +33,10 @@ extension ControlOperations {
 
     private static let update = operation(
         APIOperation(
-            "updateWebhook", "PATCH", one(), tag: "Webhooks", summary: "Changes settings",
+            "updateWebhook", "PATCH", one(), tag: "Webhooks",
+            summary:
+                "Changes settings. A secret that this makes is shown by this answer alone; a URL of another scheme, host "
+                + "or port needs hidden header values given again",
             parameters: [
                 APIParameter(
                     .query, "updateMask",

@@ -143,9 +143,14 @@ extension Call {
             let name = topic.isInvalidation ? "firebase" : topic.name.description
             return ["name": .string(name), "streams": .int(open), "polls": .int(held)]
         }
+        let names = Set(own.map { board.topics[$0].name })
+        let webhooks = control.webhooks.registry.webhooks.count { webhook in
+            webhook.covers(scope) && webhook.isDeliverable && webhook.topics.contains(where: names.contains)
+        }
         let clients = book.audience(of: scope, topics: wanted == nil ? nil : Set(own.map(Topic.Index.init)))
         return json([
-            "streams": .int(streams), "polls": .int(polls), "clients": .int(clients.clients),
+            "streams": .int(streams), "polls": .int(polls), "webhooks": .int(webhooks),
+            "clients": .int(clients.clients),
             "unidentifiedStreams": .int(max(0, streams - clients.streams)), "clientsSeen": .int(clients.seen),
             "topics": .array(topics),
             "held": .array(

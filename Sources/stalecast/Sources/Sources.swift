@@ -20,7 +20,7 @@ extension Sources {
             commandName: "list",
             abstract: "Show the sources of a running daemon: last good look, next one, last change, error.",
             discussion: """
-                LAST GOOD is when the origin was last seen well, NEXT when it is looked at again; LAST CHANGE is the time of \
+                LAST GOOD is when the running daemon last saw the origin well, NEXT when it is looked at again; LAST CHANGE is the time of \
                 the version that is current here.
 
                 Examples:
@@ -70,7 +70,9 @@ extension Sources {
         }
 
         private func lastGood(_ source: JSONValue) -> String {
-            guard source["lastSuccess"] != nil, let age = source["ageSeconds"]?.seconds else { return "never" }
+            guard source["lastSuccess"] != nil, let age = source["ageSeconds"]?.seconds else {
+                return "not since start"
+            }
             return "\(seconds(age)) ago"
         }
 

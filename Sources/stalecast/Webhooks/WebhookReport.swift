@@ -50,7 +50,7 @@ package struct WebhookReport {
         lines += optional("limits", limits) + optional("headers", headers) + optional("tls", members("tls"))
         lines += optional("fcm", members("fcm")) + optional("consent", consent) + optional("signing", signing)
         lines += optional("about", webhook["description"]?.string)
-        lines += optional("next try", nextTry)
+        lines += optional("failed", lastFailure) + optional("next try", nextTry)
         lines.append(field("changed", clockTime(text("updateTime"))))
         return lines + scopes(palette)
     }
@@ -80,6 +80,11 @@ package struct WebhookReport {
         guard let delivery = webhook["delivery"], let time = delivery["nextAttemptTime"]?.string else { return nil }
         let failures = delivery["consecutiveFailures"]?.int64 ?? 0
         return "\(clockTime(time)), after \(failures) failures in a row"
+    }
+
+    private var lastFailure: String? {
+        guard let failure = webhook["delivery"]?["lastFailure"], let time = failure["time"]?.string else { return nil }
+        return "\(clockTime(time)), \(WebhookAttemptText(failure).outcome)"
     }
 
     private var consent: String? {

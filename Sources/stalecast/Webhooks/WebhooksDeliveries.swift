@@ -58,25 +58,28 @@ extension Webhooks {
         }
 
         func run() async throws {
-            let (attempts, hasMore) = try await options.api().list("attempts", of: target.id, limit: limit)
+            let api = try options.api()
+            let (attempts, hasMore) = try await api.list("attempts", of: target.id, limit: limit)
             let output = options.outputOptions.output
             if output.isJSON { return try output.json(["attempts": .array(attempts)]) }
             if attempts.isEmpty { return output.remark("nothing was tried yet") }
-            for line in table(attempts).lines(output.palette) { try output.line(line) }
+            let mode = try await api.get(target.id)["mode"]?.string
+            for line in table(attempts, mode).lines(output.palette) { try output.line(line) }
             if hasMore { output.remark("there are more; see --limit") }
         }
 
-        private func table(_ attempts: [JSONValue]) -> TextTable {
+        private func table(_ attempts: [JSONValue], _ mode: String?) -> TextTable {
             var table = TextTable(
                 .whole("TIME"), .right("AGE"), .extra("KIND"), .left("VERSION"), .right("TRY"), .left("OUTCOME"),
                 .right("MS"), .whole("NEXT TRY"))
-            for attempt in attempts {
+            let now = Timestamp.now()
+            for (index, attempt) in attempts.enumerated() {
                 let text = WebhookAttemptText(attempt)
                 table.add(
                     clockTime(attempt["startTime"]?.string ?? ""), age(attempt["startTime"]?.string ?? ""),
                     attempt["kind"]?.string ?? "", text.version,
                     attempt["attempt"]?.int64.map { String($0) } ?? "", text.outcome, text.milliseconds,
-                    clockTime(attempt["nextAttemptTime"]?.string ?? ""))
+                    text.nextTry(after: attempts[..<index], mode: mode, now: now))
             }
             return table
         }

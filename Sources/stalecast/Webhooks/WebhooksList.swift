@@ -8,7 +8,8 @@ extension Webhooks {
             commandName: "list",
             abstract: "List the webhooks of a project, oldest first.",
             discussion: """
-                LAG is how many versions the receiver is behind, over all namespaces.
+                LAG is how many versions the receiver is behind, over all namespaces; in mode latest they are one message. \
+                PROBLEM is why the last attempt of a webhook that fails did not succeed.
 
                 Examples:
                   stalecast webhooks list
@@ -28,18 +29,25 @@ extension Webhooks {
 
         private func table(_ webhooks: [JSONValue]) -> TextTable {
             var table = TextTable(
-                .id("ID"), .left("STATE"), .right("LAG"), .place("URL"), .extra("ABOUT"), .extra("TOPICS"),
-                .whole("FORMAT"), .whole("MODE"))
+                .id("ID"), .left("STATE"), .right("LAG"), .place("URL"), .extra("PROBLEM"), .extra("ABOUT"),
+                .extra("TOPICS"), .whole("FORMAT"), .whole("MODE"))
             for webhook in webhooks {
                 let lag = (webhook["delivery"]?["scopes"]?.array ?? []).compactMap { $0["lag"]?.int64 }.reduce(0, +)
                 table.add(
                     webhook["id"]?.string ?? "?", WebhookStateText(webhook["state"]).plain, String(lag),
-                    webhook["url"]?.string ?? "?",
+                    webhook["url"]?.string ?? "?", problem(webhook),
                     webhook["configuredAs"]?.string ?? webhook["description"]?.string ?? "",
                     (webhook["topics"]?.array ?? []).compactMap(\.string).joined(separator: ","),
                     webhook["format"]?.string ?? "?", webhook["mode"]?.string ?? "?")
             }
             return table
+        }
+
+        private func problem(_ webhook: JSONValue) -> String {
+            guard ["failing", "disabled"].contains(webhook["state"]?["name"]?.string),
+                let failure = webhook["delivery"]?["lastFailure"]
+            else { return "" }
+            return WebhookAttemptText(failure).outcome
         }
     }
 
