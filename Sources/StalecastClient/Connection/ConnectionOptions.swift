@@ -8,8 +8,9 @@ public struct ConnectionOptions: Sendable {
     /// Further request headers, for example `Authorization`. Default none.
     public var headers: [String: String] = [:]
     /// Asked for the token that streams, long-polls and fetches from Stalecast show as `Authorization: Bearer`: before the
-    /// first of them, once for each 401, and when the server says that the token comes to its end. While it throws, the last one is shown. nil,
-    /// the default, shows what ``headers`` say.
+    /// first of them, once for each 401, and when the server says that the token comes to its end. A reconnect waits for the
+    /// answer, for ``openingLimit`` at most. While it throws, the last one is shown. nil, the default, shows what
+    /// ``headers`` say.
     public var tokenProvider: (@Sendable () async throws -> String)?
     /// Without an answer, and without its first byte, for so many seconds an attempt is given up. Default 15. Two streams
     /// in a row that this ends make way for long-poll.

@@ -25,6 +25,8 @@ final class StaleLink: @unchecked Sendable {
     private var have: Int64?
     /// The owner is being asked for a token.
     private var isAskingForToken = false
+    /// The turns of timers that fired meanwhile: their attempts wait for the answer.
+    private var held: [Role: Int] = [:]
     /// Started once there was a token to show.
     private var isWanted = false
     /// What the last long-poll learnt; nil after a failure.
@@ -56,7 +58,7 @@ final class StaleLink: @unchecked Sendable {
         perform(machine.stopped())
     }
 
-    /// One question at a time. Meanwhile the schedule goes on, with the token there is.
+    /// One question at a time.
     private func askForToken() {
         guard let provider = target.options.tokenProvider, !isAskingForToken else { return }
         isAskingForToken = true
@@ -75,6 +77,7 @@ final class StaleLink: @unchecked Sendable {
             poll?.base = target.request("v1/poll", have: have)
         }
         if isWanted { perform(machine.started(random: random())) }
+        for (role, turn) in held { fire(role, turn) }
     }
 
     func networkChanged() { perform(machine.networkChanged(random: random())) }
@@ -110,14 +113,25 @@ final class StaleLink: @unchecked Sendable {
     }
 
     private func wait(_ seconds: TimeInterval, _ role: Role, _ turn: Int) {
+        held[role] = nil
         loop.cancelTimer(timers[role])
         timers[role] = loop.after(seconds) { [weak self] in
             guard let self else { return }
-            perform(machine.timerFired(role, turn: turn, random: random()))
+            // The token there is was refused or will be: the new one is waited for, but not for ever.
+            guard isAskingForToken else { return fire(role, turn) }
+            held[role] = turn
+            timers[role] = loop.after(target.options.openingLimit) { [weak self] in self?.fire(role, turn) }
         }
     }
 
+    private func fire(_ role: Role, _ turn: Int) {
+        held[role] = nil
+        loop.cancelTimer(timers.removeValue(forKey: role))
+        perform(machine.timerFired(role, turn: turn, random: random()))
+    }
+
     private func cancel(_ role: Role) {
+        held[role] = nil
         loop.cancelTimer(timers.removeValue(forKey: role))
         attempts.removeValue(forKey: role)?.cancel()
         if role == .main { poll = nil }
