@@ -34,8 +34,9 @@ extension StaleConnection {
         var options = ConnectionOptions()
         options.reconnectDelay = 0.02
         options.longestReconnectDelay = 0.1
-        options.openingLimit = 5
-        options.heartbeatLimit = 5
+        // The servers of tests send no heartbeats, and on a busy machine a test may wait long between two messages.
+        options.openingLimit = 600
+        options.heartbeatLimit = 600
         edit(&options)
         return StaleConnection(
             endpoint: server.url, topics: topics, have: have, cursor: cursor, options: options, onEvent: log.hear)

@@ -16,7 +16,7 @@ import Testing
             try await StreamServer.serving { peer, number in
                 peer.openStream(syncedEvent("e.\(number)"))
             } _: { server in
-                let connections = logs.map { StaleConnection.test(server, $0) { $0.openingLimit = 60 } }
+                let connections = logs.map { StaleConnection.test(server, $0) }
                 let before = Self.threads
                 for connection in connections { connection.start() }
                 defer { for connection in connections { connection.stop() } }

@@ -44,6 +44,24 @@ final class StreamServer: Sendable {
         @discardableResult
         func send(_ text: String) -> Bool { send(Array(text.utf8)) }
 
+        /// Sends a text again and again until the client does not read for a second, or `limit` bytes are sent.
+        ///
+        /// - Returns: the bytes sent.
+        func sendUntilStalled(_ text: String, limit: Int) -> Int {
+            let bytes = Array(text.utf8)
+            var sent = 0
+            while sent < limit {
+                var poll = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                guard Foundation.poll(&poll, 1, 1000) == 1 else { break }
+                let count = bytes[(sent % bytes.count)...].withUnsafeBytes {
+                    Foundation.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+                }
+                guard count > 0 else { break }
+                sent += count
+            }
+            return sent
+        }
+
         /// The head of an event stream that ends with the connection.
         func openStream(_ text: String = "", type: String = "text/event-stream") {
             send("HTTP/1.1 200 OK\r\nContent-Type: \(type)\r\n\r\n\(text)")

@@ -32,12 +32,12 @@ final class EventOutlet: Sendable {
     }
 
     /// - Parameter onDrained: called on any thread, if this returned true.
-    /// - Returns: whether too many events wait now, told once.
+    /// - Returns: whether too many events wait now.
     func deliver(_ event: ConnectionEvent, onDrained: @escaping @Sendable () -> Void) -> Bool {
-        let fills = state.withLock { state in
+        let isFull = state.withLock { state in
             state.waiting += 1
-            defer { state.isFull = state.isFull || state.waiting >= Self.capacity }
-            return !state.isFull && state.waiting >= Self.capacity
+            state.isFull = state.isFull || state.waiting >= Self.capacity
+            return state.isFull
         }
         queue.async { [self] in
             if !state.withLock({ $0.isClosed }) { onEvent(event) }
@@ -48,7 +48,7 @@ final class EventOutlet: Sendable {
             }
             if drains { onDrained() }
         }
-        return fills
+        return isFull
     }
 
     /// Whether too many events wait.

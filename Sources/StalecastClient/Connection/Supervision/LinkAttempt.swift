@@ -143,6 +143,8 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
     }
 
     private func received(_ head: ResponseHead) throws(LinkLoss) {
+        // libcurl forgets a pause that began before its connection was there.
+        if isPaused { exchange?.pause() }
         if Redirect.isRedirect(head.status) { return try follow(head) }
         if head.status == 204 { return end(.dismissed) }
         guard (200..<300).contains(head.status) else {
