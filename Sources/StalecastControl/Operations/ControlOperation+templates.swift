@@ -15,7 +15,8 @@ extension ControlOperations {
                     "getServerTemplate", "GET",
                     "/v1/projects/{project}/namespaces/firebase-server/serverRemoteConfig", tag: "Templates",
                     summary: "The server template with its conditions as trees, as Admin SDKs load it",
-                    parameters: [pretty], answers: [.json("The template", ["type": "object"], headers: ["ETag"])]),
+                    parameters: [pretty],
+                    answers: [.json("The template", ["type": "object"], headers: ["ETag"], mayHave: unverified)]),
                 about: .template(namespace: "firebase-server")
             ) { call async throws(GoogleError) in
                 try await call.template(namespace: "firebase-server").serverTemplate(call)
@@ -57,7 +58,7 @@ extension ControlOperations {
         APIOperation(
             "getTemplate", "GET", PathTemplate(stringLiteral: base + "/remoteConfig"), tag: "Templates",
             summary: "The current template, or that of a version", parameters: [version, pretty],
-            answers: [templateAnswer])
+            answers: [.json("The template", .schema("Template"), headers: ["ETag"], mayHave: unverified)])
     }
 
     private static func publish(_ base: String) -> APIOperation {
@@ -97,7 +98,7 @@ extension ControlOperations {
                 APIParameter(.query, "endVersionNumber", "The newest to list.", schema: versionNumber),
                 APIParameter(.query, "startTime", "The earliest, inclusive.", schema: moment),
                 APIParameter(.query, "endTime", "The latest, exclusive.", schema: moment), pretty,
-            ], answers: [.json("The versions", .schema("Versions"))])
+            ], answers: [.json("The versions", .schema("Versions"), mayHave: unverified)])
     }
 
     private static func rollback(_ base: String) -> APIOperation {
@@ -127,7 +128,7 @@ extension ControlOperations {
             answers: [
                 APIAnswer(
                     "The file", content: types.map { APIAnswer.Content(String($0)) },
-                    headers: ["ETag", "Content-Disposition"])
+                    headers: ["ETag", "Content-Disposition"], mayHave: unverified)
             ])
     }
 
@@ -136,12 +137,17 @@ extension ControlOperations {
             "evaluateTemplate", "POST", PathTemplate(stringLiteral: base + "/remoteConfig:evaluate"),
             tag: "Templates", summary: "Which conditions are true for a context, why, and what it gets",
             parameters: [pretty], body: APIBody(.schema("EvaluateRequest")),
-            answers: [.json("The explanation", .schema("Explanation"), headers: ["ETag"])], action: .read)
+            answers: [.json("The explanation", .schema("Explanation"), headers: ["ETag"], mayHave: unverified)],
+            action: .read)
     }
 
     // MARK: Parts
 
     private static let templateAnswer = APIAnswer.json("The template", .schema("Template"), headers: ["ETag"])
+    private static let unverified = [
+        "X-Stalecast-Unverified":
+            "Seconds for which a node of a cluster has not known whether its newest version is the newest."
+    ]
     private static let user = APIParameter(
         .header, "X-Stalecast-User", "Who does this, a name or an address: kept as the version's `updateUser`.")
     private static let idempotencyKey = APIParameter(

@@ -23,18 +23,35 @@ package struct ClusterDesk: Sendable {
         case pending, notCommitted, unknown
     }
 
+    /// How old this node's copy of the log may be.
+    package struct CopyAge: Sendable {
+        /// The time since the log said that the copy is the newest.
+        package let unverified: Duration
+        /// It is more than `cluster.maxUnverified`.
+        package let isTooLong: Bool
+
+        package init(unverified: Duration, isTooLong: Bool) {
+            self.unverified = unverified
+            self.isTooLong = isTooLong
+        }
+    }
+
     let status: @Sendable () async -> JSONValue
+    /// nil where answers from the copy are what was asked for (`cluster.fetch: local`).
+    let copyAge: @Sendable () async -> CopyAge?
     let newEpoch: @Sendable () async throws(Failure) -> JSONValue
     let upgrade: @Sendable () async throws(Failure) -> JSONValue
     let outcome: @Sendable (String) async throws(StoreError) -> Outcome
 
     package init(
         status: @escaping @Sendable () async -> JSONValue,
+        copyAge: @escaping @Sendable () async -> CopyAge?,
         newEpoch: @escaping @Sendable () async throws(Failure) -> JSONValue,
         upgrade: @escaping @Sendable () async throws(Failure) -> JSONValue,
         outcome: @escaping @Sendable (String) async throws(StoreError) -> Outcome
     ) {
         self.status = status
+        self.copyAge = copyAge
         self.newEpoch = newEpoch
         self.upgrade = upgrade
         self.outcome = outcome
@@ -47,6 +64,19 @@ extension Call {
             throw .notFound("This daemon is one by itself: it is no node of a cluster (store.etcd.endpoints).")
         }
         return cluster
+    }
+
+    /// Answers from the newest version. The answer is marked where the log did not say during the read that the copy here
+    /// is the newest, and refused where it has not said so for too long, as fetches are.
+    func fromNewest(_ read: () async throws(GoogleError) -> Answer) async throws(GoogleError) -> Answer {
+        guard let cluster = control.cluster else { return try await read() }
+        let began = ContinuousClock.now
+        var answer = try await read()
+        let took = began.duration(to: .now)
+        guard let age = await cluster.copyAge(), age.unverified > took else { return answer }
+        if age.isTooLong { throw .copyIsTooOld }
+        answer.add("X-Stalecast-Unverified", String(Int(clamping: age.unverified.components.seconds) + 1))
+        return answer
     }
 
     func clusterStatus() async throws(GoogleError) -> Answer {
@@ -166,4 +196,12 @@ extension ControlOperations {
     private static let text: JSONValue = ["type": "string"]
     private static let flag: JSONValue = ["type": "boolean"]
     private static let number: JSONValue = ["type": "integer"]
+}
+
+extension GoogleError {
+    fileprivate static let copyIsTooOld = GoogleError(
+        503, "UNAVAILABLE",
+        "This node cannot ask the cluster's log, and its copy is older than cluster.maxUnverified allows. Ask another node, "
+            + "or name a version: versionNumber=N."
+    ).with("Retry-After", "1")
 }

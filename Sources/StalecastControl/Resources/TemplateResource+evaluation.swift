@@ -7,12 +7,13 @@ extension TemplateResource {
     /// `GET serverRemoteConfig`: the newest version as Admin SDKs load it to evaluate it themselves. While there is none
     /// it is empty, of version 0, as the client template is: an app's server that starts first has its own defaults.
     func serverTemplate(_ call: Call) async throws(GoogleError) -> Answer {
-        let version = try await version(nil)
-        let json = ServerTemplate.json(version?.template ?? .empty, version: version?.metadata)
-        var answer = Answer(
-            contentType: Answer.jsonType, body: json.encoded(call.wantsPretty ? .pretty : .utf8Line))
-        answer.add("ETag", version?.etag ?? etag(0))
-        return answer
+        try await read(nil, call) { version in
+            let json = ServerTemplate.json(version?.template ?? .empty, version: version?.metadata)
+            var answer = Answer(
+                contentType: Answer.jsonType, body: json.encoded(call.wantsPretty ? .pretty : .utf8Line))
+            answer.add("ETag", version?.etag ?? etag(0))
+            return answer
+        }
     }
 
     /// `POST remoteConfig:evaluate` with `{"context":{…},"versionNumber":"7"}`, the version by default the newest: what
@@ -23,13 +24,16 @@ extension TemplateResource {
         guard let context = request["context"] else {
             throw .invalidField("context", "context is missing: say who fetches, for example {\"countryCode\":\"FR\"}")
         }
-        guard let version = try await version(try request.wantedVersion) else {
-            throw .notFound("Requested entity was not found: \(scope) has no template yet.")
+        return try await read(try request.wantedVersion, call) { version async throws(GoogleError) in
+            guard let version else {
+                throw .notFound("Requested entity was not found: \(scope) has no template yet.")
+            }
+            let json = try await Self.explanation(version.template, TemplateKind(namespace: scope.namespace), context)
+            var answer = Answer(
+                contentType: Answer.jsonType, body: json.encoded(call.wantsPretty ? .pretty : .utf8Line))
+            answer.add("ETag", version.etag)
+            return answer
         }
-        let json = try await Self.explanation(version.template, TemplateKind(namespace: scope.namespace), context)
-        var answer = Answer(contentType: Answer.jsonType, body: json.encoded(call.wantsPretty ? .pretty : .utf8Line))
-        answer.add("ETag", version.etag)
-        return answer
     }
 
     /// Explaining a large template takes long enough to keep it off every event loop.

@@ -8,10 +8,12 @@ extension TemplateResource {
     /// explicit empty collections and version 0 in its ETag. `If-None-Match` is ignored, as undocumented.
     func get(_ call: Call) async throws(GoogleError) -> Answer {
         let wanted = try call.query.versionNumber("versionNumber")
-        guard let version = try await version(wanted) else {
-            return answer(Template.empty.json, version: nil, etag: etag(0), pretty: call.wantsPretty)
+        return try await read(wanted, call) { version in
+            guard let version else {
+                return answer(Template.empty.json, version: nil, etag: etag(0), pretty: call.wantsPretty)
+            }
+            return answer(version, pretty: call.wantsPretty)
         }
-        return answer(version, pretty: call.wantsPretty)
     }
 
     /// `GET remoteConfig:downloadDefaults?format=XML|PLIST|JSON`, as a file; `versionNumber` as with GET.
@@ -20,13 +22,24 @@ extension TemplateResource {
             let formats = DefaultsFormat.allCases.map(\.rawValue).joined(separator: ", ")
             throw .invalidField("format", "format must be one of \(formats)")
         }
-        let version = try await version(try call.query.versionNumber("versionNumber"))
-        let file = (version?.template ?? .empty).defaultsFile(format)
-        var answer = Answer(contentType: format.contentType, body: file)
-        let name = "remote_config_defaults.\(format.rawValue.lowercased())"
-        answer.add("ETag", version?.etag ?? etag(0))
-        answer.add("Content-Disposition", "attachment; filename=\"\(name)\"")
-        return answer
+        return try await read(try call.query.versionNumber("versionNumber"), call) { version in
+            let file = (version?.template ?? .empty).defaultsFile(format)
+            var answer = Answer(contentType: format.contentType, body: file)
+            let name = "remote_config_defaults.\(format.rawValue.lowercased())"
+            answer.add("ETag", version?.etag ?? etag(0))
+            answer.add("Content-Disposition", "attachment; filename=\"\(name)\"")
+            return answer
+        }
+    }
+
+    /// Answers from the version that is named, whose content never changes, or else from the newest.
+    ///
+    /// - Parameter answer: takes nil when the scope has no version yet and none is asked for.
+    func read(
+        _ wanted: VersionNumber?, _ call: Call, _ answer: (StoredVersion?) async throws(GoogleError) -> Answer
+    ) async throws(GoogleError) -> Answer {
+        if wanted != nil { return try await answer(try await version(wanted)) }
+        return try await call.fromNewest { () async throws(GoogleError) in try await answer(try await version(nil)) }
     }
 
     /// nil when the scope has no version yet and none is asked for.
@@ -43,12 +56,15 @@ extension TemplateResource {
     /// `GET remoteConfig:listVersions`: metadata, newest first; `{}` when there are no versions.
     func listVersions(_ call: Call) async throws(GoogleError) -> Answer {
         let wanted = try versionQuery(call.query)
-        let page = try await store { () async throws(StoreError) in try await store.versions(of: scope, wanted) }
-        var body = JSONObject()
-        if !page.versions.isEmpty { body["versions"] = .array(page.versions.map(\.json)) }
-        if let next = page.next { body["nextPageToken"] = .string(String(next)) }
-        return Answer(
-            contentType: Answer.jsonType, body: JSONValue.object(body).encoded(call.wantsPretty ? .pretty : .utf8Line))
+        return try await call.fromNewest { () async throws(GoogleError) in
+            let page = try await store { () async throws(StoreError) in try await store.versions(of: scope, wanted) }
+            var body = JSONObject()
+            if !page.versions.isEmpty { body["versions"] = .array(page.versions.map(\.json)) }
+            if let next = page.next { body["nextPageToken"] = .string(String(next)) }
+            return Answer(
+                contentType: Answer.jsonType,
+                body: JSONValue.object(body).encoded(call.wantsPretty ? .pretty : .utf8Line))
+        }
     }
 
     private static let defaultPageSize: Int64 = 10

@@ -244,9 +244,14 @@ extension ClusterParts: FreshnessGate {
 
     private func freshness() async -> Freshness {
         if await node.isCurrent(within: Self.patience) == true { return .fresh }
+        let age = await copyAge()
+        return age.isTooLong ? .refused : .unverified(seconds: Int(clamping: age.unverified.wholeSeconds + 1))
+    }
+
+    private func copyAge() async -> ClusterDesk.CopyAge {
         let since = await node.unverified
-        let isTooLong = cluster.maxUnverified > .zero && since > cluster.maxUnverified
-        return isTooLong ? .refused : .unverified(seconds: Int(clamping: since.wholeSeconds + 1))
+        return ClusterDesk.CopyAge(
+            unverified: since, isTooLong: cluster.maxUnverified > .zero && since > cluster.maxUnverified)
     }
 
     func reached(_ sequence: CommitSequence, _ done: @escaping @Sendable (Freshness) -> Void) {
@@ -289,6 +294,7 @@ extension ClusterParts {
     var desk: ClusterDesk {
         ClusterDesk(
             status: { [self] in await json() },
+            copyAge: { [self] in cluster.fetch == .local ? nil : await copyAge() },
             newEpoch: { [self] () async throws(ClusterDesk.Failure) in
                 try await changed { () async throws(LogError) in try await node.renewEpoch() }
             },

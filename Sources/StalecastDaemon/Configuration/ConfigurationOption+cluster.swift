@@ -41,7 +41,8 @@ extension ConfigurationOption {
                 + "fetches at a time; local answers from the copy."),
         ConfigurationOption(
             "cluster.maxUnverified", \.cluster.maxUnverified, .duration(.zero...(.seconds(86_400))), .restart,
-            "How long fetches are answered, and marked, while etcd cannot be asked; then 503. 0s: for ever."),
+            "How long fetches, and Control's reads of the newest template, are answered and marked while etcd cannot be "
+                + "asked; then 503. 0s: for ever."),
         ConfigurationOption(
             "cluster.readiness", \.cluster.readiness, .choice, .restart,
             "/readyz while etcd cannot be reached: degraded stays ready, or balancers would lose all nodes at once; strict "

@@ -37,7 +37,7 @@ struct ControlFixture: Sendable {
     static func serving<Value: Sendable>(
         _ adjust: (inout ControlConfiguration) -> Void = { _ in },
         storing: (inout StoreConfiguration) -> Void = { _ in },
-        readiness: @escaping @Sendable () -> [String] = { [] },
+        readiness: @escaping @Sendable () -> [String] = { [] }, cluster: ClusterDesk? = nil,
         _ body: (ControlFixture) async throws -> Value
     ) async throws -> Value {
         let directory = FileManager.default.temporaryDirectory.appending(path: "stalecast-control-\(UUID().uuidString)")
@@ -68,7 +68,8 @@ struct ControlFixture: Sendable {
             namespaces: Dictionary(
                 uniqueKeysWithValues: store.projects.projects.map { ($0.id, [.firebase, .firebaseServer]) }),
             presence: { _, _ in [.pushRC: ["sse": 3]] },
-            metrics: { "# TYPE up gauge\nup 1\n" }, status: { ["state": "serving"] }, readiness: { readiness() })
+            metrics: { "# TYPE up gauge\nup 1\n" }, status: { ["state": "serving"] }, readiness: { readiness() },
+            cluster: cluster)
         let server = ControlServer(control, eventLoopGroup: MultiThreadedEventLoopGroup.singleton) { bound.yield($0) }
         let group = ServiceGroup(services: [server], logger: quiet)
         let result = try await withThrowingTaskGroup(of: Void.self) { tasks in

@@ -90,6 +90,8 @@ async def test_figures_while_etcd_is_away(start_cluster, etcd):
 
     await until(refused)
     client = node.client()
+    assert (await client.get()).status == 503, "Control has the limit that fetches have"
+    assert (await client.get(1)).status == 200, "a version is the same for ever"
     assert (await client.put(marked("lost"), timeout=20)).status in (503, 504)
     client.close()
     assert await node.metric("stalecast_cluster_waits_total", outcome="refused", **{"for": "newest"}) >= 1

@@ -1,0 +1,72 @@
+import StalecastControl
+import StalecastWire
+import Testing
+
+/// Reads at a node of a cluster that cannot always ask its log.
+@Suite(.timeLimit(.minutes(1))) struct ClusterReadTests {
+    private static let path = ControlFixture.prefix
+    private static let mark = "x-stalecast-unverified"
+    private static let newest: [(method: String, target: String, body: String)] = [
+        ("GET", path, ""), ("GET", "\(path):listVersions", ""), ("GET", "\(path):downloadDefaults?format=JSON", ""),
+        ("POST", "\(path):evaluate", #"{"context":{}}"#),
+        ("GET", "/v1/projects/demo/namespaces/firebase-server/serverRemoteConfig", ""),
+    ]
+
+    /// - Parameter age: of the copy; nil where its age does not matter.
+    private func serving(
+        _ age: ClusterDesk.CopyAge?, _ body: (ControlFixture) async throws -> Void
+    ) async throws {
+        let desk = ClusterDesk(
+            status: { [:] }, copyAge: { age },
+            newEpoch: { () async throws(ClusterDesk.Failure) in [:] },
+            upgrade: { () async throws(ClusterDesk.Failure) in [:] }, outcome: { _ in .unknown })
+        try await ControlFixture.serving(cluster: desk) { server in
+            try await server.publish("hi")
+            try await body(server)
+        }
+    }
+
+    private func send(
+        _ read: (method: String, target: String, body: String), to server: ControlFixture
+    ) async throws -> HTTPReply {
+        try await server.send(read.method, read.target, body: Array(read.body.utf8))
+    }
+
+    @Test func whatTheLogDidNotConfirmIsMarked() async throws {
+        try await serving(.init(unverified: .seconds(61), isTooLong: false)) { server in
+            for read in Self.newest {
+                let reply = try await send(read, to: server)
+                #expect(reply.status == 200 && reply.headers[Self.mark] == "62", "\(read)")
+            }
+        }
+    }
+
+    @Test func whatIsTooOldIsRefused() async throws {
+        try await serving(.init(unverified: .seconds(61), isTooLong: true)) { server in
+            for read in Self.newest {
+                let reply = try await send(read, to: server)
+                #expect(reply.status == 503 && reply.headers["retry-after"] == "1", "\(read)")
+                #expect(try reply.message.contains("versionNumber=N"))
+            }
+        }
+    }
+
+    @Test func aVersionThatIsNamedIsTheSameForEver() async throws {
+        try await serving(.init(unverified: .seconds(61), isTooLong: true)) { server in
+            for target in ["\(Self.path)?versionNumber=1", "\(Self.path):downloadDefaults?format=XML&versionNumber=1"] {
+                let reply = try await server.send("GET", target)
+                #expect(reply.status == 200 && reply.headers[Self.mark] == nil, "\(target)")
+            }
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func whatTheLogConfirmedDuringTheReadIsNotMarked(hasAge: Bool) async throws {
+        try await serving(hasAge ? .init(unverified: .zero, isTooLong: false) : nil) { server in
+            for read in Self.newest {
+                let reply = try await send(read, to: server)
+                #expect(reply.status == 200 && reply.headers[Self.mark] == nil, "\(read)")
+            }
+        }
+    }
+}
