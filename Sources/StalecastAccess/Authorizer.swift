@@ -13,15 +13,20 @@ package final class Authorizer: Sendable {
     private let clock: @Sendable () -> Timestamp
     private let hasCertificates = Atomic<Bool>(false)
 
-    /// - Parameter bootstrap: the control token's digest; nil admits no such token.
+    /// - Parameters:
+    ///   - bootstrap: the control token's digest; nil admits no such token.
+    ///   - remembered: tokens, certificates and answers of the hook that are kept, of each so many, besides those that
+    ///     ``hold(_:)`` keeps.
     package init(
-        bootstrap: SecretDigest? = nil, clock: @escaping @Sendable () -> Timestamp = Timestamp.now
+        bootstrap: SecretDigest? = nil, remembering remembered: Int = PrincipalNumbers.capacity,
+        clock: @escaping @Sendable () -> Timestamp = Timestamp.now
     ) {
-        state = Mutex(AuthorizerState(bootstrap: bootstrap))
+        let certificates = KnownCertificates(capacity: remembered)
+        state = Mutex(AuthorizerState(bootstrap: bootstrap, certificates: certificates))
         self.clock = clock
-        tokens = TokenVerifier(clock: clock)
+        tokens = TokenVerifier(remembering: remembered, clock: clock)
         tickets = TicketBook(clock: clock)
-        hook = CallerHook(clock: clock)
+        hook = CallerHook(remembering: remembered, clock: clock)
     }
 
     // MARK: Asking
@@ -133,6 +138,27 @@ package final class Authorizer: Sendable {
             if state.plain.holds(digest) { return state.plainPrincipal(number) }
             return state.holder(of: digest, now)
         }
+    }
+
+    /// Keeps the principal of a number known for as long as the hold lives; nil for keys and for anonymous callers, which
+    /// are never forgotten.
+    package func hold(_ number: Int32) -> PrincipalHold? {
+        if (0..<TokenCache.firstNumber).contains(number) { return nil }
+        if number > 0 {
+            tokens.hold(number)
+        } else if number <= KnownCallers.firstNumber {
+            hook.hold(number)
+        } else {
+            state.withLock { $0.certificates.hold(number) }
+        }
+        // Weak: a ticket that nobody redeems must not keep the authorizer that has it.
+        return PrincipalHold(number) { [weak self] in self?.release(number) }
+    }
+
+    private func release(_ number: Int32) {
+        if number > 0 { return tokens.release(number) }
+        if number <= KnownCallers.firstNumber { return hook.release(number) }
+        state.withLock { $0.certificates.release(number) }
     }
 
     // MARK: Changing

@@ -11,7 +11,7 @@ struct AuthorizerState: Sendable {
     var plain: [SecretDigest] = []
     var anonymous: [Grant] = []
     var holders = Holders()
-    var certificates = KnownCertificates()
+    var certificates: KnownCertificates
     var used: [String: Timestamp] = [:]
     var refusals: [Authorizer.RefusedKind: Authorizer.Refused] = [:]
     var observer: (@Sendable () -> Void)?

@@ -56,7 +56,7 @@ package final class CallerHook: Sendable {
     private struct State: Sendable {
         var names: [String] = []
         var ask: Ask?
-        var callers = KnownCallers()
+        var callers: KnownCallers
         /// Who waits for a question's answer.
         var waiting: [SecretDigest: (dones: [Done], weight: Int)] = [:]
         var weight = 0
@@ -87,11 +87,14 @@ package final class CallerHook: Sendable {
         case tooLate([Done])
     }
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let clock: @Sendable () -> Timestamp
     private let isConfigured = Atomic<Bool>(false)
 
-    init(clock: @escaping @Sendable () -> Timestamp) { self.clock = clock }
+    init(remembering capacity: Int, clock: @escaping @Sendable () -> Timestamp) {
+        state = Mutex(State(callers: KnownCallers(capacity: capacity)))
+        self.clock = clock
+    }
 
     /// - Parameter names: of the headers that are passed on, in lower case.
     package func configure(names: [String], _ ask: @escaping Ask) {
@@ -172,6 +175,9 @@ package final class CallerHook: Sendable {
         let now = clock()
         return state.withLock { $0.callers.standing(of: number, at: now) }
     }
+
+    func hold(_ number: Int32) { state.withLock { $0.callers.hold(number) } }
+    func release(_ number: Int32) { state.withLock { $0.callers.release(number) } }
 }
 
 /// What the backend says of a question: `{"subject","grants","expiresAt","cacheFor"}`.
@@ -216,31 +222,46 @@ struct KnownCallers: Sendable {
         let cachedUntil: Timestamp
     }
 
-    /// The oldest goes first.
-    static let capacity = 65_536
     /// Above are the numbers of certificates.
     static let firstNumber: Int32 = -(1 << 30)
 
     private var entries: [Int32: Entry] = [:]
     private var numbers: [SecretDigest: Int32] = [:]
-    private var next = firstNumber
+    private var order: PrincipalNumbers
+
+    init(capacity: Int) { order = PrincipalNumbers(from: Self.firstNumber, to: .min, capacity: capacity) }
 
     mutating func insert(_ digest: SecretDigest, _ answer: HookAnswer, at now: Timestamp) {
-        if next == .min { (entries, numbers, next) = ([:], [:], Self.firstNumber) }
+        if order.isUsedUp {
+            (entries, numbers) = ([:], [:])
+            order.reset()
+        }
         // Who is said to be the same once more keeps their number: what is counted by it is counted together.
         let known = numbers[digest].flatMap { entries[$0]?.principal }
         let same = known.flatMap { $0.id == answer.subject && $0.grants == answer.grants ? $0 : nil }
-        let number = same?.number ?? next
+        let number = same?.number ?? newNumber()
         let principal = Principal(
             kind: .hook, id: answer.subject, number: number, expiresAt: answer.expiresAt, grants: answer.grants)
         // Streams keep what they were opened with.
         entries[number] = Entry(digest: digest, principal: principal, cachedUntil: answer.cachedUntil)
         numbers[digest] = number
-        guard number == next else { return }
-        next -= 1
-        let old = number + Int32(Self.capacity)
-        guard old <= Self.firstNumber, let gone = entries.removeValue(forKey: old) else { return }
-        if numbers[gone.digest] == old { numbers[gone.digest] = nil }
+    }
+
+    private mutating func newNumber() -> Int32 {
+        let (number, forgotten) = order.take()
+        if let forgotten { remove(forgotten) }
+        return number
+    }
+
+    private mutating func remove(_ number: Int32) {
+        guard let gone = entries.removeValue(forKey: number) else { return }
+        if numbers[gone.digest] == number { numbers[gone.digest] = nil }
+    }
+
+    mutating func hold(_ number: Int32) { order.hold(number) }
+
+    mutating func release(_ number: Int32) {
+        if order.release(number) { remove(number) }
     }
 
     /// As long as the backend said.

@@ -48,10 +48,9 @@ struct KnownCertificates: Sendable {
     var rules: [ClientCertificate.Rule] = []
     private var numbers: [SecretDigest: Int32] = [:]
     private var certificates: [Int32: ClientCertificate] = [:]
-    private var next: Int32 = -1
+    private var order: PrincipalNumbers
 
-    /// The oldest goes first.
-    static let capacity = 65_536
+    init(capacity: Int) { order = PrincipalNumbers(from: -1, to: KnownCallers.firstNumber, capacity: capacity) }
 
     /// nil for one that no rule is about.
     mutating func principal(of certificate: ClientCertificate, at now: Timestamp) throws(Denial) -> Principal? {
@@ -85,14 +84,24 @@ struct KnownCertificates: Sendable {
 
     private mutating func number(of certificate: ClientCertificate) -> Int32 {
         if let known = numbers[certificate.digest] { return known }
-        if next == KnownCallers.firstNumber {
-            (numbers, certificates, next) = ([:], [:], -1)
+        if order.isUsedUp {
+            (numbers, certificates) = ([:], [:])
+            order.reset()
         }
-        let number = next
-        next -= 1
+        let (number, forgotten) = order.take()
+        if let forgotten { remove(forgotten) }
         numbers[certificate.digest] = number
         certificates[number] = certificate
-        if let old = certificates.removeValue(forKey: number + Int32(Self.capacity)) { numbers[old.digest] = nil }
         return number
+    }
+
+    private mutating func remove(_ number: Int32) {
+        if let old = certificates.removeValue(forKey: number) { numbers[old.digest] = nil }
+    }
+
+    mutating func hold(_ number: Int32) { order.hold(number) }
+
+    mutating func release(_ number: Int32) {
+        if order.release(number) { remove(number) }
     }
 }

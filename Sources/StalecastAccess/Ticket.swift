@@ -13,9 +13,14 @@ package struct Ticket: Sendable, Hashable {
     /// As the request named them; nil where it did not.
     package let project: String?
     package let namespace: String?
+    private let hold: PrincipalHold?
 
-    package init(principal: Int32, topics: [TopicName], project: String?, namespace: String?) {
+    /// - Parameter hold: of the principal; nil where none is needed.
+    package init(
+        principal: Int32, hold: PrincipalHold? = nil, topics: [TopicName], project: String?, namespace: String?
+    ) {
         self.principal = principal
+        self.hold = hold
         self.topics = topics
         self.project = project
         self.namespace = namespace
@@ -27,6 +32,8 @@ package final class TicketBook: Sendable {
     package static let life: Duration = .seconds(60)
     /// Of one principal at once.
     package static let maxOfPrincipal = 1024
+    /// Callers without a credential, of one address at once: fewer, since one stranger may have many addresses.
+    package static let maxOfAddress = 256
     /// Together: at most some 64 MiB, when 16 principals do their worst with ``Ticket/maxNameBytes``.
     package static let maxTickets = 16_384
     package static let prefix = "stt_"
@@ -46,10 +53,13 @@ package final class TicketBook: Sendable {
 
     /// Makes a ticket: `stt_` and 128 bits in hexadecimal digits.
     ///
-    /// - Parameter holder: ``Principal/actor``, the same for all tokens of one subject.
+    /// - Parameters:
+    ///   - holder: ``Principal/actor``, the same for all tokens of one subject; for a caller without a credential its address.
+    ///   - most: tickets that the holder may have at once.
     /// - Returns: nil when there are too many, of its holder or together.
     package func make(
-        _ ticket: Ticket, of holder: String, using generator: inout some RandomNumberGenerator
+        _ ticket: Ticket, of holder: String, most: Int = maxOfPrincipal,
+        using generator: inout some RandomNumberGenerator
     ) -> (text: String, expiresAt: Timestamp)? {
         let now = clock()
         let digits = (0..<32).map { _ in String(UInt8.random(in: 0...15, using: &generator), radix: 16) }
@@ -57,7 +67,7 @@ package final class TicketBook: Sendable {
         let isMade = state.withLock { state in
             state.forgetOld(at: now)
             guard state.tickets.count < Self.maxTickets,
-                state.counts[holder, default: 0] < Self.maxOfPrincipal
+                state.counts[holder, default: 0] < most
             else { return false }
             let digest = SecretDigest(of: text)
             state.tickets[digest] = (ticket, holder, now)

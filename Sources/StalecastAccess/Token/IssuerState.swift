@@ -88,15 +88,14 @@ struct TokenCache: Sendable {
         let issuer: String
     }
 
-    /// The oldest goes first.
-    static let capacity = 65_536
     /// Below are the numbers of keys.
     static let firstNumber: Int32 = 1 << 24
 
     private var entries: [SecretDigest: Entry] = [:]
     private var tokens: [Int32: SecretDigest] = [:]
-    private var oldest = firstNumber
-    private(set) var next = firstNumber
+    private var numbers: PrincipalNumbers
+
+    init(capacity: Int) { numbers = PrincipalNumbers(from: Self.firstNumber, to: .max, capacity: capacity) }
 
     var count: Int { entries.count }
 
@@ -117,21 +116,23 @@ struct TokenCache: Sendable {
             if known.key == again.key, known.principal == again.principal { return known.principal }
             remove(known.principal.number)
         }
-        while entries.count >= Self.capacity {
-            remove(oldest)
-            oldest += 1
-        }
-        // After two thousand million tokens: streams live for minutes, so none has such a number still.
-        if next == .max {
+        if numbers.isUsedUp {
             entries.removeAll()
             tokens.removeAll()
-            (oldest, next) = (Self.firstNumber, Self.firstNumber)
+            numbers.reset()
         }
-        let entry = make(next)
+        let (number, forgotten) = numbers.take()
+        if let forgotten { remove(forgotten) }
+        let entry = make(number)
         entries[token] = entry
-        tokens[next] = token
-        next += 1
+        tokens[number] = token
         return entry.principal
+    }
+
+    mutating func hold(_ number: Int32) { numbers.hold(number) }
+
+    mutating func release(_ number: Int32) {
+        if numbers.release(number) { remove(number) }
     }
 
     /// - Returns: whether there were any.

@@ -9,7 +9,7 @@ package final class TokenVerifier: Sendable {
     private struct State: Sendable {
         /// By `iss`.
         var issuers: [String: IssuerState] = [:]
-        var cache = TokenCache()
+        var cache: TokenCache
         var refused = RefusedTokens()
         var verified = 0
 
@@ -22,12 +22,15 @@ package final class TokenVerifier: Sendable {
     /// What has waited for longer is "not now": whoever comes now would wait as long.
     static let patience = Duration.seconds(5)
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let clock: @Sendable () -> Timestamp
     private let threads = VerifierThreads()
     private let hasIssuers = Atomic<Bool>(false)
 
-    init(clock: @escaping @Sendable () -> Timestamp) { self.clock = clock }
+    init(remembering capacity: Int, clock: @escaping @Sendable () -> Timestamp) {
+        state = Mutex(State(cache: TokenCache(capacity: capacity)))
+        self.clock = clock
+    }
 
     deinit { threads.stop() }
 
@@ -61,6 +64,9 @@ package final class TokenVerifier: Sendable {
         let now = clock()
         return state.withLock { $0.cache.principal(number, at: now) }
     }
+
+    func hold(_ number: Int32) { state.withLock { $0.cache.hold(number) } }
+    func release(_ number: Int32) { state.withLock { $0.cache.release(number) } }
 
     /// Verifies where it is called; what was verified meanwhile is known.
     func verify(_ text: String) throws(Denial) -> Principal {

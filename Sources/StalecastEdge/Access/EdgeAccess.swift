@@ -34,6 +34,9 @@ package struct EdgeAccess: Sendable, Equatable {
         return !authorizer.isOwn(presented)
     }
 
+    /// Keeps a stream's principal known. Also where `mode` only observes: a reload may enforce later.
+    func hold(_ number: Int32) -> PrincipalHold? { number == 0 ? nil : authorizer?.hold(number) }
+
     /// Who a stream's slot stands for, where that matters still.
     func standing(of number: Int32) -> Principal? {
         guard mode == .enforce, let authorizer else { return nil }

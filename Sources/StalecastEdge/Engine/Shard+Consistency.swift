@@ -51,6 +51,9 @@ extension Shard {
         compare("memberships", members.reduce(0) { $0 + $1.count }, joined)
         compare("backlogs", behind, backlogs.count)
         compare("doomed", 0, doomed.count)
+        for index in holds.keys where slots[index].pointee.topic == StreamSlot.none {
+            problems.append("slot \(index) holds a principal and has no topic")
+        }
         return problems
     }
 

@@ -6,6 +6,7 @@ extension Shard {
     /// Enters a slot into its topics' member lists.
     func subscribe(_ index: Int32, to topics: [Topic.Index]) {
         let slot = slots[index]
+        if let hold = settings.access.hold(slot.pointee.principal) { holds[index] = hold }
         if topics.count == 1 {
             slot.pointee.topic = topics[0].rawValue
             slot.pointee.position = join(topics[0], index)
@@ -35,6 +36,7 @@ extension Shard {
             for (topic, position) in zip(joined.topics, joined.positions) { removeMember(topic, position) }
         }
         slot.pointee.topic = StreamSlot.none
+        if !holds.isEmpty { holds[index] = nil }
     }
 
     /// Fills the gap with the last member, which learns its new place.

@@ -56,6 +56,8 @@ package final class Shard: @unchecked Sendable {
     let slots = SlotTable()
     var members: [[Int32]] = []
     var several: [Int32: SeveralTopics] = [:]
+    /// Keeps the principals of streams and held polls known, by slot; those of keys need none.
+    var holds: [Int32: PrincipalHold] = [:]
     var backlogs: [Int32: Backlog] = [:]
     /// Names in a held poll's request that mean nothing; its answer says so.
     var unknownTopics: [Int32: [TopicName]] = [:]

@@ -22,6 +22,8 @@ package struct FrontRequest: Sendable {
     var cookie: String?
     /// What the client showed in the handshake.
     var certificate: ClientCertificate?
+    /// The peer's key in ``AddressLedger``.
+    var address = AddressLedger.unknown
 
     package init(_ request: Request) {
         head = request.head

@@ -109,10 +109,15 @@ extension FrontRouter {
             principal = (try? authorizer.admit(request.presented, at: .edge))?.number ?? 0
         }
         let ticket = Ticket(
-            principal: principal, topics: wanted.topics, project: wanted.project, namespace: wanted.namespace)
+            principal: principal, hold: authorizer.hold(principal), topics: wanted.topics, project: wanted.project,
+            namespace: wanted.namespace)
         var random = SystemRandomNumberGenerator()
-        let holder = authorizer.standing(of: principal)?.actor ?? ""
-        guard let made = authorizer.tickets.make(ticket, of: holder, using: &random) else { throw .tooManyTickets }
+        // Strangers share no count: one of them could leave no ticket for the others.
+        let holder = principal == 0 ? "address:\(request.address)" : authorizer.standing(of: principal)?.actor ?? ""
+        let most = principal == 0 ? TicketBook.maxOfAddress : TicketBook.maxOfPrincipal
+        guard let made = authorizer.tickets.make(ticket, of: holder, most: most, using: &random) else {
+            throw .tooManyTickets
+        }
         let json: JSONValue = [
             "ticket": .string(made.text), "expiresAt": .string(made.expiresAt.description),
             "expiresInMs": .int(TicketBook.life.milliseconds),

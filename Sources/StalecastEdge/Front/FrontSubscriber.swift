@@ -14,6 +14,7 @@ final class FrontSubscriber {
     private let unknown: [TopicName]
     /// See ``AdmittedTopics``.
     let principal: Int32
+    private let hold: PrincipalHold?
     private let apiKey: UInt32
     private let expiresInMs: Int?
     let isPoll: Bool
@@ -54,6 +55,7 @@ final class FrontSubscriber {
         self.topics = topics.known
         unknown = topics.unknown
         principal = topics.principal
+        hold = shard.settings.access.hold(principal)
         apiKey = topics.apiKey
         expiresInMs = topics.expiresInMs
         self.shard = shard
