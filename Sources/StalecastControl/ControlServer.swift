@@ -36,8 +36,8 @@ package struct ControlServer: Service {
             hasRoom: { open.current < cap + Self.refusalHeadroom }
         ) { channel in
             guard let loop = loops[ObjectIdentifier(channel.eventLoop)] else { return }
-            // A connection that says nothing makes room: strangers must not keep probes and operators out.
-            let isOverCap = open.add(channel) > cap && !loop.closeOldestHead()
+            // A connection that asks nothing makes room: strangers must not keep probes and operators out.
+            let isOverCap = open.add(channel) > cap && !loop.makeRoom(orIn: loops.values)
             try Self.meet(channel, loop, configuration) { peer in
                 let make = { ControlConnection(control, loop.loop, peer, $0) }
                 return Reception(

@@ -153,12 +153,31 @@ struct BadHTTPTests {
     @Test func connectionsBeyondTheCapAreTold503() async throws {
         try await ControlFixture.serving({ $0.maxConnections = 1 }) { server async throws in
             try await RawConnection.open(port: server.port) { inbound, outbound in
-                try await outbound.write(ByteBuffer(string: "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n"))
+                try await outbound.write(
+                    ByteBuffer(string: Self.put + "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"))
                 var pieces = inbound.makeAsyncIterator()
                 #expect(try await pieces.next() != nil)
                 let refused = try await server.replies("")
                 #expect(refused.map(\.status) == [503])
                 #expect(refused.first?.headers["retry-after"] == "1")
+            }
+        }
+    }
+
+    /// Two connections in a row belong to two event loops, where there are two.
+    @Test(arguments: ["", "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n"])
+    func aConnectionThatAsksNothingMakesRoomAlsoInAnotherLoop(sent: String) async throws {
+        try await ControlFixture.serving({ $0.maxConnections = 1 }) { server async throws in
+            try await RawConnection.open(port: server.port) { inbound, outbound in
+                var pieces = inbound.makeAsyncIterator()
+                if !sent.isEmpty {
+                    try await outbound.write(ByteBuffer(string: sent))
+                    #expect(try await pieces.next() != nil)
+                }
+                for _ in 0..<4 {
+                    #expect(try await server.send("GET", "/healthz", token: nil).status == 200)
+                }
+                #expect(try await pieces.next() == nil, "it is the one that was closed")
             }
         }
     }

@@ -83,6 +83,11 @@ package struct ConnectionState: Sendable {
         guard case .head = phase, let deadline, deadline.cause == .head else { return nil }
         return deadline.at - limits.headTimeout.nanoseconds
     }
+    /// When the last answer ended, in nanoseconds; nil before the first request and while one is served.
+    package var idleSince: UInt64? {
+        guard case .head = phase, let deadline, deadline.cause == .idle else { return nil }
+        return deadline.at - limits.idleTimeout.nanoseconds
+    }
     /// The last answer was written.
     package var isEnding: Bool { if case .flushing = phase { true } else { isLingering || isClosed } }
     package var isLingering: Bool { if case .lingering = phase { true } else { false } }

@@ -188,6 +188,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     }
 
     var headBegan: UInt64? { state.headBegan }
+    var idleSince: UInt64? { state.idleSince }
 
     /// Some clients wait for this before they send their body.
     private static let goOn = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")

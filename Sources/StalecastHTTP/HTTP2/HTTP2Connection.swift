@@ -27,18 +27,19 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     private var context: ChannelHandlerContext?
     private var open = 0
     /// When the last stream ended, or when the client should have begun its first.
-    private var idleSince: UInt64
+    private var quietSince: UInt64
     private var hasServed = false
     private var isDraining = false
     private var isOver = false
 
-    var headBegan: UInt64? { hasServed || open > 0 ? nil : idleSince }
+    var headBegan: UInt64? { hasServed || open > 0 ? nil : quietSince }
+    var idleSince: UInt64? { hasServed && open == 0 ? quietSince : nil }
 
     private init(_ loop: ConnectionLoop, _ limits: ConnectionLimits, _ reception: Reception, began: UInt64) {
         self.loop = loop
         self.limits = limits
         self.reception = reception
-        idleSince = began
+        quietSince = began
         budget = BudgetKeeper()
     }
 
@@ -119,7 +120,7 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
         // Who resets what it asked for pays for it.
         if exchange.isAnswered { budget.credit(FrameBudget.perAnswer) }
         guard open == 0 else { return }
-        idleSince = NIODeadline.now().uptimeNanoseconds
+        quietSince = NIODeadline.now().uptimeNanoseconds
         if isDraining { sayGoodbye() }
     }
 
@@ -142,7 +143,7 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     func tick(at now: UInt64) {
         guard open == 0 else { return }
         let limit = hasServed ? limits.idleTimeout : limits.headTimeout
-        guard now >= idleSince + limit.nanoseconds else { return }
+        guard now >= quietSince + limit.nanoseconds else { return }
         reception.fault(hasServed ? .idle : .headTimeout)
         sayGoodbye()
     }
