@@ -8,10 +8,10 @@ import StalecastStore
 
 extension Configuration {
     /// What of Edge can change while it runs.
-    func edgeSettings(_ authorizer: Authorizer) -> EdgeSettings {
+    func edgeSettings(_ authorizer: Authorizer, _ budget: DescriptorBudget) -> EdgeSettings {
         var settings = edge.settings
         settings.access = EdgeAccess(auth.mode, authorizer)
-        settings.maxConnections = maxEdgeConnections(descriptors: stalecast_raise_descriptor_limit())
+        settings.maxConnections = maxEdgeConnections(budget.edge(under: stalecast_raise_descriptor_limit()))
         settings.apiKeys = edge.apiKeys.map(\.text)
         settings.hosts = edgeHosts
         return settings
@@ -23,10 +23,22 @@ extension Configuration {
         return isOpen ? .any : .only(edge.hosts)
     }
 
+    /// What opens connections besides listeners and webhooks.
+    var descriptorParts: DescriptorBudget.Parts {
+        DescriptorBudget.Parts(
+            sources: sources.scopes.count { $0.needsEngine }, hasHook: auth.hook.url != nil,
+            issuers: auth.issuers.count { $0.keys.isURL })
+    }
+
     /// The cap on Edge's connections in a process that may have so many descriptors; 1 where the daemon does not start.
     func maxEdgeConnections(descriptors limit: UInt64) -> Int {
-        let room = (try? DescriptorBudget(limit: limit))?.edge ?? 0  // Too few: the start says so.
-        return edge.settings.maxConnections == 0 ? max(1, room) : min(edge.settings.maxConnections, max(1, room))
+        // Too few: the start says so.
+        maxEdgeConnections((try? DescriptorBudget(limit: limit, for: descriptorParts))?.edge ?? 0)
+    }
+
+    /// - Parameter room: Edge's share of the descriptors.
+    func maxEdgeConnections(_ room: Int) -> Int {
+        edge.settings.maxConnections == 0 ? max(1, room) : min(edge.settings.maxConnections, max(1, room))
     }
 
     func edgeOptions(tls: TLSServer?, freshness: (any FreshnessGate)?) throws(StartError) -> EdgeServer.Options {

@@ -82,7 +82,7 @@ package struct Daemon: Sendable {
             logger.warning(
                 "SWIFT_BACKTRACE is on: a crash keeps ports, lock and streams until its trace is written, for seconds")
         }
-        let descriptors = try DescriptorBudget.ofThisProcess()
+        let descriptors = try DescriptorBudget.ofThisProcess(configuration.descriptorParts)
         sayWhatTheMachineAllows()
         let connection = try configuration.isClustered ? ClusterConnection(configuration, logger) : nil
         let opened: TemplateStore?
@@ -97,7 +97,7 @@ package struct Daemon: Sendable {
         let served = Self.makeServed(store, configuration)
         let webhooks = try WebhookParts(configuration, store, cluster?.nodes, descriptors, logger)
         webhooks.delivery.attach(to: hub)
-        let sources = try SourceParts(configuration, store: store, logger)
+        let sources = try SourceParts(configuration, descriptors.sources, store: store, logger)
         let versions = VersionLog(logger: logger)
         store.setCommitHandler { stored in
             // Whoever hears of a version can fetch it.
@@ -120,7 +120,7 @@ package struct Daemon: Sendable {
         let access = try Self.makeAccess(store, configuration, token)
         let edge = try EdgeServer(
             options: configuration.edgeOptions(tls: edgeTLS?.server, freshness: cluster),
-            settings: configuration.edgeSettings(access),
+            settings: configuration.edgeSettings(access, descriptors),
             hub: hub,
             served: served,
             logger: logger)
@@ -142,9 +142,9 @@ package struct Daemon: Sendable {
             tls: tls, reloads: ReloadLog(startedAt: startedAt))
         let started = Startup(configuration: configuration, logger: logger)
         let requests = ControlTally()
-        let keySets = KeySetKeeper(configuration, access, logger)
+        let keySets = KeySetKeeper(configuration, access, descriptors.issuers, logger)
         keySets.readFiles()
-        let hook = try HookAsker(configuration, access, logger)
+        let hook = try HookAsker(configuration, access, descriptors.hook, logger)
         let refusals = RefusalLog(edge: edge, access: access, audit: audit, logger: logger)
         let control = try ControlService(parts, configuration, tls: controlTLS?.server, requests, started, logger)
         // Ended in reverse: Control finishes its publishes before Edge ends the streams that hear of them.
@@ -158,6 +158,7 @@ package struct Daemon: Sendable {
             Work { await parts.sweepStore() },
             Work { await parts.keepPropagation() },
             Work { await parts.keepCertificates() },
+            Work { await parts.watchDescriptors(logger) },
             Work { await keySets.run() },
             Work {
                 if let hook { await hook.run() } else { try? await gracefulShutdown() }

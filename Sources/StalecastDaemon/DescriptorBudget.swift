@@ -13,10 +13,49 @@ package struct DescriptorBudget: Sendable, Hashable {
     package let control: Int
     /// Sockets of webhooks: requests under way, idle connections that are kept, and lookups.
     package let outbound: Int
+    /// Sources that are asked over the network.
+    package let sources: Outbound
+    /// The access hook's backend.
+    package let hook: Outbound
+    /// Key sets of issuers.
+    package let issuers: Outbound
+
+    /// Parts that open connections only where the configuration has them.
+    package struct Parts: Sendable, Hashable {
+        /// Sources, and their fences, that are asked over the network.
+        package var sources = 0
+        package var hasHook = false
+        /// Issuers whose keys have a URL.
+        package var issuers = 0
+
+        package init(sources: Int = 0, hasHook: Bool = false, issuers: Int = 0) {
+            (self.sources, self.hasHook, self.issuers) = (sources, hasHook, issuers)
+        }
+    }
+
+    /// The share of a part that asks others.
+    package struct Outbound: Sendable, Hashable {
+        /// Requests under way at once; each may try two addresses of a host at a time.
+        package let requests: Int
+        /// Idle connections that are kept.
+        package let kept: Int
+        /// Host names looked up at once; each lookup has a socket.
+        package let lookups: Int
+
+        /// - Parameter hosts: that are asked; 0 for a part that is not there.
+        fileprivate init(hosts: Int, requests: Int, kept: Int, lookups: Int) {
+            self.requests = hosts == 0 ? 0 : requests
+            self.kept = hosts == 0 ? 0 : kept
+            self.lookups = min(hosts, lookups)
+        }
+
+        package var sockets: Int { 2 * requests + kept + lookups }
+    }
 
     /// The fewest descriptors with which the daemon starts.
     package static let least = 384
-    /// Databases, event loops, logs, canaries, sources, etcd and issuers. An idle daemon has 110 open.
+    /// Databases, event loops, logs, canaries, etcd, and what libcurl has for itself: 66 for webhooks, 4 for each other part.
+    /// An idle daemon with all parts has 120 open.
     private static let own = 128
     /// Descriptors that no part may keep: for libdispatch, files that are read now and then, and connections that are being
     /// refused, of which Edge and Control have at most 24 each at a time.
@@ -25,26 +64,40 @@ package struct DescriptorBudget: Sendable, Hashable {
     /// Makes the shares of a process.
     ///
     /// - Throws: ``StartError`` below ``least``.
-    package init(limit: UInt64) throws(StartError) {
+    package init(limit: UInt64, for parts: Parts = Parts()) throws(StartError) {
         guard limit >= Self.least else {
             throw StartError(
                 "the process may open \(limit) files, and the daemon needs \(Self.least); raise the limit "
                     + "(`ulimit -n`, systemd's LimitNOFILE=, Docker's --ulimit nofile=)", exitStatus: 78)
         }
-        self.init(shared: Int(clamping: limit))
+        self.init(shared: Int(clamping: limit), parts)
     }
 
-    private init(shared limit: Int) {
+    private init(shared limit: Int, _ parts: Parts) {
         self.limit = limit
         let room = limit - Self.own - Self.reserve
         control = min(256, max(24, room / 8))
         outbound = min(32_768, max(64, room / 8))
-        edge = room - control - outbound
+        // Few descriptors make the parts slower, not smaller streams' share by much.
+        let some = max(8, room / 32)
+        let fed = min(parts.sources, some, 256)
+        sources = Outbound(hosts: parts.sources, requests: fed, kept: min(fed, 32), lookups: min(some, 64))
+        let asked = min(some, 64)
+        hook = Outbound(hosts: parts.hasHook ? 1 : 0, requests: asked, kept: min(asked, 16), lookups: 1)
+        let few = min(parts.issuers, 4)
+        issuers = Outbound(hosts: parts.issuers, requests: few, kept: few, lookups: few)
+        edge = room - control - outbound - sources.sockets - hook.sockets - issuers.sockets
     }
 
     /// The shares of this process, after it has raised its limit as far as it may.
-    package static func ofThisProcess() throws(StartError) -> DescriptorBudget {
-        try DescriptorBudget(limit: stalecast_raise_descriptor_limit())
+    package static func ofThisProcess(_ parts: Parts) throws(StartError) -> DescriptorBudget {
+        try DescriptorBudget(limit: stalecast_raise_descriptor_limit(), for: parts)
+    }
+
+    /// Connections to Edge under a limit that was changed after the start: the other parts keep the shares that they have.
+    package func edge(under limit: UInt64) -> Int {
+        let (share, overflow) = edge.addingReportingOverflow(Int(clamping: limit) - self.limit)
+        return overflow ? .max : max(0, share)
     }
 
     /// Host names that are looked up at once; each lookup has a socket.

@@ -17,7 +17,9 @@ final class HookAsker: Sendable {
     private static let maxBodyBytes = 64 * 1024
 
     /// Tells `access` to ask here; nil where the configuration has no hook.
-    init?(_ configuration: Configuration, _ access: Authorizer, _ logger: Logger) throws {
+    init?(
+        _ configuration: Configuration, _ access: Authorizer, _ share: DescriptorBudget.Outbound, _ logger: Logger
+    ) throws {
         let hook = configuration.auth.hook
         guard let url = hook.url else { return nil }
         request = OutboundRequest(
@@ -27,9 +29,9 @@ final class HookAsker: Sendable {
             policy: AddressPolicy(allow: configuration.auth.allowedAddresses),
             tls: hook.caFile.map { OutboundTLS(caFile: $0) })
         engine = try OutboundEngine(
-            // One host has one shelf, so 16 of its connections are kept.
             OutboundConfiguration(
-                maxInFlight: CallerHook.maxInFlight, maxLookups: 4, keptConnections: 16 * 32, threadName: "hook"),
+                maxInFlight: share.requests, maxLookups: share.lookups, keptConnections: share.kept, shelves: 1,
+                threadName: "hook"),
             logger: logger)
         self.logger = logger
         access.hook.configure(names: hook.headers) { [self] in ask($0, $1) }

@@ -11,6 +11,7 @@ import Synchronization
 final class KeySetKeeper: Sendable {
     private let access: Authorizer
     private let policy: AddressPolicy
+    private let share: DescriptorBudget.Outbound
     private let logger: Logger
     private let state = Mutex(State())
     /// A file system that hangs must not take a thread that all share.
@@ -24,8 +25,11 @@ final class KeySetKeeper: Sendable {
         var said: [String: String] = [:]
     }
 
-    init(_ configuration: Configuration, _ access: Authorizer, _ logger: Logger) {
+    init(
+        _ configuration: Configuration, _ access: Authorizer, _ share: DescriptorBudget.Outbound, _ logger: Logger
+    ) {
         self.access = access
+        self.share = share
         self.logger = logger
         policy = AddressPolicy(allow: configuration.auth.allowedAddresses)
     }
@@ -102,7 +106,10 @@ final class KeySetKeeper: Sendable {
         try state.withLock { state in
             if let engine = state.engine { return engine }
             let engine = try OutboundEngine(
-                OutboundConfiguration(maxInFlight: 16, maxLookups: 4, keptConnections: 32, threadName: "issuers"),
+                // A reload may bring the first issuer that has a URL.
+                OutboundConfiguration(
+                    maxInFlight: max(1, share.requests), maxLookups: max(1, share.lookups),
+                    keptConnections: max(1, share.kept), shelves: 1, threadName: "issuers"),
                 logger: logger)
             state.engine = engine
             return engine

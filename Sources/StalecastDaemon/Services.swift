@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import Logging
 import ServiceLifecycle
@@ -90,6 +91,24 @@ extension Daemon.Parts {
             tls.forEach { $0.look() }
             seconds += 1
             if seconds % 86_400 == 0 { tls.forEach { $0.remind() } }
+        }
+    }
+
+    /// Follows a limit of descriptors that is changed while the daemon runs (`prlimit`): the other parts keep their shares,
+    /// and Edge's cap becomes what is left.
+    func watchDescriptors(_ logger: Logger) async {
+        var limit = UInt64(descriptors.limit)
+        for await _ in AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown() {
+            let now = stalecast_raise_descriptor_limit()
+            guard now != limit else { continue }
+            limit = now
+            let room = edge.limitConnections(to: descriptors.edge(under: now))
+            logger.warning(
+                "the limit of open files changed; Edge takes other numbers of connections, and the rest as before",
+                metadata: [
+                    "limit": "\(now)", "connections": "\(room)",
+                    "command": "raise the limit (LimitNOFILE=, --ulimit nofile=) and restart",
+                ])
         }
     }
 
@@ -216,7 +235,7 @@ struct ReloadService: Service {
         try parts.webhooks.apply(next)
         if next.topicBindings != running.topicBindings { parts.hub.rebind(next.topicBindings) }
         parts.access.configure(next)
-        parts.edge.apply(next.edgeSettings(parts.access))
+        parts.edge.apply(next.edgeSettings(parts.access, parts.descriptors))
         parts.tls.forEach { $0.reload() }
         parts.store.setRetention(maxVersions: next.store.maxVersions, maxAge: next.store.maxVersionAge)
         DaemonLog.setLevel(next.log.level)

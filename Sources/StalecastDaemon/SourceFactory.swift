@@ -22,8 +22,11 @@ package struct SourceFactory: Sendable {
 
     /// Starts a thread when a source is asked over HTTP.
     ///
+    /// - Parameter share: nil in a process that does nothing else.
     /// - Throws: ``StartError``.
-    package init(_ configuration: Configuration, logger: Logger) throws(StartError) {
+    package init(
+        _ configuration: Configuration, _ share: DescriptorBudget.Outbound? = nil, logger: Logger
+    ) throws(StartError) {
         let feeds = configuration.sources.scopes
         policy = AddressPolicy(
             profile: configuration.sources.addressProfile, allow: configuration.sources.allowedAddresses)
@@ -34,7 +37,9 @@ package struct SourceFactory: Sendable {
         }
         do {
             engine = try OutboundEngine(
-                OutboundConfiguration(maxInFlight: 256, keptConnections: 32, threadName: "sources"), logger: logger)
+                OutboundConfiguration(
+                    maxInFlight: share?.requests ?? 256, maxLookups: share?.lookups ?? 64,
+                    keptConnections: share?.kept ?? 32, shelves: 1, threadName: "sources"), logger: logger)
         } catch {
             throw StartError("sources: \(error)")
         }
@@ -144,7 +149,7 @@ package struct SourceFactory: Sendable {
 }
 
 extension Configuration.Feed {
-    fileprivate var needsEngine: Bool { kind == .http || kind == .firebase || fenceURL != nil }
+    var needsEngine: Bool { kind == .http || kind == .firebase || fenceURL != nil }
 
     fileprivate var reading: ContentReading {
         var reading = ContentReading()

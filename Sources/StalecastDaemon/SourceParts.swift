@@ -21,8 +21,10 @@ struct SourceParts: Sendable, CustomStringConvertible {
     /// Reads keys and secrets; blocks on files.
     ///
     /// - Throws: ``StartError`` with what to do about it.
-    init(_ configuration: Configuration, store: TemplateStore, _ logger: Logger) throws(StartError) {
-        let factory = try SourceFactory(configuration, logger: logger)
+    init(
+        _ configuration: Configuration, _ share: DescriptorBudget.Outbound, store: TemplateStore, _ logger: Logger
+    ) throws(StartError) {
+        let factory = try SourceFactory(configuration, share, logger: logger)
         var watchers: [SourceWatcher] = []
         var targets: [TriggerDesk.Target] = []
         var credentials = TriggerCredentials()

@@ -102,6 +102,19 @@ package final class EdgeServer: Sendable {
         front.apply(settings)
     }
 
+    /// Changes the cap on connections, but not below those that are open: beyond the cap clients are told to come back, and far
+    /// beyond it they would only wait.
+    ///
+    /// - Returns: the cap.
+    package func limitConnections(to room: Int) -> Int {
+        let changed = settings.withLock { settings in
+            settings.maxConnections = max(1, room, ledger.total)
+            return settings
+        }
+        apply(changed)
+        return changed.maxConnections
+    }
+
     /// Principals may have lost something: ends the streams that are not permitted any more.
     package func accessChanged() {
         engine?.post(.accessChanged)

@@ -2,15 +2,44 @@ import StalecastDaemon
 import Testing
 
 @Suite struct DescriptorBudgetTests {
-    /// The daemon's own files, and connections that Edge and Control are refusing.
-    private static let own = 116, refused = 48
+    /// The daemon's own files with all parts, and connections that Edge and Control are refusing.
+    private static let own = 120, refused = 48
+    private static let all = DescriptorBudget.Parts(sources: 10_000, hasHook: true, issuers: 64)
 
     @Test(arguments: [384, 400, 600, 1_024, 4_096, 20_000, 65_536, 1_048_576] as [UInt64])
     func theSharesLeaveRoomForTheDaemonsOwnFiles(limit: UInt64) throws {
-        let budget = try DescriptorBudget(limit: limit)
-        let sockets = 2 * budget.outboundRequests + budget.keptConnections + budget.lookups
-        #expect(budget.edge + budget.control + sockets + Self.own + Self.refused < limit)
-        #expect(min(budget.edge, budget.control, budget.outboundRequests, budget.keptConnections, budget.lookups) > 0)
+        for parts in [DescriptorBudget.Parts(), Self.all] {
+            let budget = try DescriptorBudget(limit: limit, for: parts)
+            let webhooks = 2 * budget.outboundRequests + budget.keptConnections + budget.lookups
+            let asked = [budget.sources, budget.hook, budget.issuers].reduce(0) { $0 + $1.sockets }
+            #expect(budget.edge + budget.control + webhooks + asked + Self.own + Self.refused < limit)
+            #expect(min(budget.edge, budget.control, budget.outboundRequests, budget.keptConnections) > 0)
+        }
+    }
+
+    @Test func partsThatAreNotConfiguredHaveNoShare() throws {
+        let budget = try DescriptorBudget(limit: 1_024)
+        #expect([budget.sources, budget.hook, budget.issuers].allSatisfy { $0.sockets == 0 })
+    }
+
+    @Test(arguments: [384, 1_024, 1_048_576] as [UInt64])
+    func eachPartThatIsConfiguredCanAsk(limit: UInt64) throws {
+        let one = DescriptorBudget.Parts(sources: 1, hasHook: true, issuers: 1)
+        for parts in [one, Self.all] {
+            let budget = try DescriptorBudget(limit: limit, for: parts)
+            for share in [budget.sources, budget.hook, budget.issuers] {
+                #expect(share.requests > 0 && share.kept > 0 && share.lookups > 0)
+            }
+        }
+    }
+
+    @Test func aLimitThatChangesLaterIsEdgesAlone() throws {
+        let budget = try DescriptorBudget(limit: 1_024)
+        #expect(budget.edge(under: 1_024) == budget.edge)
+        #expect(budget.edge(under: 924) == budget.edge - 100)
+        #expect(budget.edge(under: 2_024) == budget.edge + 1_000)
+        #expect(budget.edge(under: 50) == 0)
+        #expect(budget.edge(under: .max) > 1_000_000_000)
     }
 
     @Test func mostDescriptorsAreStreams() throws {

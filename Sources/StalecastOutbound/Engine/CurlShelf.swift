@@ -6,20 +6,18 @@ struct CurlShelf {
     let curl: UnsafeMutablePointer<stalecast_curl>
     var pool: HandlePool
 
-    /// As many as there are; a request's is chosen by its host and port, so that all requests to one share connections.
-    static let count = 32
-
     /// Nil when memory is short.
     init?(epoll: Int32, number: Int, _ configuration: OutboundConfiguration) {
         // The sum of all shelves keeps to the configuration, which is a share of the process's descriptors.
-        let share = max(1, configuration.keptConnections / Self.count)
+        let share = max(1, configuration.keptConnections / configuration.shelves)
         guard let curl = stalecast_curl_new(epoll, UInt32(number), share) else { return nil }
         self.curl = curl
-        let handles = max(8, 2 * configuration.keptHandles / Self.count)
+        let handles = max(8, 2 * configuration.keptHandles / configuration.shelves)
         pool = HandlePool(curl, capacity: handles, caFile: configuration.caFile)
     }
 
-    static func number(of url: OutboundURL) -> Int { url.spread % count }
+    /// A request's shelf is chosen by its host and port, so that all requests to one host share connections.
+    static func number(of url: OutboundURL, among count: Int) -> Int { url.spread % count }
 }
 
 /// Easy handles that are not in use. A handle remembers the TLS session of the host it spoke to last, so a request gets

@@ -9,6 +9,9 @@ package struct OutboundConfiguration: Sendable {
     package var keptConnections: Int
     /// Handles kept for further requests; the one used longest ago gives way. Default 1,024.
     package var keptHandles: Int
+    /// libcurl's multi handles, 2 descriptors each. Each request makes libcurl walk through all connections of its handle,
+    /// so an engine that speaks to thousands of hosts has several. Default 32.
+    package var shelves: Int
     /// PEM file of trusted certificates; nil: where libcurl's builder put them, `/etc/ssl/certs/ca-certificates.crt`.
     package var caFile: String?
     /// Of the engine's thread, at most 15 characters.
@@ -16,12 +19,13 @@ package struct OutboundConfiguration: Sendable {
 
     package init(
         maxInFlight: Int = 1024, maxLookups: Int = 64, keptConnections: Int = 4096, keptHandles: Int = 1024,
-        caFile: String? = nil, threadName: String = "outbound"
+        shelves: Int = 32, caFile: String? = nil, threadName: String = "outbound"
     ) {
         self.maxInFlight = maxInFlight
         self.maxLookups = maxLookups
         self.keptConnections = keptConnections
         self.keptHandles = keptHandles
+        self.shelves = max(1, shelves)
         self.caFile = caFile
         self.threadName = threadName
     }

@@ -36,8 +36,8 @@ final class OutboundLoop: @unchecked Sendable {
         let isPrepared = stalecast_curl_prepare()
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         lookups = NameLookups(most: configuration.maxLookups)
-        let shelves = (0..<CurlShelf.count).compactMap { CurlShelf(epoll: epoll, number: $0, configuration) }
-        guard isPrepared, shelves.count == CurlShelf.count, epoll >= 0, inbox.bell >= 0,
+        let shelves = (0..<configuration.shelves).compactMap { CurlShelf(epoll: epoll, number: $0, configuration) }
+        guard isPrepared, shelves.count == configuration.shelves, epoll >= 0, inbox.bell >= 0,
             stalecast_epoll_add_level(epoll, inbox.bell, UInt64(inbox.bell)) == 0
         else {
             throw OutboundEngine.StartError(description: "libcurl cannot be started: no memory or no descriptors left")
@@ -155,7 +155,7 @@ extension OutboundLoop {
     }
 
     private func start(_ request: RunningRequest) {
-        let shelf = CurlShelf.number(of: request.request.url)
+        let shelf = CurlShelf.number(of: request.request.url, among: shelves.count)
         guard let handle = shelves[shelf].pool.take(request.request.handleKey) else {
             return conclude(request, .failed(OutboundFailure(.other, detail: "out of memory")))
         }

@@ -2,6 +2,7 @@
 descriptors. Sizes are small unless STALECAST_LONG=1; the figures are printed, see `harness/figures.py`."""
 
 import asyncio
+import subprocess
 import time
 
 import pytest
@@ -274,6 +275,37 @@ async def test_at_the_descriptor_limit_streams_live_and_others_are_told_to_come_
     assert refused >= 21
     for stream in served:
         stream.close()
+
+
+@pytest.mark.limit(60)
+async def test_a_limit_of_descriptors_that_is_lowered_later_ends_nothing(launch, half, tool):
+    """All parts that ask others are configured, so their idle descriptors count too."""
+    daemon = launch(configs.config(
+        half, sources={"allowedAddresses": ["127.0.0.0/8"], "scopes": [
+            {"scope": "demo/firebase-server", "kind": "http", "url": "http://127.0.0.1:9/", "interval": "1s"}]},
+        auth={"mode": "observe", "allowedAddresses": ["127.0.0.0/8"],
+              "hook": {"url": "http://127.0.0.1:9/", "headers": ["x-session"]}}), half=half)
+    assert await daemon.metric("process_open_fds") <= 128, "more than DescriptorBudget has for the daemon itself"
+    streams = [await Stream.open(daemon.edge) for _ in range(40)]
+    for stream in streams:
+        await stream.synced()
+    limit = int(await daemon.metric("process_open_fds")) + 50
+    subprocess.run([tool("prlimit"), "--pid", str(daemon.pid), f"--nofile={limit}:{limit}"], check=True)
+    while "the limit of open files changed" not in daemon.log_text():
+        await asyncio.sleep(0.05)
+    waiting = [await asyncio.open_connection("127.0.0.1", daemon.edge) for _ in range(200)]
+    assert (await daemon.ask_control("/readyz")).status == 200
+    assert await daemon.metric("process_max_fds") == limit
+    version = await daemon.publish(marked("below the limit"))
+    for stream in streams:
+        await stream.version_at_least(version)
+    for _, writer in waiting:
+        writer.close()
+    assert all([await refused_politely(daemon.edge) for _ in range(5)])
+    assert await daemon.metric("stalecast_connections_refused_total") >= 5
+    for stream in streams:
+        stream.close()
+    await comes_to_be_served(daemon.edge)
 
 
 async def comes_to_be_served(port, timeout=15):
