@@ -17,6 +17,7 @@ package enum ETagSpelling {
 
 extension StringProtocol {
     /// Without blanks and tabs at either end.
+    @inlinable
     package func trimmingBlanks() -> SubSequence {
         let bytes = utf8
         guard let start = bytes.firstIndex(where: { $0 != 0x20 && $0 != 0x09 }) else { return self[endIndex...] }

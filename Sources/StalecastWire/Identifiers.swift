@@ -98,7 +98,7 @@ package typealias CommitSequence = UInt64
 
 extension UInt8 {
     /// True for `0-9`, `A-Z`, `a-z`.
-    package var isASCIIAlphanumeric: Bool {
+    @inlinable package var isASCIIAlphanumeric: Bool {
         switch self {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
         default: false

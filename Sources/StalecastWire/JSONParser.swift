@@ -208,6 +208,7 @@ struct JSONParser {
     }
 
     private func text(_ slice: ArraySlice<UInt8>, at offset: Int) throws(JSONError) -> String {
+        if slice.allSatisfy({ $0 < 0x80 }) { return String(decoding: slice, as: UTF8.self) }
         guard let text = String(validating: slice, as: UTF8.self) else {
             throw error("a string is not valid UTF-8", at: offset)
         }

@@ -10,17 +10,20 @@ package struct VersionNumber: Hashable, Sendable, LosslessStringConvertible, Exp
     package static let max: VersionNumber = 9_007_199_254_740_992
 
     /// nil for a number outside 0 to ``max``.
+    @inlinable
     package init?(exactly value: some BinaryInteger) {
         self.init(clamping: value)
         if rawValue != value { return nil }
     }
 
     /// The nearest in range: for what a database may hold from times that checked nothing.
+    @inlinable
     package init(clamping value: some BinaryInteger) {
         rawValue = Swift.min(Swift.max(Int64(clamping: value), 0), Self.max.rawValue)
     }
 
     /// nil for what is no decimal number from 0 to ``max``.
+    @inlinable
     package init?(_ text: some StringProtocol) {
         guard let value = Int64(text) else { return nil }
         self.init(exactly: value)

@@ -156,6 +156,7 @@ package struct LenientJSON {
     }
 
     private func text(_ slice: ArraySlice<UInt8>) throws(JSONError) -> String {
+        if slice.allSatisfy({ $0 < 0x80 }) { return String(decoding: slice, as: UTF8.self) }
         guard let text = String(validating: slice, as: UTF8.self) else {
             throw error("a string is not valid UTF-8", at: slice.startIndex)
         }

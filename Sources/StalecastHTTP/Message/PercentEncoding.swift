@@ -8,7 +8,8 @@ package enum PercentEncoding {
     /// - Parameter plusIsBlank: as in queries that forms make.
     package static func decode(_ text: some StringProtocol, plusIsBlank: Bool = false) -> String? {
         if text.utf8.allSatisfy({ $0 != UInt8(ascii: "%") && !(plusIsBlank && $0 == UInt8(ascii: "+")) }) {
-            return CombiningMarks.areFew(in: text) ? String(text) : nil
+            let text = String(text)
+            return CombiningMarks.areFew(in: text) ? text : nil
         }
         return decode(bytes: text.utf8, plusIsBlank: plusIsBlank)
     }
