@@ -1,8 +1,9 @@
 package import NIOCore
 package import StalecastWire
 
-/// The finished answer to every instance with one outcome of a version's conditions: bytes that requests share.
-package struct FetchRendering: Sendable {
+/// The finished answer to every instance with one outcome of a version's conditions: bytes that requests share. A class,
+/// as its parts are, so that a fetch takes it with one reference count.
+package final class FetchRendering: Sendable {
     /// As on the wire, unquoted.
     package let etag: String
     /// 0 where there is none.
@@ -11,6 +12,13 @@ package struct FetchRendering: Sendable {
     package let update: FetchBytes
     /// The answer for those whose `If-None-Match` is ``etag``.
     package let unchanged: FetchBytes
+
+    init(etag: String, version: VersionNumber, update: FetchBytes, unchanged: FetchBytes) {
+        self.etag = etag
+        self.version = version
+        self.update = update
+        self.unchanged = unchanged
+    }
 
     /// What the rendering takes in memory.
     package var byteCount: Int { update.byteCount + unchanged.byteCount }
@@ -35,7 +43,7 @@ package enum FetchState: String, Sendable, CaseIterable {
 }
 
 /// A body and the constant part of its head.
-package struct FetchBytes: Sendable {
+package final class FetchBytes: Sendable {
     /// Status line and whole header lines, open for more lines.
     package let head: ByteBuffer
     package let body: ByteBuffer
@@ -61,16 +69,17 @@ package struct FetchBytes: Sendable {
 
     /// The whole head of one answer.
     ///
-    /// - Parameter fields: lines for this request alone, each ending in CRLF.
-    func head(date: String, fields: String) -> ByteBuffer {
+    /// - Parameter ending: of ``ending(date:fields:)``.
+    func head(ending: [UInt8]) -> ByteBuffer {
         var head = ByteBuffer()
-        head.reserveCapacity(self.head.readableBytes + date.utf8.count + fields.utf8.count + 10)
+        head.reserveCapacity(self.head.readableBytes + ending.count)
         head.writeImmutableBuffer(self.head)
-        head.writeStaticString("Date: ")
-        head.writeString(date)
-        head.writeStaticString("\r\n")
-        head.writeString(fields)
-        head.writeStaticString("\r\n")
+        head.writeBytes(ending)
         return head
     }
+
+    /// What ends the head of an answer: the same for all of one second, origin and kind of connection.
+    ///
+    /// - Parameter fields: lines for some requests, each ending in CRLF.
+    static func ending(date: String, fields: String) -> [UInt8] { Array("Date: \(date)\r\n\(fields)\r\n".utf8) }
 }

@@ -1,33 +1,7 @@
 package import StalecastHub
 package import StalecastWire
 
-/// The platform an app id names: `1:<project number>:<platform>:<hash>`. Raw values are metric labels.
-package enum FetchDialect: String, Sendable, CaseIterable {
-    case web
-    case ios
-    case android
-    /// Desktop C++ apps carry an Android app id; this is for ids of no such form.
-    case other
-
-    /// Reads the third part of an app id.
-    package init(appID: some StringProtocol) {
-        let parts = appID.utf8.split(separator: UInt8(ascii: ":"), maxSplits: 3, omittingEmptySubsequences: false)
-        self = parts.count > 3 ? Self.named[String(decoding: parts[2], as: UTF8.self)] ?? .other : .other
-    }
-
-    private static let named: [String: FetchDialect] = ["web": .web, "ios": .ios, "android": .android]
-
-    fileprivate var index: Int {
-        switch self {
-        case .web: 0
-        case .ios: 1
-        case .android: 2
-        case .other: 3
-        }
-    }
-}
-
-/// What the Front has counted of fetches and installations since start.
+/// What a shard or the Front has counted of fetches and installations since start.
 package struct FetchTally: Sendable {
     /// By dialect and, within it, by state.
     private var answered = [Int](repeating: 0, count: FetchDialect.allCases.count * FetchState.allCases.count)

@@ -7,7 +7,11 @@ extension RequestBody {
     /// - Parameter cap: the most bytes after inflation.
     /// - Throws: 413 beyond `cap`, 400 for damaged gzip and for what is no object.
     package static func object(_ body: [UInt8], cap: Int) throws(GoogleError) -> JSONObject {
-        let plain = try inflated(body, cap: cap)
+        try object(plain: try inflated(body, cap: cap))
+    }
+
+    /// The same of a body that is inflated.
+    static func object(plain: [UInt8]) throws(GoogleError) -> JSONObject {
         do { return try LenientJSON.object(plain) } catch {
             throw .invalidArgument("Invalid JSON payload received. \(error.description)")
         }

@@ -207,7 +207,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         if let seconds = request.unverified { fields += "X-Stalecast-Unverified: \(seconds)\r\n" }
         if !keepAlive { fields += "Connection: close\r\n" }
         if bytes.body.readableBytes > StreamEngine.sendBuffer { makeRoomForFetches(true) }
-        connection.writeFirst(bytes.head(date: shard.date.string(), fields: fields))
+        connection.writeFirst(bytes.head(ending: FetchBytes.ending(date: shard.date.string(), fields: fields)))
         connection.write(bytes.body)
         connection.ended(keepAlive: keepAlive)
     }

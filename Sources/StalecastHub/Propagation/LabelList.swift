@@ -7,6 +7,8 @@ struct LabelList {
     mutating func number(of client: ClientIdentity, over known: UInt16) -> UInt16 {
         if client.app.isEmpty, client.sdk.isEmpty { return known }
         let before = pairs[Int(known)]
+        // Most clients say at each fetch what they said before.
+        if client.app == before.app, client.sdk == before.sdk { return known }
         let app = client.app.isEmpty ? before.app : client.app
         let sdk = client.sdk.isEmpty ? before.sdk : client.sdk
         let pair = "\(app)\u{0}\(sdk)"

@@ -9,6 +9,8 @@ package struct CompiledTemplate: Sendable {
     package let keys: [String]
     /// Every value that some instance may get, a parameter's next to each other.
     package let texts: [String]
+    /// See ``inputs(of:_:hasManagedValues:)``.
+    package let inputs: [ConditionInput]?
     let compiler: CompiledTemplate.TestCompiler
     /// Places of the conditions some parameter uses.
     private let usedConditions: [Int]
@@ -27,6 +29,9 @@ package struct CompiledTemplate: Sendable {
         texts = assembly.texts
         usedConditions = assembly.usedConditions.sorted()
         managedParameters = parameters.indices.filter { [parameters] in parameters[$0].isManaged }
+        inputs = Self.inputs(
+            of: usedConditions.map { [conditions] in conditions[$0] }, compiler,
+            hasManagedValues: !managedParameters.isEmpty)
     }
 
     /// What decides the answer to `context`. Bounded by ``EvaluationBudget``, whatever template and context.

@@ -1,0 +1,292 @@
+import StalecastTemplate
+
+/// An ordinary body of a fetch, read once and in place: JSON as all SDKs but iOS's write it, with ASCII texts, each member
+/// that means something once. What it takes means the same to ``LenientJSON``, which reads everything else.
+///
+/// It must not outlive the bytes that it was made of.
+package struct FetchScan {
+    private let bytes: UnsafeBufferPointer<UInt8>
+    private var index = 0
+    private var spans: InlineArray<15, Span> = .init(repeating: Span())
+    private var seen: UInt32 = 0
+    private var entries: [Entry] = []
+
+    /// A value as it is spelled: a text without its quotes, a number or a word. Empty is absent or null.
+    private struct Span {
+        var start: Int32 = 0
+        var end: Int32 = 0
+        var isEscaped = false
+        var isNull = true
+    }
+
+    /// A member of one of the maps.
+    private struct Entry {
+        let field: FetchField
+        let name: Span
+        let value: Span
+    }
+
+    /// Members of the body.
+    private static let maxMembers = 64
+
+    /// nil for what is not ordinary.
+    package init?(_ bytes: UnsafeBufferPointer<UInt8>) {
+        guard bytes.count < UInt16.max else { return nil }
+        self.bytes = bytes
+        guard readBody() else { return nil }
+    }
+
+    // MARK: Reading
+
+    private mutating func readBody() -> Bool {
+        skipBlanks()
+        guard skip(0x7B) else { return false }
+        var count = 0
+        repeat {
+            count += 1
+            skipBlanks()
+            guard count <= Self.maxMembers, let name = quoted(), !name.isEscaped, colon(), readMember(name) else {
+                return false
+            }
+            skipBlanks()
+        } while skip(0x2C)
+        guard skip(0x7D) else { return false }
+        skipBlanks()
+        return index == bytes.count
+    }
+
+    private mutating func readMember(_ name: Span) -> Bool {
+        guard let field = field(named: name) else { return scalar() != nil }
+        guard seen & 1 << field.rawValue == 0 else { return false }
+        seen |= 1 << field.rawValue
+        if field.isMap, index < bytes.count, bytes[index] == 0x7B { return readMap(field) }
+        guard let value = scalar(), !field.isMap || value.isNull else { return false }
+        spans[field.rawValue] = value
+        return true
+    }
+
+    private mutating func readMap(_ field: FetchField) -> Bool {
+        index += 1
+        skipBlanks()
+        if skip(0x7D) { return true }
+        let most = entries.count + FetchRequest.maxAttributes
+        repeat {
+            skipBlanks()
+            guard entries.count < most, let name = quoted(), !name.isEscaped, colon(), let value = scalar() else {
+                return false
+            }
+            entries.append(Entry(field: field, name: name, value: value))
+            skipBlanks()
+        } while skip(0x2C)
+        return skip(0x7D)
+    }
+
+    private mutating func colon() -> Bool {
+        skipBlanks()
+        guard skip(0x3A) else { return false }
+        skipBlanks()
+        return true
+    }
+
+    private mutating func scalar() -> Span? {
+        guard index < bytes.count else { return nil }
+        switch bytes[index] {
+        case 0x22: return quoted()
+        case UInt8(ascii: "t"): return word("true")
+        case UInt8(ascii: "f"): return word("false")
+        case UInt8(ascii: "n"): return word("null").map { _ in Span() }
+        case UInt8(ascii: "-"), 0x30...0x39: return number()
+        default: return nil
+        }
+    }
+
+    /// A text in double quotes; only escapes of one letter.
+    private mutating func quoted() -> Span? {
+        guard skip(0x22) else { return nil }
+        var span = Span(start: Int32(index), isNull: false)
+        while index < bytes.count {
+            let byte = bytes[index]
+            index += 1
+            // Printable ASCII but for the quote and the backslash, which are rare.
+            if byte &- 0x20 < 0x5F, byte != 0x22, byte != 0x5C { continue }
+            if byte == 0x22 {
+                span.end = Int32(index - 1)
+                return span
+            }
+            guard byte == 0x5C, index < bytes.count, Self.unescaped(bytes[index]) != nil else { return nil }
+            span.isEscaped = true
+            index += 1
+        }
+        return nil
+    }
+
+    private static func unescaped(_ letter: UInt8) -> UInt8? {
+        switch letter {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): letter
+        case UInt8(ascii: "b"): 0x08
+        case UInt8(ascii: "f"): 0x0C
+        case UInt8(ascii: "n"): 0x0A
+        case UInt8(ascii: "r"): 0x0D
+        case UInt8(ascii: "t"): 0x09
+        default: nil
+        }
+    }
+
+    private mutating func word(_ word: StaticString) -> Span? {
+        let start = index
+        for offset in 0..<word.utf8CodeUnitCount {
+            guard index < bytes.count, bytes[index] == word.utf8Start[offset] else { return nil }
+            index += 1
+        }
+        return ended(from: start)
+    }
+
+    private mutating func number() -> Span? {
+        let start = index
+        while index < bytes.count {
+            switch bytes[index] {
+            case 0x30...0x39, UInt8(ascii: "-"), UInt8(ascii: "+"), UInt8(ascii: "."), UInt8(ascii: "e"),
+                UInt8(ascii: "E"):
+                index += 1
+            default: return ended(from: start)
+            }
+        }
+        return nil
+    }
+
+    /// nil where a letter follows that would be part of it.
+    private func ended(from start: Int) -> Span? {
+        guard index < bytes.count else { return nil }
+        switch bytes[index] {
+        case 0x20, 0x09, 0x0A, 0x0D, 0x2C, 0x7D: return Span(start: Int32(start), end: Int32(index), isNull: false)
+        default: return nil
+        }
+    }
+
+    private mutating func skip(_ byte: UInt8) -> Bool {
+        guard index < bytes.count, bytes[index] == byte else { return false }
+        index += 1
+        return true
+    }
+
+    private mutating func skipBlanks() {
+        while index < bytes.count {
+            switch bytes[index] {
+            case 0x20, 0x0A, 0x0D, 0x09: index += 1
+            default: return
+            }
+        }
+    }
+
+    // MARK: Names
+
+    private func field(named name: Span) -> FetchField? {
+        let count = Int(name.end - name.start)
+        guard count < Self.fields.count else { return nil }
+        for field in Self.fields[count] where equal(name, field.names.camel) || equal(name, field.names.snake) {
+            return field
+        }
+        return nil
+    }
+
+    /// The fields by the length of either name.
+    private static let fields: [[FetchField]] = {
+        var fields = [[FetchField]](repeating: [], count: 32)
+        for field in FetchField.allCases {
+            let lengths = [field.names.camel.utf8CodeUnitCount, field.names.snake.utf8CodeUnitCount]
+            for length in Set(lengths) { fields[length].append(field) }
+        }
+        return fields
+    }()
+
+    private func equal(_ span: Span, _ text: StaticString) -> Bool {
+        guard Int(span.end - span.start) == text.utf8CodeUnitCount else { return false }
+        for offset in 0..<text.utf8CodeUnitCount where bytes[Int(span.start) + offset] != text.utf8Start[offset] {
+            return false
+        }
+        return true
+    }
+
+    private func slice(_ span: Span) -> UnsafeBufferPointer<UInt8> {
+        UnsafeBufferPointer(rebasing: bytes[Int(span.start)..<Int(span.end)])
+    }
+
+    private func string(_ span: Span) -> String {
+        guard span.isEscaped else { return String(decoding: slice(span), as: UTF8.self) }
+        var text: [UInt8] = []
+        var isEscape = false
+        for byte in slice(span) {
+            if isEscape {
+                text.append(Self.unescaped(byte) ?? byte)
+                isEscape = false
+            } else if byte == 0x5C {
+                isEscape = true
+            } else {
+                text.append(byte)
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+}
+
+// MARK: What it says
+
+extension FetchScan: FetchMembers {
+    func has(_ field: FetchField) -> Bool {
+        let span = spans[field.rawValue]
+        return span.end > span.start && !equal(span, FetchField.printedNil)
+    }
+
+    func text(_ field: FetchField) -> String? { has(field) ? string(spans[field.rawValue]) : nil }
+
+    func texts(_ field: FetchField) -> [String: String] {
+        var texts: [String: String] = [:]
+        // Of a name given twice the last one counts, also when it is null.
+        for entry in entries where entry.field == field {
+            texts[string(entry.name)] = entry.value.isNull ? nil : string(entry.value)
+        }
+        return texts
+    }
+
+    /// Appends how each of `inputs` is spelled, with its length: bodies that make one key say the same of all of them.
+    ///
+    /// - Parameter most: bytes that a key may have.
+    /// - Returns: false where it would have more.
+    func appendKey(of inputs: [ConditionInput], most: Int, to key: inout [UInt8]) -> Bool {
+        for input in inputs {
+            guard let span = span(of: input) else {
+                key.append(contentsOf: [0xFF, 0xFF])
+                continue
+            }
+            let count = Int(span.end - span.start)
+            guard key.count + 2 + count <= most else { return false }
+            key.append(UInt8(truncatingIfNeeded: count >> 8))
+            key.append(UInt8(truncatingIfNeeded: count))
+            key.append(contentsOf: slice(span))
+        }
+        return key.count <= most
+    }
+
+    private func span(of input: ConditionInput) -> Span? {
+        switch input {
+        case .appID: said(.appID)
+        case .country: said(.country)
+        case .language: said(.language)
+        case .firstOpen: said(.firstOpen)
+        case .appVersion: said(.appVersion)
+        case .appBuild: said(.appBuild)
+        case .userProperty(let name): entry(.userProperties, name)
+        case .customSignal(let name): entry(.customSignals, name)
+        }
+    }
+
+    private func said(_ field: FetchField) -> Span? { has(field) ? spans[field.rawValue] : nil }
+
+    private func entry(_ field: FetchField, _ name: String) -> Span? {
+        var found: Span?
+        for entry in entries where entry.field == field && slice(entry.name).elementsEqual(name.utf8) {
+            found = entry.value
+        }
+        return found?.isNull == true ? nil : found
+    }
+}
