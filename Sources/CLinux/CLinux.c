@@ -198,6 +198,13 @@ ssize_t stalecast_send(int fd, const void *bytes, size_t count) {
   return send(fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+ssize_t stalecast_send_pieces(int fd, const struct iovec *pieces, size_t count) {
+  struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = count};
+  return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void stalecast_set_send_buffer(int fd, int bytes) { setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes); }
+
 static int add(int epoll, int fd, uint64_t tag, uint32_t events) {
   struct epoll_event event = {.events = events, .data.u64 = tag};
   return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);

@@ -63,7 +63,7 @@ package final class EdgeServer: Sendable {
             try options.usesStreamEngine
             ? StreamEngine(
                 host: options.host, port: options.port, handed: options.listener, threads: options.threads, hub: hub,
-                ledger: ledger,
+                served: served, ledger: ledger,
                 settings: settings, isTLS: options.tls != nil, awaitsCursors: options.freshness != nil, logger: logger,
                 handOver: { front.adopt($0) }) : nil
         self.engine = engine

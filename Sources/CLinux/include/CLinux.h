@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 // A listening TCP socket on host:port, non-blocking, close-on-exec. What accepted sockets inherit is set here once:
 // TCP_NODELAY, TCP_USER_TIMEOUT (ms) and the send buffer (bytes; 0 leaves the kernel's). share: SO_REUSEPORT.
@@ -58,6 +59,10 @@ uint64_t stalecast_acknowledged(int fd);
 
 // send with MSG_DONTWAIT | MSG_NOSIGNAL.
 ssize_t stalecast_send(int fd, const void *bytes, size_t count);
+// Sends several pieces, one after the other, as stalecast_send does.
+ssize_t stalecast_send_pieces(int fd, const struct iovec *pieces, size_t count);
+// Changes how many bytes the kernel may hold of what was sent (SO_SNDBUF, which it doubles).
+void stalecast_set_send_buffer(int fd, int bytes);
 
 // Adds fd, edge-triggered for input, output and the peer's end, with a 64-bit tag.
 int stalecast_epoll_add(int epoll, int fd, uint64_t tag);

@@ -19,7 +19,7 @@ extension ConfigurationOption {
             "Where the public listener binds; outside loopback only with tls, or proxied."),
         ConfigurationOption(
             "edge.streamEngine", \.edge.streamEngine, .flag, .restart,
-            "Serve ordinary streams and polls with the epoll stream engine; false serves all with the NIO front."),
+            "Serve ordinary streams, polls and fetches with the epoll engine; false serves all with the NIO front."),
         ConfigurationOption(
             "edge.canary", \.edge.canary, .flag, .restart,
             "A subscriber of our own in each scope, counted nowhere: how long messages and fetches take inside the process."

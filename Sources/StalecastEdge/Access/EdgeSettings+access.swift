@@ -89,6 +89,16 @@ extension EdgeSettings {
         return isPermitted(principal)
     }
 
+    /// Whether a fetch may be answered without a word: nothing is counted or logged of it. False leaves it to
+    /// ``check(_:of:_:)``, which says why.
+    func mayFetch(_ presented: Presented, from scope: Scope) -> Bool {
+        if access.mode != .enforce, (try? keys.check(presented.googleText)) == nil { return false }
+        if access.mode == .off { return true }
+        guard let principal = try? access.authorizer?.admit(presented, at: .edge) else { return false }
+        let isNobody = principal.kind == .anonymous && principal.grants.isEmpty
+        return !isNobody && principal.may(.fetch, in: scope)
+    }
+
     private func principal(
         _ presented: Presented, counts: Bool, of words: @autoclosure () -> String
     ) throws(GoogleError) -> Principal {

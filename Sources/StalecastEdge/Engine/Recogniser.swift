@@ -2,12 +2,26 @@ import StalecastAccess
 package import StalecastHTTP
 import StalecastWire
 
-/// Recognises, byte for byte, a complete and ordinary `GET` of a stream or poll path with nothing after it.
+/// Recognises, byte for byte, a complete and ordinary `GET` of a stream, a poll or the state, or a `POST` of a fetch with
+/// its body, with nothing after it.
 ///
-/// It is not an HTTP server: whatever it does not recognise (a body, an upgrade, a folded line, a bare line feed, a
+/// It is not an HTTP server: whatever it does not recognise (another body, an upgrade, a folded line, a bare line feed, a
 /// second request behind the first, a byte beyond ASCII) is left to the Front, which parses HTTP of every shape.
 /// What it accepts must mean the same to any HTTP parser.
 package struct Recogniser {
+    /// What was recognised.
+    package enum Found: Sendable {
+        case stream(StreamRequest)
+        /// `/v1/state`; its request is a poll's.
+        case state(StreamRequest)
+        case fetch(FetchHead)
+        /// A fetch whose head is complete, and whose body is not there yet.
+        case beginningOfFetch
+    }
+
+    /// The largest body of a fetch that the engine takes.
+    package static let maxBodyBytes = 16_384
+
     private let bytes: UnsafeBufferPointer<UInt8>
     private let hosts: HostRule
     private let proxyField: TrustedProxies.Field?
@@ -17,6 +31,15 @@ package struct Recogniser {
     private struct Seen {
         var host = false
         var connection = false
+        /// Of a fetch's body.
+        var length: Int?
+    }
+
+    private enum Path {
+        case events, poll, state
+        case fetch(Range<Int>)
+
+        var isFetch: Bool { if case .fetch = self { true } else { false } }
     }
 
     private init(_ bytes: UnsafeBufferPointer<UInt8>, _ hosts: HostRule, _ field: TrustedProxies.Field?) {
@@ -25,34 +48,81 @@ package struct Recogniser {
         proxyField = field
     }
 
-    /// The request, or nil when in doubt.
+    /// The stream or poll, or nil when in doubt.
     ///
     /// - Parameter field: where a proxy says who its client is; nil when it is not asked.
     package static func recognise(
         _ bytes: UnsafeBufferPointer<UInt8>, maxTopics: Int, hosts: HostRule = .any,
         field: TrustedProxies.Field? = nil
     ) -> StreamRequest? {
+        guard case .stream(let request)? = find(bytes, maxTopics: maxTopics, hosts: hosts, field: field) else {
+            return nil
+        }
+        return request
+    }
+
+    /// The request, or nil when in doubt.
+    ///
+    /// - Parameter field: where a proxy says who its client is; nil when it is not asked.
+    package static func find(
+        _ bytes: UnsafeBufferPointer<UInt8>, maxTopics: Int, hosts: HostRule = .any,
+        field: TrustedProxies.Field? = nil
+    ) -> Found? {
         var recogniser = Recogniser(bytes, hosts, field)
         return recogniser.request(maxTopics: maxTopics)
     }
 
-    private mutating func request(maxTopics: Int) -> StreamRequest? {
-        guard let kind = path(), let query = query(), let isHTTP11 = version() else { return nil }
+    private mutating func request(maxTopics: Int) -> Found? {
+        guard let path = path(), let query = query(path), let isHTTP11 = version() else { return nil }
         var headers = StreamHeaders(isHTTP11: isHTTP11, keepAlive: isHTTP11)
         var seen = Seen()
         while true {
             if skip("\r\n") {
-                guard index == bytes.count, seen.host || !isHTTP11 else { return nil }
-                return try? StreamRequest(kind: kind, query: query, headers: headers, maxTopics: maxTopics)
+                guard seen.host || !isHTTP11 else { return nil }
+                return found(path, query, headers, seen, maxTopics)
             }
-            guard let (name, value) = field(), take(name, value, &headers, &seen) else { return nil }
+            guard let (name, value) = field(), take(name, value, path.isFetch, &headers, &seen) else { return nil }
         }
     }
 
-    private mutating func path() -> StreamRequest.Kind? {
+    private func found(
+        _ path: Path, _ query: Slice<UnsafeBufferPointer<UInt8>>, _ headers: StreamHeaders, _ seen: Seen,
+        _ maxTopics: Int
+    ) -> Found? {
+        if case .fetch(let path) = path {
+            guard headers.isHTTP11, let length = seen.length, bytes.count <= index + length else { return nil }
+            if bytes.count < index + length { return .beginningOfFetch }
+            return .fetch(FetchHead(path: path, query: query, headers: headers, length: index))
+        }
+        guard index == bytes.count else { return nil }
+        let kind: StreamRequest.Kind = if case .events = path { .events } else { .poll }
+        guard let request = try? StreamRequest(kind: kind, query: query, headers: headers, maxTopics: maxTopics) else {
+            return nil
+        }
+        if case .state = path { return .state(request) }
+        return .stream(request)
+    }
+
+    private mutating func path() -> Path? {
         if skip("GET /v1/events?") { return .events }
         if skip("GET /v1/poll?") { return .poll }
-        return nil
+        if skip("GET /v1/state?") { return .state }
+        guard skip("POST ") else { return nil }
+        let start = index
+        while index < bytes.count, bytes[index] != 0x3F, Self.isQueryByte(bytes[index]) { index += 1 }
+        guard Self.ends(bytes[start..<index], in: ":fetch") else { return nil }
+        return .fetch(start..<index)
+    }
+
+    private static func ends(_ path: Slice<UnsafeBufferPointer<UInt8>>, in end: StaticString) -> Bool {
+        equal(path.suffix(end.utf8CodeUnitCount), end)
+    }
+
+    /// Up to the blank behind it. A fetch needs none.
+    private mutating func query(_ path: Path) -> Slice<UnsafeBufferPointer<UInt8>>? {
+        if path.isFetch, skip(" ") { return bytes[index..<index] }
+        if path.isFetch, !skip("?") { return nil }
+        return query()
     }
 
     private mutating func query() -> Slice<UnsafeBufferPointer<UInt8>>? {
@@ -86,7 +156,7 @@ package struct Recogniser {
 
     /// False when the field makes the request more than ordinary.
     private func take(
-        _ name: Slice<UnsafeBufferPointer<UInt8>>, _ value: Slice<UnsafeBufferPointer<UInt8>>,
+        _ name: Slice<UnsafeBufferPointer<UInt8>>, _ value: Slice<UnsafeBufferPointer<UInt8>>, _ isFetch: Bool,
         _ headers: inout StreamHeaders, _ seen: inout Seen
     ) -> Bool {
         if let proxyField, name.count == proxyField.rawValue.utf8.count,
@@ -95,7 +165,9 @@ package struct Recogniser {
             headers.forwarded.append(String(decoding: value, as: UTF8.self))
         }
         // Anything else about content, and NIO's parser takes some misspellings for `Connection: close`.
-        if Self.equal(name.prefix(3), "con"), !Self.equal(name, "connection") { return false }
+        if Self.equal(name.prefix(3), "con"), !Self.equal(name, "connection") {
+            return isFetch && Self.isOfBody(name, value, &seen)
+        }
         switch name.count {
         case 2: return !Self.equal(name, "te")
         case 4:
@@ -129,7 +201,10 @@ package struct Recogniser {
                 headers.keepAlive = headers.isHTTP11 && value.count == 10
             }
         case 13:
-            if Self.equal(name, "if-none-match") { return false }
+            if Self.equal(name, "if-none-match") {
+                guard isFetch, headers.ifNoneMatch == nil else { return false }
+                headers.ifNoneMatch = String(decoding: value, as: UTF8.self)
+            }
             if Self.equal(name, "authorization") {
                 guard headers.presented.authorization == nil else { return false }
                 headers.presented.authorization = String(decoding: value, as: UTF8.self)
@@ -154,6 +229,19 @@ package struct Recogniser {
         default: break
         }
         return true
+    }
+
+    /// Type and coding of a fetch's body are not asked for: it tells by itself whether it is compressed.
+    private static func isOfBody(
+        _ name: Slice<UnsafeBufferPointer<UInt8>>, _ value: Slice<UnsafeBufferPointer<UInt8>>, _ seen: inout Seen
+    ) -> Bool {
+        if equal(name, "content-type") || equal(name, "content-encoding") { return true }
+        guard equal(name, "content-length"), seen.length == nil, (1...5).contains(value.count),
+            value.allSatisfy({ (0x30...0x39).contains($0) })
+        else { return false }
+        let length = value.reduce(0) { $0 * 10 + Int($1 - 0x30) }
+        seen.length = length
+        return length <= maxBodyBytes
     }
 
     private mutating func skip(_ text: StaticString) -> Bool {

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import NIOCore
 import StalecastAccess
 import StalecastHTTP
 import StalecastHub
@@ -46,10 +47,25 @@ extension Shard {
         if count < 0 { return release(index, .peerClosed) }
         let bytes = UnsafeBufferPointer(rebasing: peekBuffer[0..<count])
         guard isTLS == !slot.pointee.isPlain, count < peekBuffer.count,
-            var request = Recogniser.recognise(
+            let found = Recogniser.find(
                 bytes, maxTopics: settings.maxTopicsPerStream, hosts: settings.hosts,
                 field: isProxied(index) ? settings.proxies.field : nil)
         else { return giveToFront(index) }
+        switch found {
+        case .stream(let request): serve(request, index, count, isState: false, isCurrent, isLookedAt)
+        case .state(let request): serve(request, index, count, isState: true, isCurrent, isLookedAt)
+        case .fetch(let head): serve(head, index, bytes, isLookedAt)
+        case .beginningOfFetch: if !awaitBody(index) { giveToFront(index) }
+        }
+    }
+
+    /// Serves a stream, a poll or the state.
+    private func serve(
+        _ request: StreamRequest, _ index: Int32, _ count: Int, isState: Bool, _ isCurrent: Bool, _ isLookedAt: Bool
+    ) {
+        let slot = slots[index]
+        var request = request
+        guard count <= settings.maxHeadBytes else { return giveToFront(index) }
         believe(index, request.forwarded)
         // What it is asked with was not read.
         if settings.access.isForHook(request.presented) { return giveToFront(index) }
@@ -67,15 +83,16 @@ extension Shard {
             // The Front refuses, and counts it.
             return giveToFront(index)
         }
+        if isState, slot.pointee.isRefused { return giveToFront(index) }
         take(count, of: slot)
-        begin(index, request, topics)
+        if isState { answer(index, request, topics) } else { begin(index, request, topics) }
     }
 
     /// Has a token verified that nobody has seen before. The request stays in the socket; after a restart thousands come
     /// so at once, and the way by the Front costs more than the signature.
     ///
     /// - Returns: false where the Front is to decide.
-    private func lookAtToken(_ index: Int32, _ presented: Presented) -> Bool {
+    func lookAtToken(_ index: Int32, _ presented: Presented) -> Bool {
         let slot = slots[index]
         guard !slot.pointee.isRefused, !ledger.isGuessing(slot.pointee.address),
             let authorizer = settings.access.authorizer, let token = authorizer.unknownToken(in: presented)
@@ -100,6 +117,7 @@ extension Shard {
 
     func giveToFront(_ index: Int32) {
         let slot = slots[index]
+        makeRoom(false, on: slot)
         let given = slot.pointee
         tally.handedOver += 1
         unwatch(given.fd)
@@ -134,6 +152,7 @@ extension Shard {
         slot.pointee.isHTTP11 = request.isHTTP11
         slot.pointee.keepAlive = request.keepAlive
         slot.pointee.isInvalidation = request.kind == .invalidations
+        makeRoom(false, on: slot)
         if slot.pointee.isRefused { return refuse(index, request, .capacity) }
         switch request.kind {
         case .events, .invalidations: beginStream(index, request, topics)
@@ -272,17 +291,23 @@ extension Shard {
             cors: ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins), date: date.string(),
             keepAlive: keepAlive, body: body)
         slot.pointee.keepAlive = keepAlive
-        let sent = put(response[...], on: slot)
-        if sent == response.count { return answered(index) }
-        guard sent >= 0 else { return release(index, .peerClosed) }
-        backlogs[index] = Backlog(
-            bytes: Array(response.dropFirst(sent)), through: board.headSequence, progress: wheel.now,
-            acknowledged: stalecast_acknowledged(slot.pointee.fd))
+        send(response, to: index)
+    }
+
+    /// Sends an answer whole, now or as the socket takes it; then the connection waits for its next request, or ends.
+    func send(_ response: [UInt8], body: ByteBuffer = ByteBuffer(), to index: Int32) {
+        let slot = slots[index]
+        var backlog = Backlog(
+            bytes: response, body: body, through: board.headSequence, progress: wheel.now, acknowledged: 0)
+        guard put(&backlog, on: slot) else { return release(index, .peerClosed) }
+        if backlog.count == 0 { return answered(index) }
+        backlog.acknowledged = stalecast_acknowledged(slot.pointee.fd)
+        backlogs[index] = backlog
         slot.pointee.phase = .answering
         awaitProgress(index)
     }
 
-    private func answered(_ index: Int32) {
+    func answered(_ index: Int32) {
         slots[index].pointee.keepAlive ? awaitNextRequest(index) : release(index, nil)
     }
 
@@ -295,9 +320,7 @@ extension Shard {
     /// The socket takes more of an answer that did not fit at once.
     private func continueAnswer(_ index: Int32) {
         guard var backlog = backlogs[index] else { return }
-        let sent = put(backlog.rest, on: slots[index])
-        guard sent >= 0 else { return release(index, .peerClosed) }
-        backlog.offset += sent
+        guard put(&backlog, on: slots[index]) else { return release(index, .peerClosed) }
         backlogs[index] = backlog
         guard backlog.count == 0 else { return awaitProgress(index) }
         backlogs[index] = nil

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import NIOCore
 import StalecastHTTP
 import StalecastHub
 
@@ -28,6 +29,55 @@ extension Shard {
             slot.pointee.heard = 0
             return records.send(bytes, count, to: slot.pointee.fd, desk)
         }
+    }
+
+    /// Sends what is left of an answer, ``Backlog/body`` included, and moves on in it.
+    ///
+    /// - Returns: false when the connection is dead.
+    func put(_ backlog: inout Backlog, on slot: UnsafeMutablePointer<StreamSlot>) -> Bool {
+        if backlog.offset < backlog.bytes.count {
+            let sent = put(backlog.rest, on: slot)
+            guard sent >= 0 else { return false }
+            backlog.offset += sent
+            if backlog.offset < backlog.bytes.count { return true }
+        }
+        guard backlog.body.readableBytes > 0 else { return true }
+        let sent = backlog.body.withUnsafeReadableBytes { bytes in
+            bytes.baseAddress.map { put($0, bytes.count, on: slot) } ?? 0
+        }
+        guard sent >= 0 else { return false }
+        backlog.body.moveReaderIndex(forwardBy: sent)
+        return true
+    }
+
+    /// Sends the head of a fetch's answer, its end and its body: in plain by one system call.
+    ///
+    /// - Returns: as above.
+    func put(_ bytes: FetchBytes, ending: [UInt8], on slot: UnsafeMutablePointer<StreamSlot>) -> Int {
+        bytes.head.withUnsafeReadableBytes { head in
+            ending.withUnsafeBytes { ending in
+                bytes.body.withUnsafeReadableBytes { body in
+                    withUnsafeTemporaryAllocation(of: iovec.self, capacity: 3) { pieces in
+                        for (place, piece) in [head, ending, body].enumerated() {
+                            pieces[place] = iovec(
+                                iov_base: UnsafeMutableRawPointer(mutating: piece.baseAddress), iov_len: piece.count)
+                        }
+                        let sent = stalecast_send_pieces(slot.pointee.fd, pieces.baseAddress, 3)
+                        return sent < 0 ? blocked() : sent
+                    }
+                }
+            }
+        }
+    }
+
+    /// Bytes the kernel may hold of a fetch's answer. The small buffer that streams have, so that a stalled one is seen
+    /// soon, would cut an answer into many writes with a turn of the loop before each.
+    static let fetchSendBuffer: Int32 = 212_992
+
+    func makeRoom(_ isWanted: Bool, on slot: UnsafeMutablePointer<StreamSlot>) {
+        guard isWanted != slot.pointee.hasRoom else { return }
+        slot.pointee.hasRoom = isWanted
+        stalecast_set_send_buffer(slot.pointee.fd, isWanted ? Self.fetchSendBuffer : Int32(StreamEngine.sendBuffer))
     }
 
     /// What a call that failed with errno means: 0 when there is nothing to be done now, -1 when there never will be.

@@ -39,6 +39,7 @@ extension Shard {
         let slot = slots[index]
         switch slot.pointee.phase {
         case .free, .doomed: return
+        case .head where slot.pointee.waits > 0 && draining == nil: refuseBody(index)
         case .head: release(index, draining == nil ? headReason(index) : .drain)
         // Signatures take longer than a client should wait: the Front says so.
         case .verifying: giveToFront(index)
@@ -48,7 +49,7 @@ extension Shard {
         }
     }
 
-    /// A connection that never completed a head is slow; one that had a poll before is merely idle.
+    /// A connection that never completed a head is slow; one that had an answer before is merely idle.
     private func headReason(_ index: Int32) -> DropReason {
         slots[index].pointee.deadline == 0 ? .headerTimeout : .idle
     }

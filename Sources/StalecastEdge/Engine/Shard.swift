@@ -23,6 +23,7 @@ package final class Shard: @unchecked Sendable {
 
     let number: Int
     let hub: Hub
+    let served: ServedTemplates
     let ledger: AddressLedger
     /// The listener speaks TLS: a new connection is the Front's until its handshake is over.
     let isTLS: Bool
@@ -51,6 +52,8 @@ package final class Shard: @unchecked Sendable {
     private var userTimeoutMs: UInt32?
     /// The stream head of this second.
     var headCache: (second: String, cors: String, bytes: [UInt8]) = ("", "", [])
+    /// The end of the last fetch's head.
+    var endingCache: (second: String, fields: String, bytes: [UInt8]) = ("", "", [])
     var board: TopicBoard
     var cache = NoticeCache()
     let slots = SlotTable()
@@ -103,15 +106,20 @@ package final class Shard: @unchecked Sendable {
     private var fired: [Int32] = []
     private var startedAt: UInt64 = 0
     private var isStopped = false
+    /// When this turn began, and how long the one before took.
+    private var turnBegan: UInt64 = 0
+    private var turnLength: UInt64 = 0
 
     /// - Parameter listener: a listening socket that the shard owns from here on; -1 for none.
     package init(
-        number: Int, listener: Int32, hub: Hub, ledger: AddressLedger, settings: EdgeSettings, isTLS: Bool = false,
+        number: Int, listener: Int32, hub: Hub, served: ServedTemplates = ServedTemplates(), ledger: AddressLedger,
+        settings: EdgeSettings, isTLS: Bool = false,
         awaitsCursors: Bool = false, logger: Logger, handOver: @escaping @Sendable (Handover) -> Void
     ) throws(EdgeError) {
         self.number = number
         self.listener = listener
         self.hub = hub
+        self.served = served
         self.ledger = ledger
         self.settings = settings
         self.isTLS = isTLS
@@ -122,7 +130,7 @@ package final class Shard: @unchecked Sendable {
         bell = stalecast_eventfd()
         epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard bell >= 0, epoll >= 0 else { throw .noDescriptor(errno) }
-        peekBuffer = .allocate(capacity: settings.maxHeadBytes + 1)
+        peekBuffer = .allocate(capacity: settings.maxHeadBytes + Recogniser.maxBodyBytes + 1)
         board = hub.board
     }
 
@@ -174,12 +182,17 @@ package final class Shard: @unchecked Sendable {
 
     private func turn(_ events: UnsafeMutableBufferPointer<epoll_event>) {
         let count = epoll_wait(epoll, events.baseAddress, Int32(Self.maxEvents), timeoutMs())
+        turnBegan = stalecast_monotonic_ns()
         for index in 0..<max(0, Int(count)) { dispatch(events[index]) }
         advanceTimers()
         resumePostponed()
         releaseDoomed()
         publishTally()
+        turnLength = stalecast_monotonic_ns() &- turnBegan
     }
+
+    /// What a request has taken that came with this turn, in seconds: it may have waited for the whole turn before.
+    var secondsInTurn: Double { Double(turnLength &+ stalecast_monotonic_ns() &- turnBegan) / 1e9 }
 
     private func dispatch(_ event: epoll_event) {
         var event = event

@@ -22,8 +22,8 @@ final class StreamEngine: Sendable {
     }
 
     init(
-        host: String, port: UInt16, handed: Int32? = nil, threads: Int, hub: Hub, ledger: AddressLedger,
-        settings: EdgeSettings,
+        host: String, port: UInt16, handed: Int32? = nil, threads: Int, hub: Hub, served: ServedTemplates,
+        ledger: AddressLedger, settings: EdgeSettings,
         isTLS: Bool, awaitsCursors: Bool, logger: Logger, handOver: @escaping @Sendable (Shard.Handover) -> Void
     ) throws(EdgeError) {
         let listeners = try Listeners.open(
@@ -33,8 +33,8 @@ final class StreamEngine: Sendable {
         for (number, listener) in listeners.enumerated() {
             shards.append(
                 try Shard(
-                    number: number, listener: listener, hub: hub, ledger: ledger, settings: settings, isTLS: isTLS,
-                    awaitsCursors: awaitsCursors, logger: logger, handOver: handOver))
+                    number: number, listener: listener, hub: hub, served: served, ledger: ledger, settings: settings,
+                    isTLS: isTLS, awaitsCursors: awaitsCursors, logger: logger, handOver: handOver))
         }
         self.shards = shards
     }

@@ -1,3 +1,4 @@
+import NIOCore
 import StalecastHTTP
 import StalecastHub
 import StalecastWire
@@ -20,6 +21,10 @@ struct StreamSlot {
     var hasBacklog = false
     /// Nothing was read from its proxy yet.
     var awaitsProxyHeader = false
+    /// The kernel may hold more for it than for a stream: it had a large answer to a fetch.
+    var hasRoom = false
+    /// How often the body of its fetch was not whole when something came.
+    var waits: UInt8 = 0
     /// TLS records that a stream's client sent since it was last written to.
     var heard: UInt8 = 0
     /// Place in the shard's list of origins; 0 is none.
@@ -84,7 +89,7 @@ struct StreamSlot {
         case stream
         /// A held long-poll.
         case poll
-        /// A poll whose answer did not fit into the socket at once.
+        /// An answer to a poll or a fetch that did not fit into the socket at once.
         case answering
         /// Dead, waiting for the end of the current walk to be released.
         case doomed
@@ -154,6 +159,8 @@ final class SlotTable {
 struct Backlog {
     var bytes: [UInt8]
     var offset = 0
+    /// What follows `bytes`: of a fetch's answer, which requests share.
+    var body = ByteBuffer()
     /// With `bytes` written, the subscriber has everything up to here.
     var through: CommitSequence
     /// The newest data message that came meanwhile; a later one takes its place.
@@ -167,7 +174,7 @@ struct Backlog {
     /// The first version of which the client has not got the whole message; nil when it has got all that were announced.
     var unsentSince: CommitSequence?
 
-    var count: Int { bytes.count - offset }
+    var count: Int { bytes.count - offset + body.readableBytes }
     var rest: ArraySlice<UInt8> { bytes[offset...] }
 }
 

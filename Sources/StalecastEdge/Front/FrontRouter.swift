@@ -128,26 +128,8 @@ extension FrontRouter {
     /// What is current: the cursor, and for each scope of the topics the version each topic announced last.
     func state(of request: StreamRequest) throws(GoogleError) -> FrontResponse {
         let topics = try settings.admit(request, on: board, counts: false)
-        let (known, unknown) = (topics.known, topics.unknown)
-        var state: JSONObject = [
-            "cursor": .string(board.head.description), "state": .array(known.map { Self.entry(of: board[$0]) }),
-        ]
-        if !unknown.isEmpty { state["unknownTopics"] = .array(unknown.map { .string($0.description) }) }
         return FrontResponse(
-            fields: PollDialect.etagField(board.head), body: JSONValue.object(state).encoded() + [0x0A])
-    }
-
-    private static func entry(of topic: Topic) -> JSONValue {
-        var entry: JSONObject = [
-            "topic": .string(topic.name.description), "project": .string(topic.scope.project.description),
-            "namespace": .string(topic.scope.namespace.description),
-            "latestTemplateVersionNumber": .string(String(topic.latest?.version ?? 0)),
-        ]
-        if let latest = topic.latest {
-            entry["etag"] = .string(latest.etag)
-            entry["updateTime"] = .string(latest.metadata.updateTime.description)
-        }
-        return .object(entry)
+            fields: PollDialect.etagField(board.head), body: StateDialect.body(topics, on: board))
     }
 
     /// Firebase's real-time stream. A client that knows no version, or an older one, is told the newest at once.

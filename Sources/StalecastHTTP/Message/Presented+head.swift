@@ -13,7 +13,13 @@ extension Presented {
             default: continue
             }
         }
-        for item in head.query.split(separator: "&") {
+        read(query: head.query)
+    }
+
+    /// The credentials in a query.
+    package mutating func read(query: Substring) {
+        if query.isEmpty { return }
+        for item in query.split(separator: "&") {
             // What cannot be decoded is no key of ours, and not nothing.
             if item.hasPrefix("key=") {
                 set(\.queryKey, PercentEncoding.decode(item.dropFirst(4), plusIsBlank: true) ?? String(item))

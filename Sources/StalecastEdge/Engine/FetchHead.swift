@@ -1,0 +1,31 @@
+package import StalecastAccess
+import StalecastHTTP
+
+/// The head of a recognised fetch.
+package struct FetchHead: Sendable {
+    /// Where the path is, without the query.
+    package let path: Range<Int>
+    /// Bytes of the head; the body follows.
+    package let length: Int
+    package private(set) var presented: Presented
+    package let ifNoneMatch: String?
+    package let origin: String?
+    package let keepAlive: Bool
+    /// What a trusted proxy says of its client.
+    package let forwarded: [String]
+
+    init(path: Range<Int>, query: Slice<UnsafeBufferPointer<UInt8>>, headers: StreamHeaders, length: Int) {
+        self.path = path
+        self.length = length
+        presented = headers.presented
+        // Of Firebase's installations, as in the Front: see ``FrontRequest/presented``.
+        if presented.authorization?.hasPrefix("FIS_v2 ") ?? false { presented.authorization = nil }
+        if !query.isEmpty { presented.read(query: String(decoding: query, as: UTF8.self)[...]) }
+        ifNoneMatch = headers.ifNoneMatch
+        origin = headers.origin
+        keepAlive = headers.keepAlive
+        forwarded = headers.forwarded
+    }
+
+    mutating func show(_ certificate: ClientCertificate?) { presented.certificate = certificate }
+}

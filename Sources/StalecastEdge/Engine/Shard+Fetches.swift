@@ -1,0 +1,128 @@
+import CLinux
+import NIOCore
+import StalecastAccess
+import StalecastHTTP
+import StalecastHub
+import StalecastWire
+
+/// Requests that are answered at once: fetches and the state.
+extension Shard {
+    // MARK: Fetches
+
+    /// Answers a fetch. Everything that is not plain sailing is the Front's: refusals, which it counts, nodes of a cluster,
+    /// and answers for which a stream would have to wait.
+    func serve(_ head: FetchHead, _ index: Int32, _ bytes: UnsafeBufferPointer<UInt8>, _ isLookedAt: Bool) {
+        let slot = slots[index]
+        slot.pointee.waits = 0
+        let bodyBytes = bytes.count - head.length
+        guard !awaitsCursors, draining == nil, head.length <= settings.maxHeadBytes, bodyBytes <= settings.maxBodyBytes,
+            let scope = served.scope(atPath: String(decoding: bytes[head.path], as: UTF8.self)[...])
+        else { return giveToFront(index) }
+        believe(index, head.forwarded)
+        // What the backend is asked with was not read.
+        if settings.access.isForHook(head.presented) { return giveToFront(index) }
+        guard !slot.pointee.isRefused, mayFetch(head, from: scope.scope, slot) else {
+            if !isLookedAt, lookAtToken(index, head.presented) { return }
+            return giveToFront(index)
+        }
+        let body = UnsafeBufferPointer(rebasing: bytes[head.length...])
+        guard let answer = scope.answerAtOnce(body, ifNoneMatch: head.ifNoneMatch) else { return giveToFront(index) }
+        take(bytes.count, of: slot)
+        tally.fetches.count(answer)
+        let address = slot.pointee.address
+        write(answer.bytes, to: index, head)
+        hub.propagation.fetched(
+            answer.client, answer.scope, answer.version, seconds: secondsInTurn,
+            address: (address, !stalecast_is_loopback_key(address)))
+    }
+
+    private func mayFetch(
+        _ head: FetchHead, from scope: Scope, _ slot: UnsafeMutablePointer<StreamSlot>
+    ) -> Bool {
+        if settings.access.mode == .off, settings.apiKeys.isEmpty { return true }
+        var head = head
+        // See ``FrontRequest/presented``.
+        if settings.access.takesCertificates, head.origin == nil, case .session(let tls) = slot.pointee.cover {
+            head.show(tls.clientCertificate)
+        }
+        return settings.mayFetch(head.presented, from: scope)
+    }
+
+    private func write(_ bytes: FetchBytes, to index: Int32, _ head: FetchHead) {
+        let slot = slots[index]
+        wheel.remove(index, in: slots)
+        slot.pointee.isHTTP11 = true
+        slot.pointee.keepAlive = head.keepAlive
+        // What ends a silent connection from here on is that it is idle.
+        slot.pointee.deadline = max(1, wheel.now)
+        if bytes.body.readableBytes > StreamEngine.sendBuffer { makeRoom(true, on: slot) }
+        let ending = fetchEnding(origin: head.origin, keepAlive: head.keepAlive)
+        guard slot.pointee.isPlain else {
+            return send(Array(bytes.head.readableBytesView) + ending, body: bytes.body, to: index)
+        }
+        let sent = put(bytes, ending: ending, on: slot)
+        if sent == bytes.byteCount + ending.count { return answered(index) }
+        guard sent >= 0 else { return release(index, .peerClosed) }
+        let headBytes = Array(bytes.head.readableBytesView) + ending
+        var body = bytes.body
+        body.moveReaderIndex(forwardBy: max(0, sent - headBytes.count))
+        backlogs[index] = Backlog(
+            bytes: headBytes, offset: min(sent, headBytes.count), body: body, through: board.headSequence,
+            progress: wheel.now, acknowledged: stalecast_acknowledged(slot.pointee.fd))
+        slot.pointee.phase = .answering
+        awaitProgress(index)
+    }
+
+    /// The end of an answer's head; that of this second and the last origin is kept.
+    private func fetchEnding(origin: String?, keepAlive: Bool) -> [UInt8] {
+        let second = date.string()
+        let cors =
+            settings.allowedOrigins.isEmpty
+            ? "" : ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins)
+        let fields = keepAlive ? cors : cors + "Connection: close\r\n"
+        if endingCache.second != second || endingCache.fields != fields {
+            endingCache = (second, fields, FetchBytes.ending(date: second, fields: fields))
+        }
+        return endingCache.bytes
+    }
+
+    /// Lets a fetch whose body comes behind its head wait for it, for as long as a head may take; many clients write the
+    /// two apart. Over TLS only one record can be looked at.
+    ///
+    /// - Returns: false where the Front is to go on.
+    func awaitBody(_ index: Int32) -> Bool {
+        let slot = slots[index]
+        guard slot.pointee.isPlain, !slot.pointee.hasInput, slot.pointee.waits < Self.maxWaits else { return false }
+        slot.pointee.waits += 1
+        if slot.pointee.waits == 1 {
+            wheel.remove(index, in: slots)
+            wheel.insert(index, due: wheel.now + TimerWheel.ticks(settings.headerTimeout.milliseconds), in: slots)
+        }
+        return true
+    }
+
+    /// What came is read anew each time.
+    private static let maxWaits: UInt8 = 8
+
+    /// The body did not come in time.
+    func refuseBody(_ index: Int32) {
+        _ = put(Refusals.whole(.bodyTimeout, cors: "", date: date.string())[...], on: slots[index])
+        release(index, .bodyTimeout)
+    }
+
+    // MARK: The state
+
+    /// Answers what is current.
+    func answer(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
+        let slot = slots[index]
+        wheel.remove(index, in: slots)
+        slot.pointee.isHTTP11 = request.isHTTP11
+        slot.pointee.keepAlive = request.keepAlive
+        slot.pointee.deadline = max(1, wheel.now)
+        let response = ResponseHead.response(
+            status: 200, fields: PollDialect.etagField(board.head),
+            cors: ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins),
+            date: date.string(), keepAlive: request.keepAlive, body: StateDialect.body(topics, on: board))
+        send(response, to: index)
+    }
+}
