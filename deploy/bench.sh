@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 
 usage() {
     cat <<'TEXT'
-deploy/bench.sh [--json FILE] [--compare FILE] [--fanout [SUBSCRIBERS [ROUNDS]]] [--tls [STREAMS [ROUNDS]]]
+deploy/bench.sh [--json FILE] [--compare FILE] [--fanout [SUBSCRIBERS [ROUNDS]]] [--tls [STREAMS [ROUNDS]]] \
+                [--fetch [SECONDS]]
 
 Builds in release and runs the hot loop (hub, one shard, subscribers on loopback) under callgrind with few and many
 subscribers and few and many announcements; the differences are what one delivery and one announcement cost the
@@ -19,14 +20,16 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
                    what the same bytes cost a C program that only calls send(2); three times, one after the other
   --tls            instead: what one publish to STREAMS (5000) over TLS 1.3 costs a daemon for each, in CPU and in memory,
                    what it costs without TLS, and what the kernel alone asks for; the same, three times
-  BIN=FOLDER       in the environment: both measure the stalecast there, and build nothing
+  --fetch          instead: fetches a second of a daemon, and what each costs in CPU, beside nginx with a file of the same
+                   bytes; wrk with 64 connections for SECONDS (5) each, three sizes, three times
+  BIN=FOLDER       in the environment: all three measure the stalecast there, and build nothing
   --help           this text
 
 Where the instructions go: the profiles stay in .build/bench; read one with `callgrind_annotate FILE`.
 TEXT
 }
 
-json='' compare='' fanout=() tls=()
+json='' compare='' fanout=() tls=() fetch=''
 absolute() { [[ $1 == /* ]] && echo "$1" || echo "$here/$1"; }
 while (($#)); do
     case $1 in
@@ -42,6 +45,10 @@ while (($#)); do
         shift && tls=(5000 9)
         [[ ${1:-} =~ ^[0-9]+$ ]] && tls[0]=$1 && shift
         [[ ${1:-} =~ ^[0-9]+$ ]] && tls[1]=$1 && shift
+        ;;
+    --fetch)
+        shift && fetch=5
+        [[ ${1:-} =~ ^[0-9]+$ ]] && fetch=$1 && shift
         ;;
     *) usage >&2 && exit 2 ;;
     esac
@@ -130,6 +137,95 @@ compare_tls() {
         END {printf "TLS: %.2f times plain; plain: %.2f times the floor\n", tls / plain, plain / floor}' .build/bench/tls
 }
 
+# control PATH OPTION…: a request to the private listener of the daemon that runs.
+control() {
+    local path=$1 address
+    address=$(sed -E 's/.*"control":"([^"]*)".*/\1/' "$data/endpoints.json")
+    shift
+    curl -fsS -o /dev/null -H "Authorization: Bearer $(<"$data/control.token")" -H 'Content-Type: application/json' \
+        "$@" "$address$path"
+}
+
+# template COUNT: a template with so many parameters, of which the first three have a condition each.
+template() {
+    awk -v count="$1" 'BEGIN {
+        printf "{\"conditions\":["
+        printf "{\"name\":\"york\",\"expression\":\"app.customSignal['"'city'"'].exactlyMatches(['"'york'"'])\"},"
+        printf "{\"name\":\"near\",\"expression\":\"device.country in ['"'GB','US'"'] && app.version.>=(['"'4.0.0'"'])\"},"
+        printf "{\"name\":\"tier\",\"expression\":\"app.customSignal['"'tier'"'].exactlyMatches(['"'2'"'])\"}],\"parameters\":{"
+        split("york near tier", names, " ")
+        for (n = 1; n <= count; n++) {
+            printf "%s\"parameter_%04d\":{\"defaultValue\":{\"value\":\"value %06d xxxxxxx\"}", (n > 1 ? "," : ""), n, n
+            if (n <= 3) printf ",\"conditionalValues\":{\"%s\":{\"value\":\"special %d xxxxxxxxx\"}}", names[n], n
+            printf "}"
+        }
+        printf "}}"
+    }'
+}
+
+# ticks PID: CPU time of a process and its children, in hundredths of a second.
+ticks() {
+    local each sum=0 fields
+    for each in "$1" $(<"/proc/$1/task/$1/children"); do
+        fields=$(sed 's/.*) //' "/proc/$each/stat")
+        sum=$((sum + $(awk '{print $12 + $13}' <<<"$fields")))
+    done
+    echo "$sum"
+}
+
+# storm NAME PID SCRIPT PORT SECONDS: wrk; prints requests a second and the CPU of each, and leaves the first in $rate.
+storm() {
+    local before after
+    before=$(ticks "$2")
+    rate=$(wrk -t1 -c64 "-d${5}s" -s "$3" "http://127.0.0.1:$4/" | awk '
+        /Non-2xx|Socket errors/ {bad = 1} /Requests\/sec/ {print $2} END {exit bad}')
+    after=$(ticks "$2")
+    awk -v name="$1" -v rate="$rate" -v ticks=$((after - before)) -v seconds="$5" \
+        'BEGIN {printf "%-6s %8.0f a second, %6.1f us of CPU each\n", name, rate, ticks * 10000 / (rate * seconds)}'
+}
+
+# compare_fetch SECONDS: three sizes of answers, the daemon and nginx in turns.
+compare_fetch() {
+    local count port rate nginx theirs
+    build_daemon
+    install_command wrk wrk
+    install_command nginx nginx-light
+    install_missing curl
+    for count in 1 80 1900; do
+        serve
+        template "$count" >"$data/template"
+        control /v1/projects/demo/remoteConfig -X PUT -H 'If-Match: *' --data-binary "@$data/template"
+        port=$(sed -E 's/.*"edge":"[^"]*:([0-9]+)".*/\1/' "$data/endpoints.json")
+        curl -fsS -o "$data/answer.json" "http://127.0.0.1:$port/v1/projects/demo/namespaces/firebase:fetch" -d '{
+            "appId":"1:1:android:1","appInstanceId":"i","appInstanceIdToken":"t","countryCode":"GB","appVersion":"4.2.1",
+            "customSignals":{"city":"york","tier":"2"}}'
+        printf 'function request() return wrk.format("GET", "/answer.json") end\n' >"$data/static.lua"
+        cat >"$data/nginx.conf" <<TEXT
+$([[ $EUID != 0 ]] || echo 'user root;') worker_processes auto; daemon off; pid $data/nginx.pid; error_log $data/nginx.log;
+events { worker_connections 4096; }
+http { access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000000; open_file_cache max=10;
+    client_body_temp_path $data/1; proxy_temp_path $data/2; fastcgi_temp_path $data/3; uwsgi_temp_path $data/4;
+    scgi_temp_path $data/5; server { listen 127.0.0.1:18900; root $data; } }
+TEXT
+        nginx -c "$data/nginx.conf" -p "$data" 2>/dev/null &
+        nginx=$!
+        sleep 1
+        echo "$(wc -c <"$data/answer.json") bytes:"
+        for _ in 1 2 3; do
+            storm nginx "$nginx" "$data/static.lua" 18900 "$1" && theirs=$rate
+            storm fetch "$daemon" deploy/bench/fetch.lua "$port" "$1"
+            awk -v ours="$rate" -v theirs="$theirs" 'BEGIN {printf "       %.2f times nginx\n", ours / theirs}'
+        done
+        kill "$nginx"
+        wait "$nginx" || true
+        end
+    done
+}
+
+if [[ -n $fetch ]]; then
+    compare_fetch "$fetch"
+    exit
+fi
 if ((${#tls[@]})); then
     compare_tls "${tls[@]}"
     exit
