@@ -19,8 +19,8 @@ private let target: @Sendable ([UInt8]) -> Void = {
 }()
 
 private let targets: [String: @Sendable ([UInt8]) -> Void] = [
-    "access": access, "chunks": chunks, "cursor": cursor, "etcd": etcd, "expression": expression, "front": front,
-    "head": head,
+    "access": access, "chunks": chunks, "cursor": cursor, "etcd": etcd, "expression": expression, "fetch": fetch,
+    "front": front, "head": head,
     "invalidations": invalidations, "json": json, "lenient": lenient, "pattern": pattern, "query": query,
     "recogniser": recogniser, "signature": signature, "sse": sse, "template": template, "time": time, "token": token,
     "topics": topics,
@@ -43,6 +43,18 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
         return
     }
     precondition(JSONValue.object(object).encoded() == JSONValue.object(expected).encoded(), "the dialects disagree")
+}
+
+/// The body of a fetch that is read in place says the same to the lenient reader, or is refused by both.
+@Sendable private func fetch(_ bytes: [UInt8]) {
+    let now = Timestamp(microseconds: 0)
+    let scanned = bytes.withUnsafeBufferPointer { bytes in
+        FetchScan(bytes).map { scan in Result { try FetchRequest.context(scan, at: now) } }
+    }
+    guard let scanned else { return }
+    guard let object = try? LenientJSON.object(bytes) else { fatalError("the lenient reader refuses what is ordinary") }
+    let context = try? FetchRequest.context(object, at: now)
+    precondition((try? scanned.get()) == context, "read in two ways")
 }
 
 /// What a member may send; there is nothing to compare it with.
@@ -178,7 +190,7 @@ private let fuzzedKeys = try? KeySet(
     _ = try? StreamRequest(kind: .events, query: bytes[...], headers: StreamHeaders(), maxTopics: 4)
 }
 
-/// What is recognised is a whole head of one GET, and nothing a parser of HTTP could read in another way.
+/// A stream or poll that is recognised is a whole head of one GET, and nothing a parser of HTTP could read in another way.
 @Sendable private func recogniser(_ bytes: [UInt8]) {
     let request = bytes.withUnsafeBufferPointer { Recogniser.recognise($0, maxTopics: 4) }
     guard request != nil else { return }
@@ -201,31 +213,58 @@ private let fuzzedKeys = try? KeySet(
 /// What the recogniser takes, NIO's parser and the Front's rules read in the same way: path, query with its topics and
 /// cursor, headers.
 @Sendable private func front(_ bytes: [UInt8]) {
-    let request = bytes.withUnsafeBufferPointer { Recogniser.recognise($0, maxTopics: 4) }
-    guard let head = parsed(bytes) else {
-        return precondition(request == nil, "the Front refuses what was recognised")
+    let found = bytes.withUnsafeBufferPointer { Recogniser.find($0, maxTopics: 4) }
+    if case .beginningOfFetch? = found { return }
+    guard let (head, body) = parsed(bytes) else {
+        return precondition(found == nil, "the Front refuses what was recognised")
     }
-    guard let request else { return }
+    let request: StreamRequest
+    switch found {
+    case .stream(let stream): request = stream
+    case .state(let state):
+        precondition(head.path == "/v1/state", "another path")
+        request = state
+    case .fetch(let fetch): return same(fetch, bytes, head, body)
+    case .beginningOfFetch, nil: return
+    }
     precondition(head.method == .GET && head.framing == .none && !head.expectsContinue, "another kind of request")
-    precondition(head.path == (request.kind == .events ? "/v1/events" : "/v1/poll"), "another path")
+    if case .stream? = found {
+        precondition(head.path == (request.kind == .events ? "/v1/events" : "/v1/poll"), "another path")
+    }
     let same = try? StreamRequest(
         kind: request.kind, query: head.query.utf8, headers: StreamHeaders(head), maxTopics: 4)
     precondition(request == same, "read in two ways")
 }
 
-/// A whole request without a body, as the Front reads it; nil for anything else.
-private func parsed(_ bytes: [UInt8]) -> RequestHead? {
+private func same(_ fetch: FetchHead, _ bytes: [UInt8], _ head: RequestHead, _ body: [UInt8]) {
+    precondition(head.method == .POST && head.isHTTP11 && !head.expectsContinue, "another kind of request")
+    precondition(head.path.utf8.elementsEqual(bytes[fetch.path]), "another path")
+    precondition(bytes[fetch.length...].elementsEqual(body), "another body")
+    precondition(head.keepsAlive == fetch.keepAlive, "another end")
+    precondition(head.headers.first(name: "if-none-match") == fetch.ifNoneMatch, "another tag")
+    precondition(head.headers.first(name: "origin") == fetch.origin, "another origin")
+    var presented = Presented(head)
+    if presented.authorization?.hasPrefix("FIS_v2 ") ?? false { presented.authorization = nil }
+    precondition(presented == fetch.presented, "other credentials")
+}
+
+/// A whole request, as the Front reads it; nil for anything else.
+private func parsed(_ bytes: [UInt8]) -> (RequestHead, body: [UInt8])? {
     let channel = EmbeddedChannel()
     defer { _ = try? channel.finish(acceptAlreadyClosed: true) }
     do {
         try channel.pipeline.syncOperations.addHandler(
             ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes)))
         try channel.writeInbound(ByteBuffer(bytes: bytes))
-        guard case .head(let head)? = try channel.readInbound(as: HTTPServerRequestPart.self),
-            case .end? = try channel.readInbound(as: HTTPServerRequestPart.self),
-            try channel.readInbound(as: HTTPServerRequestPart.self) == nil
-        else { return nil }
-        return try RequestHead(head)
+        guard case .head(let head)? = try channel.readInbound(as: HTTPServerRequestPart.self) else { return nil }
+        var body: [UInt8] = []
+        var next = try channel.readInbound(as: HTTPServerRequestPart.self)
+        while case .body(let bytes)? = next {
+            body += bytes.readableBytesView
+            next = try channel.readInbound(as: HTTPServerRequestPart.self)
+        }
+        guard case .end? = next, try channel.readInbound(as: HTTPServerRequestPart.self) == nil else { return nil }
+        return (try RequestHead(head), body)
     } catch { return nil }
 }
 
