@@ -15,6 +15,8 @@ final class LiveEdge: Sendable {
 
     let hub: Hub
     let edge: EdgeServer
+    /// What fetches are answered from; nothing at first.
+    let served: ServedTemplates
     let port: Int
     /// nil on a plain one.
     let tls: TLSServer?
@@ -75,6 +77,7 @@ final class LiveEdge: Sendable {
                 epoch: epoch, head: 0, projects: projects, bindings: bindings + extra, changes: []),
             herds: [Self.scope: HerdWindow(budget: herdBudget)])
         if let witness { _ = hub.attach(witness) }
+        served = ServedTemplates([project])
         var options = EdgeServer.Options()
         options.port = 0
         options.threads = threads
@@ -84,7 +87,7 @@ final class LiveEdge: Sendable {
         var logger = Logger(label: "edge")
         logger.logLevel = .critical
         edge = try EdgeServer(
-            options: options, settings: settings, hub: hub, served: ServedTemplates([project]), logger: logger)
+            options: options, settings: settings, hub: hub, served: served, logger: logger)
         port = try await edge.start()
     }
 

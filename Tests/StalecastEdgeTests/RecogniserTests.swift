@@ -64,6 +64,57 @@ import Testing
         #expect(Self.recognise(text) == nil)
     }
 
+    // MARK: Fetches
+
+    private static let fetch = "POST /v1/projects/demo/namespaces/firebase:fetch"
+
+    private static func find(_ text: String) -> Recogniser.Found? {
+        Array(text.utf8).withUnsafeBufferPointer { Recogniser.find($0, maxTopics: 64) }
+    }
+
+    @Test func anOrdinaryFetchIsRecognisedWithItsBody() throws {
+        let text =
+            Self.fetch + "?key=AIza%2D1 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 7\r\n"
+            + "If-None-Match: etag-1\r\nX-Goog-Api-Key: k\r\n\r\n"
+        guard case .fetch(let head)? = Self.find(text + "{\"a\":1}") else {
+            return #expect(Bool(false), "not recognised")
+        }
+        #expect(head.length == text.utf8.count && head.ifNoneMatch == "etag-1" && head.keepAlive)
+    }
+
+    @Test(arguments: ["{", "{\"a\":1", ""])
+    func aFetchWhoseBodyIsNotWholeIsItsBeginning(part: String) {
+        let found = Self.find(Self.fetch + " HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n" + part)
+        guard case .beginningOfFetch? = found else { return #expect(Bool(false), "\(String(describing: found))") }
+    }
+
+    @Test(arguments: [
+        "POST /v1/projects/demo/installations HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+        "PUT /v1/projects/demo/namespaces/firebase:fetch HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+        "\(fetch) HTTP/1.0\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+        "\(fetch) HTTP/1.1\r\nHost: x\r\n\r\n",
+        "\(fetch) HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
+        "\(fetch) HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+        "\(fetch) HTTP/1.1\r\nHost: x\r\nContent-Length: +2\r\n\r\n{}",
+        "\(fetch) HTTP/1.1\r\nHost: x\r\nContent-Length: 2, 2\r\n\r\n{}",
+        "\(fetch) HTTP/1.1\r\nHost: x\r\nContent-Length: 16385\r\n\r\n{}",
+        "\(fetch) HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+        "\(fetch) HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n{}",
+        "\(fetch) HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Lenght: 9\r\n\r\n{}",
+        "\(fetch) HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}POST",
+        "\(fetch) HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\n{}",
+    ])
+    func doubtAboutAFetchMeansHandOver(text: String) {
+        if let found = Self.find(text) { #expect(Bool(false), "\(found)") }
+    }
+
+    @Test func theStateIsRecognised() {
+        guard case .state(let request)? = Self.find("GET /v1/state?topic=a HTTP/1.1\r\nHost: x\r\n\r\n") else {
+            return #expect(Bool(false), "not recognised")
+        }
+        #expect(request.topics.map(\.description) == ["a"])
+    }
+
     /// Whatever the recogniser accepts, NIO's parser must accept with the same meaning. Mutations of good requests,
     /// seeded; a failing seed can be run again alone.
     @Test(arguments: 0..<40)

@@ -104,20 +104,25 @@ import Testing
             busy.send(
                 "POST /v1/projects/demo/namespaces/firebase:fetch HTTP/1.1\r\nHost: a\r\n"
                     + "Content-Length: \(body.utf8.count)\r\n\r\n" + String(body.prefix(20)))
-            // On the engine a head is in nobody's hands until it is whole.
+            // On the engine a head is in nobody's hands until it is whole, and the beginning of a fetch is once a client
+            // that came later has its answer.
+            let after = RawClient(port: live.port)
+            after.get("/v1/poll?topic=PUSH_RC&wait=0s")
+            try after.read(untilText: "200 OK")
+            after.close()
             let late = engine ? nil : RawClient(port: live.port)
             late?.send("GET /v1/events?topic=PUSH_RC HTTP/1.1\r\nHo")
             try await live.wait {
-                live.edge.connections == (engine ? 2 : 3) && $0.handedOver == (engine ? 2 : 0)
+                live.edge.connections == (engine ? 2 : 3) && $0.handedOver == (engine ? 1 : 0)
             }
             idle.forget()
             idle.get("/healthz")
             try idle.read(untilText: "200 OK")
             async let drained: Void = live.edge.drain(over: .seconds(5))
             // Without blocking: the stop needs a thread of the same pool.
-            try await live.wait { _ in
+            try await live.wait {
                 idle.readSome(milliseconds: 0)
-                return idle.isEnded
+                return idle.isEnded && $0.handedOver == (engine ? 2 : 0)
             }
             busy.send(String(body.dropFirst(20)))
             let answer = try busy.readToEnd()

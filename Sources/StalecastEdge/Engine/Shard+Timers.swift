@@ -183,6 +183,8 @@ extension Shard {
         for index in 0..<slots.end {
             switch slots[index].pointee.phase {
             case .free, .doomed: continue
+            // A fetch that has begun is answered.
+            case .head where slots[index].pointee.waits > 0: giveToFront(index)
             case .head, .verifying: release(index, .drain)
             case .answering: slots[index].pointee.keepAlive = false
             case .poll, .direct, .stream:

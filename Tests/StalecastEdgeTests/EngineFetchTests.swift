@@ -1,0 +1,99 @@
+import StalecastEdge
+import StalecastHub
+import StalecastTemplate
+import StalecastWire
+import Testing
+
+/// Fetches that the engine answers itself, and what it leaves to the Front.
+@Suite(.timeLimit(.minutes(1))) struct EngineFetchTests {
+    private static let path = "/v1/projects/demo/namespaces/firebase:fetch"
+
+    private func with(
+        size: Int = 10, _ change: (inout EdgeSettings) -> Void = { _ in }, _ body: (LiveEdge) async throws -> Void
+    ) async throws {
+        try await LiveEdge.with(engine: true, change) { live in
+            live.served.install(.of(["a": String(repeating: "x", count: size)]), .fetchable(1))
+            try await body(live)
+        }
+    }
+
+    private func request(_ body: String = FetchBodies.js, headers: [String] = [], path: String = path) -> String {
+        let lines = ["POST \(path) HTTP/1.1", "Host: x", "Content-Length: \(body.utf8.count)"] + headers
+        return lines.joined(separator: "\r\n") + "\r\n\r\n" + body
+    }
+
+    private func answer(_ client: RawClient) throws -> String {
+        try client.read { $0.text.hasSuffix("}") }
+        defer { client.forget() }
+        return client.text
+    }
+
+    @Test func oneConnectionFetchesAsksForTheStateAndStreamsWithoutTheFront() async throws {
+        try await with { live in
+            let client = live.client()
+            client.send(request())
+            let first = try answer(client)
+            #expect(first.hasPrefix("HTTP/1.1 200 OK\r\n") && first.contains(#""a":"xxxxxxxxxx""#))
+            let tag = try #require(first.split(separator: "\r\n").first { $0.hasPrefix("ETag: ") }).dropFirst(6)
+            client.send(request(headers: ["If-None-Match: \(tag)"]))
+            #expect(try answer(client).contains("NO_CHANGE"))
+            client.get("/v1/state?topic=PUSH_RC")
+            try client.read(untilText: "latestTemplateVersionNumber")
+            client.forget()
+            client.get("/v1/events?topic=PUSH_RC")
+            try client.read(untilText: "event: synced")
+            try await live.wait { $0.streams == 1 && $0.fetches.total == 2 }
+            #expect(live.edge.tally.handedOver == 0)
+        }
+    }
+
+    @Test func aBodyThatComesBehindItsHeadIsAwaited() async throws {
+        try await with { live in
+            let (client, text) = (live.client(), Array(request().utf8))
+            client.send(Array(text.dropLast(20)))
+            try await live.wait { $0.accepted == 1 }
+            client.send(Array(text.suffix(20)))
+            #expect(try answer(client).contains("UPDATE"))
+            #expect(live.edge.tally.handedOver == 0)
+        }
+    }
+
+    @Test func aBodyThatDoesNotComeIsRefusedInTime() async throws {
+        try await with({ $0.headerTimeout = .milliseconds(200) }) { live in
+            let client = live.client()
+            client.send(String(request().dropLast(20)))
+            #expect(try client.readToEnd().hasPrefix("HTTP/1.1 408 "))
+            try await live.wait { $0.drops[.bodyTimeout] == 1 }
+        }
+    }
+
+    /// The socket does not take all of it at once.
+    @Test func aLargeAnswerReachesASlowReaderWhole() async throws {
+        try await with(size: 300_000) { live in
+            let client = live.client(receiveBuffer: 4096)
+            client.send(request())
+            let first = try answer(client)
+            client.send(request())
+            let second = try answer(client)
+            #expect(first.utf8.count > 300_000 && second.utf8.count > 300_000)
+            #expect(live.edge.tally.handedOver == 0)
+        }
+    }
+
+    @Test func whatIsWrongWithAFetchIsSaidByTheFront() async throws {
+        try await with({ $0.apiKeys = ["k"] }) { live in
+            for (text, status) in [
+                (request(headers: ["X-Goog-Api-Key: k"]), 200), (request(path: Self.path + "?key=%6B"), 200),
+                (request(), 403),
+                (request("{}", headers: ["X-Goog-Api-Key: k"]), 400),
+                (request(path: "/v1/projects/none/namespaces/x:fetch"), 403),
+            ] {
+                let client = live.client()
+                client.send(text)
+                try client.read(untilText: "\r\n\r\n")
+                #expect(client.text.hasPrefix("HTTP/1.1 \(status) "), "\(client.text)")
+            }
+            try await live.wait { $0.handedOver == 3 && $0.fetches.total == 2 }
+        }
+    }
+}
