@@ -1,4 +1,5 @@
 import StalecastEdge
+import StalecastHTTP
 import StalecastHub
 import StalecastTemplate
 import StalecastWire
@@ -77,6 +78,25 @@ import Testing
             let second = try answer(client)
             #expect(first.utf8.count > 300_000 && second.utf8.count > 300_000)
             #expect(live.edge.tally.handedOver == 0)
+        }
+    }
+
+    /// A poll brings the connection into the engine.
+    @Test(arguments: [10, 300_000])
+    func aConnectionOverTLSThatPolledFetchesInTheEngine(size: Int) async throws {
+        try await LiveEdge.with(engine: true, tls: TLSServer(.development()), threads: 1) { live in
+            live.served.install(.of(["a": String(repeating: "x", count: size)]), .fetchable(1))
+            let client = live.client(receiveBuffer: 4096)
+            client.get("/v1/poll?topic=PUSH_RC&wait=0s")
+            try client.read(untilText: "\"messages\":[]}\n")
+            client.forget()
+            for _ in 0..<2 {
+                client.send(request())
+                let text = try answer(client)
+                #expect(text.hasPrefix("HTTP/1.1 200 OK\r\n") && text.utf8.count > size && text.contains("UPDATE"))
+            }
+            try await live.wait { $0.fetches.total == 2 }
+            #expect(live.edge.tally.handedOver == 1)
         }
     }
 

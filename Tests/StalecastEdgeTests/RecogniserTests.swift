@@ -90,6 +90,7 @@ import Testing
 
     @Test(arguments: [
         "POST /v1/projects/demo/installations HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+        "POST v1/projects/demo/namespaces/firebase:fetch HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
         "PUT /v1/projects/demo/namespaces/firebase:fetch HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
         "\(fetch) HTTP/1.0\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
         "\(fetch) HTTP/1.1\r\nHost: x\r\n\r\n",

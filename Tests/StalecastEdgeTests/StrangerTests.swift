@@ -104,12 +104,12 @@ import Testing
             busy.send(
                 "POST /v1/projects/demo/namespaces/firebase:fetch HTTP/1.1\r\nHost: a\r\n"
                     + "Content-Length: \(body.utf8.count)\r\n\r\n" + String(body.prefix(20)))
-            // On the engine a head is in nobody's hands until it is whole, and the beginning of a fetch is once a client
-            // that came later has its answer.
+            // A client that connected later has its answer: then the engine has seen the beginning of the fetch.
             let after = RawClient(port: live.port)
             after.get("/v1/poll?topic=PUSH_RC&wait=0s")
             try after.read(untilText: "200 OK")
             after.close()
+            // The engine keeps no beginning of another request.
             let late = engine ? nil : RawClient(port: live.port)
             late?.send("GET /v1/events?topic=PUSH_RC HTTP/1.1\r\nHo")
             try await live.wait {

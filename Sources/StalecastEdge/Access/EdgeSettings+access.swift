@@ -89,8 +89,7 @@ extension EdgeSettings {
         return isPermitted(principal)
     }
 
-    /// Whether a fetch may be answered without a word: nothing is counted or logged of it. False leaves it to
-    /// ``check(_:of:_:)``, which says why.
+    /// Whether a fetch may be answered. Counts and logs nothing: where this is false, ``check(_:of:_:)`` says why.
     func mayFetch(_ presented: Presented, from scope: Scope) -> Bool {
         if access.mode != .enforce, (try? keys.check(presented.googleText)) == nil { return false }
         if access.mode == .off { return true }

@@ -109,6 +109,7 @@ package struct Recogniser {
         if skip("GET /v1/state?") { return .state }
         guard skip("POST ") else { return nil }
         let start = index
+        guard skip("/v1/projects/") else { return nil }
         while index < bytes.count, bytes[index] != 0x3F, Self.isQueryByte(bytes[index]) { index += 1 }
         guard Self.ends(bytes[start..<index], in: ":fetch") else { return nil }
         return .fetch(start..<index)

@@ -9,8 +9,8 @@ import StalecastWire
 extension Shard {
     // MARK: Fetches
 
-    /// Answers a fetch. Everything that is not plain sailing is the Front's: refusals, which it counts, nodes of a cluster,
-    /// and answers for which a stream would have to wait.
+    /// Answers a fetch, or gives it to the Front: that refuses and counts refusals, waits for the log of a cluster, and makes
+    /// the answers that take so long that streams would have to wait.
     func serve(_ head: FetchHead, _ index: Int32, _ bytes: UnsafeBufferPointer<UInt8>, _ isLookedAt: Bool) {
         let slot = slots[index]
         slot.pointee.waits = 0

@@ -82,7 +82,7 @@ package final class FetchScope: Sendable {
     /// - Returns: nil where the body is not ordinary, cannot be understood, or would take long to answer.
     func answerAtOnce(_ body: UnsafeBufferPointer<UInt8>, ifNoneMatch: String?) -> FetchAnswer? {
         guard elsewhere == nil, let scan = FetchScan(body) else { return nil }
-        // What is wrong with the body is said by whoever answers instead.
+        // The Front, which answers instead, says what is wrong with the body.
         return try? answer(scan, ifNoneMatch, isPatient: false)
     }
 
