@@ -192,23 +192,29 @@ extension RawClient {
 
     /// What the server's end of this connection, which is in this process too, has as `TCP_USER_TIMEOUT`.
     var serverUserTimeoutMs: UInt32? {
-        var (own, length) = (sockaddr_in(), socklen_t(MemoryLayout<sockaddr_in>.size))
-        _ = withUnsafeMutablePointer(to: &own) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(fd, $0, &length) }
-        }
+        let (own, server) = (Self.port(of: fd, getsockname), Self.port(of: fd, getpeername))
         // However many descriptors other tests hold.
         let open = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
-        for candidate in open.compactMap(Int32.init) {
-            var peer = sockaddr_in()
-            length = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let result = withUnsafeMutablePointer(to: &peer) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getpeername(candidate, $0, &length) }
-            }
-            guard result == 0, peer.sin_port == own.sin_port, peer.sin_family == own.sin_family else { continue }
+        for candidate in open.compactMap({ Int32($0) }) {
+            // Both ends: a connection of another test to another server may have the client's port.
+            guard let peer = Self.port(of: candidate, getpeername), peer == own,
+                Self.port(of: candidate, getsockname) == server
+            else { continue }
             var (timeout, size): (UInt32, socklen_t) = (0, 4)
             getsockopt(candidate, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &timeout, &size)
             return timeout
         }
         return nil
+    }
+
+    private typealias Name = (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
+
+    /// The port of one end of an IPv4 connection; nil for any other descriptor.
+    private static func port(of descriptor: Int32, _ name: Name) -> UInt16? {
+        var (address, length) = (sockaddr_in(), socklen_t(MemoryLayout<sockaddr_in>.size))
+        let result = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { name(descriptor, $0, &length) }
+        }
+        return result == 0 && address.sin_family == sa_family_t(AF_INET) ? address.sin_port : nil
     }
 }

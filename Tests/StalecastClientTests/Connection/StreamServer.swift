@@ -47,7 +47,14 @@ final class StreamServer: Sendable {
         /// Sends a text again and again until the client does not read for a second, or `limit` bytes are sent.
         ///
         /// - Returns: the bytes sent.
-        func sendUntilStalled(_ text: String, limit: Int) -> Int {
+        func sendUntilStalled(_ text: String, limit: Int) async -> Int {
+            // Blocks, so not on one of the pool's threads, which other tests need.
+            await withCheckedContinuation { continuation in
+                Thread.detachNewThread { continuation.resume(returning: self.sendBlocking(text, limit)) }
+            }
+        }
+
+        private func sendBlocking(_ text: String, _ limit: Int) -> Int {
             let bytes = Array(text.utf8)
             var sent = 0
             while sent < limit {
