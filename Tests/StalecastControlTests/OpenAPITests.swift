@@ -1,3 +1,4 @@
+import StalecastAccess
 import StalecastControl
 import StalecastHTTP
 import StalecastWire
@@ -43,6 +44,13 @@ struct OpenAPITests {
             for element in value.array ?? [] { check(element, place) }
         }
         check(document, "")
+    }
+
+    @Test(arguments: ["", "*", "shop-?", "a.b_c:d~%20", "a b", "ü", String(repeating: "x", count: 256)])
+    func theDocumentTakesThePatternsThatGrantsTake(name: String) throws {
+        let grant = document["components"]?["schemas"]?["Grant"]?["properties"]
+        let pattern = try Regex(try #require(grant?["projects"]?["items"]?["pattern"]?.string))
+        #expect((try pattern.wholeMatch(in: name) != nil) == ((try? Glob(ofNames: name)) != nil))
     }
 
     @Test func everyReferenceIsThere() {

@@ -36,7 +36,8 @@ extension ControlOperations {
 
     private static let moment: JSONValue = ["type": "string", "format": "date-time"]
     private static let patterns: JSONValue = [
-        "type": "array", "items": ["type": "string"], "minItems": 1, "maxItems": 64, "examples": [["demo", "shop-*"]],
+        "type": "array", "items": ["type": "string", "pattern": "^[A-Za-z0-9._:~%*?-]{1,255}$"], "minItems": 1,
+        "maxItems": 64, "examples": [["demo", "shop-*"]],
     ]
     private static let kinds = APIKey.Kind.allCases.map(\.word)
 
@@ -49,7 +50,9 @@ extension ControlOperations {
         "KeySettings": .objectSchema(
             [
                 "name": ["type": "string", "maxLength": 128], "kind": .enumSchema(kinds),
-                "grants": .listSchema(.schema("Grant")), "notBefore": moment, "expires": moment,
+                "grants": [
+                    "type": "array", "items": .schema("Grant"), "minItems": 1, "maxItems": .int(Grant.maxPerKey),
+                ], "notBefore": moment, "expires": moment,
             ], required: ["grants"]),
         "Key": .objectSchema(keyMembers, required: ["id", "kind", "name", "state", "grants"]),
         "NewKey": .objectSchema(newKeyMembers, required: ["id", "kind", "name", "state", "grants", "key"]),

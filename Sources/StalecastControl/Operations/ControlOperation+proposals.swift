@@ -18,7 +18,7 @@ extension ControlOperations {
                             schema: .enumSchema([Proposal.State.open.rawValue])),
                         APIParameter(
                             .query, "pageSize", "At most 300; 100 when absent.",
-                            schema: ["type": "integer", "minimum": 1]),
+                            schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)]),
                         APIParameter(
                             .query, "pageToken", "The page before's `nextPageToken`.",
                             schema: ["type": "string", "pattern": "^[1-9][0-9]{0,17}$"]), pretty,

@@ -18,7 +18,7 @@ extension ControlOperations {
                 parameters: [
                     APIParameter(
                         .query, "pageSize", "At most 300, which is all there are.",
-                        schema: ["type": "integer", "minimum": 1])
+                        schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)])
                 ], answers: [.json("The messages", .schema("Messages"))])
         ) { call async throws(GoogleError) in try await call.listMessages() },
         operation(

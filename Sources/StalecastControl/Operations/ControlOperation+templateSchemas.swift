@@ -40,11 +40,11 @@ extension ControlOperations {
             "rollbackSource": text,
         ]),
         "Versions": .objectSchema(["versions": .listSchema(.schema("Version")), "nextPageToken": text]),
-        "VersionChoice": .objectSchema(["versionNumber": ["type": ["string", "integer"], "examples": ["1"]]]),
+        "VersionChoice": .objectSchema(["versionNumber": wantedVersion]),
         "EvaluateRequest": .objectSchema(
             [
                 "context": ["type": "object", "examples": [["countryCode": "FR"]]],
-                "versionNumber": ["type": ["string", "integer"]],
+                "versionNumber": wantedVersion,
             ], required: ["context"]),
         "Explanation": .objectSchema(
             [
@@ -61,4 +61,8 @@ extension ControlOperations {
     ]
 
     private static let text: JSONValue = ["type": "string"]
+    private static let wantedVersion: JSONValue = [
+        "type": ["string", "integer"], "pattern": "^[1-9][0-9]{0,17}$", "minimum": 1, "maximum": .int(Int64.max),
+        "examples": ["1"],
+    ]
 }

@@ -67,7 +67,8 @@ extension ControlOperations {
             summary: "Publishes a template as the next version, when the current one is that of `If-Match`",
             parameters: [
                 APIParameter(
-                    .header, "If-Match", "The ETag the template was read with, or `*` for any.", isRequired: true),
+                    .header, "If-Match", "The ETag the template was read with, or `*` for any.", schema: etag,
+                    isRequired: true),
                 APIParameter(
                     .header, "X-Stalecast-Urgent", "Clients are asked to fetch at once, whatever the herd window.",
                     schema: ["type": "boolean"]),
@@ -91,7 +92,8 @@ extension ControlOperations {
             tag: "Templates", summary: "Metadata of the versions, newest first",
             parameters: [
                 APIParameter(
-                    .query, "pageSize", "At most 300; 10 when absent.", schema: ["type": "integer", "minimum": 0]),
+                    .query, "pageSize", "At most 300; 10 when absent.",
+                    schema: ["type": "integer", "minimum": 0, "maximum": .int(Int64.max)]),
                 APIParameter(
                     .query, "pageToken", "The page before's `nextPageToken`.",
                     schema: ["type": "string", "pattern": "^[1-9][0-9]{0,17}$"]),
@@ -108,7 +110,8 @@ extension ControlOperations {
             parameters: [
                 APIParameter(
                     .header, "If-Match",
-                    "The ETag of the version to be replaced; without it, or with `*`, whichever is current."),
+                    "The ETag of the version to be replaced; without it, or with `*`, whichever is current.",
+                    schema: etag),
                 idempotencyKey, version, user, pretty,
             ],
             body: APIBody(.schema("VersionChoice"), isRequired: false),
@@ -144,6 +147,7 @@ extension ControlOperations {
     // MARK: Parts
 
     private static let templateAnswer = APIAnswer.json("The template", .schema("Template"), headers: ["ETag"])
+    static let etag: JSONValue = ["type": "string", "minLength": 1]
     private static let unverified = [
         "X-Stalecast-Unverified":
             "Seconds for which a node of a cluster has not known whether its newest version is the newest."
@@ -154,7 +158,8 @@ extension ControlOperations {
         .header, "Idempotency-Key",
         "In a cluster the same request with the same key lands once, whichever nodes it is sent to, and has the answer of "
             + "the first time; another request with it is 422. 1 to 255 visible characters, in quotation marks or not; of "
-            + "this template only, as long as its version is stored. One daemon by itself does not look at it.")
+            + "this template only, as long as its version is stored. One daemon by itself does not look at it.",
+        schema: ["type": "string", "pattern": "^(\"[!#-~]{1,253}\"|[!#-~]{1,255})$"])
     static let pretty = APIParameter(
         .query, "prettyPrint", "Two spaces a level; one line when absent.", schema: ["type": "boolean"])
     static let version = APIParameter(

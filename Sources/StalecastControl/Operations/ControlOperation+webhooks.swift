@@ -83,10 +83,12 @@ extension ControlOperations {
     }
 
     private static let ifMatch = APIParameter(
-        .header, "If-Match", "The etag it was read with; refused with 409 when it has changed since.")
+        .header, "If-Match", "The etag it was read with; refused with 409 when it has changed since.",
+        schema: etag)
     private static let paging = [
         APIParameter(
-            .query, "pageSize", "At most 1000; 100 when absent.", schema: ["type": "integer", "minimum": 0]),
+            .query, "pageSize", "At most 1000; 100 when absent.",
+            schema: ["type": "integer", "minimum": 0, "maximum": .int(Int64.max)]),
         APIParameter(.query, "pageToken", "The page before's `nextPageToken`."),
     ]
 }

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import secrets
 import shutil
 
@@ -114,3 +115,21 @@ async def test_proposals_of_a_migrated_store_keep_their_numbers(launch, start_cl
         await known(shown, rejected, "REJECTED")
         assert (await known(shown, opened))["template"]
         await known(shown, new)
+
+
+@pytest.mark.limit(90)
+async def test_the_contents_of_open_proposals_have_a_bound_together(start_cluster, etcd):
+    """Every node holds them in memory, 15 MB at most: these have about 1.8 MB each when they are packed."""
+    cluster = start_cluster(etcd, 1)
+    node, = cluster.nodes
+    await node.publish(marked("first"))
+    current = await call(node, "GET", "")
+    statuses = []
+    while len(statuses) < 20 and 429 not in statuses:
+        wide = template({f"key_{number}": "".join(map(chr, random.choices(range(0x4E00, 0x9E00), k=3600)))
+                         for number in range(250)})
+        answer = await call(node, "PUT", "?propose=true", encoded(wide), [("If-Match", current.header("etag"))])
+        statuses.append(answer.status)
+    assert 6 <= statuses.count(200) <= 12 and statuses[-1] == 429, statuses
+    assert (await call(node, "POST", "/proposals/1:reject")).status == 200
+    await proposed(node, marked("there is room again"))

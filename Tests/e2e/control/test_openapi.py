@@ -41,6 +41,19 @@ async def test_edge_takes_what_its_document_allows(daemon, tmp_path):
                  checks="positive_data_acceptance")
 
 
+@pytest.mark.campaign
+@pytest.mark.limit(SECONDS + 90)
+async def test_control_takes_what_its_document_allows(launch, tmp_path):
+    """Rules between members are in prose only: what a key grants, a message's one target, a webhook's URL. To JSON Schema
+    2.0 is an integer, and to versionNumber it is none."""
+    daemon = launch()
+    choices = [name + suffix for name in ("evaluateTemplate", "rollbackTemplate") for suffix in ("", "InNamespace")]
+    await seed(daemon)
+    schemathesis(tmp_path, f"http://127.0.0.1:{daemon.control}", KNOWN, SECONDS,
+                 headers=[f"Authorization: Bearer {daemon.token}"],
+                 exclude=(*STREAMS, *choices, "createKey", "sendMessage", "createWebhook"), checks="positive_data_acceptance")
+
+
 async def test_the_documents_are_served(daemon):
     control = await daemon.ask_control("/openapi.json")
     edge = await fetch(daemon.edge, "/openapi.json")
