@@ -14,8 +14,10 @@ package final class FetchScope: Sendable {
         let template: CompiledTemplate
         let renderer: FetchRenderer
         let outcomes: KnownOutcomes
-        /// Answers of which finding the outcome or rendering took long.
-        private let slowAnswers = Atomic<Int>(0)
+        /// Grows with each evaluation that took long, and shrinks a little with each other one: a busy machine makes a
+        /// few of them slow.
+        private let slowness = Atomic<Int>(0)
+        private static let maxSlowness = 256
 
         init(_ template: CompiledTemplate, _ change: TemplateChange, projectNumber: UInt64) {
             self.template = template
@@ -26,10 +28,13 @@ package final class FetchScope: Sendable {
         }
 
         /// Whether an answer that is not known costs more than a stream should wait for.
-        var isSlow: Bool { slowAnswers.load(ordering: .relaxed) >= 4 }
+        var isSlow: Bool { slowness.load(ordering: .relaxed) >= Self.maxSlowness }
 
         func note(nanoseconds: UInt64) {
-            if nanoseconds > 500_000, !isSlow { slowAnswers.wrappingAdd(1, ordering: .relaxed) }
+            let before = slowness.load(ordering: .relaxed)
+            let isSlow = nanoseconds > 500_000
+            if isSlow ? before > Self.maxSlowness : before == 0 { return }
+            slowness.wrappingAdd(isSlow ? Self.maxSlowness / 4 : -1, ordering: .relaxed)
         }
     }
 
@@ -95,11 +100,11 @@ package final class FetchScope: Sendable {
         let version = current.withLock { $0 }
         let key = version?.outcomes.key(of: scan)
         if let version, let key, let outcome = version.outcomes.outcome(of: key) {
-            if isPatient || !version.isSlow {
-                return finished(rendering(for: version) { _ in outcome }, scan, appID: appID, ifNoneMatch)
+            if let known = cache.rendering(of: outcome, in: scope, version.sequence) {
+                return finished((known, nil), scan, appID: appID, ifNoneMatch)
             }
-            guard let known = cache.rendering(of: outcome, in: scope, version.sequence) else { return nil }
-            return finished((known, nil), scan, appID: appID, ifNoneMatch)
+            if version.isSlow, !isPatient { return nil }
+            return finished(rendering(for: version) { _ in outcome }, scan, appID: appID, ifNoneMatch)
         }
         if let version, version.isSlow, !isPatient { return nil }
         let context = try FetchRequest.context(scan, at: .now())
