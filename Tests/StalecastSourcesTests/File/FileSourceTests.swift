@@ -233,7 +233,7 @@ final class Folder: Sendable {
         let path = folder.file("t.json")
         try folder.write(Self.json(String(repeating: "a", count: 100_000)), to: "t.json")
         let source = FileSource(path: path, kind: .client, watch: watch, patience: .zero)
-        try await listening(source) { _ in
+        await listening(source) { _ in
             source.forget()
             let isOver = Atomic(false)
             Thread.detachNewThread {

@@ -1,3 +1,4 @@
+import StalecastHub
 import StalecastOutbound
 import StalecastTestSupport
 import StalecastWebhooks
