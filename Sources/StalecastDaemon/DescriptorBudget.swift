@@ -80,7 +80,8 @@ package struct DescriptorBudget: Sendable, Hashable {
         outbound = min(32_768, max(64, room / 8))
         // Few descriptors make the parts slower, not smaller streams' share by much.
         let some = max(8, room / 32)
-        let fed = min(parts.sources, some, 256)
+        // A source may have a stream, a look and a token under way.
+        let fed = min(3 * parts.sources, 2 * some, 256)
         sources = Outbound(hosts: parts.sources, requests: fed, kept: min(fed, 32), lookups: min(some, 64))
         let asked = min(some, 64)
         hook = Outbound(hosts: parts.hasHook ? 1 : 0, requests: asked, kept: min(asked, 16), lookups: 1)

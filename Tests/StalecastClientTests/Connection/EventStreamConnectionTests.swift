@@ -165,7 +165,7 @@ import Testing
             defer { connection.stop() }
             #expect(await soon { server.peers.count == 2 })
             #expect(Date().timeIntervalSince(start) >= 1)
-            #expect(log.losses == ["the server answered HTTP 503"])
+            #expect(await soon { log.losses == ["the server answered HTTP 503"] })
         }
     }
 
