@@ -60,9 +60,11 @@ package struct EvaluationContext: Sendable, Hashable {
 
     /// `ios`, `android` or `web`, as ``appID`` says; nil for anything else.
     package var platform: String? {
-        guard let parts = appID?.split(separator: ":", omittingEmptySubsequences: false), parts.count == 4 else {
-            return nil
-        }
-        return ["ios", "android", "web"].first { parts[2].utf8.elementsEqual($0.utf8) }
+        // By bytes: an id is a stranger's, and letters with marks are dear to tell apart.
+        let colon = UInt8(ascii: ":")
+        guard let parts = appID?.utf8.split(separator: colon, maxSplits: 4, omittingEmptySubsequences: false),
+            parts.count == 4
+        else { return nil }
+        return ["ios", "android", "web"].first { parts[2].elementsEqual($0.utf8) }
     }
 }
