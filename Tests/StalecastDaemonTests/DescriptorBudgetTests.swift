@@ -30,7 +30,7 @@ import Testing
             for share in [budget.sources, budget.hook, budget.issuers] {
                 #expect(share.requests > 0 && share.kept > 0 && share.lookups > 0)
             }
-            // Beside a stream that stays, a source looks, and may need a token for that.
+            // A source looks beside its stream, which stays open, and may need a token for that.
             #expect(budget.sources.requests >= 3)
         }
     }

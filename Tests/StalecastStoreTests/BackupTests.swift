@@ -27,7 +27,7 @@ import Testing
         #expect(try await copy.version(20, of: .demo) == store.version(20, of: .demo))
     }
 
-    /// Of more than one piece.
+    /// Each part has more than one piece.
     @Test func largePartsComeBackByteForByte() async throws {
         let store = try TemplateStore.make(directory)
         try await store.put("1")

@@ -3,7 +3,7 @@ import StalecastHTTP
 
 /// The head of a recognised fetch.
 package struct FetchHead: Sendable {
-    /// Where the path is, without the query.
+    /// The path's place in the head, without the query.
     package let path: Range<Int>
     /// Bytes of the head; the body follows.
     package let length: Int
@@ -18,8 +18,7 @@ package struct FetchHead: Sendable {
         self.path = path
         self.length = length
         presented = headers.presented
-        // Of Firebase's installations, as in the Front: see ``FrontRequest/presented``.
-        if presented.authorization?.hasPrefix("FIS_v2 ") ?? false { presented.authorization = nil }
+        presented.dropInstallationToken()
         if !query.isEmpty { presented.read(query: String(decoding: query, as: UTF8.self)[...]) }
         ifNoneMatch = headers.ifNoneMatch
         origin = headers.origin

@@ -31,7 +31,7 @@ package struct Recogniser {
     private struct Seen {
         var host = false
         var connection = false
-        /// Of a fetch's body.
+        /// The length of a fetch's body; nil for none.
         var length: Int?
     }
 

@@ -70,14 +70,12 @@ extension Shard {
         }
     }
 
-    /// Bytes the kernel may hold of a fetch's answer. The small buffer that streams have, so that a stalled one is seen
-    /// soon, would cut an answer into many writes with a turn of the loop before each.
-    static let fetchSendBuffer: Int32 = 212_992
-
+    /// Gives the socket the buffer of a fetch's answer, or takes it back.
     func makeRoom(_ isWanted: Bool, on slot: UnsafeMutablePointer<StreamSlot>) {
         guard isWanted != slot.pointee.hasRoom else { return }
         slot.pointee.hasRoom = isWanted
-        stalecast_set_send_buffer(slot.pointee.fd, isWanted ? Self.fetchSendBuffer : Int32(StreamEngine.sendBuffer))
+        stalecast_set_send_buffer(
+            slot.pointee.fd, Int32(isWanted ? StreamEngine.fetchSendBuffer : StreamEngine.sendBuffer))
     }
 
     /// What a call that failed with errno means: 0 when there is nothing to be done now, -1 when there never will be.

@@ -14,6 +14,9 @@ final class StreamEngine: Sendable {
 
     /// Sockets' send buffer in bytes: what the kernel may hold for one stalled reader (it doubles the number).
     static let sendBuffer = 16_384
+    /// The send buffer while a fetch's answer is written: with the small one it would leave in many writes, with a turn of
+    /// the loop before each.
+    static let fetchSendBuffer = 212_992
     static let backlog: Int32 = 4096
     /// Unacknowledged data for so long means a dead peer (`TCP_USER_TIMEOUT`), in milliseconds: 30 s, or longer than
     /// the write-stall limit, because the kernel counts a peer that reads nothing as one that is dead.

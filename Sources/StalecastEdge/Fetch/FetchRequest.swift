@@ -16,7 +16,7 @@ package enum FetchRequest {
         try context(FetchFields(body), at: now)
     }
 
-    /// The same of a body that was read in place.
+    /// Reads a body that was scanned in place, as ``context(_:at:)`` does.
     package static func context(_ scan: FetchScan, at now: Timestamp) throws(GoogleError) -> EvaluationContext {
         try context(members: scan, at: now)
     }
@@ -43,8 +43,8 @@ package enum FetchRequest {
 }
 
 extension FetchRequest {
-    /// Who fetches, for the count of those that have a version; nil for an id that is none. The version is the one that
-    /// the client says it runs.
+    /// Names the client that fetches, for the count of those that have a version; nil for an id that is none. The version
+    /// is the one that the client says it runs.
     static func client(_ members: some FetchMembers, appID: String) -> ClientIdentity? {
         ClientIdentity(
             members.text(.instanceID) ?? "", app: appID, sdk: members.text(.sdkVersion) ?? "",

@@ -241,7 +241,7 @@ extension FetchScan: FetchMembers {
 
     func texts(_ field: FetchField) -> [String: String] {
         var texts: [String: String] = [:]
-        // Of a name given twice the last one counts, also when it is null.
+        // The last entry of a name counts, also when it is null.
         for entry in entries where entry.field == field {
             texts[string(entry.name)] = entry.value.isNull ? nil : string(entry.value)
         }

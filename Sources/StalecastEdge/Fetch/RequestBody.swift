@@ -10,7 +10,7 @@ extension RequestBody {
         try object(plain: try inflated(body, cap: cap))
     }
 
-    /// The same of a body that is inflated.
+    /// Reads a body that is inflated, as ``object(_:cap:)`` does.
     static func object(plain: [UInt8]) throws(GoogleError) -> JSONObject {
         do { return try LenientJSON.object(plain) } catch {
             throw .invalidArgument("Invalid JSON payload received. \(error.description)")

@@ -212,14 +212,10 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         connection.ended(keepAlive: keepAlive)
     }
 
-    /// Bytes the kernel may hold of a fetch's answer. The small buffer that streams have, so that a stalled one is
-    /// seen soon, would cut an answer into many writes with a turn of the loop before each.
-    private static let fetchSendBuffer = 212_992
-
     private func makeRoomForFetches(_ isWanted: Bool) {
         guard isWanted != hasRoomForFetches, !connection.isStream else { return }
         hasRoomForFetches = isWanted
-        let size = isWanted ? Self.fetchSendBuffer : Int(StreamEngine.sendBuffer)
+        let size = Int(isWanted ? StreamEngine.fetchSendBuffer : StreamEngine.sendBuffer)
         // A channel that is being closed has no options any more; then nothing goes out either.
         try? connection.channel?.syncOptions?.setOption(.socketOption(.so_sndbuf), value: SocketOptionValue(size))
     }

@@ -45,10 +45,7 @@ package struct FrontRequest: Sendable {
 
     var presented: Presented {
         var presented = Presented(head)
-        // Of Firebase's installations, and looked at there.
-        if path.hasPrefix("/v1/projects/"), presented.authorization?.hasPrefix("FIS_v2 ") ?? false {
-            presented.authorization = nil
-        }
+        if path.hasPrefix("/v1/projects/") { presented.dropInstallationToken() }
         presented.verdict = verdict
         presented.question = question
         presented.cookie = cookie

@@ -29,6 +29,11 @@ extension Presented {
         }
     }
 
+    /// Takes away a token of Firebase's installations, which is no credential here: what asks for it looks at it itself.
+    package mutating func dropInstallationToken() {
+        if authorization?.hasPrefix("FIS_v2 ") ?? false { authorization = nil }
+    }
+
     private mutating func set(_ field: WritableKeyPath<Presented, String?>, _ value: String) {
         if self[keyPath: field] != nil { isRepeated = true }
         self[keyPath: field] = value

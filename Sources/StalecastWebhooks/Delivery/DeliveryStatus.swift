@@ -5,7 +5,7 @@ package struct DeliveryStatus: Sendable {
     package let state: WebhookState
     package let failures: Int
     package let nextAttemptAt: Timestamp?
-    /// Of this run; nil when there was none, or for another receiver.
+    /// The last failed attempt of this run; nil when there was none, or only one to another receiver.
     package let lastFailure: Failure?
     package let scopes: [ScopeStatus]
 
@@ -14,7 +14,7 @@ package struct DeliveryStatus: Sendable {
         package let time: Timestamp
         package let result: AttemptResult
 
-        /// As many characters of an answer tell what is wrong.
+        /// The number of an answer's characters that are kept: enough to tell what is wrong.
         static let shownOfResponse = 200
     }
 

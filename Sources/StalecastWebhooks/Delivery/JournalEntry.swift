@@ -89,7 +89,8 @@ package struct DeliveryImage: Sendable, Equatable {
 }
 
 extension [JournalEntry] {
-    /// The same without cursors and healths that a later entry replaces: so much stays however long nothing can be written.
+    /// Leaves out cursors and healths that a later entry replaces: what waits stays bounded however long nothing can be
+    /// written.
     package var newest: [JournalEntry] {
         var lanes: [WebhookID: Set<Scope>] = [:]
         var healths: Set<WebhookID> = []

@@ -65,7 +65,7 @@ final class FCMTokens: Sendable {
                 account: key, scope: FCMMessage.scope, tokenURL: account.settings.tokenURL, engine: engine,
                 policy: account.policy)
             accounts.withLock { accounts in
-                // Of webhooks that are gone, and of former rules. Another token is soon fetched.
+                // Tokens without a value go first, then all: webhooks come and go, and another token is soon fetched.
                 if accounts.count >= Self.mostAccounts { accounts = accounts.filter { $1.current != nil } }
                 if accounts.count >= Self.mostAccounts { accounts = [:] }
                 accounts[account] = tokens

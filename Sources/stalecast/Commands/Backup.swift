@@ -88,6 +88,24 @@ struct Backup: AsyncParsableCommand {
     }
 }
 
+/// How a new history of a stopped daemon's store begins.
+struct NumberFloorOptions: ParsableArguments {
+    @Option(help: "The highest version number clients may hold; the next version is above it.")
+    var above: Int64 = 0
+
+    @Flag(help: "Say what would be done, and change nothing.")
+    var dryRun = false
+
+    /// The version that ``above`` names.
+    var version: VersionNumber { VersionNumber(clamping: above) }
+
+    func validate() throws {
+        guard VersionNumber(exactly: above) != nil else {
+            throw ValidationError("--above takes a version number from 0 to \(VersionNumber.max)")
+        }
+    }
+}
+
 /// `stalecast restore`: puts a backup in the place of a data directory's store.
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -107,11 +125,7 @@ struct Restore: AsyncParsableCommand {
     @Argument(help: "A file made by `stalecast backup`.", completion: .file())
     var file: String
 
-    @Option(help: "The highest version number clients may hold; the next version is above it.")
-    var above: Int64 = 0
-
-    @Flag(help: "Say what would be done, and change nothing.")
-    var dryRun = false
+    @OptionGroup var floor: NumberFloorOptions
 
     @Flag(name: .shortAndLong, help: "Restore without the question that a terminal is asked.")
     var yes = false
@@ -119,26 +133,20 @@ struct Restore: AsyncParsableCommand {
     @OptionGroup var data: DataOptions
     @OptionGroup var outputOptions: OutputOptions
 
-    func validate() throws {
-        guard VersionNumber(exactly: above) != nil else {
-            throw ValidationError("--above takes a version number from 0 to \(VersionNumber.max)")
-        }
-    }
-
     func run() async throws {
         let (directory, output) = (data.directory.path, outputOptions.output)
-        let isAsked = Question.canBeAsked && !yes && !dryRun && !output.isJSON
+        let isAsked = Question.canBeAsked && !yes && !floor.dryRun && !output.isJSON
         if isAsked {
             try show(try restore(to: directory, isRehearsal: true), directory, output)
             try Question("Put it in the place of the store in \(directory)?").agree()
         }
-        let report = try restore(to: directory, isRehearsal: dryRun)
-        if output.isJSON { return try output.json(report.json(file, directory, isRehearsal: dryRun)) }
+        let report = try restore(to: directory, isRehearsal: floor.dryRun)
+        if output.isJSON { return try output.json(report.json(file, directory, isRehearsal: floor.dryRun)) }
         if !isAsked { try show(report, directory, output) }
         if let kept = report.kept { try output.line("the replaced store is \(kept)") }
         for removed in report.removed { try output.line("removed \(removed), of a former restore") }
         try output.line(
-            dryRun
+            floor.dryRun
                 ? "nothing was changed; leave --dry-run out to restore into \(directory)"
                 : "\(file) is now the store in \(directory); start it with `stalecast serve --data \(directory)`")
     }
@@ -146,7 +154,7 @@ struct Restore: AsyncParsableCommand {
     private func restore(to directory: String, isRehearsal: Bool) throws(CommandFailure) -> RestoreReport {
         do {
             return try TemplateStore.restore(
-                from: file, to: directory, above: VersionNumber(clamping: above), isRehearsal: isRehearsal)
+                from: file, to: directory, above: floor.version, isRehearsal: isRehearsal)
         } catch {
             throw CommandFailure(.refused, "nothing restored: \(error)")
         }

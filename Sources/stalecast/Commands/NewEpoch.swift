@@ -18,11 +18,7 @@ struct NewEpoch: AsyncParsableCommand {
               stalecast new-epoch --above 15 --data /var/lib/stalecast
             """)
 
-    @Option(help: "The highest version number clients may hold; the next version is above it.")
-    var above: Int64 = 0
-
-    @Flag(help: "Say what would be done, and change nothing.")
-    var dryRun = false
+    @OptionGroup var floor: NumberFloorOptions
 
     @Flag(name: .shortAndLong, help: "Begin without the question that a terminal is asked.")
     var yes = false
@@ -30,20 +26,14 @@ struct NewEpoch: AsyncParsableCommand {
     @OptionGroup var data: DataOptions
     @OptionGroup var outputOptions: OutputOptions
 
-    func validate() throws {
-        guard VersionNumber(exactly: above) != nil else {
-            throw ValidationError("--above takes a version number from 0 to \(VersionNumber.max)")
-        }
-    }
-
     func run() async throws {
         let (directory, output) = (data.directory.path, outputOptions.output)
-        let isAsked = Question.canBeAsked && !yes && !dryRun && !output.isJSON
+        let isAsked = Question.canBeAsked && !yes && !floor.dryRun && !output.isJSON
         if isAsked {
             try show(try begin(in: directory, isRehearsal: true), output)
             try Question("Begin a new history in \(directory)?").agree()
         }
-        let report = try begin(in: directory, isRehearsal: dryRun)
+        let report = try begin(in: directory, isRehearsal: floor.dryRun)
         if output.isJSON { return try output.json(report.json(directory)) }
         if !isAsked { try show(report, output) }
         try output.line(
@@ -54,7 +44,7 @@ struct NewEpoch: AsyncParsableCommand {
     private func begin(in directory: String, isRehearsal: Bool) throws(CommandFailure) -> NewEpochReport {
         do {
             return try TemplateStore.beginNewEpoch(
-                in: directory, above: VersionNumber(clamping: above), isRehearsal: isRehearsal)
+                in: directory, above: floor.version, isRehearsal: isRehearsal)
         } catch {
             throw CommandFailure(.refused, "nothing was changed: \(error)")
         }
@@ -64,7 +54,7 @@ struct NewEpoch: AsyncParsableCommand {
         for (scope, latest) in report.latest.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             try output.line("\(scope): version \(latest) stays current, the next one is \(report.next(scope))")
         }
-        if above == 0, !report.latest.isEmpty {
+        if floor.above == 0, !report.latest.isEmpty {
             try output.line(
                 "if clients hold higher numbers than these, say the highest with --above: else a number can mean two things"
             )
