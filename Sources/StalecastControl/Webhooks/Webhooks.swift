@@ -30,6 +30,7 @@ extension Call {
         return try await desk.answering { () async throws(RegistryProblem) in
             let entry = try await desk.registry.create(document, in: project)
             note.set("webhook", .string(entry.webhook.id.description))
+            await desk.delivery.settle()
             return await desk.document(entry, withSecret: true)
         }
     }

@@ -1,3 +1,4 @@
+import Dispatch
 import GRDB
 package import Logging
 package import StalecastHub
@@ -114,6 +115,14 @@ package final class WebhookDelivery: Sendable {
     /// A webhook was made or changed.
     package func install(_ webhook: Webhook) {
         perform { $0.take { $0.installed(webhook, at: OutboundEngine.now()) } }
+    }
+
+    /// Returns when what was told until now is written, or cannot be. After a crash a webhook without a written position is
+    /// owed the newest version only, so its creation is answered when it has one.
+    package func settle() async {
+        let journal = journal
+        await askWhileItRuns { _ in }
+        _ = await handedOver { handOver in DeliveryLoop.readings.async { handOver(journal.flush()) } }
     }
 
     package func remove(_ id: WebhookID) { perform { $0.take { $0.removed(id) } } }
