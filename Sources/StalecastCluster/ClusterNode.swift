@@ -29,6 +29,8 @@ package actor ClusterNode {
     let report: @Sendable (Report) -> Void
     let now: @Sendable () -> Duration
     let fetchWindow: FetchWindow
+    /// How long a read waits for the log's answer.
+    private let patience: Duration
 
     /// Milliseconds over which the clients of all nodes spread their fetches after a change of a scope.
     package typealias FetchWindow = @Sendable (Scope, _ isUrgent: Bool) -> Int
@@ -71,10 +73,11 @@ package actor ClusterNode {
     ///   - store: opened as a replica, and whole: see ``fill(_:from:)``.
     ///   - now: of a clock that only goes forward.
     ///   - fetchWindow: for what this node proposes; none by default.
+    ///   - patience: how long a read waits for the log's answer before it answers with what the replica has.
     /// - Throws: what the store says when its state cannot be read.
     package init(
         _ log: any SharedLog, _ store: TemplateStore, name: String, now: @escaping @Sendable () -> Duration,
-        fetchWindow: @escaping FetchWindow = { _, _ in 0 },
+        fetchWindow: @escaping FetchWindow = { _, _ in 0 }, patience: Duration = .seconds(2),
         report: @escaping @Sendable (Report) -> Void
     ) throws(StoreError) {
         let state = try store.replicaState()
@@ -83,6 +86,7 @@ package actor ClusterNode {
         self.name = name
         self.now = now
         self.fetchWindow = fetchWindow
+        self.patience = patience
         self.report = report
         follower = Follower(epoch: state.epoch, head: state.logHead, isWhole: state.isWhole)
         verifiedAt = store.verifiedBefore.map { now() - $0 }
@@ -96,7 +100,7 @@ package actor ClusterNode {
         perform(follower.begin())
         while !Task.isCancelled {
             do { try await Task.sleep(for: Self.lookEvery) } catch { break }
-            if await look(within: Self.lookEvery) == true {
+            if await look(within: max(Self.lookEvery, patience)) == true {
                 store.noteVerified()
             } else {
                 perform(follower.distrustWatch())
@@ -144,7 +148,7 @@ package actor ClusterNode {
         await answer(within: time) { node, ticket in node.perform(node.follower.asked(ticket)) }
     }
 
-    package func refresh() async -> Bool { await isCurrent(within: .seconds(2)) == true }
+    package func refresh() async -> Bool { await isCurrent(within: patience) == true }
 
     private func answer(
         within time: Duration, _ ask: (isolated ClusterNode, UInt64) -> Void

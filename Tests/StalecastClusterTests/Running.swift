@@ -35,6 +35,8 @@ final class Running: Sendable {
         let start = clock.now
         let node = try ClusterNode(
             log, store, name: name, now: { [later] in clock.now - start + later.time.withLock { $0 } },
+            // Other tests may keep the pool's threads for longer than a reader should wait in production.
+            patience: .seconds(60),
             report: { [reports] in reports.add($0) })
         store.setAuthority(node)
         (self.store, self.node) = (store, node)
