@@ -125,9 +125,11 @@ package final class EdgeServer: Sendable {
     /// Requests that have begun are answered. Returns when all connections are gone, at the latest after `duration`, or
     /// two seconds after the last stream was ended where that is later. Clients are told to stay away for as long as it
     /// takes, so it must not take longer than it needs.
-    package func drain(over duration: Duration) async {
+    ///
+    /// - Parameter each: with few connections the drain takes so long for each of them, and 200 ms.
+    package func drain(over duration: Duration, each: Duration = .milliseconds(2)) async {
         let began = ContinuousClock.now
-        let milliseconds = min(duration.milliseconds, 200 + Self.drainMsPerConnection * ledger.total)
+        let milliseconds = min(duration.milliseconds, 200 + each.milliseconds * ledger.total)
         await listener.withLock { $0 }?.close()
         front.drain(over: milliseconds)
         await drainEngine(over: milliseconds)
@@ -137,8 +139,6 @@ package final class EdgeServer: Sendable {
             do { try await Task.sleep(for: .milliseconds(50)) } catch { break }
         }
     }
-
-    private static let drainMsPerConnection = 2
 
     private func drainEngine(over milliseconds: Int) async {
         guard let engine else { return }
