@@ -46,6 +46,19 @@ import Testing
         guard await reopened.health == .ok else { throw CocoaError(.fileWriteUnknown) }
     }
 
+    @Test func openingReadsNoByteOfTheStoreMoreThanThreeTimes() async throws {
+        let store = try TemplateStore.make(directory)
+        for value in 1...100 { try await store.put(String(repeating: "\(value % 10)", count: 10_000)) }
+        let image = try TemporaryDirectory()
+        try directory.copy(["stalecast.sqlite", "stalecast.sqlite-wal", "highwater"], to: image)
+        let (database, log) = (try image.bytes("stalecast.sqlite").count, try image.bytes("stalecast.sqlite-wal").count)
+        let opened = try TemplateStore.make(image)
+        #expect(FaultyFileSystem.bytesRead(image.database) > database / 2)
+        #expect(FaultyFileSystem.bytesRead(image.database) < 3 * database)
+        #expect(FaultyFileSystem.bytesRead(image.database + "-wal") < 3 * log)
+        #expect(opened.head() == 100)
+    }
+
     @Test func failureHandlerSetLateHearsOfTheFailureAtOnce() async throws {
         let store = try TemplateStore.make(directory)
         FaultyFileSystem.arm(log, .sync)

@@ -28,6 +28,7 @@ enum FaultyFileSystem {
         var faults: [String: Fault] = [:]
         var synchronized: [String: [UInt8]] = [:]
         var syncs: [String: Int] = [:]
+        var bytesRead: [String: Int] = [:]
     }
 
     fileprivate static let state = Mutex(State())
@@ -44,6 +45,9 @@ enum FaultyFileSystem {
 
     /// How often the file was synchronised.
     static func syncs(_ path: String) -> Int { state.withLock { $0.syncs[path] ?? 0 } }
+
+    /// How many bytes of the file SQLite read since it was first opened.
+    static func bytesRead(_ path: String) -> Int { state.withLock { $0.bytesRead[path] ?? 0 } }
 
     private static let installed: Bool = {
         let vfs = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
@@ -75,6 +79,7 @@ private func ourMethods(over original: Methods) -> Methods? {
         if let address = known[UInt(bitPattern: original)] { return address }
         let ours = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
         ours.pointee = original.pointee
+        ours.pointee.xRead = readFile
         ours.pointee.xSync = syncFile
         ours.pointee.xWrite = writeFile
         ours.pointee.xClose = closeFile
@@ -138,6 +143,14 @@ private let syncFile: @convention(c) (UnsafeMutablePointer<sqlite3_file>?, Int32
     }
     return code
 }
+
+private let readFile:
+    @convention(c) (UnsafeMutablePointer<sqlite3_file>?, UnsafeMutableRawPointer?, Int32, sqlite3_int64) -> Int32 = {
+        file, bytes, count, offset in
+        let path = path(of: file)
+        FaultyFileSystem.state.withLock { $0.bytesRead[path, default: 0] += Int(count) }
+        return systemMethods(of: file).xRead(file, bytes, count, offset)
+    }
 
 private let writeFile:
     @convention(c) (UnsafeMutablePointer<sqlite3_file>?, UnsafeRawPointer?, Int32, sqlite3_int64) -> Int32 = {

@@ -127,15 +127,6 @@ import Testing
         #expect(try await TemplateStore.make(directory).numbers() == [2, 1])
     }
 
-    @Test func threeHundredVersionsOfAHundredKilobytesOpenInUnderASecond() async throws {
-        let store = try TemplateStore.make(directory)
-        for value in 1...300 { try await store.put(String(repeating: "\(value % 10)", count: 100_000)) }
-        let image = try TemporaryDirectory()
-        try directory.copy(["stalecast.sqlite", "stalecast.sqlite-wal", "highwater"], to: image)
-        let took = try ContinuousClock().measure { _ = try TemplateStore.make(image) }
-        #expect(took < .seconds(1))
-    }
-
     /// Kubernetes makes it `root:65532`, 02775, for `fsGroup: 65532`.
     @Test func aVolumeOfThisPodIsNotOpenToOthers() {
         func access(_ owner: UInt32 = 0, _ group: UInt32 = 65532, _ mode: UInt32 = 0o42775) -> DirectoryAccess {

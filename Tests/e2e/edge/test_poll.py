@@ -18,10 +18,8 @@ async def test_a_held_poll_is_answered_by_the_next_publish(daemon):
     task = asyncio.create_task(poll(daemon.edge, cursor=cursor, wait="20s"))
     await asyncio.sleep(0.2)
     assert not task.done()
-    begun = time.monotonic()
     await daemon.publish(marked("two"))
     answer = await task
-    assert time.monotonic() - begun < 2
     assert answer.status == 200 and versions_in(answer) == [2]
     assert answer.json()["messages"][0]["CONFIG_STATE"] == "STALE"
     assert answer.json()["cursor"].endswith(".2") and answer.body.isascii()
@@ -53,8 +51,10 @@ async def test_a_poll_without_a_cursor_waits_for_what_comes(daemon):
 @pytest.mark.parametrize("wait", ("1s", "1", "1000ms"))
 async def test_at_its_timeout_a_poll_is_empty_with_a_cursor(daemon, wait):
     begun = time.monotonic()
+    longer = asyncio.create_task(poll(daemon.edge, wait="20s"))
     answer = await poll(daemon.edge, wait=wait)
-    assert 0.9 <= time.monotonic() - begun <= 2.0
+    assert time.monotonic() - begun >= 0.9 and not longer.done()
+    longer.cancel()
     assert answer.status == 200 and answer.json()["messages"] == [] and answer.json()["cursor"]
     assert answer.header("content-type").startswith("application/json")
     assert "no-store" in answer.header("cache-control")
