@@ -92,6 +92,16 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         #expect(clients.audience == 1 && clients.fetched == 1)
     }
 
+    @Test func clientsThatFetchElsewhereInOneSecondAreAllTold() throws {
+        let (a, b) = (Node(), Node())
+        for node in [a, b] { node.publish(1, streams: 0) }
+        for number in 0..<20_000 { a.join("\(number)") }
+        for node in [a, b] { node.publish(2, streams: 0) }
+        for number in 0..<20_000 { b.fetch("\(number)", 2) }
+        try a.hear(b)
+        #expect(try #require(a.book.propagation(of: .demo)).clients.behind == 0)
+    }
+
     @Test func theLogsWindowIsAnnounced() {
         let node = Node()
         var change = TemplateChange.make(1)

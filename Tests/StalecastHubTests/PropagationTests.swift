@@ -8,11 +8,11 @@ import Testing
 private final class Crowd: Sendable {
     let hub: Hub
 
-    init(_ limits: PropagationBook.Limits = .init()) {
+    init(_ limits: PropagationBook.Limits = .init(), bindings: [TopicBinding] = TopicBoard.bindings) {
         let box = ClockBox()
         self.box = box
         hub = Hub(
-            board: .make(),
+            board: .make(bindings: bindings),
             propagation: PropagationBook(limits, clock: { box.now }, wall: { Timestamp(microseconds: 5) }))
     }
 
@@ -247,6 +247,49 @@ private final class Crowd: Sendable {
         #expect(fail(0..<290, address: 2) == 256)
         #expect(fail(0..<10, address: 2) == 10, "what is known is told anew")
         #expect(fail(290..<300, address: 3) == 10)
+    }
+
+    @Test func setsOfTopicsThatStrangersLeftBehindTakeNoRoom() throws {
+        let bindings = try (0..<13).map {
+            TopicBinding(name: try TopicName("t\($0)"), scopes: [.demo], keys: [try KeyPattern("k\($0)_*")])
+        }
+        let crowd = Crowd(bindings: bindings)
+        let board = crowd.hub.board
+        func join(_ name: String, _ set: Int) throws {
+            let topics = try (0..<13).filter { set & 1 << $0 != 0 }
+                .map { board.topics(try TopicName("t\($0)"), in: Scope.demo.project)[0] }
+            _ = crowd.book.join(
+                Crowd.client(name), of: topics, on: board, from: ResumePoint(), isPoll: false, address: (1, false))
+        }
+        for set in 1...4200 { try join("stranger\(set)", set) }
+        try join("early", 1 << 12)
+        for set in 1...4200 { crowd.leave("stranger\(set)") }
+        crowd.wait(61_000)
+        crowd.publish(1, keys: ["k0_x"])
+        try join("late", 0x1FFF)
+        crowd.publish(2, keys: ["k12_x"])
+        #expect(crowd.clients(2).audience == 1, "the late one's set has room; of the early one's nothing was known")
+        try join("early", 1 << 12)
+        crowd.publish(3, keys: ["k12_x"])
+        #expect(crowd.clients(3).audience == 2)
+    }
+
+    @Test func labelsOfStrangersTakeNobodysLabelAndNoRoomForEver() {
+        let crowd = Crowd()
+        crowd.join("a")
+        for number in 0..<4200 {
+            let stranger = ClientIdentity("s\(number)", app: "app\(number)")
+            crowd.book.fetched(stranger, .demo, 1, address: (1, false))
+        }
+        let renewed = ClientIdentity("a", app: "app", sdk: "2.0")
+        crowd.book.fetched(renewed, .demo, 1, address: (1, false))
+        #expect(crowd.book.client(Crowd.client("a"), in: .demo, nil)?.app == "app")
+        // The strangers are forgotten, and what they said with them.
+        crowd.wait(26 * 3600 * 1000)
+        _ = crowd.book.takeSettled()
+        crowd.book.fetched(renewed, .demo, 1, address: (1, false))
+        #expect(crowd.book.client(Crowd.client("a"), in: .demo, nil)?.sdk == "2.0")
+        #expect(crowd.book.audience(of: .demo, topics: nil).sdks.counts.map(\.key) == ["2.0"])
     }
 
     @Test func thirtyTwoVersionsAreKeptAndEachEndsOnce() {

@@ -170,7 +170,7 @@ extension PropagationState {
 
     fileprivate func client(_ place: Int, _ spread: Spread?, at now: UInt64) -> KnownClient {
         let entry = table.entries[place]
-        let label = labels.pairs[Int(entry.label)]
+        let label = labels[entry.label]
         let failure = failures[table.keys[place]]
         let wanted = spread?.number ?? 0
         let state: KnownClient.State =
@@ -206,8 +206,8 @@ extension PropagationState {
                 switch trait {
                 case .held: String(key)
                 case .address: table.keepsNames ? address(key) : ""
-                case .app: labels.pairs[Int(key)].app
-                case .sdk: labels.pairs[Int(key)].sdk
+                case .app: labels[UInt16(key)].app
+                case .sdk: labels[UInt16(key)].sdk
                 }
             named[name, default: 0] += count
         }

@@ -26,9 +26,10 @@ struct PropagationState {
     private(set) var loads: [Scope: FetchLoad] = [:]
     private var scopes: [Scope] = []
     private var scopeNumbers: [Scope: UInt16] = [:]
-    private var topicSets: [Set<Topic.Index>] = []
-    private var topicSetNumbers: [Set<Topic.Index>: UInt16] = [:]
+    private var topicSets = NumberedValues<Set<Topic.Index>>([])
     private(set) var labels = LabelList()
+    /// When sets and labels that no client has any more made room last.
+    private var lastReclaim: UInt32?
     /// What failed, by key, where somebody said so.
     private(set) var failures: [UInt64: (version: UInt32, error: String)] = [:]
     /// Who may have gone, oldest first, and since when.
@@ -39,7 +40,9 @@ struct PropagationState {
     var sightings: [PropagationBook.Sighting]?
     /// Of versions that are to be announced here yet.
     private var early: [PropagationBook.Sighting] = []
-    private static let maxSightings = 16_384
+    /// As many as clients are counted one by one by default, so that those of one second always fit: a client whose
+    /// sighting is lost would be awaited until the next version.
+    private static let maxSightings = 65_536
     private var newIDs = AddressBudget(perAddress: 1024, total: .max, period: 600)
     private(set) var loops = 0
     private let began: UInt64
@@ -85,13 +88,13 @@ struct PropagationState {
     /// The audience of a version: who is here, hears it and has an older one.
     private mutating func gather(_ spread: inout Spread, in scope: Scope) {
         let number = scopeNumber(scope)
-        let hears = topicSets.map { !$0.isDisjoint(with: spread.topics) }
+        let hears = topicSets.values.map { !$0.isDisjoint(with: spread.topics) }
         for place in table.entries.indices where table.entries[place].scope == number {
             table.entries[place].cohort &= ~spread.bit
             table.entries[place].gone &= ~spread.bit
             table.entries[place].fetches = 0
             let entry = table.entries[place]
-            guard entry.isPresent, !hears.isEmpty, hears[Int(entry.topics)] else { continue }
+            guard entry.isPresent, hears[Int(entry.topics)] else { continue }
             spread.identifiedStreams += Int(entry.streams)
             guard entry.fetched < spread.number else { continue }
             table.entries[place].cohort |= spread.bit
@@ -118,7 +121,8 @@ struct PropagationState {
         head: CommitSequence, address: (key: UInt64, isLimited: Bool), at now: UInt64
     ) {
         guard let place = place(of: client, scope, address, at: now) else { return }
-        table.entries[place].topics = number(of: topics)
+        let number = number(of: topics, at: now)
+        table.entries[place].topics = number
         if isPoll { table.entries[place].polls += table.entries[place].polls == .max ? 0 : 1 }
         if !isPoll { table.entries[place].streams += table.entries[place].streams == .max ? 0 : 1 }
         table.entries[place].isPresent = true
@@ -236,12 +240,13 @@ struct PropagationState {
         if let place = table.place(of: key) {
             table.entries[place].seen = tenths(now)
             if table.keepsNames {
-                table.entries[place].label = labels.number(of: client, over: table.entries[place].label)
+                let label = label(of: client, over: place, at: now)
+                table.entries[place].label = label
             }
             return place
         }
         guard !address.isLimited || newIDs.takes(address.key, at: tenths(now)) else { return nil }
-        let label = table.keepsNames ? labels.number(of: client, over: 0) : 0
+        let label = table.keepsNames ? label(of: client, over: nil, at: now) : 0
         let entry = ClientTable.Entry(seen: tenths(now), scope: scopeNumber(scope), label: label)
         let (place, hasShrunk) = table.add(key, entry, id: client.id, address: address.key)
         if hasShrunk { recount() }
@@ -407,17 +412,39 @@ struct PropagationState {
 
     func number(known scope: Scope) -> UInt16? { scopeNumbers[scope] }
     func scope(_ number: UInt16) -> Scope { scopes[Int(number)] }
-    func topics(of place: Int) -> Set<Topic.Index> {
-        topicSets.isEmpty ? [] : topicSets[Int(table.entries[place].topics)]
+    func topics(of place: Int) -> Set<Topic.Index> { topicSets[table.entries[place].topics] }
+
+    /// A client with a set for which there is no room counts as one that hears nothing.
+    private mutating func number(of topics: Set<Topic.Index>, at now: UInt64) -> UInt16 {
+        if let number = topicSets.number(of: topics) { return number }
+        reclaim(at: now)
+        return topicSets.number(of: topics) ?? 0
     }
 
-    /// Sets of topics are as many as configured topics make; who comes with yet another is heard with the first.
-    private mutating func number(of topics: Set<Topic.Index>) -> UInt16 {
-        if let number = topicSetNumbers[topics] { return number }
-        guard topicSets.count < 4096 else { return 0 }
-        let number = UInt16(topicSets.count)
-        topicSets.append(topics)
-        topicSetNumbers[topics] = number
-        return number
+    /// A client whose new label finds no room keeps the one it had.
+    ///
+    /// - Parameter place: the client's; nil for a new one.
+    private mutating func label(of client: ClientIdentity, over place: Int?, at now: UInt64) -> UInt16 {
+        if let number = labels.number(of: client, over: label(place)) { return number }
+        reclaim(at: now)
+        return labels.number(of: client, over: label(place)) ?? label(place)
+    }
+
+    private func label(_ place: Int?) -> UInt16 { place.map { table.entries[$0].label } ?? 0 }
+
+    /// Lets go of the sets and labels that no client has any more. Strangers make both, and what they leave behind must
+    /// not take the room of those who come after them. It passes over all clients, so at most once a minute.
+    private mutating func reclaim(at now: UInt64) {
+        let time = tenths(now)
+        if let lastReclaim, time < lastReclaim + 600 { return }
+        lastReclaim = time
+        let present = table.entries.lazy.filter(\.isPresent)
+        let topics = topicSets.keep(Set(present.map(\.topics)))
+        let labels = labels.keep(Set(table.entries.lazy.map(\.label)))
+        for place in table.entries.indices {
+            let entry = table.entries[place]
+            table.entries[place].topics = entry.isPresent ? topics[Int(entry.topics)] : 0
+            table.entries[place].label = labels[Int(entry.label)]
+        }
     }
 }
