@@ -2,7 +2,6 @@ package import NIOCore
 import ServiceLifecycle
 import StalecastHTTP
 import StalecastWire
-import Synchronization
 
 /// The private listener as a service. It runs until graceful shutdown; then it stops accepting, lets requests that have
 /// begun finish, publishes among them, and returns.
@@ -10,9 +9,6 @@ package struct ControlServer: Service {
     private let control: Control
     private let eventLoopGroup: any EventLoopGroup
     private let onBound: @Sendable (_ port: Int) -> Void
-
-    /// Up to the cap connections are served, so many more are told 503, beyond they wait in the kernel.
-    private static let refusalHeadroom = 24
 
     /// - Parameter onBound: called once, when connections are accepted, with the port really bound.
     package init(
@@ -27,24 +23,27 @@ package struct ControlServer: Service {
     /// - Throws: NIO's `IOError` when the address cannot be bound.
     package func run() async throws {
         let (control, configuration) = (control, control.configuration)
-        let cap = configuration.maxConnections
+        let capacity = configuration.capacity
         let loops = Dictionary(
             uniqueKeysWithValues: eventLoopGroup.makeIterator().map { (ObjectIdentifier($0), ConnectionLoop($0)) })
-        let open = OpenCount()
+        capacity.follow { excess in
+            guard let first = loops.values.first else { return }
+            first.loop.execute { _ = first.makeRoom(for: excess, orIn: loops.values) }
+        }
         let listener = try await HTTPListener.open(
             host: configuration.host, port: configuration.port, group: eventLoopGroup,
-            hasRoom: { open.current < cap + Self.refusalHeadroom }
+            hasRoom: { capacity.hasRoom }
         ) { channel in
             guard let loop = loops[ObjectIdentifier(channel.eventLoop)] else { return }
             // A connection that asks nothing makes room: strangers must not keep probes and operators out.
-            let isOverCap = open.add(channel) > cap && !loop.makeRoom(orIn: loops.values)
+            let isOverCap = !loop.makeRoom(for: capacity.add(channel), orIn: loops.values)
             try Self.meet(channel, loop, configuration) { peer in
                 let make = { ControlConnection(control, loop.loop, peer, $0) }
                 return Reception(
                     refusal: isOverCap ? .tooManyConnections : nil, connection: make,
                     stream: { stream in
                         Reception(
-                            refusal: open.add(stream) > cap ? .tooManyConnections : nil, connection: make)
+                            refusal: capacity.add(stream) > 0 ? .tooManyConnections : nil, connection: make)
                     })
             }
         }
@@ -69,18 +68,5 @@ package struct ControlServer: Service {
         try loop.awaitProxyHeader(on: channel, limits: configuration.connections) { arrival in
             if case .client(let source) = arrival { try receive(source ?? peer) }
         }
-    }
-}
-
-/// The connections that are open.
-private final class OpenCount: Sendable {
-    private let open = Atomic(0)
-
-    var current: Int { open.load(ordering: .relaxed) }
-
-    /// Counts `channel` until it closes, and tells how many there are with it.
-    func add(_ channel: any Channel) -> Int {
-        channel.closeFuture.whenComplete { _ in self.open.subtract(1, ordering: .relaxed) }
-        return open.add(1, ordering: .relaxed).newValue
     }
 }

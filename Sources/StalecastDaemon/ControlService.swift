@@ -51,7 +51,7 @@ struct ControlService: Service {
         settings.version = DaemonVersion.text
         settings.tls = tls
         settings.proxies = configuration.control.proxies
-        settings.maxConnections = min(configuration.control.maxConnections, parts.descriptors.control)
+        settings.capacity = parts.controlCapacity
         let namespaces = Dictionary(uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })
         let control = Control(
             settings, access: parts.access, store: parts.store, hub: parts.hub,

@@ -33,6 +33,7 @@ package struct Daemon: Sendable {
     struct Parts: Sendable {
         let startedAt: Timestamp
         let descriptors: DescriptorBudget
+        let controlCapacity: ControlCapacity
         let scopes: [Scope]
         let access: Authorizer
         let audit: AuditLog
@@ -128,8 +129,9 @@ package struct Daemon: Sendable {
         let startedAt = Timestamp.now()
         let tls = [edgeTLS, controlTLS].compactMap(\.self)
         let parts = Parts(
-            startedAt: startedAt, descriptors: descriptors, scopes: configuration.scopes, access: access, audit: audit,
-            store: store, hub: hub,
+            startedAt: startedAt, descriptors: descriptors,
+            controlCapacity: ControlCapacity(min(configuration.control.maxConnections, descriptors.control)),
+            scopes: configuration.scopes, access: access, audit: audit, store: store, hub: hub,
             served: served,
             edge: edge,
             webhooks: webhooks,

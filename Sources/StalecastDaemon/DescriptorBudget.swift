@@ -76,7 +76,7 @@ package struct DescriptorBudget: Sendable, Hashable {
     private init(shared limit: Int, _ parts: Parts) {
         self.limit = limit
         let room = limit - Self.own - Self.reserve
-        control = min(256, max(24, room / 8))
+        control = Self.control(under: limit)
         outbound = min(32_768, max(64, room / 8))
         // Few descriptors make the parts slower, not smaller streams' share by much.
         let some = max(8, room / 32)
@@ -95,11 +95,18 @@ package struct DescriptorBudget: Sendable, Hashable {
         try DescriptorBudget(limit: stalecast_raise_descriptor_limit(), for: parts)
     }
 
-    /// Connections to Edge under a limit that was changed after the start: the other parts keep the shares that they have.
+    /// Connections to Edge under a limit that was changed after the start: Control gives what it can, and the other parts
+    /// keep the shares that they have.
     package func edge(under limit: UInt64) -> Int {
-        let (share, overflow) = edge.addingReportingOverflow(Int(clamping: limit) - self.limit)
+        let (share, overflow) = (edge + control - control(under: limit))
+            .addingReportingOverflow(Int(clamping: limit) - self.limit)
         return overflow ? .max : max(0, share)
     }
+
+    /// Connections to Control under a limit that was changed after the start: never more than at the start.
+    package func control(under limit: UInt64) -> Int { min(control, Self.control(under: Int(clamping: limit))) }
+
+    private static func control(under limit: Int) -> Int { min(256, max(24, (limit - own - reserve) / 8)) }
 
     /// Host names that are looked up at once; each lookup has a socket.
     package var lookups: Int { max(4, outbound / 16) }

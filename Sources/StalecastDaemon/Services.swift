@@ -94,19 +94,21 @@ extension Daemon.Parts {
         }
     }
 
-    /// Follows a limit of descriptors that is changed while the daemon runs (`prlimit`): the other parts keep their shares,
-    /// and Edge's cap becomes what is left.
+    /// Follows a limit of descriptors that is changed while the daemon runs (`prlimit`): Control's cap follows, the other
+    /// parts keep their shares, and Edge's cap becomes what is left.
     func watchDescriptors(_ logger: Logger) async {
         var limit = UInt64(descriptors.limit)
+        let cap = controlCapacity.limit
         for await _ in AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown() {
             let now = stalecast_raise_descriptor_limit()
             guard now != limit else { continue }
             limit = now
             let room = edge.limitConnections(to: descriptors.edge(under: now))
+            controlCapacity.limit(to: min(cap, descriptors.control(under: now)))
             logger.warning(
-                "the limit of open files changed; Edge takes other numbers of connections, and the rest as before",
+                "the limit of open files changed; Edge and Control take other numbers of connections, and the rest as before",
                 metadata: [
-                    "limit": "\(now)", "connections": "\(room)",
+                    "limit": "\(now)", "connections": "\(room)", "control": "\(controlCapacity.limit)",
                     "command": "raise the limit (LimitNOFILE=, --ulimit nofile=) and restart",
                 ])
         }

@@ -37,11 +37,13 @@ package final class AddressLedger: Sendable {
     package static let unknown: UInt64 = 0
 
     /// Counts a connection in, whatever the answer: a refused one is held until it was told so.
-    package func enter(_ address: UInt64, settings: EdgeSettings) -> Admission {
+    ///
+    /// - Parameter above: so many connections above the cap are leaving.
+    package func enter(_ address: UInt64, settings: EdgeSettings, above: Int = 0) -> Admission {
         state.withLock { state in
             state.total += 1
             let isOver = state.isOver(entering: address, cap: settings.maxConnectionsPerAddress)
-            if state.total > settings.maxConnections { return .overTotal }
+            if state.total > settings.maxConnections + above { return .overTotal }
             return isOver ? .overAddress : .admitted
         }
     }

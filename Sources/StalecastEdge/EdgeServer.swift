@@ -65,7 +65,7 @@ package final class EdgeServer: Sendable {
                 host: options.host, port: options.port, handed: options.listener, threads: options.threads, hub: hub,
                 served: served, ledger: ledger,
                 settings: settings, isTLS: options.tls != nil, awaitsCursors: options.freshness != nil, logger: logger,
-                handOver: { front.adopt($0) }) : nil
+                handOver: { front.adopt($0) }, makeRoomInFront: { front.makeRoom() }) : nil
         self.engine = engine
         let seat: @Sendable (Scope, Int32) -> Void = { scope, socket in
             if let engine { engine.seatCanary(socket, of: scope) } else { front.seatCanary(socket, of: scope) }

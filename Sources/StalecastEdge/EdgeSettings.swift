@@ -24,6 +24,8 @@ package struct EdgeSettings: Sendable, Equatable {
     package var maxBodyBytes = 65_536
     /// Connections held at once; more are refused. Default 10,000; the daemon derives it from the descriptor limit.
     package var maxConnections = 10_000
+    /// At the cap a connection that has asked nothing for so long makes room for a new one. Default 1 s.
+    package var silence: Duration = .seconds(1)
     /// Connections held at once from one address; 0 (the default) is no limit of its own.
     package var maxConnectionsPerAddress = 0
     /// Connections a second that one address may begin on a TLS listener; 0 is no limit. Default 50. Loopback has none:

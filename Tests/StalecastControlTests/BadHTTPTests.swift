@@ -3,6 +3,7 @@ import StalecastControl
 import StalecastHTTP
 import StalecastStore
 import StalecastWire
+import Synchronization
 import Testing
 
 @Suite("Bad HTTP", .timeLimit(.minutes(2)))
@@ -151,7 +152,7 @@ struct BadHTTPTests {
     }
 
     @Test func connectionsBeyondTheCapAreTold503() async throws {
-        try await ControlFixture.serving({ $0.maxConnections = 1 }) { server async throws in
+        try await ControlFixture.serving({ $0.capacity = ControlCapacity(1) }) { server async throws in
             try await RawConnection.open(port: server.port) { inbound, outbound in
                 try await outbound.write(
                     ByteBuffer(string: Self.put + "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"))
@@ -167,7 +168,7 @@ struct BadHTTPTests {
     /// Two connections in a row belong to two event loops, where there are two.
     @Test(arguments: ["", "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n"])
     func aConnectionThatAsksNothingMakesRoomAlsoInAnotherLoop(sent: String) async throws {
-        try await ControlFixture.serving({ $0.maxConnections = 1 }) { server async throws in
+        try await ControlFixture.serving({ $0.capacity = ControlCapacity(1) }) { server async throws in
             try await RawConnection.open(port: server.port) { inbound, outbound in
                 var pieces = inbound.makeAsyncIterator()
                 if !sent.isEmpty {
@@ -178,6 +179,31 @@ struct BadHTTPTests {
                     #expect(try await server.send("GET", "/healthz", token: nil).status == 200)
                 }
                 #expect(try await pieces.next() == nil, "it is the one that was closed")
+            }
+        }
+    }
+
+    @Test func aLowerCapClosesConnectionsThatAskNothing() async throws {
+        let capacity = ControlCapacity(8)
+        try await ControlFixture.serving({ $0.capacity = capacity }) { server async throws in
+            let open = Atomic(0)
+            try await withThrowingTaskGroup { group in
+                for _ in 0..<6 {
+                    group.addTask {
+                        try await RawConnection.open(port: server.port) { inbound, outbound in
+                            try await outbound.write(ByteBuffer(string: "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n"))
+                            var pieces = inbound.makeAsyncIterator()
+                            #expect(try await pieces.next() != nil)
+                            if open.add(1, ordering: .relaxed).newValue == 6 { capacity.limit(to: 2) }
+                            #expect(try await pieces.next() == nil, "the new cap, or the end of the server")
+                            open.subtract(1, ordering: .relaxed)
+                        }
+                    }
+                }
+                for _ in 0..<4 { try await group.next() }
+                #expect(open.load(ordering: .relaxed) == 2)
+                #expect(try await server.send("GET", "/healthz", token: nil).status == 200)
+                await server.stop()
             }
         }
     }

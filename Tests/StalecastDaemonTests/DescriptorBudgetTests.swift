@@ -35,11 +35,12 @@ import Testing
         }
     }
 
-    @Test func aLimitThatChangesLaterIsEdgesAlone() throws {
+    @Test func aLimitThatChangesLaterIsEdgesAndControls() throws {
         let budget = try DescriptorBudget(limit: 1_024)
-        #expect(budget.edge(under: 1_024) == budget.edge)
-        #expect(budget.edge(under: 924) == budget.edge - 100)
-        #expect(budget.edge(under: 2_024) == budget.edge + 1_000)
+        #expect(budget.edge(under: 1_024) == budget.edge && budget.control(under: 1_024) == budget.control)
+        #expect(budget.edge(under: 928) == budget.edge - 84 && budget.control(under: 928) == budget.control - 12)
+        #expect(budget.edge(under: 2_024) == budget.edge + 1_000 && budget.control(under: 2_024) == budget.control)
+        #expect(budget.control(under: 50) == 24)
         #expect(budget.edge(under: 50) == 0)
         #expect(budget.edge(under: .max) > 1_000_000_000)
     }

@@ -38,8 +38,38 @@ import Testing
         }
     }
 
+    /// They say nothing at all, or begin a request that goes to the Front and does not end.
+    @Test(arguments: [true, false], ["", "GET /v1/events?topic=PUSH_RC HTTP/1.1\r\n"])
+    func connectionsThatAskNothingMakeRoom(engine: Bool, said: String) async throws {
+        try await LiveEdge.with(
+            engine: engine, threads: 1,
+            {
+                $0.maxConnections = 8
+                $0.silence = .milliseconds(1)
+            }
+        ) { live in
+            let held = try live.stream()
+            let silent = (0..<20).map { _ in RawClient(port: live.port) }
+            for client in silent { client.send(said) }
+            for _ in 0..<4 {
+                // It may be told to come back once: room in the Front is made soon.
+                let client = try await live.streamInTheEnd()
+                client.close()
+            }
+            live.publish()
+            try held.read(untilVersion: 1)
+            withExtendedLifetime(silent) {}
+        }
+    }
+
     @Test func beyondTheHeadroomConnectionsWaitWithoutSpinning() async throws {
-        try await LiveEdge.with(engine: true, threads: 1, { $0.maxConnections = 1 }) { live in
+        try await LiveEdge.with(
+            engine: true, threads: 1,
+            {
+                $0.maxConnections = 1
+                $0.silence = .seconds(3600)
+            }
+        ) { live in
             let held = try live.stream()
             // The headroom for refusals is filled with silent connections; the next ones stay in the kernel's queue.
             let silent = (0..<24).map { _ in RawClient(port: live.port) }
@@ -54,6 +84,21 @@ import Testing
             for client in silent { client.close() }
             _ = try waiting.readToEnd()
             #expect(waiting.text.contains("retry: "))
+        }
+    }
+}
+
+extension LiveEdge {
+    /// A stream, however often it is told to come back.
+    fileprivate func streamInTheEnd() async throws -> RawClient {
+        let end = Clock.now() + 9
+        while true {
+            let client = RawClient(port: port)
+            client.get("/v1/events?topic=PUSH_RC")
+            try client.read { $0.isEnded || $0.text.contains("event: synced") || $0.text.contains("0\r\n\r\n") }
+            if client.text.contains("event: synced") { return client }
+            try #require(Clock.now() < end, "it was never let in")
+            try await Task.sleep(for: .milliseconds(20))
         }
     }
 }

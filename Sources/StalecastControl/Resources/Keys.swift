@@ -31,17 +31,17 @@ extension Call {
                 id: made.id, kind: key.kind, name: key.name, grants: key.grants, secrets: key.secrets,
                 createdAt: key.createdAt, notBefore: key.notBefore, expiresAt: key.expiresAt)
         }
-        let access = control.access
-        guard try await store({ access.keys.count < Self.maxKeys ? key : nil }) != nil else {
-            throw GoogleError(429, "RESOURCE_EXHAUSTED", "There are \(Self.maxKeys) keys already.")
+        let (access, most) = (control.access, control.configuration.maxKeys)
+        guard try await store({ access.keys.count < most ? key : nil }) != nil else {
+            throw GoogleError(
+                429, "RESOURCE_EXHAUSTED",
+                "There are \(most) keys already, revoked and expired ones among them; use keys that are there, or tokens "
+                    + "of an issuer.")
         }
         note.set("key", .string(key.id))
         note.set("grants", .array(key.grants.map(\.json)))
         return answer(key.id, made)
     }
-
-    /// More than any list is read of.
-    private static let maxKeys = 10_000
 
     func rotateKey() async throws(GoogleError) -> Answer {
         let before = try storedKey()

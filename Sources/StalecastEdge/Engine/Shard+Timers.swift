@@ -50,7 +50,7 @@ extension Shard {
     }
 
     /// A connection that never completed a head is slow; one that had an answer before is merely idle.
-    private func headReason(_ index: Int32) -> DropReason {
+    func headReason(_ index: Int32) -> DropReason {
         slots[index].pointee.deadline == 0 ? .headerTimeout : .idle
     }
 

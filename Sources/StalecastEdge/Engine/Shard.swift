@@ -32,6 +32,8 @@ package final class Shard: @unchecked Sendable {
     let logger: Logger
     /// Takes a descriptor the engine does not want, with unread input.
     let handOver: @Sendable (Handover) -> Void
+    /// Closes soon a connection of the Front that asks nothing; false when it has none.
+    let makeRoomInFront: @Sendable () -> Bool
 
     /// nil once the shard has stopped.
     private let inbox = Mutex<[Event]?>([])
@@ -103,6 +105,8 @@ package final class Shard: @unchecked Sendable {
     /// Streams and polls whose clients say who they are, by what the book knows these by.
     var identities: [Int32: [UInt64]] = [:]
     var syncedCache: (sequence: CommitSequence, chunk: [UInt8]) = (.max, [])
+    /// Where the last look for room ended.
+    var lastLook: Int32 = 0
     private var fired: [Int32] = []
     private var startedAt: UInt64 = 0
     private var isStopped = false
@@ -114,7 +118,8 @@ package final class Shard: @unchecked Sendable {
     package init(
         number: Int, listener: Int32, hub: Hub, served: ServedTemplates = ServedTemplates(), ledger: AddressLedger,
         settings: EdgeSettings, isTLS: Bool = false,
-        awaitsCursors: Bool = false, logger: Logger, handOver: @escaping @Sendable (Handover) -> Void
+        awaitsCursors: Bool = false, logger: Logger, handOver: @escaping @Sendable (Handover) -> Void,
+        makeRoomInFront: @escaping @Sendable () -> Bool = { false }
     ) throws(EdgeError) {
         self.number = number
         self.listener = listener
@@ -127,6 +132,7 @@ package final class Shard: @unchecked Sendable {
         policy = SubscriberPolicy(settings)
         self.logger = logger
         self.handOver = handOver
+        self.makeRoomInFront = makeRoomInFront
         bell = stalecast_eventfd()
         epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard bell >= 0, epoll >= 0 else { throw .noDescriptor(errno) }
@@ -233,7 +239,7 @@ package final class Shard: @unchecked Sendable {
                 hub.count(all, firebase: firebase, of: self)
             }
         }
-        if !isListening, listener >= 0, draining == nil, hasRoom { setListening(true) }
+        if !isListening, listener >= 0, draining == nil, hasRoom || makeRoom() { setListening(true) }
         finishDrainIfDone()
         turnedAt.store(now, ordering: .relaxed)
     }
@@ -398,6 +404,7 @@ package final class Shard: @unchecked Sendable {
             return
         }
         let address = proxy == nil ? address : AddressLedger.unknown
+        if ledger.total >= settings.maxConnections { makeRoom() }
         let admission = ledger.enter(address, settings: settings)
         guard let index = claim(fd, address, proxy: proxy) else { return }
         slots[index].pointee.awaitsProxyHeader = settings.proxies.speakPROXY

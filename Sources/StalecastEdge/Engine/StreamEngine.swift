@@ -27,7 +27,8 @@ final class StreamEngine: Sendable {
     init(
         host: String, port: UInt16, handed: Int32? = nil, threads: Int, hub: Hub, served: ServedTemplates,
         ledger: AddressLedger, settings: EdgeSettings,
-        isTLS: Bool, awaitsCursors: Bool, logger: Logger, handOver: @escaping @Sendable (Shard.Handover) -> Void
+        isTLS: Bool, awaitsCursors: Bool, logger: Logger, handOver: @escaping @Sendable (Shard.Handover) -> Void,
+        makeRoomInFront: @escaping @Sendable () -> Bool
     ) throws(EdgeError) {
         let listeners = try Listeners.open(
             host: host, port: port, handed: handed, count: threads, userTimeoutMs: Self.userTimeoutMs(settings))
@@ -37,7 +38,8 @@ final class StreamEngine: Sendable {
             shards.append(
                 try Shard(
                     number: number, listener: listener, hub: hub, served: served, ledger: ledger, settings: settings,
-                    isTLS: isTLS, awaitsCursors: awaitsCursors, logger: logger, handOver: handOver))
+                    isTLS: isTLS, awaitsCursors: awaitsCursors, logger: logger, handOver: handOver,
+                    makeRoomInFront: makeRoomInFront))
         }
         self.shards = shards
     }

@@ -79,6 +79,12 @@ final class Front: Sendable {
             }
     }
 
+    /// Closes soon a connection that has asked nothing for ``EdgeSettings/silence``. Any thread.
+    ///
+    /// - Returns: false when there is none.
+    @discardableResult
+    func makeRoom() -> Bool { shards.contains { $0.http.makeRoomSoon(silentFor: $0.lastSilence) } }
+
     func seatCanary(_ socket: Int32, of scope: Scope) {
         let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
         shard.loop.execute { shard.canaries.add(socket, of: scope) }
@@ -93,11 +99,16 @@ final class Front: Sendable {
             try StreamEngine.Listeners.adopt(handed, host, port, 30_000)
         }
         let shards = Dictionary(uniqueKeysWithValues: shards.map { (ObjectIdentifier($0.loop), $0) })
-        let (ledger, tls, first) = (ledger, tls, self.shards[0])
+        let (ledger, tls) = (ledger, tls)
         do {
             return try await HTTPListener.open(
                 host: host, port: Int(port), descriptor: descriptor, group: group, sendBuffer: StreamEngine.sendBuffer,
-                hasRoom: { ledger.total < first.lastMaxConnections + Shard.refusalHeadroom }
+                hasRoom: { [self] in
+                    if ledger.total < self.shards[0].lastMaxConnections + Shard.refusalHeadroom { return true }
+                    // It is looked at again soon.
+                    makeRoom()
+                    return false
+                }
             ) { channel in
                 guard let shard = shards[ObjectIdentifier(channel.eventLoop)] else { return }
                 shard.tally.accepted += 1
@@ -140,7 +151,10 @@ final class Front: Sendable {
         _ ledger: AddressLedger, _ tls: TLSServer?
     ) throws {
         let address = proxy == nil ? client?.key ?? AddressLedger.unknown : AddressLedger.unknown
-        let admission = ledger.enter(address, settings: shard.settings)
+        let isFull = ledger.total >= shard.settings.maxConnections
+        let hasMadeRoom = isFull && shard.http.makeRoom(for: 1, silentFor: shard.settings.silence)
+        // The one that makes room is counted out in a moment.
+        let admission = ledger.enter(address, settings: shard.settings, above: hasMadeRoom ? 1 : 0)
         if admission != .admitted {
             let cap: DropReason = admission == .overTotal ? .capacity : .addressCapacity
             shard.tally.refused[cap, default: 0] += 1

@@ -23,10 +23,13 @@ final class FrontShard: @unchecked Sendable {
         didSet {
             policy = SubscriberPolicy(settings)
             maxConnections.store(settings.maxConnections, ordering: .relaxed)
+            silence.store(settings.silence.milliseconds, ordering: .relaxed)
             if settings.mayRevoke(after: oldValue) { recheckAccess() }
         }
     }
     private let maxConnections: Atomic<Int>
+    /// In milliseconds.
+    private let silence: Atomic<Int>
     var cache = NoticeCache()
     var policy: SubscriberPolicy
     var date = HTTPDate()
@@ -61,6 +64,7 @@ final class FrontShard: @unchecked Sendable {
         self.settings = settings
         policy = SubscriberPolicy(settings)
         maxConnections = Atomic(settings.maxConnections)
+        silence = Atomic(settings.silence.milliseconds)
         board = hub.board
     }
 
@@ -98,6 +102,7 @@ final class FrontShard: @unchecked Sendable {
     var lastTally: EdgeTally { published.withLock { $0 } }
     /// The cap as of the last settings; for the listener, which may be on another loop.
     var lastMaxConnections: Int { maxConnections.load(ordering: .relaxed) }
+    var lastSilence: Duration { .milliseconds(silence.load(ordering: .relaxed)) }
     var lastTurn: UInt64 { turnedAt.load(ordering: .relaxed) }
 
     private func publish() { published.withLock { $0 = tally } }

@@ -18,6 +18,10 @@ package final class ConnectionLoop: @unchecked Sendable {
     private let spare = Atomic(0)
 
     private static let sweepInterval: TimeAmount = .milliseconds(500)
+    /// A look for one that makes room passes over all connections: after one in vain there is none for so long, in
+    /// nanoseconds, where they must have been silent for a while.
+    private static let lookInterval: UInt64 = 100_000_000
+    private var noneBefore: UInt64 = 0
 
     package init(_ loop: any EventLoop) { self.loop = loop }
 
@@ -73,35 +77,60 @@ package final class ConnectionLoop: @unchecked Sendable {
         for connection in connections.values where !connection.isHolding { connection.drain(at: now) }
     }
 
-    /// Closes a connection that asks nothing, so that a new one has room: the one that has waited longest for a whole request
-    /// head, or else the one that has been idle longest after an answer. A connection that is being served is never closed.
+    /// Closes soon a connection that has asked nothing for so long. Any thread.
     ///
-    /// - Parameter others: loops that are asked where this one has none; they close theirs soon.
-    /// - Returns: false when every connection is being served.
-    package func makeRoom(orIn others: some Collection<ConnectionLoop> = EmptyCollection()) -> Bool {
-        if let oldest = oldest(by: { $0.headBegan }) ?? oldest(by: { $0.idleSince }) {
-            oldest.close()
-            return true
-        }
-        guard let other = others.first(where: { $0 !== self && $0.claimsSpare() }) else { return false }
-        other.loop.execute { _ = other.makeRoom() }
+    /// - Returns: false when there is none, as of the last sweep.
+    package func makeRoomSoon(silentFor silence: Duration) -> Bool {
+        guard claimSpare(1) == 1 else { return false }
+        loop.execute { [self] in _ = makeRoom(for: 1, silentFor: silence) }
         return true
     }
 
-    private func oldest(by since: (any LoopMember) -> UInt64?) -> (any LoopMember)? {
-        connections.values.compactMap { member in since(member).map { (member, $0) } }.min { $0.1 < $1.1 }?.0
+    /// Closes connections that ask nothing, so that new ones have room: those that have waited longest for a whole request
+    /// head, then those that have been idle longest after an answer. A connection that is being served is never closed.
+    ///
+    /// - Parameters:
+    ///   - count: how many; none where it is not positive.
+    ///   - silence: for so long at least; default for however short.
+    ///   - others: loops that are asked where this one has too few; they close theirs soon.
+    /// - Returns: false when there are not so many, because the rest is being served.
+    package func makeRoom(
+        for count: Int, silentFor silence: Duration = .zero,
+        orIn others: some Collection<ConnectionLoop> = EmptyCollection()
+    ) -> Bool {
+        if count <= 0 { return true }
+        let (now, least) = (NIODeadline.now().uptimeNanoseconds, UInt64(clamping: Int64(silence / .nanoseconds(1))))
+        if least > 0, now < noneBefore { return false }
+        let silent = (oldest { $0.headBegan } + oldest { $0.idleSince }).filter { now - min(now, $0.since) >= least }
+        if silent.isEmpty { noneBefore = now + Self.lookInterval }
+        let closed = silent.prefix(count).map(\.member)
+        for member in closed { member.close() }
+        var missing = count - closed.count
+        for other in others where other !== self && missing > 0 {
+            let claimed = other.claimSpare(missing)
+            missing -= claimed
+            other.loop.execute { _ = other.makeRoom(for: claimed, silentFor: silence) }
+        }
+        return missing == 0
     }
 
-    /// Takes one connection off the count; false when none is left. Any thread.
-    private func claimsSpare() -> Bool {
+    private func oldest(by since: (any LoopMember) -> UInt64?) -> [(member: any LoopMember, since: UInt64)] {
+        connections.values.compactMap { member in since(member).map { (member, $0) } }.sorted { $0.1 < $1.1 }
+    }
+
+    /// Takes up to `wanted` connections off the count. Any thread.
+    ///
+    /// - Returns: how many.
+    private func claimSpare(_ wanted: Int) -> Int {
         var count = spare.load(ordering: .relaxed)
         while count > 0 {
+            let claimed = min(count, wanted)
             let (isDone, found) = spare.weakCompareExchange(
-                expected: count, desired: count - 1, ordering: .relaxed)
-            if isDone { return true }
+                expected: count, desired: count - claimed, ordering: .relaxed)
+            if isDone { return claimed }
             count = found
         }
-        return false
+        return 0
     }
 
     package func closeAll() {

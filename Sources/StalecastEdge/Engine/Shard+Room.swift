@@ -1,0 +1,29 @@
+/// Room at the cap of connections: whoever says nothing must not keep clients out.
+extension Shard {
+    /// Slots that one look passes over: a look costs little however many streams there are, and the next one goes on there.
+    private static let slotsPerLook: Int32 = 64
+
+    /// Closes a connection that has asked nothing for ``EdgeSettings/silence``, here at once or soon in the Front. A stream,
+    /// a held poll or an answer under way is never closed.
+    ///
+    /// - Returns: false when none was found.
+    @discardableResult
+    func makeRoom() -> Bool {
+        for _ in 0..<min(Self.slotsPerLook, slots.end) {
+            lastLook = lastLook + 1 < slots.end ? lastLook + 1 : 0
+            guard isSilent(lastLook) else { continue }
+            release(lastLook, headReason(lastLook))
+            return true
+        }
+        return makeRoomInFront()
+    }
+
+    private func isSilent(_ index: Int32) -> Bool {
+        let slot = slots[index].pointee
+        // The body of a fetch is on its way.
+        guard slot.phase == .head, slot.waits == 0, slot.due > 0 else { return false }
+        let limit = slot.deadline == 0 ? settings.headerTimeout : settings.idleTimeout
+        let silence = TimerWheel.ticks(settings.silence.milliseconds)
+        return slot.due + silence <= wheel.now + TimerWheel.ticks(limit.milliseconds)
+    }
+}
