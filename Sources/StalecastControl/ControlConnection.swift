@@ -65,7 +65,11 @@ final class ControlConnection: RequestHandler {
                 return loop.execute { connection.answer(answer) }
             }
             loop.execute {
-                connection.beginEvents()
+                if let length = events.length {
+                    connection.beginBody(of: answer, length: length)
+                } else {
+                    connection.beginEvents()
+                }
                 feeding.begin(events, connection, loop)
             }
         }

@@ -30,6 +30,9 @@ enum BackupFile {
     /// The names of ``copies(of:beside:)`` for a backup at `path`, whether they are there or not.
     static func copyNames(beside path: String) -> [String] { attachments.map { "\(path).part-\($0)" } }
 
+    /// What ``copies(of:beside:)`` copies, whether it is there or not.
+    static func sources(in directory: DataDirectory) -> [String] { attachments.map { "\(directory.path)/\($0)" } }
+
     /// Copies what is in `directory` to files beside `path`.
     static func copies(of directory: DataDirectory, beside path: String) throws -> [(name: String, path: String)] {
         try zip(attachments, copyNames(beside: path)).compactMap { name, copy in

@@ -49,16 +49,21 @@ struct DataDirectory: Sendable {
 
     /// What restores have replaced at `path`, oldest first, logs left out.
     func replaced(_ path: String) throws(FileOperation.Failure) -> [String] {
-        guard let listing = opendir(self.path) else { throw FileOperation.Failure("open", self.path) }
+        try names(beginningWith: String(path.dropFirst(self.path.count + 1)) + ".before-restore-")
+            .filter { !$0.hasSuffix("-wal") && !$0.hasSuffix("-shm") }.sorted().map { self.path + "/" + $0 }
+    }
+
+    /// Names of files in it, in no order.
+    func names(beginningWith start: String) throws(FileOperation.Failure) -> [String] {
+        guard let listing = opendir(path) else { throw FileOperation.Failure("open", path) }
         defer { closedir(listing) }
-        let start = String(path.dropFirst(self.path.count + 1)) + ".before-restore-"
         var names: [String] = []
         while let entry = readdir(listing) {
             // The name ends before the entry does; only as much of it exists.
             let name = withUnsafePointer(to: &entry.pointee.d_name.0) { String(cString: $0) }
-            if name.hasPrefix(start), !name.hasSuffix("-wal"), !name.hasSuffix("-shm") { names.append(name) }
+            if name.hasPrefix(start) { names.append(name) }
         }
-        return names.sorted().map { self.path + "/" + $0 }
+        return names
     }
 
     /// Makes the directory, readable by its owner only, with its missing parents.
@@ -78,12 +83,23 @@ struct DataDirectory: Sendable {
                 return false
             }
             guard errno == EEXIST else { throw FileOperation.Failure("mkdir", path) }
+            try refuseReadOnly()
             return try tighten()
         } catch let error as StoreError {
             throw error
         } catch {
             throw .inaccessible("cannot make the data directory: \(error); choose another with --data")
         }
+    }
+
+    /// SQLite reads a write-ahead log only where it can write the index of it, and the lock says that no other daemon has
+    /// these files.
+    private func refuseReadOnly() throws(StoreError) {
+        guard access(path, W_OK) != 0, errno == EROFS else { return }
+        throw .inaccessible(
+            "\(path) is on a file system that is read-only, and the daemon needs to write there even to serve reads; mount "
+                + "it writable (`dmesg` says why the system made it read-only), or copy the directory and start on the copy "
+                + "with --data")
     }
 
     private func makeParents() throws {

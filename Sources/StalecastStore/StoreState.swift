@@ -17,6 +17,7 @@ struct StoreState: Sendable {
     private(set) var waiting = 0
     private var phase = Phase.open
     private var shortage: Shortage?
+    private var isDownloading = false
 
     private let minFreeBytes: Int64
 
@@ -47,6 +48,15 @@ struct StoreState: Sendable {
     }
 
     mutating func leave() { waiting -= 1 }
+
+    /// False while there is another ``BackupDownload``.
+    mutating func beginDownload() -> Bool {
+        if isDownloading { return false }
+        isDownloading = true
+        return true
+    }
+
+    mutating func endDownload() { isDownloading = false }
 
     func health() -> StoreHealth {
         switch phase {

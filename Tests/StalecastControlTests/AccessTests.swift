@@ -62,6 +62,27 @@ struct AccessTests {
         }
     }
 
+    @Test func aBackupIsTheAnswerWithItsLength() async throws {
+        try await ControlFixture.serving { server async throws in
+            #expect(try await server.send("POST", "/v1/backup", token: nil).status == 401)
+            for _ in 0..<2 {
+                let reply = try await server.send("POST", "/v1/backup")
+                #expect(reply.status == 200 && reply.headers["content-type"] == "application/octet-stream")
+                #expect(reply.body.count > 10_000 && reply.headers["content-length"] == String(reply.body.count))
+                #expect(reply.body.starts(with: "SQLite format 3\0".utf8))
+            }
+        }
+    }
+
+    @Test func thereAreSoManyKeys() async throws {
+        try await ControlFixture.serving({ $0.maxKeys = 2 }) { server async throws in
+            func make() async throws -> Int {
+                try await server.send("POST", "/v1/keys", body: Array(#"{"grants": [{"role": "viewer"}]}"#.utf8)).status
+            }
+            #expect(try await [make(), make(), make()] == [200, 200, 429])
+        }
+    }
+
     @Test func unknownProjectsAreToldTheKnownOnes() async throws {
         try await ControlFixture.serving { server async throws in
             let reply = try await server.send("GET", "/v1/projects/other/remoteConfig")

@@ -27,6 +27,37 @@ import Testing
         #expect(try await copy.version(20, of: .demo) == store.version(20, of: .demo))
     }
 
+    @Test func aBackupThatIsSentIsOneAtATimeAndLeavesNothing() async throws {
+        let store = try TemplateStore.make(directory)
+        for value in 1...20 { try await store.put(String(repeating: "\(value)", count: 100_000)) }
+        // Of a process that was ended by force.
+        try directory.write(Data("half".utf8), to: "sent.backup.unfinished-x")
+        let before = Set(try FileManager.default.contentsOfDirectory(atPath: directory.path))
+        var download: BackupDownload? = try await store.download()
+        let error = await #expect(throws: StoreError.self) { try await store.download() }
+        guard case .alreadyExists? = error else { throw try #require(error) }
+        var bytes = Data()
+        while let piece = download?.piece(at: bytes.count), !piece.isEmpty { bytes += piece }
+        #expect(bytes.count == download?.size)
+        try shelf.write(bytes, to: "backup")
+        #expect(try TemplateStore.verifyBackup(shelf.file("backup")).scopes.map(\.latest) == [20])
+        download = nil
+        download = try await store.download()
+        let after = Set(try FileManager.default.contentsOfDirectory(atPath: directory.path))
+        #expect(after.subtracting(before) == ["last-backup"])
+        #expect(before.subtracting(after) == ["sent.backup.unfinished-x"])
+    }
+
+    @Test func aBackupThatIsSentLeavesTheRoomThatPublishesNeed() async throws {
+        var configuration = StoreConfiguration.make(directory)
+        configuration.minFreeBytes = .max / 2
+        let store = try TemplateStore.open(configuration)
+        for _ in 0..<2 {
+            let error = await #expect(throws: StoreError.self) { try await store.download() }
+            guard case .diskFull? = error else { throw try #require(error) }
+        }
+    }
+
     /// Each part has more than one piece.
     @Test func largePartsComeBackByteForByte() async throws {
         let store = try TemplateStore.make(directory)

@@ -35,6 +35,16 @@ extension ControlOperations {
         },
     ]
 
+    static let backups: [ControlOperation] = [
+        operation(
+            APIOperation(
+                "backUp", "POST", "/v1/backup", tag: "Daemon",
+                summary: "Makes a backup of the store and the webhooks; the answer is the file",
+                answers: [APIAnswer("The backup", content: [.init("application/octet-stream")])], errors: [429],
+                action: .operate)
+        ) { call async throws(GoogleError) in try await call.backUp() }
+    ]
+
     static let daemonSchemas: JSONObject = [
         "Status": .objectSchema(
             [

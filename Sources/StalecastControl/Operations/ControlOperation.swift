@@ -40,7 +40,7 @@ package struct ControlHandler: Sendable {
 /// Everything this listener serves. A resource adds its lines here and describes them in a file of its own.
 package enum ControlOperations {
     package static let table = OperationTable(
-        templates + serving + webhooks + triggers + keys + daemon + cluster + console)
+        templates + serving + webhooks + triggers + keys + daemon + backups + cluster + console)
 
     /// The schemas that `$ref`s name.
     static let schemas: [JSONObject] = [

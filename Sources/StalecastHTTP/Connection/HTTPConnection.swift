@@ -30,6 +30,8 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     private var isPumping = false
     private var isReading = true
     private var inputEnded = false
+    /// The answer being written said how long it is.
+    private var isSized = false
     private let hosts: HostRule
     /// The stream of an HTTP/2 connection that this is; nil for a connection of its own.
     private let stream: HTTP2Exchange?
@@ -263,6 +265,16 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         write(ResponseHead.events(isChunked: chunksEvents, date: loop.dateText))
     }
 
+    /// Begins an answer of so many bytes, which end with the connection; ``writeEvent(_:)`` writes them in pieces.
+    package func beginBody(of answer: Answer, length: Int) {
+        hold()
+        isSized = true
+        write(
+            ResponseHead.response(
+                status: answer.status, type: answer.contentType, caching: answer.caching, fields: answer.fields,
+                date: loop.dateText, keepAlive: false, body: repeatElement(0, count: length), bodyless: true))
+    }
+
     /// - Returns: false when the client has not taken what was written before, and nothing was written.
     package func writeEvent(_ bytes: [UInt8]) -> Bool {
         guard isHolding, isWritable else { return false }
@@ -275,7 +287,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         finish()
     }
 
-    private var chunksEvents: Bool { head?.isHTTP11 ?? false && !isStream }
+    private var chunksEvents: Bool { head?.isHTTP11 ?? false && !isStream && !isSized }
 
     /// The answer goes on until ``ended(keepAlive:)``.
     package func hold() { state.hold() }

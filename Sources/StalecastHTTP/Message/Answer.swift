@@ -1,14 +1,18 @@
 package import StalecastWire
 
-/// Server-sent events that an answer has for a body: `run` writes them and returns at their end. It is cancelled when the
-/// client goes or the daemon stops.
+/// A body that an answer writes piece by piece, server-sent events for example: `run` writes them and returns at their end.
+/// It is cancelled when the client goes or the daemon stops.
 package final class EventFeed: Hashable, Sendable {
-    /// Writes an event; false when the client has not taken the one before, and nothing was written.
+    /// Writes a piece, of events a whole one; false when the client has not taken the one before, and nothing was written.
     package typealias Send = @Sendable ([UInt8]) async -> Bool
 
     package let run: @Sendable (Send) async -> Void
+    /// Bytes of the body, for a client to notice that it was cut off; nil for events, which have no end of their own.
+    package let length: Int?
 
-    package init(_ run: @escaping @Sendable (Send) async -> Void) { self.run = run }
+    package init(length: Int? = nil, _ run: @escaping @Sendable (Send) async -> Void) {
+        (self.run, self.length) = (run, length)
+    }
 
     package static func == (a: EventFeed, b: EventFeed) -> Bool { a === b }
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
@@ -25,7 +29,7 @@ package struct Answer: Hashable, Sendable {
     package var caching = "no-store"
     /// Ends the connection after the answer. Default false.
     package var closesConnection = false
-    /// Server-sent events in place of ``body``; nil for an answer with an end.
+    /// In place of ``body``; nil for an answer with an end.
     package var events: EventFeed?
 
     package static let jsonType = "application/json; charset=utf-8"

@@ -6,7 +6,7 @@ import StalecastWire
 /// `stalecast backup`: a safe copy of the store and of the webhooks, while the daemon runs or not.
 struct Backup: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Copy the store and the webhooks into one file, also while the daemon runs.",
+        abstract: "Copy the store and the webhooks into one file, also while the daemon runs, also of another machine.",
         discussion: """
             The copy is consistent: it holds every version acknowledged before it began, and every webhook with the state of \
             its deliveries. Secrets in it stay sealed. NOT in it: webhooks.key, which opens them, the control token, the audit \
@@ -15,6 +15,7 @@ struct Backup: AsyncParsableCommand {
             Examples:
               stalecast backup stalecast-$(date +%F).backup
               stalecast backup /backup/stalecast.backup --data /var/lib/stalecast
+              stalecast backup stalecast.backup --control https://config:8081 --token-file token
               stalecast backup verify /backup/stalecast.backup
             """,
         subcommands: [Make.self, Verify.self], defaultSubcommand: Make.self)
@@ -24,39 +25,56 @@ struct Backup: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Copy the store and the webhooks into one file.",
             discussion: """
+                A data directory is copied where it lies. Where --control or --context names a daemon, or no data directory is \
+                here, the daemon makes the backup beside its store and sends it; that asks for the control token, or for a \
+                key that may operate.
+
                 Examples:
                   stalecast backup stalecast-$(date +%F).backup
+                  stalecast backup stalecast.backup --context prod
                 """)
 
         @Argument(help: "The file to write; it must not exist yet.", completion: .file())
         var file: String
 
-        @OptionGroup var data: DataOptions
+        @OptionGroup var connection: ConnectionOptions
         @OptionGroup var outputOptions: OutputOptions
 
         func run() async throws {
-            let directory = data.directory.path
+            let isRemote = connection.data.path == nil && (connection.namesDaemon || !connection.data.directory.exists)
+            let source: (kind: String, name: String)
             let summary: BackupSummary
-            do {
-                try TemplateStore.backup(directory: directory, to: file)
-            } catch {
+            if isRemote {
+                let client = try connection.controlClient()
+                source = ("control", client.address.url)
+                summary = try await BackupTransfer(client: client, file: file).run()
+            } else {
+                source = ("data", connection.data.directory.path)
+                summary = try copy(source.name)
+            }
+            try report(summary, source)
+        }
+
+        private func copy(_ directory: String) throws(CommandFailure) -> BackupSummary {
+            do { try TemplateStore.backup(directory: directory, to: file) } catch {
                 throw CommandFailure(.refused, "no backup made: \(error)")
             }
-            do {
-                summary = try TemplateStore.verifyBackup(file)
-            } catch {
+            do { return try TemplateStore.verifyBackup(file) } catch {
                 throw CommandFailure(.refused, "\(file) was written, and is not verified: \(error)")
             }
+        }
+
+        private func report(_ summary: BackupSummary, _ source: (kind: String, name: String)) throws {
             let output = outputOptions.output
             let key = summary.webhooks ?? 0 > 0 ? ["webhooks.key"] : []
             let missing = key + ["control.token", "audit.jsonl", "the configuration file"]
             if output.isJSON {
                 var object = summary.json(file)
-                object["data"] = .string(directory)
+                object[source.kind] = .string(source.name)
                 object["notInIt"] = .array(missing.map(JSONValue.string))
                 return try output.json(.object(object))
             }
-            try output.line("\(directory) is copied to \(file), and the copy was read through: \(summary.text)")
+            try output.line("\(source.name) is copied to \(file), and the copy was read through: \(summary.text)")
             let names = missing.map {
                 $0 == "webhooks.key" ? "\($0) (without it nobody can open the webhooks' secrets)" : $0
             }

@@ -63,6 +63,9 @@ struct ConnectionOptions: ParsableArguments {
         return "at \(client.address.url)" + (name.map { " (context \($0))" } ?? "")
     }
 
+    /// Whether a daemon is named, and not only its data directory.
+    var namesDaemon: Bool { control != nil || context != nil }
+
     private var isPlaced: Bool { control != nil || data.path != nil }
 
     private func surroundings() throws(CommandFailure) -> Surroundings { try Surroundings.current.get() }

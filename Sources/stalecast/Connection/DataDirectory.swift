@@ -43,6 +43,7 @@ struct DataDirectory: Sendable {
 
     let path: String
 
+    var exists: Bool { FileManager.default.fileExists(atPath: path) }
     var endpointsFile: String { path + "/endpoints.json" }
     var tokenFile: String { path + "/control.token" }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import configs
-from harness.cli import MISMATCH, NOT_FOUND, REFUSED, TIMED_OUT, TOKEN, UNREACHABLE, USAGE, Cli, environment
+from harness.cli import MISMATCH, NOT_FOUND, REFUSED, TIMED_OUT, TOKEN, UNREACHABLE, USAGE, Cli, environment, stalecast
 from harness.daemon import BINARY, REPOSITORY
 from harness.http1 import fetch
 from harness.templates import encoded, marked, template
@@ -492,6 +492,16 @@ def test_a_backup_of_a_live_store_is_restored_under_a_new_identity(running, cli)
     backup = str(cli.files / "store.backup")
     cli("backup", backup)
     assert "backup" in cli("backup", backup, code=REFUSED).err, "an existing file is not overwritten"
+    sent, wrong = cli.files / "sent.backup", cli.files / "wrong"
+    wrong.write_text("w" * 43)
+    elsewhere = [BINARY, "backup", sent, "--control", f"http://127.0.0.1:{running.control}", "--token-file"]
+    right = running.data / "control.token"
+    for token, code in ((wrong, TOKEN), (right, 0), (right, REFUSED)):
+        done = subprocess.run([*elsewhere, token], capture_output=True, text=True, timeout=20, env=environment())
+        assert done.returncode == code, done
+        assert sent.exists() == (token != wrong) and not list(cli.files.glob("*unfinished*"))
+    assert "demo/firebase at version 1" in stalecast("backup", "verify", sent)
+    assert sent.stat().st_mode & 0o777 == 0o600
     cli("publish", cli.file(marked("two")))
     cli("restore", backup, code=REFUSED)
     assert running.stop() == 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 
 import pytest
 
@@ -99,7 +100,7 @@ async def test_a_full_disk_refuses_publishes_honestly_and_recovers_without_resta
         assert daemon.stop() == 0
 
 
-async def test_a_start_on_a_full_disk_says_so_and_works_when_there_is_room(launch, tmp_path):
+async def test_a_start_on_a_full_or_read_only_disk_says_so_and_works_when_there_is_room(launch, tmp_path):
     with small_disk(tmp_path / "small", "24m") as small:
         daemon = launch(configs.no_free_space_check("engine"), data=small / "data")
         await daemon.publish(marked("one"))
@@ -112,3 +113,7 @@ async def test_a_start_on_a_full_disk_says_so_and_works_when_there_is_room(launc
         ballast.unlink()
         daemon.start()
         assert await daemon.publish(marked("two")) == 2
+        assert daemon.stop() == 0
+        subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
+        daemon.spawn()
+        assert daemon.wait() == 1 and "is on a file system that is read-only" in daemon.log_text(), daemon.log_tail()
