@@ -1,7 +1,7 @@
 // The frame: who is signed in, which scope, which screen. Every screen is a URL of its own behind the `#`: the daemon serves
 // one page and needs no list of screens, and what stands there is in no proxy's log.
-import {h, replace, button, choice, copy, dialog, field, say, state} from "./dom.js"
-import {observe, refresh, scopeName, session, signIn, signOut, Refusal, Silence} from "./api.js"
+import {h, replace, button, choice, copy, count, dialog, field, say, state} from "./dom.js"
+import {each, observe, read, refresh, scopeName, session, signIn, signOut, Refusal, Silence} from "./api.js"
 import * as now from "./now.js"
 import * as template from "./template.js"
 import * as evaluate from "./evaluate.js"
@@ -15,6 +15,8 @@ const titles = {now: "Now", template: "Template", evaluate: "Evaluate", versions
   webhooks: "Webhooks", sources: "Sources", health: "Health"}
 const bar = document.getElementById("bar"), main = document.getElementById("main")
 let leave, shown, isDown = false
+/** What `/status` said last, what else wants to hear of it, and what ends the asking. */
+let heard, hear, asking
 
 // Where we are
 
@@ -40,11 +42,12 @@ function go() {
   if (!session.signedIn) return gate()
   const {name, parameters, scope} = place()
   leave?.()
-  leave = undefined
+  leave = hear = undefined
   const isOther = shown !== undefined && shown !== name
   shown = name
   document.title = `${titles[name]} · Stalecast`
   frame(name, scope)
+  follow()
   const title = h("h1", {tabindex: -1}, titles[name])
   const tools = h("div", {class: "tools"}), content = h("div", {class: "content"})
   replace(main, h("div", {class: "head"}, title, tools), content)
@@ -63,6 +66,8 @@ function go() {
       offer: (json, command) => { data = json; replace(tools, copy("Copy as JSON", () => JSON.stringify(data, null, 2)),
         command ? copy("Copy the command", command) : null) },
       fresh: json => { data = json },
+      /** Calls `take` with what `/status` says, now and then, where that may be read. */
+      status: take => { hear = take; if (heard) take(heard) },
       reload: go,
     }
     replace(content, state("loading", "Loading."))
@@ -79,9 +84,29 @@ function frame(name, scope) {
       {id: "scope", onchange: event => { remember("scope", event.target.value); location.hash = address(name,
         session.scopes.find(one => scopeName(one) === event.target.value)) }})) : null,
     h("nav", {"aria-label": "Screens"}, h("ul", null, Object.keys(screens).map(key =>
-      h("li", null, h("a", {href: address(key, scope), "aria-current": key === name ? "page" : null}, titles[key]))))),
+      h("li", null, h("a", {href: address(key, scope), "aria-current": key === name ? "page" : null}, titles[key],
+        h("span", {id: "failing-" + key})))))),
     h("div", {class: "who"}, h("span", {id: "wire", class: isDown ? "down" : "up"}, isDown ? "disconnected" : "connected"),
       theme(), button("Sign out", signOut, {class: "plain", title: who()})))
+}
+
+// What fails, beside the names of the screens that say why
+
+/** Asks for `/status` while somebody is signed in who may read it. */
+function follow() {
+  mark()
+  if (session.mayReadAll) asking ??= each(5000, async signal => {
+    heard = await read("/status", {signal})
+    mark()
+    hear?.(heard)
+  }, () => {})
+}
+
+function mark() {
+  for (const [name, number] of Object.entries(heard ? now.failures(heard) : {})) {
+    const place = document.getElementById("failing-" + name)
+    if (place) replace(place, number ? h("span", {class: "badge"}, count(number)) : null, number ? h("span", {class: "unseen"}, " failing") : null)
+  }
 }
 
 const who = () => session.principal.kind === "bootstrap" ? "signed in with the control token" : `signed in as ${session.principal.name || session.principal.id}`
@@ -98,7 +123,8 @@ function theme() {
 
 function gate(sentence) {
   leave?.()
-  leave = undefined
+  asking?.()
+  leave = hear = heard = asking = undefined
   shown = undefined
   document.title = "Sign in · Stalecast"
   for (const open of document.querySelectorAll("dialog")) open.close()

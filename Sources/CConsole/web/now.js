@@ -3,13 +3,13 @@ import {h, replace, facts, chip, count, given, moment, plural, share, span, stat
 import {api, each, flags, knows, partial, path, read, session, watch} from "./api.js"
 import {convergence} from "./chart.js"
 
-export function show({content, scope, offer, fresh, link}) {
-  const head = h("div", {class: "headline"}), about = h("div"), chart = h("div"), figures = h("div", {class: "columns"})
+export function show({content, scope, offer, fresh, link, status}) {
+  const head = h("div", {class: "headline"}), about = h("div"), changes = h("div"), chart = h("div"), figures = h("div", {class: "columns"})
   const topics = h("section"), past = h("section"), faults = h("div")
   offer(null, `stalecast propagation status${flags(scope)}`)
   if (!knows("propagation:watch")) offer(null, `stalecast status`)
   const own = new OwnCurve()
-  let latest, told, listening
+  let latest, told, listening, changesOf
 
   function take(seen) {
     if (seen.versionNumber !== latest?.versionNumber) own.begin(seen)
@@ -18,12 +18,15 @@ export function show({content, scope, offer, fresh, link}) {
     latest = seen
     fresh(seen)
     if (!content.contains(head)) replace(content, faults,
-      h("section", {"aria-label": "Convergence", class: "card"}, head, about, chart, figures), past, topics)
+      h("section", {"aria-label": "Convergence", class: "card"}, head, about, changes, chart, figures), past, topics)
     if (seen.versionNumber === "0") {
       replace(content, state("empty", "This scope has no version yet. Publish the first one from the command line, or write it here.",
         h("p", null, h("a", {href: link("template")}, "Write a template"))))
       return
     }
+    // Events lack the names too; what is there stays, with the focus that may be in it.
+    if (changesOf !== seen.versionNumber) replace(changes, seen.changedKeys ? changed(seen, link) : null)
+    if (seen.changedKeys) changesOf = seen.versionNumber
     const age = seen.ageSeconds ?? own.age(seen)
     replace(head, headline(seen, listening, link))
     const curve = seen.curve ?? own.take(seen, age)
@@ -84,7 +87,7 @@ export function show({content, scope, offer, fresh, link}) {
     listening = sum
     if (latest && latest.versionNumber !== "0") replace(head, headline(latest, listening, link))
   }, error => { if (error.status) replace(topics, state("error", error.message)) }))
-  if (session.mayReadAll) ends.push(each(5000, async signal => replace(faults, failing(await read("/status", {signal}), link)), () => {}))
+  status(seen => replace(faults, failing(seen, link)))
   ends.push(each(1000, async signal => {
     if (seen === latest?.versionNumber) return
     seen = latest?.versionNumber
@@ -103,6 +106,15 @@ function story(version) {
     version.description ? given(version.description, 200) : null)
 }
 
+/** Which parameters a version changed, with the way to their values; nothing where none did. */
+function changed({changedKeys, changedKeyCount, versionNumber, previousVersionNumber}, link) {
+  if (!changedKeys.length) return null
+  const shown = changedKeys.slice(0, 6)
+  return h("p", {class: "quiet"}, "changed ", shown.map((key, place) => [place ? ", " : "", h("code", null, given(key, 60))]),
+    changedKeyCount > shown.length ? ` and ${count(changedKeyCount - shown.length)} more` : null,
+    previousVersionNumber ? [" · ", h("a", {href: link("versions", {from: previousVersionNumber, to: versionNumber})}, "compare")] : null)
+}
+
 const total = subscribers => Object.values(subscribers).reduce((sum, number) => sum + number, 0)
 const seconds = number => number === null || number === undefined ? "–" : span(number * 1000)
 
@@ -113,10 +125,15 @@ export function stateChip(row) {
   return chip(row.state.toLowerCase().replaceAll("_", " ") + (row.partial ? ", partial" : ""), tone)
 }
 
+/** How many fail, by the screen that says why. */
+export function failures(status) {
+  const states = status.webhooks?.states ?? {}
+  return {webhooks: (states.failing ?? 0) + (states.disabled ?? 0), sources: (status.sources ?? []).filter(source => source.error).length}
+}
+
 /** What fails in the daemon, each with the screen that says why; nothing where all is well. */
 export function failing(status, link) {
-  const states = status.webhooks?.states ?? {}, ill = (states.failing ?? 0) + (states.disabled ?? 0)
-  const sources = (status.sources ?? []).filter(source => source.error)
+  const ill = failures(status).webhooks, sources = (status.sources ?? []).filter(source => source.error)
   return [
     ill ? h("p", {class: "state error"}, h("a", {href: link("webhooks")}, plural(ill, "webhook")),
       ill === 1 ? " fails or is disabled." : " fail or are disabled.") : null,

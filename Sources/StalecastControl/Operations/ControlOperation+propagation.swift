@@ -115,6 +115,7 @@ extension ControlOperations {
                     "SPREADING", "CONVERGED", "SUPERSEDED", "EXPIRED", "NO_AUDIENCE", "LEFT",
                 ]),
                 "partial": ["type": "boolean"], "fetchWindowMs": count,
+                "changedKeys": .listSchema(text), "changedKeyCount": count,
                 "streams": streams,
                 "clients": clients, "times": times,
                 "beforeRestart": .objectSchema(["streams": streams, "clients": clients, "times": times]),

@@ -23,6 +23,11 @@ extension Call {
             return json(object)
         }
         var object = found.json(hasCurve: true)
+        let newest = control.store.currentTemplates[resource.scope]?.change
+        if newest?.version == found.version, let keys = newest?.changedKeys {
+            object["changedKeys"] = .array(keys.prefix(StaleMessage.maxChangedKeys).map(JSONValue.string))
+            object["changedKeyCount"] = .int(keys.count)
+        }
         guard found.isFromMemory else { return json(object) }
         if found.isPartial { object["beforeRestart"] = try await beforeRestart(found.version, of: resource) }
         object["herd"] = control.hub.herd(of: resource.scope)?.json

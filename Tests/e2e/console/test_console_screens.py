@@ -84,6 +84,8 @@ def test_what_fails_is_said_where_one_looks_first(filled, browser, console):
         browser.has("1 webhook fails or is disabled.")
         if screen == "now":
             browser.has("published by ann: twenty-six")
+            browser.has("changed max_items · compare")
+    browser.shows("document.querySelector('nav a[href^=\"#/webhooks\"]').textContent", lambda text: text == "Webhooks1 failing")
     browser.evaluate("document.querySelector('.error a').click()")
     browser.has("http://127.0.0.1:1/hook")
 
