@@ -28,6 +28,18 @@ import Testing
         #expect(request?.keepAlive == true)
     }
 
+    @Test func aStreamHasSoManyTopicsAndNoMore() throws {
+        func request(_ topics: Int) throws -> StreamRequest {
+            let query = (0..<topics).map { "topic=t\($0)" }.joined(separator: "&")
+            #expect((Self.recognise("GET /v1/events?\(query) HTTP/1.1\r\nHost: x\r\n\r\n") != nil) == (topics <= 64))
+            return try StreamRequest(
+                kind: .events, query: Array(query.utf8), headers: StreamHeaders(), maxTopics: 64)
+        }
+        #expect(try request(64).topics.count == 64)
+        let error = #expect(throws: GoogleError.self) { try request(65) }
+        #expect(error?.code == 400)
+    }
+
     @Test func anHTTP10PollClosesItsConnection() {
         let request = Self.recognise("GET /v1/poll?topic=a&wait=500ms HTTP/1.0\r\n\r\n")
         #expect(request?.isHTTP11 == false)

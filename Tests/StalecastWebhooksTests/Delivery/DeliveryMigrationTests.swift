@@ -114,6 +114,28 @@ import Testing
         await stage.end()
     }
 
+    @Test func ofAttemptsTheNewestMillionAreKept() async throws {
+        try await OriginServer.serving({ _ in .status(204) }) { server in
+            let stage = try DeliveryFixture()
+            let webhook = try stage.webhook(server.url)
+            try await write(stage) { db, _ in
+                for (id, total) in [(1, 16), (2, 32), (3, 1_000_020)] {
+                    try db.execute(
+                        sql: "INSERT INTO chunk VALUES (?, ?, ?, x'')", arguments: [id, Int64.max, total])
+                }
+            }
+            // The first write looks for what is to be removed.
+            try await stage.run([webhook]) { fixture in
+                try fixture.publish(1)
+                try await fixture.settled(webhook.id)
+            }
+            let queue = try DatabaseQueue(path: stage.databasePath)
+            let totals = try await queue.read { try Int.fetchAll($0, sql: "SELECT total FROM chunk ORDER BY id") }
+            try queue.close()
+            #expect(totals == [32, 1_000_020, 1_000_021])
+        }
+    }
+
     /// - Parameter fill: is told the scope as rows name it.
     private func write(
         _ stage: DeliveryFixture, _ fill: @escaping @Sendable (Database, String) throws -> Void
