@@ -21,6 +21,16 @@ enum Candidate: Sendable {
         let description: String
         /// See ``Publish/idempotencyKey``.
         let idempotencyKey: String?
+        /// The release that this takes back; nil: none.
+        var ends: ReleaseEnd?
+    }
+
+    /// Who takes a release back, and why.
+    struct ReleaseEnd: Sendable {
+        let version: VersionNumber
+        let by: String
+        let reason: String?
+        let figures: JSONValue?
     }
 
     /// A request for an open proposal to become the next version.
@@ -40,6 +50,28 @@ enum Candidate: Sendable {
         case .adopt(let adoption, _): adoption.scope
         case .rollback(let rollback): rollback.scope
         case .approve(let approval): approval.scope
+        }
+    }
+
+    /// How the version is released; nil: to all at once.
+    var staged: Publish.Staged? { if case .publish(let publish, _) = self { publish.staged } else { nil } }
+
+    /// Whether it may take the place of a release that is open: what an origin says, and every rollback, may.
+    var mayEndRelease: Bool {
+        switch self {
+        case .publish(let publish, _): publish.supersedes
+        case .adopt, .rollback: true
+        case .approve: false
+        }
+    }
+
+    /// Who publishes, for a release's events.
+    var publisher: String {
+        switch self {
+        case .publish(let publish, _): publish.user.email.isEmpty ? publish.user.name : publish.user.email
+        case .rollback(let rollback): rollback.user.email.isEmpty ? rollback.user.name : rollback.user.email
+        case .adopt: "source"
+        case .approve(let approval): approval.by.principal
         }
     }
 

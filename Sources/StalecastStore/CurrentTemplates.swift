@@ -30,6 +30,9 @@ package final class CurrentTemplates: Sendable {
     /// Every scope that has a version, sorted.
     package var scopes: [Scope] { contents.withLock { $0.versions.keys.sorted() } }
 
+    /// A commit brought no version: a stage of a release was reached.
+    func advance(to head: CommitSequence) { contents.withLock { $0.head = head } }
+
     /// Makes a durable version visible.
     func show(_ version: StoredVersion) {
         contents.withLock {

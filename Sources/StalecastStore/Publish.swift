@@ -16,6 +16,21 @@ package struct Publish: Sendable {
     package var isUrgent: Bool
     /// What makes a repeated publish the same one, where several stores share an order; nil, the default: nothing.
     package var idempotencyKey: String?
+    /// Releases the version in stages; nil, the default, tells all clients at once.
+    package var staged: Staged?
+    /// Takes the place of a release that is open. Default false.
+    package var supersedes = false
+
+    /// How a version is released, and who says so.
+    package struct Staged: Sendable {
+        package let policy: ReleasePolicy
+        package let by: String
+
+        package init(_ policy: ReleasePolicy, by: String) {
+            self.policy = policy
+            self.by = by
+        }
+    }
 
     package init(
         scope: Scope, template: Template, precondition: Precondition, description: String = "",

@@ -41,6 +41,9 @@ struct Retention: Sendable {
                         FROM scope WHERE (?1 IS NULL OR (project = ?1 AND namespace = ?2))
                     ) AS kept CROSS JOIN version
                     ON version.scope = kept.id AND version.number < max(kept.counted, kept.aged)
+                    WHERE NOT EXISTS (
+                        SELECT 1 FROM release JOIN scope USING (project, namespace)
+                        WHERE scope.id = version.scope AND release.base = version.number)
                     LIMIT ?5)
                 """,
             arguments: [scope?.project.description, scope?.namespace.description, maxVersions, oldest, limit])

@@ -6,7 +6,7 @@ enum Schema {
     /// In the header of every store, `STLC`: SQLite's `application_id`.
     static let applicationID: UInt32 = 0x5354_4C43
     /// SQLite's `user_version`; the highest migration.
-    static let version = 6
+    static let version = 7
 
     /// `content` is the last column of `version`, so that listing metadata does not read its overflow pages.
     static var migrator: DatabaseMigrator {
@@ -98,6 +98,17 @@ enum Schema {
                     ) STRICT;
                     CREATE INDEX messageOfProject ON message (project, id);
                     PRAGMA user_version = 6;
+                    """)
+        }
+        migrator.registerMigration("7") { db in
+            // See ``ReleaseTable``; the base is there while the release is open, and its version is kept.
+            try db.execute(
+                sql: """
+                    CREATE TABLE release (
+                        project TEXT NOT NULL, namespace TEXT NOT NULL, base INTEGER, number INTEGER NOT NULL,
+                        record TEXT NOT NULL, PRIMARY KEY (project, namespace)
+                    ) STRICT, WITHOUT ROWID;
+                    PRAGMA user_version = 7;
                     """)
         }
         return migrator

@@ -36,6 +36,16 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case outcomePending(publish: String)
     /// The idempotency key stands for another publish, which made this version.
     case keyReused(VersionNumber)
+    /// A release of this version is open; nothing was committed.
+    case releaseOpen(VersionNumber)
+    /// The scope has no open release.
+    case noRelease(Scope)
+    /// The release cannot be changed so now; the sentence says why.
+    case releaseRefused(String)
+    /// The first version has none before it that clients could stay on.
+    case nothingToStageOver
+    /// Nodes of a cluster do not share releases yet.
+    case stagedInCluster
     /// The publish was refused, or rolled back, and is certainly not committed.
     case unavailable(String)
     /// A read failed; says nothing about publishes.
@@ -83,6 +93,12 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         case .logFull(let scope):
             "the versions of \(scope) within the last hour fill their share of the cluster's log; nothing was committed; wait, "
                 + "or publish less often; a rollback is still taken"
+        case .releaseOpen(let version):
+            "the release of version \(version) is open; promote it or roll it back first, or supersede it"
+        case .noRelease(let scope): "no release of \(scope) is open"
+        case .releaseRefused(let sentence): sentence
+        case .nothingToStageOver: "the first version cannot be staged: there is none before it for the other clients"
+        case .stagedInCluster: "a cluster does not release in stages yet; publish to all clients at once"
         case .unknownProject(let project): "project \(project) is not configured"
         case .outcomePending(let publish):
             "the log did not say in time what became of publish \(publish); ask for it, or read the template before "

@@ -9,6 +9,7 @@ struct StoreState: Sendable {
     }
 
     var commitHandler: (@Sendable (StoredVersion) -> Void)?
+    var releaseHandler: (@Sendable (ReleaseStep, StoredVersion) -> Void)?
     var failureHandler: (@Sendable (String) -> Void)?
     var figures = TemplateStore.Figures()
     var clock = ClockWitness()

@@ -54,6 +54,7 @@ extension TemplateStore {
         guard let number = projects.number(of: publish.scope.project) else {
             throw .unknownProject(publish.scope.project)
         }
+        try checkRelease(.publish(publish, content: []))
         let current = currentTemplates[publish.scope]
         try NextVersion.check(publish.precondition, against: current, projectNumber: number)
         return TemplateDifference.changedKeys(from: current?.template ?? .empty, to: publish.template)
@@ -93,17 +94,19 @@ extension TemplateStore {
             if let refusal = state.withLock(\.refusal) { throw refusal }
             try refuseWithoutSpace()
             let began = ContinuousClock.now
-            let (version, removed) = try runTransaction(candidate, db)
+            try checkRelease(candidate)
+            let (version, removed, step) = try runTransaction(candidate, db)
             let took = ContinuousClock.now - began
             note(.enough)
             recordMark(version.change.sequence)
             if !candidate.isAdoption { warnIfClockWentBack(before: version) }
             currentTemplates.show(version)
-            let handler = state.withLock { state in
+            if let step { releases.withLock { $0[version.scope] = step.release } }
+            let (handler, releaseHandler) = state.withLock { state in
                 state.committed(isRollback: candidate.isRollback, removed: removed, took: took)
-                return state.commitHandler
+                return (state.commitHandler, state.releaseHandler)
             }
-            handler?(version)
+            if let step, let releaseHandler { releaseHandler(step, version) } else { handler?(version) }
             return .success(version)
         } catch {
             state.withLock { $0.figures.count(error) }
@@ -133,7 +136,7 @@ extension TemplateStore {
     }
 
     private func runTransaction(_ candidate: Candidate, _ db: Database) throws(StoreError) -> (
-        StoredVersion, removed: Int
+        StoredVersion, removed: Int, ReleaseStep?
     ) {
         var stage = CommitFault.Stage.beforeCommit
         do {
@@ -148,8 +151,8 @@ extension TemplateStore {
         }
     }
 
-    /// - Returns: the new version, and how many old ones had to go.
-    private func append(_ candidate: Candidate, _ db: Database) throws -> (StoredVersion, removed: Int) {
+    /// - Returns: the new version, how many old ones had to go, and what became of a release.
+    private func append(_ candidate: Candidate, _ db: Database) throws -> (StoredVersion, removed: Int, ReleaseStep?) {
         let scope = candidate.scope
         guard let projectNumber = projects.number(of: scope.project) else {
             throw StoreError.unknownProject(scope.project)
@@ -167,7 +170,10 @@ extension TemplateStore {
             try ProposalTable.decide(approval.number, of: scope, .approved, decision, db)
         }
         try db.execute(sql: "UPDATE store SET head = ?", arguments: [Int64(version.change.sequence)])
-        return (version, try retention.apply(to: scope, now: trustedTime(now), limit: Self.removalsPerPublish, db))
+        let step = try step(of: candidate, version, now: now, db)
+        return (
+            version, try retention.apply(to: scope, now: trustedTime(now), limit: Self.removalsPerPublish, db), step
+        )
     }
 
     /// Bounds what retention adds to a publish: 1 in the long run, more after the limits were lowered.
@@ -175,7 +181,7 @@ extension TemplateStore {
 
     /// Memory and database agree as long as nobody else writes into the file; a second writer would break the promise
     /// that a version's content never changes.
-    private func assertOnlyWriter(_ scope: Scope, _ current: StoredVersion?, _ db: Database) throws {
+    func assertOnlyWriter(_ scope: Scope, _ current: StoredVersion?, _ db: Database) throws {
         let head = try Int64.fetchOne(db, sql: "SELECT head FROM store") ?? -1
         let latest = try VersionTable.latest(scope, db)
         guard head == Int64(currentTemplates.head), latest == current?.version ?? 0 else {

@@ -26,6 +26,8 @@ package final class TemplateStore: Sendable {
     let authority = Mutex<(any VersionAuthority)?>(nil)
     let sharedProposals = Mutex<SharedProposals?>(nil)
     let claims = Mutex(ApprovalClaims())
+    /// The newest release of each scope. The writer is the only one to change it, after the commit.
+    let releases: Mutex<[Scope: Release]>
     let log: @Sendable (Notice) -> Void
     private let lock: DirectoryLock
     private let spaceQueue = DispatchQueue(label: "stalecast.store.space")
@@ -37,6 +39,7 @@ package final class TemplateStore: Sendable {
         beganAnew = parts.beganAnew
         projects = parts.projects
         currentTemplates = parts.currentTemplates
+        releases = Mutex(parts.releases)
         directory = parts.directory
         database = parts.database
         mark = parts.mark
@@ -127,6 +130,7 @@ package final class TemplateStore: Sendable {
         let epoch: Epoch
         let beganAnew: Bool
         let currentTemplates: CurrentTemplates
+        let releases: [Scope: Release]
     }
 
     /// Something worth a log line. The store has no logger; the daemon turns these into its own.

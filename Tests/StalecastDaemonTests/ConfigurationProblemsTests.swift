@@ -1,4 +1,5 @@
 import StalecastDaemon
+import StalecastWire
 import Testing
 
 @Suite struct ConfigurationProblemsTests {

@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import StalecastDaemon
+import StalecastWire
 import Testing
 
 @Suite struct SupervisionTests {

@@ -41,6 +41,14 @@ package struct OutcomeMapping: Sendable {
         case .logFull:
             GoogleError(429, "RESOURCE_EXHAUSTED", "[RESOURCE_EXHAUSTED]: \(error.description)")
                 .with("Retry-After", "600").with(detail: Self.outcome("LOG_SHARE_SPENT", "not_committed"))
+        case .releaseOpen(let version):
+            GoogleError(
+                409, "ABORTED",
+                "[RELEASE_OPEN]: The release of version \(version) is open; nothing was committed. Promote it or roll it back "
+                    + "first, or publish with supersede=true.")
+        case .noRelease: .notFound("Requested entity was not found: \(error.description).")
+        case .releaseRefused: GoogleError(409, "FAILED_PRECONDITION", error.description)
+        case .nothingToStageOver, .stagedInCluster: GoogleError(400, "FAILED_PRECONDITION", error.description)
         case .unknownProject(let project): .notFound("Requested entity was not found: project \(project).")
         case .keyReused(let number): Self.keyReused(number)
         case .diskFull(let sentence): Self.diskFull(sentence)

@@ -1,4 +1,5 @@
 import Foundation
+import StalecastWire
 import Synchronization
 
 /// Makes the configuration from its sources, each winning over the one before: defaults, file, environment, flags.

@@ -1,3 +1,4 @@
+import StalecastWire
 import Yams
 
 /// One row of the option table: everything there is to know about one key of the configuration file. Parsing, checking,

@@ -1,4 +1,5 @@
 import StalecastTemplate
+import StalecastWire
 import Yams
 
 extension ConfigurationReading {

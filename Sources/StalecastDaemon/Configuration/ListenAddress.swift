@@ -1,5 +1,5 @@
 import Foundation
-import StalecastWire
+package import StalecastWire
 
 /// Where a listener binds: an IPv4 address, an IPv6 address or a host name, and a port. Printed `127.0.0.1:8080` or
 /// `[::1]:8080`.

@@ -159,10 +159,3 @@ func checkedPath(_ text: String) throws(InvalidValue) -> String {
     if text.utf8.contains(0) { throw InvalidValue("a path cannot contain a NUL character") }
     return text
 }
-
-/// Why the text of one value was refused; `description` is a sentence without the value's name, for the operator.
-package struct InvalidValue: Error, Equatable, CustomStringConvertible {
-    package let description: String
-
-    package init(_ description: String) { self.description = description }
-}

@@ -26,7 +26,7 @@ extension Duration {
 }
 
 /// Splits `25s` into 25 and `s`; nil unless it begins with digits that fit.
-func numberAndUnit(_ text: String) -> (number: Int64, unit: String)? {
+package func numberAndUnit(_ text: String) -> (number: Int64, unit: String)? {
     let digits = text.utf8.prefix { (0x30...0x39).contains($0) }
     guard let number = Int64(String(decoding: digits, as: UTF8.self)) else { return nil }
     return (number, String(decoding: text.utf8.dropFirst(digits.count), as: UTF8.self))
@@ -56,4 +56,11 @@ package enum ByteCount {
         guard let fitting else { return "0B" }
         return "\(Int64(bytes) / fitting.bytes)\(fitting.name)"
     }
+}
+
+/// Why the text of one value was refused; `description` is a sentence without the value's name, for the operator.
+package struct InvalidValue: Error, Equatable, CustomStringConvertible {
+    package let description: String
+
+    package init(_ description: String) { self.description = description }
 }

@@ -1,0 +1,179 @@
+import StalecastTemplate
+package import StalecastWire
+
+extension ReleasePolicy {
+    /// Reads a policy from configuration or a request. A member that is left out has its default.
+    package init(json: JSONValue) throws(Problem) { self = try Reader(isStored: false).policy(json) }
+
+    /// Reads a policy from a record: passes over what a newer program added.
+    init(stored json: JSONValue) throws(Problem) { self = try Reader(isStored: true).policy(json) }
+
+    static let members = ["stages", "every", "bake", "first", "anonymous", "gates", "onTooLittle"]
+
+    package var json: JSONValue {
+        [
+            "stages": .array(stages.map { .string(Percentage.text($0)) }), "every": .string(every.spelled),
+            "bake": .string(bake.spelled), "first": .array(first.map(JSONValue.string)),
+            "anonymous": .string(anonymous.rawValue), "gates": gates.json, "onTooLittle": .string(onTooLittle.rawValue),
+        ]
+    }
+}
+
+extension ReleasePolicy.Gates {
+    fileprivate var json: JSONValue {
+        [
+            "failed": json(failed), "silent": json(silent), "fetchErrors": json(fetchErrors),
+            "loss": json(loss, as: "margin", ["return": .string(lossReturn.spelled)]),
+        ]
+    }
+
+    private func json(
+        _ gate: ReleasePolicy.Gate?, as limit: String = "limit", _ others: JSONObject = [:]
+    ) -> JSONValue {
+        guard let gate else { return "off" }
+        var object: JSONObject = [limit: .string(Percentage.text(gate.limit))]
+        for (name, value) in others.members { object[name] = value }
+        object["onTrip"] = .string(gate.onTrip.rawValue)
+        return .object(object)
+    }
+}
+
+/// Reads the members of a policy and names the first that is wrong.
+private struct Reader {
+    typealias Problem = ReleasePolicy.Problem
+
+    let isStored: Bool
+
+    func policy(_ json: JSONValue) throws(Problem) -> ReleasePolicy {
+        var policy = ReleasePolicy()
+        for (name, value) in try members(json, ReleasePolicy.members, of: "the policy") {
+            switch name {
+            case "stages": policy.stages = try stages(value)
+            case "every", "bake":
+                let path: WritableKeyPath<ReleasePolicy, Duration> = name == "every" ? \.every : \.bake
+                policy[keyPath: path] = try duration(value, in: ReleasePolicy.times, at: name)
+            case "first": policy.first = try names(value)
+            case "anonymous": policy.anonymous = try choice(value, stored: .last, at: name)
+            case "gates": policy.gates = try gates(value)
+            default: policy.onTooLittle = try choice(value, stored: .hold, at: name)
+            }
+        }
+        return policy
+    }
+
+    private func gates(_ json: JSONValue) throws(Problem) -> ReleasePolicy.Gates {
+        var gates = ReleasePolicy.Gates()
+        for (name, value) in try members(json, ["failed", "silent", "fetchErrors", "loss"], of: "gates") {
+            let path = "gates.\(name)"
+            switch name {
+            case "failed": gates.failed = try gate(value, otherwise: gates.failed, at: path)
+            case "silent": gates.silent = try gate(value, otherwise: nil, at: path)
+            case "fetchErrors": gates.fetchErrors = try gate(value, otherwise: gates.fetchErrors, at: path)
+            default:
+                gates.loss = try gate(value, "margin", ["return"], otherwise: gates.loss, at: path)
+                if let time = value["return"] {
+                    gates.lossReturn = try duration(time, in: ReleasePolicy.returnTimes, at: "\(path).return")
+                }
+            }
+        }
+        return gates
+    }
+
+    /// `"1%"`, `"off"` (YAML reads a bare `off` as false), or an object with the limit and the action.
+    private func gate(
+        _ json: JSONValue, _ limitName: String = "limit", _ others: [String] = [], otherwise: ReleasePolicy.Gate?,
+        at path: String
+    ) throws(Problem) -> ReleasePolicy.Gate? {
+        if json == "off" || json == false { return nil }
+        var gate = otherwise ?? ReleasePolicy.Gate(limit: Percentage.whole, onTrip: .rollback)
+        guard json.object != nil else {
+            gate.limit = try limit(json, orOff: true, at: path)
+            return gate
+        }
+        let object = try members(json, [limitName, "onTrip"] + others, of: path)
+        if let value = json[limitName] {
+            gate.limit = try limit(value, orOff: false, at: "\(path).\(limitName)")
+        } else if otherwise == nil {
+            throw Problem(description: "\(path): give it a \(limitName), such as \"20%\"")
+        }
+        for (name, value) in object where name == "onTrip" {
+            gate.onTrip = try choice(value, stored: .pause, at: "\(path).onTrip")
+        }
+        return gate
+    }
+
+    private func limit(_ json: JSONValue, orOff: Bool, at path: String) throws(Problem) -> Int {
+        guard let points = Percentage.basisPoints(json), points > 0 else {
+            let off = orOff ? ", or \"off\"" : ""
+            throw Problem(description: "\(path): write a percentage from 0.01% to 100%, such as \"0.5%\"\(off)")
+        }
+        return points
+    }
+
+    private func stages(_ json: JSONValue) throws(Problem) -> [Int] {
+        let points = json.array?.compactMap(Percentage.basisPoints) ?? []
+        let isAscending = zip(points, points.dropFirst()).allSatisfy { $0 < $1 }
+        guard points.count == json.array?.count, (1...ReleasePolicy.maxStages).contains(points.count), isAscending,
+            points[0] > 0, points.last == Percentage.whole
+        else {
+            throw Problem(
+                description:
+                    "stages: write 1 to \(ReleasePolicy.maxStages) percentages from 0.01%, each larger than the one "
+                    + "before and the last 100%, such as [\"1%\", \"10%\", \"100%\"]")
+        }
+        return points
+    }
+
+    private func names(_ json: JSONValue) throws(Problem) -> [String] {
+        let names = (json.array ?? []).compactMap(\.string)
+        guard names.count == json.array?.count, names.count <= ReleasePolicy.maxFirst, names.allSatisfy(isName) else {
+            throw Problem(
+                description: "first: write at most \(ReleasePolicy.maxFirst) names of clients, each of 1 to "
+                    + "\(ReleasePolicy.maxName) characters of A-Z a-z 0-9 . _ ~ : @ -")
+        }
+        return names
+    }
+
+    private func isName(_ text: String) -> Bool {
+        (1...ReleasePolicy.maxName).contains(text.utf8.count)
+            && text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "._~:@-".utf8.contains($0) }
+    }
+
+    private func duration(
+        _ json: JSONValue, in range: ClosedRange<Duration>, at path: String
+    ) throws(Problem) -> Duration {
+        guard let duration = json.string.flatMap({ try? Duration(spelled: $0) }), range.contains(duration) else {
+            throw Problem(
+                description: "\(path): write a time from \(range.lowerBound.spelled) to \(range.upperBound.spelled), a "
+                    + "whole number and its unit ms, s, m, h or d, such as 90s or 5m")
+        }
+        return duration
+    }
+
+    /// - Parameter stored: stands for a choice that only a newer program knows: the one that waits for an operator.
+    private func choice<Choice: RawRepresentable<String> & CaseIterable>(
+        _ json: JSONValue, stored: Choice, at path: String
+    ) throws(Problem) -> Choice {
+        if let choice = json.string.flatMap(Choice.init(rawValue:)) { return choice }
+        if isStored { return stored }
+        let all = Choice.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: " or ")
+        throw Problem(description: "\(path): write \(all)")
+    }
+
+    private func members(
+        _ json: JSONValue, _ known: [String], of noun: String
+    ) throws(Problem) -> [(key: String, value: JSONValue)] {
+        guard let object = json.object else {
+            throw Problem(
+                description: "\(noun): write an object with \(known.joined(separator: ", ")), not \(json.kind)")
+        }
+        if !isStored, let unknown = object.keys.first(where: { !known.contains($0) }) {
+            let name = String(String.UnicodeScalarView(unknown.unicodeScalars.prefix(60)))
+            let hint = nearestName(to: name, of: known).map { "the nearest known member is \"\($0)\"" }
+            throw Problem(
+                description: "\(noun) has an unknown member \"\(name)\"; "
+                    + (hint ?? "the known ones are \(known.joined(separator: ", "))"))
+        }
+        return object.members.filter { known.contains($0.key) }
+    }
+}
