@@ -31,7 +31,8 @@ extension TopicBoard {
             guard !notices.isEmpty else { continue }
             kept.append(
                 TopicBoard.Announcement(
-                    change: announcement.change, notices: notices, pacedOverMs: announcement.pacedOverMs,
+                    change: announcement.change, audience: announcement.audience, notices: notices,
+                    pacedOverMs: announcement.pacedOverMs,
                     announcedAt: announcement.announcedAt))
         }
         return AnnouncementBatch(before: before, announcements: kept, skipped: skipped)
@@ -41,7 +42,8 @@ extension TopicBoard {
     private func notice(
         _ topic: Topic.Index, _ live: Notice, heldBefore sequence: CommitSequence, _ cache: inout NoticeCache
     ) -> Notice {
-        let held = histories[live.message.change.scope]?.version(at: sequence)
+        let held = histories[live.message.change.scope]?.version(
+            at: sequence, below: live.message.change.version)
         if let held, let since = live.message.since, since <= held { return live }
         return cache.notice(for: Debt(topic: topic, sequence: live.sequence, since: held), on: self)
     }

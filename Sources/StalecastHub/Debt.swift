@@ -14,7 +14,7 @@ extension TopicBoard {
         debts(of: topics) {
             $0.sequence > sequence
         } since: {
-            histories[$0.scope]?.version(at: sequence)
+            histories[$0.scope]?.version(at: sequence, below: $0.version)
         }
     }
 

@@ -15,7 +15,12 @@ package final class Hub: Sendable {
         /// What the versions before taught, where there is a budget.
         var experience: [Scope: HerdExperience] = [:]
         /// What is announced while a reload is prepared; nil when none is.
-        var sinceRebinding: [TopicBoard.Announcement]?
+        var sinceRebinding: [Missed]?
+    }
+
+    fileprivate enum Missed {
+        case announcement(TopicBoard.Announcement)
+        case split(Scope, ReleaseCut)
     }
 
     private let state: Mutex<State>
@@ -68,10 +73,13 @@ package final class Hub: Sendable {
 
     /// Announces a change that is durable and visible. Changes must come in sequence order.
     ///
-    /// - Parameter time: now, in nanoseconds of the monotonic clock.
+    /// - Parameters:
+    ///   - audience: the stages of a release that are told; nil tells all. See ``split(_:by:)``.
+    ///   - time: now, in nanoseconds of the monotonic clock.
     /// - Returns: the topics that announced it.
     @discardableResult
-    package func announce(_ change: TemplateChange, at time: UInt64) -> [TopicName] {
+    package func announce(_ change: TemplateChange, to audience: ReleaseAudience? = nil, at time: UInt64) -> [TopicName]
+    {
         state.withLock { state in
             precondition(change.sequence > state.board.headSequence, "changes are announced in commit order")
             teach(change.scope, isOver: true, &state)
@@ -82,13 +90,24 @@ package final class Hub: Sendable {
             let isPaced = !isCure && herd?.pacedOverMs ?? 0 > 0
             let ratio = propagation.reportRatio(change.scope, fetchWindowMs: window)
             let announcement = state.board.announcement(
-                of: change, fetchWindowMs: window, reportRatio: ratio, pacedOverMs: isPaced ? window : 0, at: time)
+                of: change, to: audience, fetchWindowMs: window, reportRatio: ratio,
+                pacedOverMs: isPaced ? window : 0, at: time)
             state.board.apply(announcement)
-            state.sinceRebinding?.append(announcement)
+            state.sinceRebinding?.append(.announcement(announcement))
             newest.store(change.sequence, ordering: .releasing)
             propagation.announced(announcement)
             for listener in state.listeners { listener(.announcement(announcement)) }
-            return announcement.notices.map { state.board[$0.topic].name }
+            var seen: Set<TopicName> = []
+            return announcement.notices.map { state.board[$0.topic].name }.filter { seen.insert($0).inserted }
+        }
+    }
+
+    /// Splits a scope's subscribers into the stages of a release, before its first stage is announced.
+    package func split(_ scope: Scope, by cut: ReleaseCut) {
+        state.withLock { state in
+            state.board.split(scope, by: cut)
+            state.sinceRebinding?.append(.split(scope, cut))
+            for listener in state.listeners { listener(.split(scope, state.board)) }
         }
     }
 
@@ -109,13 +128,7 @@ package final class Hub: Sendable {
         }
         board.rebind(bindings)
         state.withLock { state in
-            for missed in state.sinceRebinding ?? [] {
-                let asked = missed.notices.first?.notice.message
-                board.apply(
-                    board.announcement(
-                        of: missed.change, fetchWindowMs: asked?.fetchWindowMs ?? 0,
-                        reportRatio: asked?.reportRatio ?? 1, at: missed.announcedAt))
-            }
+            for missed in state.sinceRebinding ?? [] { board.take(missed) }
             state.sinceRebinding = nil
             state.board = board
             for listener in state.listeners { listener(.rebound(board)) }
@@ -188,5 +201,21 @@ package final class Hub: Sendable {
         case data(DataMessage)
         /// Topics were rebound; the board's replace the listener's own.
         case rebound(TopicBoard)
+        /// A release split a scope's topics; the board's replace the listener's own, and members move to their stage's.
+        case split(Scope, TopicBoard)
+    }
+}
+
+extension TopicBoard {
+    fileprivate mutating func take(_ missed: Hub.Missed) {
+        switch missed {
+        case .split(let scope, let cut): split(scope, by: cut)
+        case .announcement(let missed):
+            let asked = missed.notices.first?.notice.message
+            apply(
+                announcement(
+                    of: missed.change, to: missed.audience, fetchWindowMs: asked?.fetchWindowMs ?? 0,
+                    reportRatio: asked?.reportRatio ?? 1, at: missed.announcedAt))
+        }
     }
 }

@@ -43,6 +43,9 @@ package struct Topic: Sendable {
     package internal(set) var latest: TemplateChange?
     /// Its live message, encoded; nil for a change that was announced before this process started.
     package internal(set) var notice: Notice?
+    /// Of a stage's topic the one that clients name, and the stage; see ``TopicBoard/Split``.
+    package internal(set) var base: Index?
+    package internal(set) var stage: Int?
     /// True when a reload took the topic away; nobody can subscribe any more.
     package internal(set) var isRetired = false
 

@@ -6,22 +6,25 @@ package struct TopicBoard: Sendable {
     package let epoch: Epoch
     /// The last sequence applied.
     package private(set) var headSequence: CommitSequence
-    package private(set) var topics: [Topic] = []
+    package internal(set) var topics: [Topic] = []
     /// By name and project, each with its scopes.
-    private var places: [Place: [Topic.Index]] = [:]
+    private(set) var places: [Place: [Topic.Index]] = [:]
     private(set) var histories: [Scope: History] = [:]
+    /// Scopes that a release split, see ``Split``, and the topics of stages by the topics they are of.
+    var splits: [Scope: Split] = [:]
+    var stageTopics: [Topic.Index: [Topic.Index]] = [:]
     /// Projects by id and by number.
     private let projects: [String: ProjectID]
     /// The project of requests that name none; nil when there are several.
     private let onlyProject: ProjectID?
 
-    private struct Place: Hashable {
+    struct Place: Hashable {
         let name: TopicName
         let project: ProjectID
     }
 
     /// The topics clients can name, each once for every scope.
-    var namedTopics: [Topic] { topics.filter { !$0.isRetired && !$0.isInvalidation } }
+    var namedTopics: [Topic] { topics.filter { !$0.isRetired && !$0.isInvalidation && $0.base == nil } }
 
     /// What clients can name and what it is bound to; in the order of names.
     package var bindings: [TopicBinding] {
@@ -132,33 +135,48 @@ package struct TopicBoard: Sendable {
                 }
             }
         }
+        reseatStages(before: before)
     }
 
     /// Takes over the topics of a board of the same moment.
     package mutating func takeTopics(of board: TopicBoard) {
         topics = board.topics.map { $0 }
         places = board.places
+        splits = board.splits
+        stageTopics = board.stageTopics
     }
 
     // MARK: Announcing
 
     /// Makes and encodes the messages of a change, without applying them.
+    ///
+    /// - Parameter audience: the stages it is for; nil is all.
     package func announcement(
-        of change: TemplateChange, fetchWindowMs: Int, reportRatio: Double = 1, pacedOverMs: Int = 0,
-        at time: UInt64
+        of change: TemplateChange, to audience: ReleaseAudience? = nil, fetchWindowMs: Int, reportRatio: Double = 1,
+        pacedOverMs: Int = 0, at time: UInt64
     ) -> Announcement {
         var notices: [(Topic.Index, Notice)] = []
+        /// Stages that hold the same version share a message.
+        var encoded: [Topic.Index: Notice] = [:]
         for (index, topic) in topics.enumerated()
-        where topic.scope == change.scope && !topic.isRetired && topic.keys.hear(change) {
+        where topic.scope == change.scope && !topic.isRetired && topic.keys.hear(change) && concerns(topic, audience) {
             let since = topic.latest?.version ?? 0
+            let base = topic.base ?? Topic.Index(index)
+            if let known = encoded[base], known.message.since == since {
+                notices.append((Topic.Index(index), known))
+                continue
+            }
             var keys = change.changedKeys
             if since != change.version - 1 { keys = unionKeys(since: since, with: change) }
             let message = StaleMessage(
                 topic: topic.name, change: change, since: since, changedKeys: topic.own(keys),
                 fetchWindowMs: fetchWindowMs, reportRatio: reportRatio)
-            notices.append((Topic.Index(index), Notice(message, epoch: epoch, isInvalidation: topic.isInvalidation)))
+            let notice = Notice(message, epoch: epoch, isInvalidation: topic.isInvalidation)
+            if topic.base != nil || stageTopics[base] != nil { encoded[base] = notice }
+            notices.append((Topic.Index(index), notice))
         }
-        return Announcement(change: change, notices: notices, pacedOverMs: pacedOverMs, announcedAt: time)
+        return Announcement(
+            change: change, audience: audience, notices: notices, pacedOverMs: pacedOverMs, announcedAt: time)
     }
 
     private func unionKeys(since: VersionNumber, with change: TemplateChange) -> [String]? {
@@ -172,6 +190,7 @@ package struct TopicBoard: Sendable {
         let change = announcement.change
         headSequence = change.sequence
         histories[change.scope, default: History([])].append(change)
+        noteStages(announcement)
         for (topic, notice) in announcement.notices {
             topics[Int(topic.rawValue)].latest = change
             topics[Int(topic.rawValue)].notice = notice
@@ -194,14 +213,20 @@ package struct TopicBoard: Sendable {
             return copy
         }
 
+        /// A later stage of a version brings nothing new.
         mutating func append(_ change: TemplateChange) {
+            guard changes.last?.version != change.version else { return }
             if changes.count >= 2 * Self.capacity { changes.removeFirst(Self.capacity) }
             changes.append(change.withSmallKeys)
         }
 
         /// The version in force at `sequence`, 0 before the first; nil when that was before the oldest known change.
-        func version(at sequence: CommitSequence) -> VersionNumber? {
-            if let change = changes.last(where: { $0.sequence <= sequence }) { return change.version }
+        ///
+        /// - Parameter limit: of whoever is owed this version, it was an older one: its stage was told later.
+        func version(at sequence: CommitSequence, below limit: VersionNumber = .max) -> VersionNumber? {
+            if let change = changes.last(where: { $0.sequence <= sequence && $0.version < limit }) {
+                return change.version
+            }
             return changes.first?.version == 1 ? 0 : nil
         }
 
@@ -233,6 +258,8 @@ package struct TopicBoard: Sendable {
     /// A committed change and the messages it makes, encoded: what the hub hands to every shard.
     package struct Announcement: Sendable {
         package let change: TemplateChange
+        /// The stages of a release it is for; nil is all.
+        package let audience: ReleaseAudience?
         package let notices: [(topic: Topic.Index, notice: Notice)]
         /// How long to take over telling Firebase's streams, in milliseconds; 0 tells all at once.
         package let pacedOverMs: Int
@@ -244,7 +271,7 @@ package struct TopicBoard: Sendable {
 extension Topic {
     /// Of the changes of its scope, oldest first, the last one it would have announced. Without one, and with older
     /// versions gone, the oldest stands in: better one message too many than one too few.
-    fileprivate func lastHeard(of changes: [TemplateChange]) -> TemplateChange? {
+    func lastHeard(of changes: [TemplateChange]) -> TemplateChange? {
         if let heard = changes.last(where: keys.hear) { return heard }
         guard let oldest = changes.first, oldest.version > 1 else { return nil }
         return oldest

@@ -3,9 +3,10 @@ import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
-/// The topics a request may hear, each of them one name in one scope: the walk of a broadcast asks nothing any more.
+/// The topics a request may hear, each of them one name in one scope, or that of the client's stage: the walk of a
+/// broadcast asks nothing any more.
 struct AdmittedTopics {
-    let known: [Topic.Index]
+    var known: [Topic.Index]
     /// Names that mean nothing, or nothing to this principal: the same to it.
     let unknown: [TopicName]
     /// See ``Principal/number``.
@@ -23,6 +24,7 @@ extension EdgeSettings {
     func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError) -> AdmittedTopics {
         var admitted = try decide(request, on: board, counts: counts)
         admitted.apiKey = APIKeys.mark(request.presented.googleText)
+        admitted.known = board.seats(of: admitted.known, for: request.clientKey)
         return admitted
     }
 

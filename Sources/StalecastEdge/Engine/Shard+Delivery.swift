@@ -149,7 +149,7 @@ extension Shard {
 
     private func audience(of message: DataMessage) -> [Int32] {
         if case .topic(let name) = message.target {
-            let lists = board.topics(name, in: message.project).map { members[Int($0.rawValue)] }
+            let lists = board.audience(name, in: message.project).map { members[Int($0.rawValue)] }
             return lists.count < 2 ? lists.first ?? [] : Array(Set(lists.joined()))
         }
         return (0..<slots.end).filter { index in

@@ -26,7 +26,10 @@ extension Shard {
             return giveToFront(index)
         }
         let body = UnsafeBufferPointer(rebasing: bytes[head.length...])
-        guard let answer = scope.answerAtOnce(body, ifNoneMatch: head.ifNoneMatch) else { return giveToFront(index) }
+        guard
+            let answer = scope.answerAtOnce(
+                body, ifNoneMatch: head.ifNoneMatch, address: slot.pointee.address)
+        else { return giveToFront(index) }
         take(bytes.count, of: slot)
         tally.fetches.count(answer)
         let address = slot.pointee.address

@@ -28,7 +28,7 @@ extension Shard {
         return several[index]?.topics ?? []
     }
 
-    private func leaveTopics(_ index: Int32) {
+    func leaveTopics(_ index: Int32) {
         let slot = slots[index]
         if slot.pointee.topic >= 0 {
             removeMember(Topic.Index(rawValue: slot.pointee.topic), slot.pointee.position)

@@ -75,6 +75,7 @@ extension Shard {
         }
         if !isCurrent, postpones(.head(index, generation: slot.pointee.generation)) { return }
         if awaitsCursors, board.ahead(request.resume.cursor) != nil { return giveToFront(index) }
+        request.address = slot.pointee.address
         let topics: AdmittedTopics
         do throws(GoogleError) {
             topics = try settings.admit(request, on: board, counts: settings.access.mode == .observe)
@@ -134,7 +135,8 @@ extension Shard {
 
     /// What the Front found good a moment ago may have become impossible since; it is answered all the same.
     func serve(_ adoption: Shard.Adoption) {
-        let request = adoption.request
+        var request = adoption.request
+        request.address = adoption.address
         adoption.tls?.use(adoption.fd)
         guard let index = claim(adoption.fd, adoption.address, adoption.tls, proxy: adoption.proxy) else { return }
         if draining != nil { return refuse(index, request, .drain) }
@@ -148,6 +150,7 @@ extension Shard {
         let slot = slots[index]
         slot.pointee.principal = topics.principal
         slot.pointee.apiKey = topics.apiKey
+        slot.pointee.clientKey = request.clientKey.rawValue
         wheel.remove(index, in: slots)
         slot.pointee.isHTTP11 = request.isHTTP11
         slot.pointee.keepAlive = request.keepAlive

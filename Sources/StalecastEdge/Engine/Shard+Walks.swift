@@ -55,7 +55,7 @@ extension Shard {
         releaseDoomed()
     }
 
-    private func tell(_ index: Int32, _ notice: Notice, _ sequence: CommitSequence) {
+    func tell(_ index: Int32, _ notice: Notice, _ sequence: CommitSequence) {
         // Who left is no longer among them, also where its slot is somebody else's by now.
         guard let since = unreached[index] else { return }
         spreads.hasNews = true

@@ -327,6 +327,7 @@ package final class Shard: @unchecked Sendable {
         case .hub(.announcement(let announcement)): broadcast([announcement])
         case .hub(.data(let message)): broadcast(message)
         case .hub(.rebound(let board)): rebind(to: board)
+        case .hub(.split(let scope, let board)): split(scope, as: board)
         case .settings(let settings): apply(settings)
         case .adopt(let adoption): adopt(adoption)
         case .canary(let scope, let socket): canaries.add(socket, of: scope)

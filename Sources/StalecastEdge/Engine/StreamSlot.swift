@@ -51,6 +51,8 @@ struct StreamSlot {
     var apiKey: UInt32 = 0
     /// The low bits of what was announced when the stream began.
     var joined: UInt32 = 0
+    /// Leads to the stage of a release: see ``ClientKey``.
+    var clientKey: UInt32 = 0
     /// The peer, for the ledger.
     var address: UInt64 = 0
 

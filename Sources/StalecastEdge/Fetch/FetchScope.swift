@@ -1,10 +1,12 @@
 import CLinux
 package import StalecastHTTP
+import StalecastHub
 import StalecastTemplate
 import StalecastWire
 import Synchronization
 
-/// A scope as clients fetch it: its newest version and the finished answers of that.
+/// A scope as clients fetch it: its newest version and the finished answers of that. While a release is open, clients of
+/// the stages that were told get its version, and all others the one before.
 package final class FetchScope: Sendable {
     typealias Cache = RenderingCache
 
@@ -38,10 +40,26 @@ package final class FetchScope: Sendable {
         }
     }
 
+    /// The versions that are served now: one, or two while a release is open.
+    private struct Served {
+        /// Version of the clients that no open release covers.
+        var version: Version?
+        var candidate: Version?
+        var cut: ReleaseCut?
+        /// Number of stages that get the candidate.
+        var stages = 0
+
+        func version(for key: ClientKey?) -> Version? {
+            guard let candidate, let cut else { return version }
+            guard let key else { return candidate }
+            return cut.stage(of: key) < stages ? candidate : version
+        }
+    }
+
     let scope: Scope
     let projectNumber: UInt64
     private let cache: Cache
-    private let current = Mutex<Version?>(nil)
+    private let current = Mutex(Served())
     private let withoutTemplate: FetchRendering
     /// A sentence that says who serves the scope's clients instead; nil where this daemon does.
     private let elsewhere: String?
@@ -59,45 +77,82 @@ package final class FetchScope: Sendable {
     func install(_ template: Template, _ change: TemplateChange) {
         let template = CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace))
         let version = Version(template, change, projectNumber: projectNumber)
-        cache.begin(scope, change.sequence)
-        current.withLock { $0 = version }
+        cache.begin(scope, [change.sequence])
+        current.withLock { $0 = Served(version: version) }
+    }
+
+    /// Serves this version to the first `stages` of a cut from now on; other clients get the same as before.
+    func stage(_ template: Template, _ change: TemplateChange, _ cut: ReleaseCut, stages: Int) {
+        let template = CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace))
+        let candidate = Version(template, change, projectNumber: projectNumber)
+        let base = current.withLock { $0.version?.sequence }
+        cache.begin(scope, [base, change.sequence].compactMap(\.self))
+        current.withLock { served in
+            (served.candidate, served.cut, served.stages) = (candidate, cut, stages)
+        }
+    }
+
+    /// Serves the version of the open release to so many stages; with all of them it is the only one.
+    func cover(stages: Int) {
+        let end = current.withLock { served -> CommitSequence? in
+            served.stages = stages
+            guard let candidate = served.candidate, stages >= served.cut?.bounds.count ?? 0 else { return nil }
+            served = Served(version: candidate)
+            return candidate.sequence
+        }
+        if let end { cache.begin(scope, [end]) }
     }
 
     // MARK: Answers
 
     /// What answers a body: the changed config, or "no change" when `ifNoneMatch` names what would be sent.
     ///
+    /// - Parameter address: stands for a client without an id in a release; nil is a canary, which gets the newest version.
     /// - Throws: 400 and 413 for a body that cannot be understood; 400 when the scope's clients are served elsewhere.
-    package func answer(_ body: [UInt8], ifNoneMatch: String?, maxBodyBytes: Int) throws(GoogleError) -> FetchAnswer {
+    package func answer(
+        _ body: [UInt8], ifNoneMatch: String?, maxBodyBytes: Int, address: UInt64? = nil
+    ) throws(GoogleError) -> FetchAnswer {
         if let elsewhere { throw GoogleError(400, elsewhere) }
         let plain = try RequestBody.inflated(body, cap: maxBodyBytes)
         let answer = try plain.withUnsafeBufferPointer { bytes throws(GoogleError) -> FetchAnswer? in
             guard let scan = FetchScan(bytes) else { return nil }
-            return try self.answer(scan, ifNoneMatch, isPatient: true)
+            return try self.answer(scan, ifNoneMatch, address, isPatient: true)
         }
         if let answer { return answer }
         let fields = FetchFields(try RequestBody.object(plain: plain))
         let context = try FetchRequest.context(fields, at: .now())
-        let found = rendering(for: current.withLock { $0 }) { $0.template.outcome(for: context) }
+        let found = rendering(for: version(for: fields, address)) { $0.template.outcome(for: context) }
         return finished(found, fields, appID: context.appID ?? "", ifNoneMatch)
     }
 
     /// What answers an ordinary body, on a thread that has streams to write to.
     ///
     /// - Returns: nil where the body is not ordinary, cannot be understood, or would take long to answer.
-    func answerAtOnce(_ body: UnsafeBufferPointer<UInt8>, ifNoneMatch: String?) -> FetchAnswer? {
+    func answerAtOnce(
+        _ body: UnsafeBufferPointer<UInt8>, ifNoneMatch: String?, address: UInt64?
+    ) -> FetchAnswer? {
         guard elsewhere == nil, let scan = FetchScan(body) else { return nil }
         // The Front, which answers instead, says what is wrong with the body.
-        return try? answer(scan, ifNoneMatch, isPatient: false)
+        return try? answer(scan, ifNoneMatch, address, isPatient: false)
+    }
+
+    /// The version of the client that fetches. Nothing of the client is read while no release is open.
+    private func version(for members: some FetchMembers, _ address: UInt64?) -> Version? {
+        let (version, isStaged) = current.withLock { ($0.version, $0.candidate != nil) }
+        guard isStaged else { return version }
+        let key = address.map { address in
+            ClientIdentity(members.text(.instanceID) ?? "").map { ClientKey(id: $0.id) } ?? ClientKey(address: address)
+        }
+        return current.withLock { $0.version(for: key) }
     }
 
     /// - Returns: nil only without patience.
     private func answer(
-        _ scan: FetchScan, _ ifNoneMatch: String?, isPatient: Bool
+        _ scan: FetchScan, _ ifNoneMatch: String?, _ address: UInt64?, isPatient: Bool
     ) throws(GoogleError) -> FetchAnswer? {
         let appID = try scan.required(.appID)
         for field in [FetchField.instanceID, .token] where !scan.has(field) { throw .missing(field) }
-        let version = current.withLock { $0 }
+        let version = version(for: scan, address)
         let key = version?.outcomes.key(of: scan)
         if let version, let key, let outcome = version.outcomes.outcome(of: key) {
             if let known = cache.rendering(of: outcome, in: scope, version.sequence) {

@@ -2,10 +2,10 @@ package import StalecastTemplate
 package import StalecastWire
 import Synchronization
 
-/// Finished answers by scope and condition outcome, for the newest version of each scope. Bounded: of one version it
-/// keeps ``maxOutcomes``, of all together ``maxBytes``. The oldest version gives way first; of one version's answers the
-/// one that was made first and not asked for since (second chance): answers that one client asks for and nobody else do
-/// not drive out those that many do.
+/// Finished answers by scope and condition outcome, for the newest version of each scope, and for its base too while a
+/// release is open. Bounded: of one version it keeps ``maxOutcomes``, of all together ``maxBytes``. The oldest version
+/// gives way first; of one version's answers the one that was made first and not asked for since (second chance): answers
+/// that only one client asks for do not drive out those that many do.
 package final class RenderingCache: Sendable {
     fileprivate struct Entry {
         let rendering: FetchRendering
@@ -29,7 +29,8 @@ package final class RenderingCache: Sendable {
     }
 
     fileprivate struct Shelves {
-        var byScope: [Scope: Shelf] = [:]
+        /// Of each scope at most two.
+        var byScope: [Scope: [Shelf]] = [:]
         var byteCount = 0
     }
 
@@ -48,13 +49,18 @@ package final class RenderingCache: Sendable {
     /// Bytes held now.
     package var byteCount: Int { shelves.withLock { $0.byteCount } }
     /// Renderings held now, of all scopes.
-    package var count: Int { shelves.withLock { $0.byScope.values.reduce(0) { $0 + $1.entries.count } } }
+    package var count: Int { shelves.withLock { $0.byScope.values.joined().reduce(0) { $0 + $1.entries.count } } }
 
-    /// Forgets a scope's renderings and takes those of its version `change` from now on.
-    package func begin(_ scope: Scope, _ change: CommitSequence) {
+    /// Takes a scope's renderings of these versions from now on, and forgets those of others.
+    package func begin(_ scope: Scope, _ changes: [CommitSequence]) {
         shelves.withLock { shelves in
-            let old = shelves.byScope.updateValue(Shelf(change: change), forKey: scope)
-            for entry in old?.entries.values ?? [:].values { shelves.byteCount -= entry.byteCount }
+            let old = shelves.byScope[scope] ?? []
+            for shelf in old where !changes.contains(shelf.change) {
+                for entry in shelf.entries.values { shelves.byteCount -= entry.byteCount }
+            }
+            shelves.byScope[scope] = changes.map { change in
+                old.first { $0.change == change } ?? Shelf(change: change)
+            }
         }
     }
 
@@ -62,7 +68,10 @@ package final class RenderingCache: Sendable {
     package func rendering(
         of outcome: ConditionOutcome, in scope: Scope, _ change: CommitSequence
     ) -> FetchRendering? {
-        shelves.withLock { $0.byScope[scope]?.rendering(of: outcome, change) }
+        shelves.withLock { shelves in
+            guard let place = shelves.place(scope, change) else { return nil }
+            return shelves.byScope[scope]?[place].rendering(of: outcome)
+        }
     }
 
     /// Keeps a rendering, unless its version has been replaced meanwhile.
@@ -70,38 +79,46 @@ package final class RenderingCache: Sendable {
         _ rendering: FetchRendering, of outcome: ConditionOutcome, in scope: Scope, _ change: CommitSequence
     ) {
         shelves.withLock { shelves in
-            guard shelves.byScope[scope]?.lacks(outcome, change) == true else { return }
+            guard let place = shelves.place(scope, change),
+                shelves.byScope[scope]?[place].entries[outcome] == nil
+            else { return }
             let entry = Entry(rendering, of: outcome)
             guard entry.byteCount <= maxBytes else { return }
-            if shelves.byScope[scope]?.entries.count ?? 0 >= maxOutcomes { shelves.dropOne(of: scope) }
-            while shelves.byteCount + entry.byteCount > maxBytes, let victim = shelves.oldestScope {
-                shelves.dropOne(of: victim)
+            if shelves.byScope[scope]?[place].entries.count ?? 0 >= maxOutcomes { shelves.dropOne(of: scope, place) }
+            while shelves.byteCount + entry.byteCount > maxBytes, let (victim, shelf) = shelves.oldest {
+                shelves.dropOne(of: victim, shelf)
             }
-            shelves.byScope[scope]?.entries[outcome] = entry
-            shelves.byScope[scope]?.order.append(outcome)
+            shelves.byScope[scope]?[place].entries[outcome] = entry
+            shelves.byScope[scope]?[place].order.append(outcome)
             shelves.byteCount += entry.byteCount
         }
     }
 }
 
 extension RenderingCache.Shelves {
-    /// Of the scopes that hold renderings the one whose version is the oldest.
-    fileprivate var oldestScope: Scope? {
-        byScope.lazy.filter { !$0.value.entries.isEmpty }.min { $0.value.change < $1.value.change }?.key
+    fileprivate func place(_ scope: Scope, _ change: CommitSequence) -> Int? {
+        byScope[scope]?.firstIndex { $0.change == change }
     }
 
-    fileprivate mutating func dropOne(of scope: Scope) {
-        byteCount -= byScope[scope]?.dropOne() ?? 0
+    /// Of the versions that hold renderings the oldest.
+    fileprivate var oldest: (Scope, Int)? {
+        var found: (scope: Scope, place: Int, change: CommitSequence)?
+        for (scope, shelves) in byScope {
+            for (place, shelf) in shelves.enumerated() where !shelf.entries.isEmpty {
+                if shelf.change < found?.change ?? .max { found = (scope, place, shelf.change) }
+            }
+        }
+        return found.map { ($0.scope, $0.place) }
+    }
+
+    fileprivate mutating func dropOne(of scope: Scope, _ place: Int) {
+        byteCount -= byScope[scope]?[place].dropOne() ?? 0
     }
 }
 
 extension RenderingCache.Shelf {
-    fileprivate func lacks(_ outcome: ConditionOutcome, _ change: CommitSequence) -> Bool {
-        self.change == change && entries[outcome] == nil
-    }
-
-    fileprivate mutating func rendering(of outcome: ConditionOutcome, _ change: CommitSequence) -> FetchRendering? {
-        guard self.change == change, let index = entries.index(forKey: outcome) else { return nil }
+    fileprivate mutating func rendering(of outcome: ConditionOutcome) -> FetchRendering? {
+        guard let index = entries.index(forKey: outcome) else { return nil }
         entries.values[index].isUsed = true
         return entries.values[index].rendering
     }

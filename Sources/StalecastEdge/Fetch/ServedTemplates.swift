@@ -1,4 +1,5 @@
 package import StalecastHTTP
+package import StalecastHub
 package import StalecastTemplate
 package import StalecastWire
 
@@ -69,6 +70,14 @@ package final class ServedTemplates: Sendable {
     package func install(_ template: Template, _ change: TemplateChange) {
         scopes[change.scope]?.install(template, change)
     }
+
+    /// Makes a version fetchable for the first `stages` of a cut. As ``install(_:_:)``.
+    package func stage(_ template: Template, _ change: TemplateChange, _ cut: ReleaseCut, stages: Int) {
+        scopes[change.scope]?.stage(template, change, cut, stages: stages)
+    }
+
+    /// Before a further stage is announced; see ``FetchScope/cover(stages:)``.
+    package func cover(_ scope: Scope, stages: Int) { scopes[scope]?.cover(stages: stages) }
 
     // MARK: Finding
 

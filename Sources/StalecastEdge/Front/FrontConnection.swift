@@ -41,6 +41,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         if !peer.believe(request.head, shard.settings) { shard.tally.refused[.addressCapacity, default: 0] += 1 }
         var request = FrontRequest(request)
         request.address = peer.address
+        request.isCanary = peer.isCanary
         if !request.mayBeStream { request.beganAt = stalecast_monotonic_ns() }
         if shard.settings.access.takesCertificates { request.certificate = connection.clientCertificate }
         if shard.settings.access.mode != .off {

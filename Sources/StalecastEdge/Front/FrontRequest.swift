@@ -10,6 +10,8 @@ package struct FrontRequest: Sendable {
     package let body: [UInt8]
     /// Of the token in it, once somebody has looked.
     var verdict: Presented.Verdict?
+    /// It is one of ours, which asks for the newest version whatever a release covers.
+    var isCanary = false
     /// When a fetch was read whole, in nanoseconds of the monotonic clock.
     var beganAt: UInt64 = 0
     /// Seconds for which nobody has said that what is here is the newest.

@@ -73,9 +73,10 @@ struct FrontRouter {
 
 extension FrontRouter {
     func subscription(_ kind: StreamRequest.Kind, _ request: FrontRequest) throws(GoogleError) -> StreamRequest {
-        let subscription = try StreamRequest(
+        var subscription = try StreamRequest(
             kind: kind, query: Array(request.query.utf8), headers: request.streamHeaders,
             maxTopics: settings.maxTopicsPerStream)
+        subscription.address = request.address
         _ = try settings.admit(subscription, on: board, counts: true)
         return subscription
     }
@@ -142,13 +143,13 @@ extension FrontRouter {
         let known = (body["lastKnownVersionNumber"] ?? body["last_known_version_number"])?.int64 ?? 0
         let headers = request.streamHeaders
         let held = VersionNumber(clamping: known)
-        return .subscribe(
-            StreamRequest(
-                kind: .invalidations, topics: [.ofScope(scope)], project: scope.project.description,
-                presented: request.presented, client: FetchRequest.client(ofStream: body, known: held),
-                resume: ResumePoint(have: held),
-                isHTTP11: headers.isHTTP11,
-                keepAlive: headers.keepAlive, origin: headers.origin))
+        var subscription = StreamRequest(
+            kind: .invalidations, topics: [.ofScope(scope)], project: scope.project.description,
+            presented: request.presented, client: FetchRequest.client(ofStream: body, known: held),
+            resume: ResumePoint(have: held), isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive,
+            origin: headers.origin)
+        subscription.address = request.address
+        return .subscribe(subscription)
     }
 }
 
@@ -160,7 +161,7 @@ extension FrontRouter {
         .fetched(
             try scope.answer(
                 request.body, ifNoneMatch: request.head.headers.first(name: "if-none-match"),
-                maxBodyBytes: settings.maxBodyBytes))
+                maxBodyBytes: settings.maxBodyBytes, address: request.isCanary ? nil : request.address))
     }
 
     /// A client's word on how far it is, for whoever may hear of the scope or fetch from it.

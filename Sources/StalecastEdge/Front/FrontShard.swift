@@ -225,6 +225,7 @@ final class FrontShard: @unchecked Sendable {
         case .announcement(let announcement): broadcast([announcement])
         case .data(let message): broadcast(message)
         case .rebound(let board): rebind(to: board)
+        case .split(let scope, let board): split(scope, as: board)
         }
     }
 
@@ -309,6 +310,22 @@ final class FrontShard: @unchecked Sendable {
         cache.removeAll()
         let retired = members.keys.filter { board[$0].isRetired }
         for subscriber in subscribers(of: retired).values { subscriber.end(.topicRetired) }
+    }
+
+    /// Moves a scope's members to the topics of their stages.
+    private func split(_ scope: Scope, as board: TopicBoard) {
+        let former = self.board.seats(of: scope)
+        for topic in former {
+            for id in walks.removeValue(forKey: topic)?.rest ?? [] { members[topic]?[id]?.takeTurn() }
+        }
+        self.board.takeTopics(of: board)
+        spreads.split(scope, on: self.board)
+        for (id, subscriber) in subscribers(of: former) {
+            let topics = subscriber.topics
+            guard subscriber.move(to: self.board.seats(of: topics, for: subscriber.clientKey)) else { continue }
+            for topic in topics { members[topic]?[id] = nil }
+            for topic in subscriber.topics { members[topic, default: [:]][id] = subscriber }
+        }
     }
 
     /// True when somebody may have been told of a version that this loop has not taken yet. It is queued on the loop

@@ -10,7 +10,7 @@ import StalecastWire
 /// Newest wins: while the channel is not writable nothing is queued, and when it is again the board says what the
 /// newest of each topic is.
 final class FrontSubscriber {
-    let topics: [Topic.Index]
+    private(set) var topics: [Topic.Index]
     private let unknown: [TopicName]
     /// See ``AdmittedTopics``.
     let principal: Int32
@@ -67,6 +67,18 @@ final class FrontSubscriber {
     func isFirst(_ topic: Topic.Index, of board: TopicBoard) -> Bool {
         topics.first { board[$0].name == board[topic].name } == topic
     }
+
+    /// Moves to the topics of its stage.
+    ///
+    /// - Returns: false where it is there.
+    func move(to seats: [Topic.Index]) -> Bool {
+        guard seats != topics else { return false }
+        topics = seats
+        if !identity.isEmpty { shard.hub.propagation.moved(identity, to: Set(seats)) }
+        return true
+    }
+
+    var clientKey: ClientKey { request.clientKey }
 
     func hears(_ topics: [Topic.Index]) -> Bool { self.topics.contains { topics.contains($0) } }
 

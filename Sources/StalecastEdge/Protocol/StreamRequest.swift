@@ -46,6 +46,11 @@ package struct StreamRequest: Sendable, Equatable {
     package var wantsNotModified = false
     /// What a trusted proxy says of its client; see ``TrustedProxies``. Only as the engine reads it.
     package var forwarded: [String] = []
+    /// The client's, as the ledger knows it; 0 while it is not known.
+    package var address: UInt64 = 0
+
+    /// What leads its client to a stage of a release.
+    package var clientKey: ClientKey { client.map { ClientKey(id: $0.id) } ?? ClientKey(address: address) }
 }
 
 extension StreamRequest {

@@ -6,7 +6,7 @@ package struct LoopSpreads {
     package struct Version {
         package let sequence: CommitSequence
         /// Those that announced it.
-        package let topics: [Topic.Index]
+        package fileprivate(set) var topics: [Topic.Index]
         package var reach = Reach()
         fileprivate var told: Reach?
     }
@@ -29,6 +29,15 @@ package struct LoopSpreads {
         version.reach.streams = audience
         versions[announcement.change.scope, default: []].append(version)
         hasNews = true
+    }
+
+    /// A scope's members moved to the topics of stages: who waits for a version is found among these.
+    package mutating func split(_ scope: Scope, on board: TopicBoard) {
+        for place in (versions[scope] ?? []).indices {
+            let bases = Set(versions[scope]![place].topics.map { board[$0].base ?? $0 })
+            let seats = board.seats(of: scope).filter { bases.contains(board[$0].base ?? $0) }
+            versions[scope]![place].topics = seats
+        }
     }
 
     /// It was written to everybody who takes bytes, but for those whose turn comes.
@@ -93,7 +102,8 @@ extension PropagationBook {
     ) -> [UInt64] {
         Dictionary(grouping: topics) { board[$0].scope }.map { scope, topics in
             // Whoever polls with a cursor has got what was told up to there; a stream's cursor says what it heard.
-            let answered = isPoll ? board.version(of: scope, at: point.cursor) : nil
+            let told = topics.compactMap { board[$0].latest?.version }.max() ?? 0
+            let answered = isPoll ? board.version(of: scope, at: point.cursor).map { min($0, told) } : nil
             joined(
                 client, scope, topics: Set(topics), isPoll: isPoll, held: max(point.have ?? 0, answered ?? 0),
                 head: board.headSequence, address: address)

@@ -98,6 +98,11 @@ package final class PropagationBook: Sendable {
         }
     }
 
+    /// A client's streams moved to the topics of its stage.
+    package func moved(_ keys: [UInt64], to topics: Set<Topic.Index>) {
+        state.withLock { state in for key in keys { state.versions.moved(key, to: topics) } }
+    }
+
     /// - Parameter keys: of ``ClientIdentity/key(in:)``.
     package func left(_ keys: [UInt64], isPoll: Bool) {
         let now = clock()

@@ -149,6 +149,10 @@ struct PropagationState {
         spreads[scope]![index].noteClients(weight: table.weight, at: now, &seconds)
     }
 
+    mutating func moved(_ key: UInt64, to topics: Set<Topic.Index>) {
+        if let place = table.place(of: key) { table.entries[place].topics = number(of: topics) }
+    }
+
     /// A stream or a held poll of a client ended.
     mutating func left(_ key: UInt64, isPoll: Bool, at now: UInt64) {
         guard let place = table.place(of: key) else { return }

@@ -131,7 +131,10 @@ package final class WebhookDelivery: Sendable {
     package func attach(to hub: Hub) {
         _ = hub.attach { [self] event in
             switch event {
+            // A receiver is one client: it hears of a release when all do.
+            case .announcement(let announcement) where announcement.audience?.isWhole == false: break
             case .announcement(let announcement): announce(announcement.change, at: announcement.announcedAt)
+            case .split: break
             case .rebound(let board):
                 let bindings = board.bindings
                 perform { $0.take { $0.rebound(bindings, at: OutboundEngine.now()) } }

@@ -1,0 +1,151 @@
+package import StalecastWire
+
+/// Releases in stages. While a scope is split, each of its topics has one hidden topic for each stage, and subscribers are
+/// members of the one that their client's key leads to. A stage is announced on its hidden topics alone, so that walks,
+/// backlogs, polls and resumes know nothing of stages. A split stays until the next release: clients of one
+/// stage were told at another sequence than those of the next.
+extension TopicBoard {
+    /// The split of one scope.
+    struct Split: Sendable {
+        let cut: ReleaseCut
+        /// The change that stages were told of last; nil before the first stage.
+        var told: TemplateChange?
+        /// When each stage was told, by stage; nil: it was not.
+        var sequences: [CommitSequence?]
+
+        init(_ cut: ReleaseCut) {
+            self.cut = cut
+            sequences = Array(repeating: nil, count: cut.bounds.count)
+        }
+
+        /// The newest change that a topic's subscribers of a stage were told of.
+        func latest(_ topic: Topic, stage: Int, of history: History) -> TemplateChange? {
+            guard let told, let sequence = sequences[stage] else {
+                return topic.lastHeard(of: history.changes.filter { $0.version < cut.version })
+            }
+            let heard = topic.lastHeard(of: history.changes.filter { $0.version <= told.version })
+            return heard?.version == told.version ? heard?.at(sequence) : heard
+        }
+    }
+
+    /// The topic whose messages a client hears: that of its stage, where the scope is split.
+    ///
+    /// - Parameter topic: any topic of a name in a scope, also another stage's.
+    package func seat(of topic: Topic.Index, for key: ClientKey) -> Topic.Index {
+        let base = self[topic].base ?? topic
+        guard let split = splits[self[base].scope], let stages = stageTopics[base] else { return base }
+        return stages[split.cut.stage(of: key)]
+    }
+
+    package func seats(of topics: [Topic.Index], for key: ClientKey) -> [Topic.Index] {
+        splits.isEmpty ? topics : topics.map { seat(of: $0, for: key) }
+    }
+
+    /// Every topic that has members of a name in a project: the named ones, and those of stages.
+    package func audience(_ name: TopicName, in project: ProjectID) -> [Topic.Index] {
+        Array(withStages(topics(name, in: project)))
+    }
+
+    /// Topics, and those of their stages.
+    package func withStages(_ topics: [Topic.Index]) -> Set<Topic.Index> {
+        Set(topics.flatMap { [$0] + (stageTopics[$0] ?? []) })
+    }
+
+    /// A scope's topics of all kinds, also those that a former split left.
+    package func seats(of scope: Scope) -> [Topic.Index] {
+        topics.indices.filter { topics[$0].scope == scope }.map { Topic.Index($0) }
+    }
+
+    /// Splits a scope anew; all its stages hold what their topics announced last.
+    mutating func split(_ scope: Scope, by cut: ReleaseCut) {
+        splits[scope] = Split(cut)
+        seatStages(of: scope) { topic, _, _ in (topic.latest, topic.notice) }
+    }
+
+    /// Splits a scope as it was before a restart.
+    ///
+    /// - Parameters:
+    ///   - told: the change that stages were told of; its history has to be here.
+    ///   - sequences: when each stage was told, by stage.
+    package mutating func restore(
+        _ cut: ReleaseCut, of scope: Scope, told: TemplateChange, sequences: [CommitSequence?], isWhole: Bool
+    ) {
+        var split = Split(cut)
+        split.told = told
+        for (stage, sequence) in sequences.enumerated().prefix(cut.bounds.count) { split.sequences[stage] = sequence }
+        splits[scope] = split
+        let history = histories[scope] ?? History([])
+        seatStages(of: scope) { topic, stage, _ in (split.latest(topic, stage: stage, of: history), nil) }
+        guard !isWhole else { return }
+        for index in topics.indices where topics[index].scope == scope && topics[index].base == nil {
+            topics[index].latest = topics[index].lastHeard(of: history.changes.filter { $0.version < cut.version })
+        }
+    }
+
+    /// After a reload: stages of topics that changed hold what they would have heard.
+    mutating func reseatStages(before: [Topic]) {
+        for (scope, split) in splits {
+            let history = histories[scope] ?? History([])
+            seatStages(of: scope, before: before) { topic, stage, former in
+                if let former, !former.isRetired, former.keys == topic.keys { return (former.latest, former.notice) }
+                return (split.latest(topic, stage: stage, of: history), nil)
+            }
+        }
+    }
+
+    /// Makes the hidden topics of a scope's live topics, at the places of a former split where there are any.
+    ///
+    /// - Parameter heard: what a topic's stage holds; its last argument is what was at the place in `before`.
+    private mutating func seatStages(
+        of scope: Scope, before: [Topic] = [], heard: (Topic, Int, Topic?) -> (TemplateChange?, Notice?)
+    ) {
+        guard let count = splits[scope]?.cut.bounds.count else { return }
+        for index in topics.indices where topics[index].scope == scope && topics[index].base != nil {
+            topics[index].isRetired = true
+        }
+        for number in topics.indices {
+            let topic = topics[number]
+            guard topic.scope == scope, topic.base == nil, !topic.isRetired else { continue }
+            let base = Topic.Index(number)
+            var seats = stageTopics[base] ?? []
+            for stage in 0..<count {
+                var seat = topic
+                seat.base = base
+                seat.stage = stage
+                let place = stage < seats.count ? Int(seats[stage].rawValue) : topics.count
+                (seat.latest, seat.notice) = heard(topic, stage, place < before.count ? before[place] : nil)
+                if place < topics.count {
+                    topics[place] = seat
+                } else {
+                    seats.append(Topic.Index(topics.count))
+                    topics.append(seat)
+                }
+            }
+            stageTopics[base] = seats
+        }
+    }
+
+    /// Whether an announcement is for a topic.
+    func concerns(_ topic: Topic, _ audience: ReleaseAudience?) -> Bool {
+        guard let audience else { return true }
+        return topic.stage.map(audience.stages.contains) ?? audience.isWhole
+    }
+
+    /// Notes in a scope's split what its stages were told.
+    mutating func noteStages(_ announcement: Announcement) {
+        let scope = announcement.change.scope
+        guard splits[scope] != nil else { return }
+        splits[scope]?.told = announcement.change
+        for stage in splits[scope]!.sequences.indices where announcement.audience?.stages.contains(stage) ?? true {
+            splits[scope]?.sequences[stage] = announcement.change.sequence
+        }
+    }
+}
+
+extension TemplateChange {
+    /// The same change as a later commit told it.
+    package func at(_ sequence: CommitSequence) -> TemplateChange {
+        TemplateChange(
+            scope: scope, sequence: sequence, metadata: metadata, etag: etag, changedKeys: changedKeys, notes: notes)
+    }
+}
