@@ -95,7 +95,7 @@ package struct Daemon: Sendable {
         let hub = try Self.makeHub(store, configuration)
         try Self.resumePropagation(hub, store, configuration)
         cluster?.attach(hub)
-        let served = Self.makeServed(store, configuration)
+        let served = try await Self.makeServed(store, configuration)
         let webhooks = try WebhookParts(configuration, store, cluster?.nodes, descriptors, logger)
         webhooks.delivery.attach(to: hub)
         let sources = try SourceParts(configuration, descriptors.sources, store: store, logger)
@@ -106,7 +106,9 @@ package struct Daemon: Sendable {
             let topics = hub.announce(stored.change, at: stalecast_monotonic_ns())
             versions.announced(stored.change, on: topics)
         }
-        try webhooks.begin(Self.storedChanges(store, configuration))
+        let releases = ReleaseConductor(store: store, hub: hub, served: served, versions: versions, logger: logger)
+        store.setReleaseHandler(releases.announce)
+        try webhooks.begin(ReleaseConductor.settled(Self.storedChanges(store, configuration), store))
         if !configuration.edge.listen.isLoopback, configuration.auth.mode == .off, configuration.edge.apiKeys.isEmpty {
             logger.warning("Edge serves whoever reaches it: auth.mode is off, and edge.apiKeys names no key")
         }
@@ -158,6 +160,7 @@ package struct Daemon: Sendable {
                 if let cluster { try await cluster.run(parts) } else { try? await gracefulShutdown() }
             },
             Work { await parts.sweepStore() },
+            Work { await releases.run() },
             Work { await parts.keepPropagation() },
             Work { await parts.keepCertificates() },
             Work { await parts.watchDescriptors(logger) },
@@ -248,9 +251,10 @@ package struct Daemon: Sendable {
     private static func makeHub(_ store: TemplateStore, _ configuration: Configuration) throws -> Hub {
         let changes = try storedChanges(store, configuration)
         let names = configuration.projects.flatMap { [($0.id.description, $0.id), (String($0.number), $0.id)] }
-        let board = TopicBoard(
+        var board = TopicBoard(
             epoch: store.epoch, head: store.head(), projects: Dictionary(names) { id, _ in id },
             bindings: configuration.topicBindings, changes: changes)
+        for scope in configuration.scopes { ReleaseConductor.restore(&board, scope, store) }
         return Hub(
             board: board, herds: configuration.herdWindows, propagation: PropagationBook(configuration.clients))
     }
@@ -274,7 +278,9 @@ package struct Daemon: Sendable {
         try configuration.scopes.flatMap { try store.recentChanges(of: $0, limit: 300) }
     }
 
-    private static func makeServed(_ store: TemplateStore, _ configuration: Configuration) -> ServedTemplates {
+    private static func makeServed(
+        _ store: TemplateStore, _ configuration: Configuration
+    ) async throws -> ServedTemplates {
         let projects = configuration.projects.map {
             ServedTemplates.Project(
                 id: $0.id, number: UInt64($0.number), namespaces: $0.namespaces,
@@ -282,9 +288,7 @@ package struct Daemon: Sendable {
         }
         let served = ServedTemplates(
             projects, elsewhere: configuration.servedElsewhere, version: DaemonVersion.text)
-        for scope in configuration.scopes {
-            if let current = store.currentTemplates[scope] { served.install(current.template, current.change) }
-        }
+        for scope in configuration.scopes { try await ReleaseConductor.install(scope, store, served) }
         return served
     }
 }

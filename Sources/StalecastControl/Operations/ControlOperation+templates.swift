@@ -43,7 +43,7 @@ extension ControlOperations {
             operation(evaluate(base), about: template) { call async throws(GoogleError) in
                 try await call.template().evaluate(call)
             },
-        ] + proposals(under: base) + propagation(under: base)).map { operation in
+        ] + proposals(under: base) + releases(under: base) + propagation(under: base)).map { operation in
             var document = operation.document
             document.id += suffix
             return ControlOperation(document, handler: operation.handler)
@@ -77,7 +77,7 @@ extension ControlOperations {
                 APIParameter(
                     .query, "propose", "Keep it for somebody else to approve; the answer is the proposal.",
                     schema: ["type": "boolean"]), pretty,
-            ], body: APIBody(.schema("Template")),
+            ] + releaseParameters, body: APIBody(.schema("Template")),
             answers: [
                 .json(
                     "The template, or the proposal", ["anyOf": [.schema("Template"), .schema("Proposal")]],

@@ -44,8 +44,8 @@ package enum ControlOperations {
 
     /// The schemas that `$ref`s name.
     static let schemas: [JSONObject] = [
-        templateSchemas, proposalSchemas, propagationSchemas, servingSchemas, webhookSchemas, triggerSchemas,
-        keySchemas, daemonSchemas, clusterSchemas, consoleSchemas,
+        templateSchemas, proposalSchemas, releaseSchemas, propagationSchemas, servingSchemas, webhookSchemas,
+        triggerSchemas, keySchemas, daemonSchemas, clusterSchemas, consoleSchemas,
     ]
 
     /// A line. Without an action of its own it is `read` for what is asked with GET, else `manage`.

@@ -132,7 +132,7 @@ extension Call {
             board.topics.indices.filter { board.topics[$0].name.description == name }
         }
         let own = (wanted ?? Array(board.topics.indices)).filter {
-            board.topics[$0].scope == scope && !board.topics[$0].isRetired
+            board.topics[$0].scope == scope && !board.topics[$0].isRetired && board.topics[$0].base == nil
         }
         if own.isEmpty, let name = query["topic"] {
             throw .notFound("Requested entity was not found: no topic \(name).")
@@ -152,7 +152,8 @@ extension Call {
         let webhooks = control.webhooks.registry.webhooks.count { webhook in
             webhook.covers(scope) && webhook.isDeliverable && webhook.topics.contains(where: names.contains)
         }
-        let clients = book.audience(of: scope, topics: wanted == nil ? nil : Set(own.map(Topic.Index.init)))
+        let heard = wanted.map { _ in board.withStages(own.map(Topic.Index.init)) }
+        let clients = book.audience(of: scope, topics: heard)
         return json([
             "streams": .int(streams), "polls": .int(polls), "webhooks": .int(webhooks),
             "clients": .int(clients.clients),

@@ -16,6 +16,9 @@ extension TemplateResource {
             description: template.requestedDescription, user: call.updateUser, origin: call.updateOrigin,
             isUrgent: try call.isUrgent(template.requestedDescription))
         publish.idempotencyKey = try call.idempotencyKey(for: scope)
+        publish.staged = try Self.staged(call)
+        // Whoever asks for all clients at once means it.
+        publish.supersedes = try call.query.flag("supersede") || call.query["release"] == "instant"
         if validateOnly {
             call.note.onlyChecked()
             return try await validated(publish, pretty: call.wantsPretty)
@@ -24,6 +27,8 @@ extension TemplateResource {
         if call.needsApproval(scope.project) { throw .needsApproval(scope) }
         let version = try await store(commits: true) { () async throws(StoreError) in try await store.publish(publish) }
         call.note.published(version)
+        if publish.staged != nil { call.note.set("release", "staged") }
+        if publish.staged == nil, publish.supersedes { call.note.set("release", "instant") }
         return answer(version, pretty: call.wantsPretty)
     }
 

@@ -1,0 +1,87 @@
+import StalecastAccess
+import StalecastHTTP
+import StalecastStore
+import StalecastWire
+
+extension ControlOperations {
+    /// Versions that are released in stages. They are made with PUT of the template and `release=staged`.
+    static func releases(under base: String) -> [ControlOperation] {
+        let path = base + "/remoteConfig/release"
+        let changes: [(id: String, verb: String, summary: String, action: ReleaseAction)] = [
+            ("pauseRelease", "pause", "Stops an open release at its stage", .pause),
+            ("resumeRelease", "resume", "Lets a paused release go on; its stage begins anew", .resume),
+            ("promoteRelease", "promote", "Tells all clients of an open release now", .promote),
+        ]
+        return [
+            operation(
+                APIOperation(
+                    "getRelease", "GET", PathTemplate(stringLiteral: path), tag: "Releases",
+                    summary: "The newest release, open or not", parameters: [pretty], answers: [release],
+                    errors: [404]), about: template
+            ) { call async throws(GoogleError) in try await call.template().getRelease(call) },
+            operation(
+                document(
+                    "rollbackRelease", path + ":rollback",
+                    "Publishes the content of before as the next version, and tells the clients that were told"),
+                about: template
+            ) { call async throws(GoogleError) in try await call.publishableTemplate().rollBackRelease(call) },
+        ]
+            + changes.map { change in
+                operation(document(change.id, "\(path):\(change.verb)", change.summary), about: template) {
+                    call async throws(GoogleError) in
+                    try await call.publishableTemplate().changeRelease(change.action, call)
+                }
+            }
+    }
+
+    private static func document(_ id: String, _ path: String, _ summary: String) -> APIOperation {
+        APIOperation(
+            id, "POST", PathTemplate(stringLiteral: path), tag: "Releases", summary: summary, parameters: [pretty],
+            body: APIBody(
+                [
+                    "type": "object",
+                    "properties": ["reason": ["type": "string", "maxLength": 1024], "alerts": ["type": "array"]],
+                ], isRequired: false),
+            answers: [release], errors: [400, 404, 409, 500, 503], action: .publish)
+    }
+
+    private static let release = APIAnswer.json("The release", .schema("Release"))
+    private static let text: JSONValue = ["type": "string"]
+    private static let moment: JSONValue = ["type": "string", "format": "date-time"]
+
+    /// How a publish is released.
+    static let releaseParameters = [
+        APIParameter(
+            .query, "release", "`staged` tells a share of the clients first; all at once when absent.",
+            schema: .enumSchema(["staged", "instant"])),
+        APIParameter(
+            .query, "stages", "Of a staged one: shares of the clients, ascending, for example `1%,10%,100%`.",
+            schema: text),
+        APIParameter(.query, "every", "Of a staged one: how long a stage lasts, for example `5m`.", schema: text),
+        APIParameter(.query, "bake", "Of a staged one: how long the last stage is watched.", schema: text),
+        APIParameter(.query, "first", "Of a staged one: ids of clients that belong to the first stage.", schema: text),
+        APIParameter(
+            .query, "anonymous",
+            "Of a staged one: clients that say no id are told with the last stage, or split by their addresses.",
+            schema: .enumSchema(["last", "address"])),
+        APIParameter(
+            .query, "onTooLittle", "Of a staged one: whether it goes on where too few clients were told to judge.",
+            schema: .enumSchema(["go", "hold"])),
+        APIParameter(
+            .query, "supersede", "Take the place of a release that is open.", schema: ["type": "boolean"]),
+    ]
+
+    static let releaseSchemas: JSONObject = [
+        "Release": .objectSchema(
+            [
+                "versionNumber": text, "baseVersionNumber": text,
+                "state": .enumSchema(Release.State.allCases.map(\.rawValue)), "percent": ["type": "number"],
+                "stages": .listSchema(
+                    .objectSchema(
+                        ["percent": ["type": "number"], "reachedAt": moment, "sequence": text],
+                        required: ["percent"])),
+                "nextStepAt": moment, "successorVersionNumber": text, "policy": ["type": "object"],
+                "events": .listSchema(["type": "object"]),
+            ], required: ["versionNumber", "baseVersionNumber", "state", "percent", "stages", "policy", "events"])
+    ]
+}
