@@ -55,7 +55,7 @@ package struct ReleaseCut: Hashable, Sendable {
     /// 0 to 9,999.
     package func bucket(of key: ClientKey) -> Int {
         let bits = (UInt64(key.rawValue) ^ salt).scrambled
-        return Int((bits >> 32) * UInt64(Self.buckets) >> 32)
+        return Int(((bits >> 32) * UInt64(Self.buckets)) >> 32)
     }
 
     /// The place in ``bounds`` of the first stage that covers a client.
