@@ -24,6 +24,13 @@ extension ReleasePolicy.Gates {
         [
             "failed": json(failed), "silent": json(silent), "fetchErrors": json(fetchErrors),
             "loss": json(loss, as: "margin", ["return": .string(lossReturn.spelled)]),
+            "prometheus": prometheus.map { gate in
+                [
+                    "url": .string(gate.url), "query": .string(gate.query), "limit": .double(gate.limit),
+                    "onTrip": .string(gate.onTrip.rawValue),
+                ]
+            } ?? "off",
+            "url": url.map { ["url": .string($0.url), "onTrip": .string($0.onTrip.rawValue)] } ?? "off",
         ]
     }
 
@@ -63,12 +70,15 @@ private struct Reader {
 
     private func gates(_ json: JSONValue) throws(Problem) -> ReleasePolicy.Gates {
         var gates = ReleasePolicy.Gates()
-        for (name, value) in try members(json, ["failed", "silent", "fetchErrors", "loss"], of: "gates") {
+        let names = ["failed", "silent", "fetchErrors", "loss", "prometheus", "url"]
+        for (name, value) in try members(json, names, of: "gates") {
             let path = "gates.\(name)"
             switch name {
             case "failed": gates.failed = try gate(value, otherwise: gates.failed, at: path)
             case "silent": gates.silent = try gate(value, otherwise: nil, at: path)
             case "fetchErrors": gates.fetchErrors = try gate(value, otherwise: gates.fetchErrors, at: path)
+            case "prometheus": gates.prometheus = try query(value, at: path)
+            case "url": gates.url = try probe(value, at: path)
             default:
                 gates.loss = try gate(value, "margin", ["return"], otherwise: gates.loss, at: path)
                 if let time = value["return"] {
@@ -100,6 +110,44 @@ private struct Reader {
             gate.onTrip = try choice(value, stored: .pause, at: "\(path).onTrip")
         }
         return gate
+    }
+
+    private func query(_ json: JSONValue, at path: String) throws(Problem) -> ReleasePolicy.Query? {
+        if json == "off" || json == false { return nil }
+        _ = try members(json, ["url", "query", "limit", "onTrip"], of: path)
+        guard let query = json["query"]?.string, (1...ReleasePolicy.maxQuery).contains(query.utf8.count) else {
+            throw Problem(description: "\(path).query: write PromQL of 1 to \(ReleasePolicy.maxQuery) bytes")
+        }
+        guard case .number(let text)? = json["limit"], let limit = Double(text), limit.isFinite else {
+            throw Problem(description: "\(path).limit: write the number that the query's result must not be above")
+        }
+        return ReleasePolicy.Query(
+            url: try url(json["url"], at: path), query: query, limit: limit, onTrip: try onTrip(json, at: path))
+    }
+
+    /// A URL alone, or an object with it and the action.
+    private func probe(_ json: JSONValue, at path: String) throws(Problem) -> ReleasePolicy.Probe? {
+        if json == "off" || json == false { return nil }
+        if json.string != nil { return ReleasePolicy.Probe(url: try url(json, at: path), onTrip: .pause) }
+        _ = try members(json, ["url", "onTrip"], of: path)
+        return ReleasePolicy.Probe(url: try url(json["url"], at: path), onTrip: try onTrip(json, at: path))
+    }
+
+    private func onTrip(_ json: JSONValue, at path: String) throws(Problem) -> ReleasePolicy.OnTrip {
+        try json["onTrip"].map { value throws(Problem) in try choice(value, stored: .pause, at: "\(path).onTrip") }
+            ?? .pause
+    }
+
+    private func url(_ json: JSONValue?, at path: String) throws(Problem) -> String {
+        let isPlain = { (byte: UInt8) in (0x21...0x7E).contains(byte) }
+        guard let text = json?.string, text.hasPrefix("https://") || text.hasPrefix("http://"),
+            text.utf8.count <= ReleasePolicy.maxURL, text.utf8.allSatisfy(isPlain)
+        else {
+            throw Problem(
+                description: "\(path): give it a url that begins with https:// or http://, of at most "
+                    + "\(ReleasePolicy.maxURL) bytes")
+        }
+        return text
     }
 
     private func limit(_ json: JSONValue, orOff: Bool, at path: String) throws(Problem) -> Int {

@@ -53,6 +53,26 @@ package struct ReleasePolicy: Sendable, Hashable {
         package internal(set) var loss: Gate? = Gate(limit: 200, onTrip: .pause)
         /// Time in which a stream must come back, or else counts as lost.
         package internal(set) var lossReturn: Duration = .seconds(30)
+        /// Query whose result must not be above a limit.
+        package internal(set) var prometheus: Query?
+        /// URL that must answer 200.
+        package internal(set) var url: Probe?
+    }
+
+    /// Question to Prometheus.
+    package struct Query: Sendable, Hashable {
+        /// Address of the server, as `http://prometheus:9090`.
+        package let url: String
+        /// PromQL that gives a scalar or a vector, of which the largest sample counts.
+        package let query: String
+        package let limit: Double
+        package internal(set) var onTrip: OnTrip
+    }
+
+    /// URL that says whether all is well.
+    package struct Probe: Sendable, Hashable {
+        package let url: String
+        package internal(set) var onTrip: OnTrip
     }
 
     /// Member that is wrong, and a sentence that says what to write.
@@ -63,6 +83,8 @@ package struct ReleasePolicy: Sendable, Hashable {
     package static let maxStages = 20
     package static let maxFirst = 100
     package static let maxName = 128
+    package static let maxURL = 2048
+    package static let maxQuery = 1024
     /// Range of `every` and `bake`.
     package static let times = Duration.zero...Duration.seconds(30 * 86_400)
     package static let returnTimes = Duration.seconds(1)...Duration.seconds(600)
