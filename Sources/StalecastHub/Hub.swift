@@ -28,6 +28,8 @@ package final class Hub: Sendable {
     private let herds: [Scope: HerdWindow]
     /// Who has what was announced.
     package let propagation: PropagationBook
+    /// What the gates of staged releases see.
+    package let releases = ReleaseWatch()
 
     /// - Parameter herds: the scopes whose messages ask clients to spread their fetches.
     package init(

@@ -40,6 +40,14 @@ package enum DropReason: String, Sendable, CaseIterable {
     case proxyHeader = "proxy_header"
     /// Not HTTP we accept.
     case badRequest = "bad_request"
+
+    /// Whose doing the end of a stream was, for the gates of a release.
+    package var cause: LossGate.Cause {
+        switch self {
+        case .peerClosed, .writeStall: .byPeer
+        default: .byUs
+        }
+    }
 }
 
 /// Subscribers by project, topic and transport; counts only, nobody's address.

@@ -9,6 +9,7 @@ extension Shard {
     /// Writes the messages of consecutive changes to every subscriber of their topics.
     func broadcast(_ run: [TopicBoard.Announcement]) {
         releaseDoomed()
+        if hub.releases.isOpen { tellStages(run) }
         for announcement in run {
             spreads.begin(announcement, audience: streams(on: announcement.notices.map(\.topic)))
         }

@@ -78,6 +78,7 @@ extension Shard {
     func release(_ index: Int32, _ reason: DropReason?) {
         let slot = slots[index]
         guard slot.pointee.phase != .free else { return }
+        if hub.releases.isOpen { tellEnd(index, reason) }
         letGo(of: slot, reason)
         endSubscription(index)
         if slot.pointee.phase == .answering { backlogs[index] = nil }
@@ -100,6 +101,7 @@ extension Shard {
 
     func releaseDoomed() {
         while let (index, reason) = doomed.popLast() {
+            if hub.releases.isOpen { tellEnd(index, reason) }
             countUntold(index)
             if !unreached.isEmpty { unreached[index] = nil }
             forget(index, isPoll: false)

@@ -19,6 +19,7 @@ extension Shard {
             pacedUntil[topic] = until
             echoes[topic] = echo
         }
+        if hub.releases.isOpen { tellStreams(of: scope) }
     }
 
     private func moveToStage(_ index: Int32) {
@@ -44,5 +45,51 @@ extension Shard {
         saidMore(topic)
         spreads.walked(walk.announcement.change, nanoseconds: stalecast_monotonic_ns() &- walk.announcement.announcedAt)
         releaseDoomed()
+    }
+
+    // MARK: Gates
+
+    /// Tells the gates of all streams that a release found here.
+    private func tellStreams(of scope: Scope) {
+        let indexes = Set(board.seats(of: scope).flatMap { members[Int($0.rawValue)] })
+        var addresses: [ReleaseSeat: [UInt64]] = [:]
+        for index in indexes where isStream(index) {
+            for seat in board.releaseSeats(of: topics(of: index)) where seat.scope == scope {
+                addresses[seat, default: []].append(slots[index].pointee.address)
+            }
+        }
+        for (seat, addresses) in addresses { hub.releases.began(seat, addresses) }
+    }
+
+    private func isStream(_ index: Int32) -> Bool { [.direct, .stream].contains(slots[index].pointee.phase) }
+
+    /// A stream began; it is in its topics.
+    func tellBegin(_ index: Int32) {
+        for seat in board.releaseSeats(of: topics(of: index)) {
+            hub.releases.began(seat, [slots[index].pointee.address])
+        }
+    }
+
+    /// A stream ends; it is still in its topics.
+    func tellEnd(_ index: Int32, _ reason: DropReason?) {
+        guard slots[index].pointee.phase != .poll, let reason else { return }
+        for seat in board.releaseSeats(of: topics(of: index)) {
+            hub.releases.ended(seat, slots[index].pointee.address, reason.cause)
+        }
+    }
+
+    /// Before the stages of announcements are told.
+    func tellStages(_ run: [TopicBoard.Announcement]) {
+        for announcement in run {
+            let newly = board.newlyTold(announcement)
+            for (topic, seat) in newly {
+                let own = members[Int(topic.rawValue)].filter { index in
+                    // A stream of several topics is told once.
+                    isStream(index)
+                        && (several[index]?.topics.first { newly.map(\.topic).contains($0) } ?? topic) == topic
+                }
+                hub.releases.told(seat, own.map { slots[$0].pointee.address })
+            }
+        }
     }
 }

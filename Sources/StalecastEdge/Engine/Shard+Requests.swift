@@ -177,6 +177,7 @@ extension Shard {
         identify(index, request, topics.known)
         slot.pointee.phase = slot.pointee.isOrdinary ? .direct : .stream
         tally.streams += 1
+        if hub.releases.isOpen { tellBegin(index) }
         let opening = board.opening(for: topics.known, from: request.resume)
         out.removeAll(keepingCapacity: true)
         let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)

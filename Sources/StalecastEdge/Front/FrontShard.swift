@@ -124,11 +124,19 @@ final class FrontShard: @unchecked Sendable {
 
     func join(_ subscriber: FrontSubscriber) {
         for topic in subscriber.topics { members[topic, default: [:]][ObjectIdentifier(subscriber)] = subscriber }
+        if hub.releases.isOpen, !subscriber.isPoll {
+            for seat in board.releaseSeats(of: subscriber.topics) { hub.releases.began(seat, [subscriber.address]) }
+        }
         if subscriber.isPoll { tally.polls += 1 } else { tally.streams += 1 }
         publish()
     }
 
     func leave(_ subscriber: FrontSubscriber, _ reason: DropReason?) {
+        if hub.releases.isOpen, !subscriber.isPoll, let reason {
+            for seat in board.releaseSeats(of: subscriber.topics) {
+                hub.releases.ended(seat, subscriber.address, reason.cause)
+            }
+        }
         for topic in subscriber.topics { members[topic]?[ObjectIdentifier(subscriber)] = nil }
         if subscriber.isPoll { tally.polls -= 1 } else { tally.streams -= 1 }
         if let reason { tally.drops[reason, default: 0] += 1 }
@@ -230,6 +238,7 @@ final class FrontShard: @unchecked Sendable {
     }
 
     private func broadcast(_ run: [TopicBoard.Announcement]) {
+        if hub.releases.isOpen { tellStages(run) }
         for announcement in run {
             spreads.begin(announcement, audience: streams(on: announcement.notices.map(\.topic)))
         }
@@ -325,6 +334,26 @@ final class FrontShard: @unchecked Sendable {
             guard subscriber.move(to: self.board.seats(of: topics, for: subscriber.clientKey)) else { continue }
             for topic in topics { members[topic]?[id] = nil }
             for topic in subscriber.topics { members[topic, default: [:]][id] = subscriber }
+        }
+        if hub.releases.isOpen { tellStreams(of: scope) }
+    }
+
+    /// As the engine's shards tell the gates of a release.
+    private func tellStreams(of scope: Scope) {
+        for subscriber in subscribers(of: board.seats(of: scope)).values where !subscriber.isPoll {
+            for seat in board.releaseSeats(of: subscriber.topics) where seat.scope == scope {
+                hub.releases.began(seat, [subscriber.address])
+            }
+        }
+    }
+
+    private func tellStages(_ run: [TopicBoard.Announcement]) {
+        for announcement in run {
+            let newly = board.newlyTold(announcement)
+            for subscriber in subscribers(of: newly.map(\.topic)).values where !subscriber.isPoll {
+                guard let seat = newly.first(where: { subscriber.topics.contains($0.topic) })?.seat else { continue }
+                hub.releases.told(seat, [subscriber.address])
+            }
         }
     }
 

@@ -80,6 +80,9 @@ final class FrontSubscriber {
 
     var clientKey: ClientKey { request.clientKey }
 
+    /// Key of the client's address in the ledger.
+    var address: UInt64 { connection.address.key }
+
     func hears(_ topics: [Topic.Index]) -> Bool { self.topics.contains { topics.contains($0) } }
 
     private var dialect: StreamDialect {

@@ -1,0 +1,76 @@
+import StalecastTestSupport
+import StalecastWire
+import Testing
+
+@testable import StalecastHub
+
+@Suite struct ReleaseWatchTests {
+    private let second: UInt64 = 1_000_000_000
+
+    private func gate() -> LossGate { LossGate(returnTime: 30 * second, margin: 0.02, at: 0) }
+
+    private func seat(_ version: VersionNumber, isTold: Bool) -> ReleaseSeat {
+        ReleaseSeat(scope: .demo, version: version, isTold: isTold)
+    }
+
+    @Test func factsOfAnEarlierReleaseDoNotCount() {
+        let watch = ReleaseWatch()
+        #expect(!watch.isOpen && watch.look(.demo, at: 0) == nil)
+        watch.begin(3, of: .demo, gate())
+        #expect(watch.isOpen)
+        let addresses = Array(1...10 as ClosedRange<UInt64>)
+        watch.began(seat(2, isTold: true), addresses)
+        watch.began(seat(3, isTold: false), addresses)
+        watch.told(seat(3, isTold: false), Array(addresses.prefix(5)))
+        for address in addresses { watch.ended(seat(2, isTold: true), address, .byPeer) }
+        #expect(watch.look(.demo, at: 15 * second) == .tooLittle(addresses: 0))
+        #expect(watch.look(.demo, at: 45 * second) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 5))
+        watch.keep { $1 == 2 }
+        #expect(!watch.isOpen && watch.look(.demo, at: 46 * second) == nil)
+    }
+
+    @Test func anUnknownAddressIsNobodys() {
+        let watch = ReleaseWatch()
+        watch.begin(3, of: .demo, gate())
+        watch.began(seat(3, isTold: true), Array(repeating: 0, count: 10))
+        watch.began(seat(3, isTold: false), Array(1...10))
+        _ = watch.look(.demo, at: 15 * second)
+        #expect(watch.look(.demo, at: 45 * second) == .tooLittle(addresses: 0))
+    }
+
+    @Test func figuresAreOfOneVersion() {
+        let watch = ReleaseWatch()
+        watch.show([GateReading("loss", .ok)], of: .demo, 3)
+        #expect(watch.gates(of: .demo, 3).map(\.name) == ["loss"] && watch.gates(of: .demo, 4).isEmpty)
+    }
+
+    @Test func aStageTellsTheStreamsOfItsTopicsOnce() throws {
+        let hub = Hub(board: .make())
+        for version in 1...2 as ClosedRange<VersionNumber> { hub.announce(.make(version), at: 0) }
+        let cut = ReleaseCut(.demo, 3, bounds: [5000, 10_000])
+        hub.split(.demo, by: cut)
+        let keys = (0..<100).map { ClientKey(id: "client-\($0)") }
+        let base = try #require(hub.board.topics(.pushRC, in: .demo).first)
+        func seats() -> [Int: Set<ReleaseSeat>] {
+            let board = hub.board
+            let stages = Dictionary(grouping: keys) { cut.stage(of: $0) }
+            return stages.mapValues { keys in
+                Set(keys.flatMap { board.releaseSeats(of: board.seats(of: [base], for: $0)) })
+            }
+        }
+        #expect(seats() == [0: [seat(3, isTold: false)], 1: [seat(3, isTold: false)]])
+        var board = hub.board
+        let first = board.announcement(
+            of: .make(3), to: ReleaseAudience(stages: 0..<1, isWhole: false), fetchWindowMs: 0, at: 0)
+        let newly = board.newlyTold(first)
+        #expect(!newly.isEmpty && newly.allSatisfy { board[$0.topic].stage == 0 && !$0.seat.isTold })
+        board.apply(first)
+        #expect(board.newlyTold(first).isEmpty)
+        hub.announce(.make(3), to: ReleaseAudience(stages: 0..<1, isWhole: false), at: 0)
+        #expect(seats() == [0: [seat(3, isTold: true)], 1: [seat(3, isTold: false)]])
+        // A version that takes the release back tells nobody of the release.
+        let back = board.announcement(
+            of: .make(4), to: ReleaseAudience(stages: 0..<1, isWhole: true), fetchWindowMs: 0, at: 0)
+        #expect(board.newlyTold(back).isEmpty)
+    }
+}
