@@ -310,8 +310,7 @@ let package = Package(
             dependencies: [
                 "StalecastTestSupport",
                 "StalecastAccess", "StalecastControl", "StalecastDaemon", "StalecastEdge", "StalecastEtcd",
-                "StalecastHub",
-                "StalecastOutbound", "StalecastWire",
+                "StalecastHub", "StalecastOutbound", "StalecastStore", "StalecastTemplate", "StalecastWire",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Yams", package: "Yams"),
             ],

@@ -82,6 +82,7 @@ struct ControlService: Service {
         await text.webhooks(parts.webhooks)
         text.sources(parts.sources)
         text.propagation(parts.hub.propagation, parts.scopes)
+        text.gates(of: parts.store.openReleases, parts.hub.releases)
         text.herds(parts.hub, parts.scopes)
         text.canaries(parts.edge.sightings)
         text.store(parts.store, canCommit: await parts.store.health.canCommit)

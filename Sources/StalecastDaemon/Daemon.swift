@@ -108,6 +108,10 @@ package struct Daemon: Sendable {
         }
         let releases = ReleaseConductor(store: store, hub: hub, served: served, versions: versions, logger: logger)
         store.setReleaseHandler(releases.announce)
+        let registry = webhooks.registry
+        let gates = GateProbes(webhooks.engine) { registry.policy(of: registry.rules.defaultProfile) }
+        let keeper = ReleaseKeeper(store: store, hub: hub, probes: gates, logger: logger)
+        keeper.restore()
         try webhooks.begin(ReleaseConductor.settled(Self.storedChanges(store, configuration), store))
         if !configuration.edge.listen.isLoopback, configuration.auth.mode == .off, configuration.edge.apiKeys.isEmpty {
             logger.warning("Edge serves whoever reaches it: auth.mode is off, and edge.apiKeys names no key")
@@ -160,7 +164,7 @@ package struct Daemon: Sendable {
                 if let cluster { try await cluster.run(parts) } else { try? await gracefulShutdown() }
             },
             Work { await parts.sweepStore() },
-            Work { await releases.run() },
+            Work { await keeper.run() },
             Work { await parts.keepPropagation() },
             Work { await parts.keepCertificates() },
             Work { await parts.watchDescriptors(logger) },

@@ -103,7 +103,7 @@ extension MetricsText {
 }
 
 extension Scope {
-    fileprivate var labels: [(String, String)] {
+    var labels: [(String, String)] {
         [("project", project.description), ("namespace", namespace.description)]
     }
 }

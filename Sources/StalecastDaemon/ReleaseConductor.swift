@@ -22,6 +22,7 @@ struct ReleaseConductor: Sendable {
         switch step.kind {
         case .began:
             let cut = release.cut
+            hub.releases.begin(release, at: stalecast_monotonic_ns())
             served.stage(version.template, version.change, cut, stages: step.stages.upperBound)
             hub.split(scope, by: cut)
         case .reached: served.cover(scope, stages: step.stages.upperBound)
@@ -33,6 +34,7 @@ struct ReleaseConductor: Sendable {
             served.install(version.template, version.change)
             audience = nil
         }
+        hub.releases.reached(scope, at: stalecast_monotonic_ns())
         let change = step.sequence == version.change.sequence ? version.change : version.change.at(step.sequence)
         let topics = hub.announce(change, to: audience, at: stalecast_monotonic_ns())
         versions.announced(change, on: topics)
@@ -42,21 +44,6 @@ struct ReleaseConductor: Sendable {
                 "scope": "\(scope)", "version": "\(release.version)", "state": "\(release.state.rawValue)",
                 "percent": "\(Double(release.covered) / 100)",
             ])
-    }
-
-    /// Moves open releases on until told to end.
-    func run() async {
-        for await _ in AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown() {
-            for release in store.openReleases where release.due(at: .now()) != nil {
-                do throws(StoreError) {
-                    _ = try await store.change(releaseOf: release.scope, .proceed, by: "schedule")
-                } catch {
-                    logger.error(
-                        "release does not go on",
-                        metadata: ["scope": "\(release.scope)", "version": "\(release.version)", "error": "\(error)"])
-                }
-            }
-        }
     }
 
     // MARK: At start

@@ -68,8 +68,21 @@ extension ControlOperations {
             .query, "onTooLittle", "Of a staged one: whether it goes on where too few clients were told to judge.",
             schema: .enumSchema(["go", "hold"])),
         APIParameter(
+            .query, "gates",
+            "Of a staged one: JSON with the limits that stop it, for example `{\"loss\":{\"margin\":\"2%\"}}`.",
+            schema: text),
+        APIParameter(
             .query, "supersede", "Take the place of a release that is open.", schema: ["type": "boolean"]),
     ]
+
+    private static let number: JSONValue = ["type": "number"]
+
+    /// Reading of a gate. `value` and `limit` are in percent, but for the gate `prometheus`.
+    private static let gate = JSONValue.objectSchema(
+        [
+            "name": text, "verdict": .enumSchema(["OK", "TOO_LITTLE", "TRIPPED"]), "value": number, "limit": number,
+            "told": number, "untold": number, "count": ["type": "integer"], "detail": text,
+        ], required: ["name", "verdict"])
 
     static let releaseSchemas: JSONObject = [
         "Release": .objectSchema(
@@ -82,6 +95,7 @@ extension ControlOperations {
                         required: ["percent"])),
                 "nextStepAt": moment, "successorVersionNumber": text, "policy": ["type": "object"],
                 "events": .listSchema(["type": "object"]),
+                "gates": .listSchema(gate),
             ], required: ["versionNumber", "baseVersionNumber", "state", "percent", "stages", "policy", "events"])
     ]
 }

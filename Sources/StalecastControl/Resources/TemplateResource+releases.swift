@@ -1,18 +1,21 @@
 import StalecastAccess
 import StalecastHTTP
+import StalecastHub
 import StalecastStore
 import StalecastWire
 
 /// Versions that are released in stages.
 extension TemplateResource {
     /// Reads how a publish is to be released: `release=staged|instant`, and for a staged one `stages`, `every`, `bake`,
-    /// `first`, `anonymous` and `onTooLittle`, each spelled as in a policy, in place of the standard.
+    /// `first`, `anonymous`, `onTooLittle` and `gates`, each spelled as in a policy, in place of the standard.
     ///
     /// - Returns: nil where all clients are told at once.
     static func staged(_ call: Call) throws(GoogleError) -> Publish.Staged? {
         let query = call.query
         let choice = try choice(query["release"])
-        let spelled = ["stages", "every", "bake", "first", "anonymous", "onTooLittle"].filter { query[$0] != nil }
+        let spelled = ["stages", "every", "bake", "first", "anonymous", "onTooLittle", "gates"].filter {
+            query[$0] != nil
+        }
         guard choice == .staged else {
             guard let name = spelled.first else { return nil }
             throw .invalidField(name, "\(name) is of a release in stages: say release=staged too")
@@ -27,6 +30,7 @@ extension TemplateResource {
             policy[name] =
                 isList ? .array(text.split(separator: ",").map { .string(String($0)) }) : .string(text)
         }
+        if let gates = query["gates"] { policy["gates"] = try JSONBody.parse(Array(gates.utf8)) }
         do {
             return Publish.Staged(
                 try ReleasePolicy(json: .object(policy)), by: call.principal?.actor ?? "stranger")
@@ -54,9 +58,11 @@ extension TemplateResource {
     }
 
     /// `POST remoteConfig/release:pause`, `:resume` and `:promote`, with `{"reason":"…"}`. Alertmanager's webhook body is a
-    /// reason too.
+    /// reason too; one that says that an alert is over pauses nothing.
     func changeRelease(_ action: ReleaseAction, _ call: Call) async throws(GoogleError) -> Answer {
         let reason = try Self.releaseReason(call.body)
+        // Alertmanager sends the end of an alert to the same URL as its beginning.
+        if action == .pause, Self.isEndOfAlert(call.body) { return try await getRelease(call) }
         let actor = call.principal?.actor ?? "stranger"
         let release = try await store(commits: true) { () async throws(StoreError) in
             try await store.change(releaseOf: scope, action, by: actor, reason: reason)
@@ -85,8 +91,16 @@ extension TemplateResource {
     }
 
     private func answer(_ release: Release, _ call: Call) -> Answer {
-        let json = JSONValue.object(release.json)
+        var object = release.json
+        object["gates"] = .array(call.control.hub.releases.gates(of: scope, release.version).map(\.json))
+        let json = JSONValue.object(object)
         return Answer(contentType: Answer.jsonType, body: json.encoded(call.wantsPretty ? .pretty : .utf8Line))
+    }
+
+    private static func isEndOfAlert(_ body: [UInt8]) -> Bool {
+        // A body that is not JSON was refused before.
+        let json = try? JSONBody.parse(body)
+        return json?["alerts"]?.array != nil && json?["status"]?.string == "resolved"
     }
 
     private static let mostReasonBytes = 1024
