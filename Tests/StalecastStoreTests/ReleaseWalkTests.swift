@@ -18,7 +18,7 @@ import Testing
             if !walk.problems.isEmpty { return }
         }
         // Walks in which all is refused, or nothing, show nothing.
-        #expect((steps / 10..<steps * 9 / 10).contains(changes))
+        #expect((steps / 20..<steps / 2).contains(changes))
     }
 
     @Test(arguments: ReleaseWalk.Fault.allCases)
@@ -86,7 +86,8 @@ struct ReleaseWalk {
         // Ends are rare, or no walk is long.
         case .rollBack where random.next() % 24 == 0: try release.rollBack(to: later(), at: now, by: "key:ada")
         case .supersede where random.next() % 24 == 0: try release.supersede(by: later(), at: now, by: "key:ada")
-        case .restart: restart(random.next() % 16 == 0)
+        // Records are slow to write and to read.
+        case .restart: if random.next() % 3 == 0 { restart(random.next() % 8 == 0) }
         case .wait: now = now.advanced(by: .seconds(Int64(random.next() % 900)))
         case .clockBack: now = now.advanced(by: .seconds(-Int64(random.next() % 900)))
         case .whatIsDue:
