@@ -32,6 +32,7 @@ import Testing
     @Test func aGateThatCannotBeUsedIsNamed() {
         let query: JSONValue = ["url": "http://p:9090", "query": "up", "limit": 1]
         #expect(problem(["prometheus": query]) == nil)
+        #expect(problem(["prometheus": ["url": "http://p:9090", "query": "up", "limit": "0.5"]]) == nil)
         for (json, name) in [
             (["prometheus": ["url": "http://p:9090", "query": "up"]] as JSONValue, "gates.prometheus.limit"),
             (["prometheus": ["url": "http://p:9090", "limit": 1]], "gates.prometheus.query"),

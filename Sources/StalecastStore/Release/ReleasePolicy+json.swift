@@ -118,11 +118,17 @@ private struct Reader {
         guard let query = json["query"]?.string, (1...ReleasePolicy.maxQuery).contains(query.utf8.count) else {
             throw Problem(description: "\(path).query: write PromQL of 1 to \(ReleasePolicy.maxQuery) bytes")
         }
-        guard case .number(let text)? = json["limit"], let limit = Double(text), limit.isFinite else {
+        guard let limit = json["limit"].flatMap(number) else {
             throw Problem(description: "\(path).limit: write the number that the query's result must not be above")
         }
         return ReleasePolicy.Query(
             url: try url(json["url"], at: path), query: query, limit: limit, onTrip: try onTrip(json, at: path))
+    }
+
+    /// Configuration hands numbers over as texts.
+    private func number(_ json: JSONValue) -> Double? {
+        let text: String? = if case .number(let text) = json { text } else { json.string }
+        return text.flatMap(Double.init).flatMap { $0.isFinite ? $0 : nil }
     }
 
     /// A URL alone, or an object with it and the action.
