@@ -11,8 +11,8 @@ import Testing
         var (steps, changes) = (0, 0)
         while steps < 100_000 {
             var walk = try ReleaseWalk(&random)
-            for _ in 0..<40 { walk.step(&random) }
-            steps += 40
+            for _ in 0..<25 { walk.step(&random) }
+            steps += 25
             changes += walk.changes
             #expect(walk.problems.isEmpty, "\(walk.problems)")
             if !walk.problems.isEmpty { return }
@@ -26,7 +26,7 @@ import Testing
         var random = SeededRandom(seed: 2)
         for _ in 0..<500 {
             var walk = try ReleaseWalk(&random, fault)
-            for _ in 0..<40 { walk.step(&random) }
+            for _ in 0..<25 { walk.step(&random) }
             if !walk.problems.isEmpty { return }
         }
         Issue.record("\(fault) is not found")
