@@ -1,4 +1,4 @@
-/// What the process ends with, so that scripts can tell the cases apart. Printed by `--help` and in README.
+/// What the process ends with, so that scripts can tell the cases apart. Printed by `--help`; `deploy/docs/cli.md` has them too.
 package enum ExitStatus: Int32, CaseIterable {
     case done = 0
     case refused = 1
@@ -9,6 +9,7 @@ package enum ExitStatus: Int32, CaseIterable {
     case notFound = 6
     case timedOut = 7
     case outcomeUnknown = 8
+    case stopped = 9
     /// As `serve` ends with it: EX_CONFIG of sysexits.h, which supervisors know not to retry.
     case misconfigured = 78
 
@@ -20,10 +21,11 @@ package enum ExitStatus: Int32, CaseIterable {
         case .usage: "wrong use of the command line"
         case .unreachable: "the daemon is not reachable"
         case .tokenRefused: "the control token is missing or was refused"
-        case .versionMismatch: "somebody published in between (--if-match no longer holds)"
+        case .versionMismatch: "somebody published in between (--if-match no longer holds), or a release is open"
         case .notFound: "no such version, topic or project"
         case .timedOut: "the time was up before it was done"
         case .outcomeUnknown: "the change may or may not have been made; look before you repeat it"
+        case .stopped: "a release in stages was paused or rolled back"
         case .misconfigured: "the configuration has problems; all of them are printed"
         }
     }

@@ -30,7 +30,8 @@ package struct Stalecast: AsyncParsableCommand {
             CommandGroup(
                 name: "Publish",
                 subcommands: [
-                    Publish.self, Rollback.self, SetValues.self, UnsetValues.self, Edit.self, Get.self, Diff.self,
+                    Publish.self, Rollback.self, ReleaseCommand.self, SetValues.self, UnsetValues.self, Edit.self,
+                    Get.self, Diff.self,
                     Versions.self, Proposals.self, Evaluate.self,
                 ]),
             CommandGroup(

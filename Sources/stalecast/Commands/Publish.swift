@@ -15,12 +15,18 @@ struct Publish: AsyncParsableCommand {
             The answer says who has heard of it: streams whose socket has taken the message, and how long that took; \
             long-polls answered; webhooks that are still owed it. --wait waits until they have it.
 
+            With --stages only a share of the clients is told and gets the new version, then a larger one; --wait \
+            follows it to its end: exit code 0 when all clients have it, 9 when it was paused or rolled back. While \
+            such a release is open nothing else is published over it (exit code 5), except with --supersede or \
+            --instant.
+
             Examples:
               stalecast publish samples/templates/demo.json
               stalecast publish winter.json --wait
               stalecast publish winter.json --wait 95% --timeout 5s --on-timeout warn
               stalecast publish winter.json --description 'winter campaign'
               stalecast publish winter.json --validate-only
+              stalecast publish winter.json --stages 1%,10%,100% --every 5m --wait
               stalecast publish winter.json --if-match '*'  # over whatever is current
               stalecast publish winter.json --propose  # for somebody else to approve
               stalecast get | jq … | stalecast publish -
@@ -35,7 +41,9 @@ struct Publish: AsyncParsableCommand {
             valueName: "etag"))
     var ifMatch: String?
 
-    @Flag(help: "Check here and on the server, show what would change, publish nothing.")
+    @Flag(
+        name: [.long, .customLong("dry-run")],
+        help: "Check here and on the server, show what would change, and whom each stage would reach; publish nothing.")
     var validateOnly = false
 
     @Option(help: "What the new version is about, at most 1024 characters.")
@@ -47,12 +55,14 @@ struct Publish: AsyncParsableCommand {
     @Flag(help: "Publish also where parameters of the current version are missing.")
     var allowRemovals = false
 
+    @OptionGroup var staging: StagingOptions
     @OptionGroup var proposing: ProposeOptions
     @OptionGroup var wait: WaitOptions
     @OptionGroup var options: PublishingOptions
 
     func validate() throws {
         try proposing.judge(wait)
+        try staging.judge(wait, proposing)
         guard let ifMatch, !ifMatch.isEmpty, ifMatch.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return }
         throw ValidationError(
             "--if-match takes an ETag, not a version number: `stalecast get --version-number \(ifMatch)` tells it, "
@@ -66,16 +76,19 @@ struct Publish: AsyncParsableCommand {
         let before = try await api.get()
         let request = source.request(description: description)
         let etag = ifMatch ?? before.etag
-        let checked = try await api.put(request, ifMatch: etag, validateOnly: true)
-        let publishing = Publishing(
+        let checked = try await api.put(request, ifMatch: etag, validateOnly: true, release: staging.query)
+        var publishing = Publishing(
             api: api, before: before, content: template, options: options, allowsRemovals: allowRemovals,
             isMute: file == "-", wait: wait)
+        publishing.isStaged = staging.stages != nil
+        publishing.audience = await api.audience(of: staging)
         if validateOnly {
             return try publishing.report(checked, isCheck: true).write(to: options.outputOptions.output)
         }
         if proposing.propose { return try await publishing.propose(request, ifMatch: etag, isUrgent: urgent) }
-        try await publishing.run { () async throws(CommandFailure) in
-            try await api.put(request, ifMatch: etag, validateOnly: false, isUrgent: urgent)
+        let manner = staging.stages.map { ", in stages of \($0.printable)" } ?? ""
+        try await publishing.run({ "Publish to \($0)\(manner)?" }) { () async throws(CommandFailure) in
+            try await api.put(request, ifMatch: etag, validateOnly: false, isUrgent: urgent, release: staging.query)
         }
     }
 }

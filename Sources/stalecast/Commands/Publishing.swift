@@ -44,6 +44,10 @@ struct Publishing {
     var isMute = false
     /// nil does not wait.
     var wait: WaitOptions?
+    /// It reaches its clients in stages.
+    var isStaged = false
+    /// Whom each stage would reach; nil where there are none, or the daemon cannot say.
+    var audience: StageAudience?
 
     private var output: Output { options.outputOptions.output }
 
@@ -58,10 +62,13 @@ struct Publishing {
         guard let isAsked = try agree(question) else { return }
         var report = try self.report(try await send())
         report.reach = await api.reach()
+        // Published it is, whether this can be read or not.
+        if isStaged { report.release = try? await api.release() }
         report.wasShown = isAsked
         guard let wait, wait.share != nil, let after = report.after else { return try report.write(to: output) }
         // What was done is said before anybody waits; JSON is one document, with how it ended.
         if !output.isJSON { try report.write(to: output) }
+        if isStaged { return try await follow(after.version, report, wait) }
         var outcome = WaitOutcome(
             done: try await PropagationWait(api: api, options: wait, output: output).run(after.version))
         var failure = outcome.failure
@@ -74,7 +81,7 @@ struct Publishing {
         }
         report.wait = outcome
         if output.isJSON { try report.write(to: output) }
-        try conclude(outcome, failure, wait)
+        try conclude(outcome.sentence, failure, wait)
     }
 
     /// The same up to the question; then it waits for somebody else's approval.
@@ -104,7 +111,8 @@ struct Publishing {
         let isAsked = Question.canBeAsked && !isMute && !options.yes && !output.isJSON
         let removed = report.changes.removed
         if isAsked {
-            output.remark(report.preview(output.palette).joined(separator: "\n"))
+            let lines = report.preview(output.palette) + (audience.map { [""] + $0.lines } ?? [])
+            output.remark(lines.joined(separator: "\n"))
             try ask(question, removed)
         } else if !removed.isEmpty, !allowsRemovals {
             throw CommandFailure(
@@ -116,11 +124,27 @@ struct Publishing {
         return isAsked
     }
 
+    /// Waits for the end of a release in stages.
+    private func follow(_ version: Int64, _ report: PublishReport, _ wait: WaitOptions) async throws(CommandFailure) {
+        let timeout = wait.timeout?.duration
+        var outcome = try await ReleaseWait(api: api, output: output, timeout: timeout).run(version)
+        if outcome.failure?.status == .timedOut, wait.onTimeout == .rollback {
+            let back = try await api.changeRelease("rollback", reason: "not released in time")
+            outcome.ending = "It was taken back: \(back.sentence())."
+        }
+        if output.isJSON {
+            var report = report
+            report.release = outcome.reading
+            try report.write(to: output)
+        }
+        try conclude(outcome.sentence, outcome.failure, wait)
+    }
+
     private func conclude(
-        _ outcome: WaitOutcome, _ failure: CommandFailure?, _ wait: WaitOptions
+        _ sentence: String, _ failure: CommandFailure?, _ wait: WaitOptions
     ) throws(CommandFailure) {
         guard let failure else {
-            if !output.isJSON { try output.line(outcome.sentence) }
+            if !output.isJSON { try output.line(sentence) }
             return
         }
         guard failure.status == .timedOut, wait.onTimeout == .warn else { throw failure }
@@ -138,7 +162,10 @@ struct Publishing {
 
     /// - Parameter after: the server's answer; nil when there is none yet.
     func report(_ after: ServedTemplate?, isCheck: Bool = false) throws(CommandFailure) -> PublishReport {
-        try PublishReport(scope: api.scope, before: before, after: after, content: content, isCheck: isCheck)
+        var report = try PublishReport(
+            scope: api.scope, before: before, after: after, content: content, isCheck: isCheck)
+        report.audience = audience
+        return report
     }
 
     private func ask(_ question: (String) -> String, _ removed: [String]) throws(CommandFailure) {

@@ -23,12 +23,18 @@ struct ServerRefusal {
         "The change may have been made. `stalecast versions` (or `stalecast webhooks list`) shows it; look before you "
         + "repeat it."
 
+    /// A release in stages is in the way of a publish.
+    private var isReleaseOpen: Bool { message.hasPrefix(Self.releaseOpen) }
+    private static let releaseOpen = "[RELEASE_OPEN]: "
+
     private var message: String { error?["message"]?.string ?? "" }
 
     private var exitStatus: ExitStatus {
         switch status {
         case 401, 403: .tokenRefused
         case 404: .notFound
+        // Nobody came first: the release is not in a state for it.
+        case 409 where error?["status"]?.string == "FAILED_PRECONDITION": .refused
         case _ where message.contains("VERSION_MISMATCH"), 409, 412: .versionMismatch
         case 504: .outcomeUnknown
         case _ where saysOutcomeUnknown: .outcomeUnknown
@@ -63,6 +69,11 @@ struct ServerRefusal {
         if status == 403, token?.isOfIssuer == true {
             return "the server refused (\(word)): the caller does not have permission"
         }
+        if isReleaseOpen {
+            // The server's advice is about requests, ours about commands.
+            let fact = message.dropFirst(Self.releaseOpen.count).prefix { $0 != "." }
+            return fact.prefix(1).lowercased() + fact.dropFirst()
+        }
         let problems = lines
         if problems.count > 1 { return "the server refused (\(word)) for \(problems.count) reasons" }
         guard let problem = problems.first else { return "the server refused (\(word)) without an explanation" }
@@ -75,6 +86,9 @@ struct ServerRefusal {
             "Is that Control's address? Edge has other paths; Control's is the second line of <data>/endpoints.json."
         case .notFound where message.contains("no webhook"): "`stalecast webhooks list` shows those of a project."
         case .notFound where message.contains("no proposal"): "`stalecast proposals list --all` shows those of a scope."
+        case .notFound where message.contains("released in stages"):
+            "`stalecast publish FILE --stages 1%,10%,100%` begins one."
+        case .notFound where message.contains("no release"): "`stalecast release status` shows the last one."
         case .notFound where message.contains("version"): "`stalecast versions` lists those that are stored."
         case .tokenRefused where token == nil:
             "An Edge that asks for a key is shown one with --api-key-file. Control's address would ask for a token: --edge "
@@ -83,6 +97,13 @@ struct ServerRefusal {
         case .versionMismatch where message.contains("Proposal "):
             "`stalecast proposals show NUMBER --json | jq .template` is its template, to be brought up to date and proposed "
                 + "again."
+        case .versionMismatch where isReleaseOpen:
+            """
+            Three ways out:
+              `stalecast release promote` tells all clients of it now;
+              `stalecast release rollback` takes it back from those that were told;
+              `stalecast publish FILE --supersede` takes its place, with --stages in stages of its own.
+            """
         case .versionMismatch:
             "Somebody published meanwhile. See what with `stalecast versions` and `stalecast diff`, then publish again."
         case .outcomeUnknown: Self.lookFirst

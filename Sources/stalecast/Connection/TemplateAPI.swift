@@ -44,10 +44,13 @@ struct TemplateAPI: Sendable {
     }
 
     /// Publishes, or with `validateOnly` lets the server check and changes nothing.
+    ///
+    /// - Parameter release: ``StagingOptions/query``.
     func put(
-        _ template: JSONValue, ifMatch: String, validateOnly: Bool, isUrgent: Bool = false
+        _ template: JSONValue, ifMatch: String, validateOnly: Bool, isUrgent: Bool = false,
+        release: [URLQueryItem] = []
     ) async throws(CommandFailure) -> ServedTemplate {
-        let query = validateOnly ? [URLQueryItem(name: "validateOnly", value: "true")] : []
+        let query = (validateOnly ? [URLQueryItem(name: "validateOnly", value: "true")] : []) + release
         return try ServedTemplate(
             try await client.send(
                 "PUT", path, query: query, ifMatch: ifMatch,

@@ -16,6 +16,10 @@ struct PublishReport {
     var proposes = false
     /// Who was told; nil when nothing was published or the daemon does not say.
     var reach: PublishReach?
+    /// How it is released in stages; nil when all clients were told at once.
+    var release: ReleaseReading?
+    /// Whom each stage would reach, or reaches; nil where there are none.
+    var audience: StageAudience?
     /// How the waiting ended; nil when nobody waited.
     var wait: WaitOutcome?
     /// The differences have been read already.
@@ -40,7 +44,12 @@ struct PublishReport {
     func write(to output: Output) throws(CommandFailure) {
         if output.isJSON { return try output.json(json) }
         try output.line(headline(output.palette))
-        if let reach { try output.line(reach.sentence) }
+        if let release {
+            try output.line("\(release.sentence()); `stalecast release status --follow` shows how it goes")
+        } else if let reach {
+            try output.line(reach.sentence)
+        }
+        if isCheck, let audience { for line in audience.lines { try output.line(line) } }
         if !wasShown { for line in difference(output.palette) { try output.line(line) } }
     }
 
@@ -57,8 +66,9 @@ struct PublishReport {
         return shown + ["  … \(lines.count - Self.maxLines) more lines: stalecast diff \(before.version) \(newer)"]
     }
 
-    /// `{"scope","validateOnly","published","version","etag","told","wait","rolledBackTo","since","changedKeys","added",
-    /// "removed"}`; without `version`, `etag` and `told` when nothing was published. `since` is the version that everything was compared with.
+    /// `{"scope","validateOnly","published","version","etag","told","wait","rolledBackTo","release","stages","since",
+    /// "changedKeys","added","removed"}`; without `version`, `etag` and `told` when nothing was published, `release` and
+    /// `stages` of a release in stages only. `since` is the version that everything was compared with.
     private var json: JSONValue {
         var object: JSONObject = ["scope": .string(scope.description), "validateOnly": .bool(isCheck)]
         object["published"] = .bool(after != nil && !isCheck)
@@ -73,6 +83,8 @@ struct PublishReport {
                 "versionNumber": .string(String(version)), "rollbackSource": .string(String(source)),
             ]
         }
+        object["release"] = release?.document
+        object["stages"] = audience?.json
         object["since"] = .string(String(before.version))
         object["changedKeys"] = .array(changedKeys.map(JSONValue.string))
         object["added"] = .array(changes.added.map(JSONValue.string))

@@ -8,10 +8,13 @@ struct WaitOptions: ParsableArguments {
 
     enum Stage: String, ExpressibleByArgument, CaseIterable { case sent, received, fetched, active }
 
+    static let usualShare = "99%"
+
     @Option(
-        name: .customLong("wait"), defaultAsFlag: "99%",
+        name: .customLong("wait"), defaultAsFlag: usualShare,
         help: ArgumentHelp(
-            "Wait until this share of those who hear of it has the version (99% when it is not said).",
+            "Wait until this share of those who hear of it has the version (99% when it is not said); with "
+                + "--stages, until the release is over.",
             valueName: "share"))
     var share: String?
 
@@ -64,7 +67,7 @@ struct WaitOptions: ParsableArguments {
 
     /// Of the request.
     var query: [(name: String, value: String)] {
-        var query = [("target", share ?? "99%"), ("minClients", String(minClients))]
+        var query = [("target", share ?? Self.usualShare), ("minClients", String(minClients))]
         if let stage { query.append(("stage", stage.rawValue)) }
         if let timeout { query.append(("timeout", "\(Int64(timeout.duration / .milliseconds(1)))ms")) }
         return query

@@ -22,8 +22,8 @@ struct Proposals: AsyncParsableCommand {
         subcommands: [ProposalsList.self, ProposalsShow.self, ProposalsApprove.self, ProposalsReject.self])
 }
 
-/// The proposals of a scope on Control.
-struct ProposalOptions: ParsableArguments {
+/// A scope on Control, and how results are shown.
+struct ScopedOptions: ParsableArguments {
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
@@ -61,7 +61,7 @@ struct ProposalsList: AsyncParsableCommand {
     @Flag(help: "Also those that were approved or rejected, or have expired.")
     var all = false
 
-    @OptionGroup var options: ProposalOptions
+    @OptionGroup var options: ScopedOptions
 
     func run() async throws {
         let found = try await options.api().proposals(isOpen: !all)
@@ -98,7 +98,7 @@ struct ProposalsShow: AsyncParsableCommand {
             """)
 
     @OptionGroup var target: ProposalTarget
-    @OptionGroup var options: ProposalOptions
+    @OptionGroup var options: ScopedOptions
 
     func run() async throws {
         let api = try options.api()
@@ -127,7 +127,7 @@ struct ProposalsApprove: AsyncParsableCommand {
     @Flag(name: .shortAndLong, help: "Publish without the question that a terminal is asked.")
     var yes = false
 
-    @OptionGroup var options: ProposalOptions
+    @OptionGroup var options: ScopedOptions
 
     func run() async throws {
         let api = try options.api()
@@ -166,7 +166,7 @@ struct ProposalsReject: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Why, at most 1024 characters.", valueName: "text"))
     var reason = ""
 
-    @OptionGroup var options: ProposalOptions
+    @OptionGroup var options: ScopedOptions
 
     func run() async throws {
         let proposal = try await options.api().decide(

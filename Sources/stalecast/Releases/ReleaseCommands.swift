@@ -1,0 +1,173 @@
+import ArgumentParser
+import StalecastWire
+
+/// `stalecast release`: a version that reaches its clients in stages.
+struct ReleaseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "release",
+        abstract: "See and steer a version that is released in stages.",
+        discussion: """
+            `stalecast publish FILE --stages 1%,10%,100%` begins one: a share of the clients is told and gets the new \
+            version, all others keep the version before, until the next stage. One release is open in a scope at a time.
+
+            Examples:
+              stalecast publish winter.json --stages 1%,10%,100% --wait
+              stalecast release
+              stalecast release pause --reason 'support calls'
+              stalecast release rollback --reason 'crashes on start'
+            """,
+        subcommands: [
+            ReleaseStatus.self, ReleasePause.self, ReleaseResume.self, ReleasePromote.self, ReleaseRollback.self,
+        ],
+        defaultSubcommand: ReleaseStatus.self)
+}
+
+/// `stalecast release status`.
+struct ReleaseStatus: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Show the newest release: its stages, what comes next, who did what and why.",
+        discussion: """
+            --follow prints a line for each event until the release is over, also through a pause: exit code 0 when \
+            all clients have the version, 9 when it was rolled back, 5 when another version took its place.
+
+            Examples:
+              stalecast release status
+              stalecast release status --follow
+              stalecast release status --json | jq -r .state
+            """)
+
+    @Flag(help: "Go on until it is over.")
+    var follow = false
+
+    @OptionGroup var options: ScopedOptions
+
+    func run() async throws {
+        let api = try options.api()
+        let output = options.outputOptions.output
+        let reading = try await api.release()
+        guard follow else {
+            if output.isJSON { return try output.json(reading.document) }
+            for line in reading.lines(output.palette, scope: "\(api.scope)") { try output.line(line) }
+            return
+        }
+        let outcome = try await ReleaseWait(api: api, output: output, outlastsPauses: true).run(reading.version)
+        if output.isJSON { try output.json(outcome.reading.document) }
+        if let failure = outcome.failure { throw failure }
+        if !output.isJSON { try output.line(outcome.sentence) }
+    }
+}
+
+/// `stalecast release pause`.
+struct ReleasePause: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pause", abstract: "Stop an open release at its stage.",
+        discussion: """
+            Clients keep what they have until somebody resumes it, promotes it or rolls it back.
+
+            Example:
+              stalecast release pause --reason 'support calls'
+            """)
+
+    @OptionGroup var change: ReleaseChange
+
+    func run() async throws { try await change.run("pause") }
+}
+
+/// `stalecast release resume`.
+struct ReleaseResume: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resume", abstract: "Let a paused release go on; the time of its stage begins anew.",
+        discussion: """
+            Example:
+              stalecast release resume --reason 'it was the network'
+            """)
+
+    @OptionGroup var change: ReleaseChange
+
+    func run() async throws { try await change.run("resume") }
+}
+
+/// `stalecast release promote`.
+struct ReleasePromote: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "promote", abstract: "Tell all clients of an open release now.",
+        discussion: """
+            The bake time follows. A terminal is asked, unless --yes.
+
+            Examples:
+              stalecast release promote
+              stalecast release promote --reason 'fix for an outage' --yes
+            """)
+
+    @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
+    var yes = false
+
+    @OptionGroup var change: ReleaseChange
+
+    func run() async throws {
+        try await change.run("promote", asking: yes ? nil : { "Tell all clients of version \($0) of" })
+    }
+}
+
+/// `stalecast release rollback`.
+struct ReleaseRollback: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rollback", abstract: "Take an open release back from the clients that were told.",
+        discussion: """
+            The content of the version before becomes a new version. Clients that were told of the release are told of \
+            that one; for the others nothing changed. A terminal is asked, unless --yes.
+
+            Examples:
+              stalecast release rollback --reason 'crashes on start'
+              stalecast release rollback --yes --json
+            """)
+
+    @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
+    var yes = false
+
+    @OptionGroup var change: ReleaseChange
+
+    func run() async throws {
+        try await change.run("rollback", asking: yes ? nil : { "Take version \($0) back in" })
+    }
+}
+
+/// What the commands that steer a release have in common.
+struct ReleaseChange: ParsableArguments {
+    @Option(help: ArgumentHelp("Why, for the release's log and the audit log; at most 1024 bytes.", valueName: "text"))
+    var reason: String?
+
+    @OptionGroup var options: ScopedOptions
+
+    /// - Parameter question: begins it, from the version's number; nil asks nothing.
+    func run(_ verb: String, asking question: ((Int64) -> String)? = nil) async throws(CommandFailure) {
+        let api = try options.api()
+        let output = options.outputOptions.output
+        if let question, Question.canBeAsked, !output.isJSON {
+            let reading = try await api.release()
+            output.remark(reading.sentence())
+            // Of one that is over the server says what there is to say.
+            if reading.isOpen {
+                let place = options.connection.place(of: api.client)
+                try Question("\(question(reading.version)) \(api.scope) \(place)?").agree()
+            }
+        }
+        let reading = try await api.changeRelease(verb, reason: reason)
+        if output.isJSON { return try output.json(reading.document) }
+        try output.line(reading.sentence())
+    }
+}
+
+extension TemplateAPI {
+    /// The newest release, open or not.
+    func release() async throws(CommandFailure) -> ReleaseReading {
+        ReleaseReading(try await read("/release", version: nil))
+    }
+
+    /// - Parameter verb: `pause`, `resume`, `promote` or `rollback`.
+    func changeRelease(_ verb: String, reason: String?) async throws(CommandFailure) -> ReleaseReading {
+        let body: JSONValue = reason.map { ["reason": .string($0)] } ?? [:]
+        return ReleaseReading(
+            try await client.send("POST", path + "/release:\(verb)", body: body, changes: true).json())
+    }
+}

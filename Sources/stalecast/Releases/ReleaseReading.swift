@@ -1,0 +1,209 @@
+package import StalecastWire
+
+/// A release in stages, as `GET remoteConfig/release` says it, in words.
+package struct ReleaseReading {
+    private let json: JSONValue
+
+    package init(_ json: JSONValue) { self.json = json }
+
+    var document: JSONValue { json }
+    package var version: Int64 { json["versionNumber"]?.int64 ?? 0 }
+    var base: Int64 { json["baseVersionNumber"]?.int64 ?? 0 }
+    package var state: String { json["state"]?.string ?? "?" }
+    var isPaused: Bool { state == "PAUSED" }
+    /// A state that only a newer server knows is open: it may still go on.
+    package var isOpen: Bool { !["RELEASED", "ROLLED_BACK", "SUPERSEDED"].contains(state) }
+
+    package var events: [Event] { (json["events"]?.array ?? []).map(Event.init) }
+
+    /// Share of the clients that were told, also after its end.
+    var told: String { Self.percent(events.last?.percent ?? json["percent"]) }
+
+    private var successor: String {
+        json["successorVersionNumber"]?.string.map { "version \($0.printable)" } ?? "another version"
+    }
+
+    /// `0.25 %`.
+    static func percent(_ value: JSONValue?) -> String {
+        guard case .number(let text)? = value, let number = Double(text), number.magnitude < 1e6 else { return "? %" }
+        return (number == number.rounded() ? "\(Int64(number))" : "\(number)") + " %"
+    }
+
+    /// The same, to the right of a column, with its gap.
+    static func column(_ value: JSONValue?) -> String {
+        let text = percent(value)
+        return String(repeating: " ", count: max(0, 7 - text.count)) + text + "  "
+    }
+
+    // MARK: What comes next
+
+    /// `next step in 4m`, without a capital; empty where nothing comes by itself.
+    package func next(at now: Timestamp = .now()) -> String {
+        let time = json["nextStepAt"]?.string ?? ""
+        let distance = time.isEmpty ? "" : age(time, at: now)
+        let moment = distance.hasPrefix("in ") ? distance : "now"
+        switch state {
+        case "BAKING": return "released \(moment), unless it is taken back"
+        case "PAUSED", "RELEASED", "ROLLED_BACK", "SUPERSEDED": return ""
+        default: return time.isEmpty ? "waits for `stalecast release promote`" : "next step \(moment)"
+        }
+    }
+
+    /// What a person can do now, with the commands; nil when it is over.
+    package var advice: String? {
+        guard isOpen else { return nil }
+        let isWhole = told == "100 %"
+        let others =
+            isWhole
+            ? "`stalecast release rollback` takes it back."
+            : "`stalecast release promote` tells all clients now, `stalecast release rollback` takes it back."
+        return (isPaused ? "`stalecast release resume` lets it go on, " : "`stalecast release pause` stops it here, ")
+            + others
+    }
+
+    // MARK: As a whole
+
+    /// `paused at 10 % by key:ops: too many crashes`.
+    package var situation: String {
+        switch state {
+        case "PENDING": return "has not begun"
+        case "RAMPING": return "is at \(told)"
+        case "PAUSED": return "is paused at \(told)\(cause(of: "PAUSED"))"
+        case "BAKING": return "is at \(told), in its bake time"
+        case "RELEASED": return "is over: all clients are told"
+        case "ROLLED_BACK":
+            return
+                "was rolled back at \(told)\(cause(of: "ROLLED_BACK")); \(successor) has the content of version \(base)"
+        case "SUPERSEDED": return "ended at \(told): \(successor) took its place"
+        default: return "is \(state.lowercased().printable)"
+        }
+    }
+
+    private func cause(of kind: String) -> String { events.last { $0.kind == kind }?.cause ?? "" }
+
+    /// `the release of version 18 is at 10 %; next step in 4m`.
+    package func sentence(at now: Timestamp = .now()) -> String {
+        let next = next(at: now)
+        return "the release of version \(version) \(situation)" + (next.isEmpty ? "" : "; \(next)")
+    }
+
+    /// For people: state, stages, gates, log.
+    package func lines(
+        _ palette: Palette, scope: String, at now: Timestamp = .now(), width: Int? = TerminalSize.forTables
+    ) -> [String] {
+        let next = next(at: now)
+        var lines = [
+            "\(palette.bold("version \(version)")) of \(scope), over version \(base): \(paint(situation, palette))"
+        ]
+        if !next.isEmpty { lines.append(next + (json["nextStepAt"]?.string.map { " (\(clockTime($0)))" } ?? "")) }
+        lines += [""] + stages(at: now).lines(palette, width: width)
+        let gates = gates
+        if !gates.isEmpty { lines += [""] + gates.lines(palette, width: width) }
+        lines += [""] + log(at: now).lines(palette, width: width)
+        return lines + (advice.map { ["", $0.wrapped(to: width)] } ?? [])
+    }
+
+    private func paint(_ text: String, _ palette: Palette) -> String {
+        switch state {
+        case "RELEASED": palette.green(text)
+        case "PAUSED": palette.yellow(text)
+        case "ROLLED_BACK": palette.red(text)
+        default: text
+        }
+    }
+
+    private func stages(at now: Timestamp) -> TextTable {
+        var table = TextTable(.right("STAGE"), .left("REACHED"), .right("AGE"))
+        for stage in json["stages"]?.array ?? [] {
+            let time = stage["reachedAt"]?.string
+            table.add(Self.percent(stage["percent"]), time.map(clockTime) ?? "-", time.map { age($0, at: now) } ?? "")
+        }
+        return table
+    }
+
+    /// What stops the release by itself, where the daemon says so.
+    private var gates: TextTable {
+        var table = TextTable(
+            .left("GATE"), .right("VALUE"), .right("LIMIT"), .right("TOLD"), .right("UNTOLD"), .left("VERDICT"))
+        for gate in json["gates"]?.array ?? [] {
+            table.add(["name", "value", "limit", "told", "untold", "verdict"].map { Self.word(gate[$0]) })
+        }
+        return table
+    }
+
+    private static func word(_ value: JSONValue?) -> String {
+        switch value {
+        case nil, .null?: "-"
+        case .string(let text)?: text
+        case let value?: value.text()
+        }
+    }
+
+    private func log(at now: Timestamp) -> TextTable {
+        var table = TextTable(
+            .whole("TIME"), .right("AGE"), .left("EVENT"), .right("STAGE"), .left("BY"), .extra("REASON"))
+        for event in events {
+            table.add(
+                clockTime(event.at), age(event.at, at: now), event.name, Self.percent(event.percent), event.by,
+                event.reason)
+        }
+        return table
+    }
+}
+
+extension ReleaseReading {
+    /// Entry of a release's log.
+    package struct Event: Equatable {
+        private let json: JSONValue
+
+        package init(_ json: JSONValue) { self.json = json }
+
+        var kind: String { json["kind"]?.string ?? "?" }
+        var at: String { json["at"]?.string ?? "" }
+        var by: String { json["by"]?.string ?? "" }
+        var percent: JSONValue? { json["percent"] }
+        var reason: String { json["reason"]?.string ?? "" }
+        /// `rolled back`.
+        var name: String { kind.lowercased().replacing("_", with: " ") }
+
+        /// ` by key:ops: too many crashes`; nothing of what the clock did.
+        var cause: String {
+            let author = by.isEmpty || by == "schedule" ? "" : " by \(by.printable)"
+            return author + (reason.isEmpty ? "" : ": \(reason.printable)")
+        }
+
+        /// `     10 %  PAUSED by key:ops: too many crashes`.
+        package func line(_ palette: Palette) -> String {
+            let words =
+                switch kind {
+                case "BEGAN": "told"
+                case "ADVANCED": "told" + cause
+                case "PAUSED": palette.yellow("PAUSED") + cause
+                case "ROLLED_BACK": palette.red("ROLLED BACK") + cause
+                case "RELEASED": palette.green("released")
+                default: name.printable + cause
+                }
+            return ReleaseReading.column(percent) + words
+        }
+    }
+}
+
+/// Lines about a release as it goes, each event once.
+package struct ReleaseProgress {
+    private var last: ReleaseReading.Event?
+
+    package init() {}
+
+    /// - Returns: a line for each event since the last call; the newest also says what comes next.
+    package mutating func take(
+        _ reading: ReleaseReading, _ palette: Palette, at now: Timestamp = .now()
+    ) -> [String] {
+        let events = reading.events
+        let start = last.flatMap { events.lastIndex(of: $0) }.map { $0 + 1 } ?? 0
+        last = events.last ?? last
+        var lines = events[start...].map { $0.line(palette) }
+        let next = reading.next(at: now)
+        if let end = lines.indices.last, !next.isEmpty { lines[end] += "; \(next)" }
+        return lines
+    }
+}

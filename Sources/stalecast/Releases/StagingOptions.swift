@@ -1,0 +1,127 @@
+import ArgumentParser
+import Foundation
+package import StalecastWire
+
+/// How `publish` releases a version: to all clients at once, or in stages.
+struct StagingOptions: ParsableArguments {
+    /// Whether a stage ends in which too few clients were seen to judge. Raw values are what is typed.
+    enum OnTooLittle: String, ExpressibleByArgument, CaseIterable { case go, hold }
+
+    @Option(
+        help: ArgumentHelp(
+            "Release in stages: ascending shares of the clients, the last one 100%; see `stalecast release`.",
+            valueName: "shares"))
+    var stages: String?
+
+    @Option(help: ArgumentHelp("How long each stage lasts; 0 waits for an operator (default: 5m).", valueName: "time"))
+    var every: Span?
+
+    @Option(
+        help: ArgumentHelp(
+            "How long the last stage is watched; it can still be taken back (default: 10m).", valueName: "time"))
+    var bake: Span?
+
+    @Option(help: ArgumentHelp("Clients of the first stage, whatever their share: ids, with commas.", valueName: "ids"))
+    var first: String?
+
+    @Option(help: "What ends a stage that reached too few clients to judge: go on, or hold for an operator.")
+    var onTooLittle: OnTooLittle?
+
+    @Flag(help: "Take the place of a release that is open.")
+    var supersede = false
+
+    @Flag(help: "Release to all clients at once, also over a release that is open.")
+    var instant = false
+
+    func validate() throws {
+        if stages == nil, every != nil || bake != nil || first != nil || onTooLittle != nil {
+            throw ValidationError("--every, --bake, --first and --on-too-little are for --stages")
+        }
+        if instant, stages != nil { throw ValidationError("--instant and --stages contradict each other") }
+    }
+
+    /// - Throws: `ValidationError` where a proposal, or a wait for something else, is asked for too.
+    func judge(_ wait: WaitOptions, _ proposing: ProposeOptions) throws {
+        if proposing.propose, !query.isEmpty {
+            throw ValidationError("a proposal is released when somebody approves it, to all clients at once")
+        }
+        guard stages != nil, wait.share != nil else { return }
+        if wait.share != WaitOptions.usualShare || wait.stage != nil || wait.minClients != 0 {
+            throw ValidationError(
+                "with --stages, --wait waits for the end of the release: leave out its share, --stage and --min-clients"
+            )
+        }
+    }
+
+    /// Of the request.
+    var query: [URLQueryItem] {
+        var pairs: [(String, String?)] = []
+        if let stages {
+            pairs = [
+                ("release", "staged"), ("stages", stages.filter { $0 != " " }), ("every", every?.inMilliseconds),
+                ("bake", bake?.inMilliseconds), ("first", first), ("onTooLittle", onTooLittle?.rawValue),
+            ]
+        }
+        if instant { pairs.append(("release", "instant")) }
+        if supersede { pairs.append(("supersede", "true")) }
+        return pairs.filter { $0.1 != nil }.map { URLQueryItem(name: $0.0, value: $0.1) }
+    }
+}
+
+extension Span {
+    fileprivate var inMilliseconds: String { "\(Int64(duration / .milliseconds(1)))ms" }
+}
+
+/// How many of the clients that are connected now each stage would reach.
+package struct StageAudience {
+    /// In percent, ascending.
+    private let stages: [Double]
+    private let clients: Int64
+    private let unnamed: Int64
+
+    /// - Parameters:
+    ///   - stages: as typed; the server has judged them.
+    ///   - audience: as `GET remoteConfig/audience` says it.
+    package init(stages: String, audience: JSONValue) {
+        func count(_ name: String) -> Int64 { min(max(audience[name]?.int64 ?? 0, 0), 1 << 40) }
+        self.stages = stages.split(separator: ",").compactMap { word in
+            Double(word.filter { $0 != " " && $0 != "%" })
+        }.filter((0...100).contains)
+        unnamed = count("unidentifiedStreams")
+        clients = max(count("clients") + unnamed, count("polls"))
+    }
+
+    /// `[{"percent","clients"}]`.
+    var json: JSONValue {
+        .array(stages.map { ["percent": .double($0), "clients": .int(reached($0))] })
+    }
+
+    private func reached(_ percent: Double) -> Int64 { Int64((Double(clients) * percent / 100).rounded()) }
+
+    /// A line for each stage, and one about clients without an id.
+    package var lines: [String] {
+        guard clients > 0 else { return ["no client is connected now who would hear of it"] }
+        let noun = clients == 1 ? "client" : "clients"
+        let rows = stages.enumerated().map { index, percent in
+            let head = ReleaseReading.column(.double(percent))
+            let count =
+                percent < 100 ? "about \(PublishReach.grouped(reached(percent)))" : PublishReach.grouped(clients)
+            return head + count + (index == 0 ? " of \(PublishReach.grouped(clients)) \(noun) connected now" : "")
+        }
+        guard unnamed > 0 else { return rows }
+        return rows + [
+            "\(PublishReach.grouped(unnamed)) of them \(unnamed == 1 ? "says" : "say") no id and "
+                + "\(unnamed == 1 ? "goes" : "go") by the address: one address has one stage"
+        ]
+    }
+}
+
+extension TemplateAPI {
+    /// How many clients the stages would reach; nil when the daemon cannot say, or there are none: no reason to fail.
+    func audience(of staging: StagingOptions) async -> StageAudience? {
+        guard let stages = staging.stages,
+            let audience = try? await read("/audience", version: nil)
+        else { return nil }
+        return StageAudience(stages: stages, audience: audience)
+    }
+}
