@@ -43,6 +43,9 @@ static const uint8_t versions_js[] = {
 static const uint8_t proposals_js[] = {
 #embed "web/proposals.js"
 };
+static const uint8_t release_js[] = {
+#embed "web/release.js"
+};
 static const uint8_t clients_js[] = {
 #embed "web/clients.js"
 };
@@ -69,6 +72,7 @@ static const struct cconsole_file files[] = {
     FILE_OF(evaluate_js, "evaluate.js"),
     FILE_OF(versions_js, "versions.js"),
     FILE_OF(proposals_js, "proposals.js"),
+    FILE_OF(release_js, "release.js"),
     FILE_OF(clients_js, "clients.js"),
     FILE_OF(webhooks_js, "webhooks.js"),
     FILE_OF(system_js, "system.js"),

@@ -100,9 +100,11 @@ import stalecast
         let audience: JSONValue = ["streams": 20_600, "polls": 0, "clients": 18_023, "unidentifiedStreams": 2457]
         #expect(
             StageAudience(stages: "1%, 12.5%,100%", audience: audience).lines == [
-                "    1 %  about 205 of 20,480 clients connected now", " 12.5 %  about 2,560", "  100 %  20,480",
-                "2,457 of them say no id and go by the address: one address has one stage",
+                "    1 %  about 180 of 20,480 clients connected now", " 12.5 %  about 2,253", "  100 %  20,480",
+                "2,457 of them say no id: told with the last stage",
             ])
+        let split = StageAudience(stages: "1%,100%", audience: audience, splitsAddresses: true).lines
+        #expect(split.first == "    1 %  about 205 of 20,480 clients connected now")
         #expect(StageAudience(stages: "1%,100%", audience: [:]).lines.count == 1)
     }
 

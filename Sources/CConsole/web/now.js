@@ -2,10 +2,11 @@
 import {h, replace, facts, chip, count, given, moment, plural, share, span, state, table, say} from "./dom.js"
 import {api, each, flags, knows, partial, path, read, session, watch} from "./api.js"
 import {convergence} from "./chart.js"
+import * as releases from "./release.js"
 
 export function show({content, scope, offer, fresh, link, status}) {
   const head = h("div", {class: "headline"}), about = h("div"), changes = h("div"), chart = h("div"), figures = h("div", {class: "columns"})
-  const topics = h("section"), past = h("section"), faults = h("div")
+  const topics = h("section"), past = h("section"), faults = h("div"), release = releases.section(scope)
   offer(null, `stalecast propagation status${flags(scope)}`)
   if (!knows("propagation:watch")) offer(null, `stalecast status`)
   const own = new OwnCurve()
@@ -17,7 +18,8 @@ export function show({content, scope, offer, fresh, link, status}) {
     else seen = {...latest, ...seen}
     latest = seen
     fresh(seen)
-    if (!content.contains(head)) replace(content, faults,
+    release.take(seen.release)
+    if (!content.contains(head)) replace(content, faults, release,
       h("section", {"aria-label": "Convergence", class: "card"}, head, about, changes, chart, figures), past, topics)
     if (seen.versionNumber === "0") {
       replace(content, state("empty", "This scope has no version yet. Publish the first one from the command line, or write it here.",
@@ -38,7 +40,7 @@ export function show({content, scope, offer, fresh, link, status}) {
   }
 
   const failed = error => { if (!content.contains(head)) replace(content, state("error", error.message)) }
-  const ends = []
+  const ends = [release.end]
   if (!knows("propagation:watch")) {
     ends.push(each(1000, async signal => take(await read(path(scope, "/propagation"), {signal})), failed))
   } else {

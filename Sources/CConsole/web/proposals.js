@@ -2,7 +2,7 @@
 import {h, replace, button, chip, dialog, field, given, moment, state, table, say} from "./dom.js"
 import {api, knows, may, path, read, session} from "./api.js"
 import {changeList, difference} from "./diff.js"
-import {showAudience} from "./template.js"
+import {showAudience} from "./release.js"
 
 const content0 = ({version, ...rest}) => rest
 const who = person => person?.name || person?.email || person?.principal || ""

@@ -1,7 +1,8 @@
 // The template: a draft over the version it was read from, what it would change, and publishing it.
-import {h, replace, button, bytes, chip, choice, copy, count, cut, dialog, field, given, moment, plural, state, table, word, say} from "./dom.js"
-import {api, flags, knows, may, path, read, scopeName, Refusal} from "./api.js"
+import {h, replace, button, chip, choice, cut, dialog, field, given, moment, plural, state, table, word, say} from "./dom.js"
+import {api, flags, may, path, scopeName, Refusal} from "./api.js"
 import * as proposals from "./proposals.js"
+import * as releases from "./release.js"
 import {changeList, difference, parameters, place, rebase, set, textOf, canonical} from "./diff.js"
 
 const colors = ["BLUE", "BROWN", "CYAN", "DEEP_ORANGE", "GREEN", "INDIGO", "LIME", "ORANGE", "PINK", "PURPLE", "TEAL"]
@@ -263,7 +264,8 @@ export function show(context) {
     ? h("ul", null, error.violations.slice(0, 20).map(one => h("li", null, h("code", null, given(one.field, 120)), " ",
       given(one.description, 300)))) : null)
 
-  const check = () => api("PUT", path(scope, "?validateOnly=true"), {body: draft, headers: {"If-Match": etag}})
+  const query = more => { const text = String(new URLSearchParams(more)); return text && `?${text}` }
+  const check = more => api("PUT", path(scope, query({validateOnly: "true", ...more})), {body: draft, headers: {"If-Match": etag}})
 
   async function validate() {
     await dialog("Validate", close => {
@@ -288,9 +290,24 @@ export function show(context) {
       let isValid = false
       const offered = scope.needsApproval ? [propose] : proposals.known() ? [propose, publish] : [publish]
       const enable = isOn => { for (const one of offered) one.disabled = !isOn || (gone.length > 0 && !agreed.checked) }
-      check().then(() => { replace(validity, state("good", "Valid.")); enable(isValid = true) },
-        error => error.isConflict ? close("conflict") : replace(validity, problems(error)))
-      showAudience(scope, audience)
+      const release = scope.needsApproval || !releases.known() ? null : releases.choices(judge)
+      let turn = 0
+      function judge() {
+        const mine = ++turn
+        enable(isValid = false)
+        check(release?.query()).then(() => {
+          if (mine !== turn) return
+          replace(validity, state("good", "Valid."))
+          enable(isValid = true)
+        }, error => {
+          if (mine !== turn) return
+          if (error.isConflict) return close("conflict")
+          release?.refused(error)
+          replace(validity, problems(error))
+        })
+      }
+      judge()
+      releases.showAudience(scope, audience).then(seen => release?.heard(seen))
       async function send(isProposal) {
         const busy = about.closest("dialog").dataset
         busy.busy = "yes"
@@ -298,12 +315,13 @@ export function show(context) {
         replace(validity, state("loading", isProposal ? "Proposing." : "Publishing."))
         try {
           const body = about.value ? {...draft, version: {description: about.value}} : draft
-          const {json} = await api("PUT", path(scope, isProposal ? "?propose=true" : ""), {body,
+          const {json} = await api("PUT", path(scope, query(isProposal ? {propose: "true"} : release?.query())), {body,
             headers: {"If-Match": etag, ...(urgent.checked ? {"X-Stalecast-Urgent": "true"} : {})}})
           close(isProposal ? {proposal: json.number} : {version: json.version.versionNumber})
         } catch (error) {
           delete busy.busy
           if (error.isConflict) return close("conflict")
+          release?.refused(error)
           replace(validity, error instanceof Refusal ? problems(error) : state("error",
             "No answer came: whether it was published is unknown. Reload the template before you publish again."))
           enable(true)
@@ -313,7 +331,7 @@ export function show(context) {
         event.preventDefault()
         send(Boolean(scope.needsApproval))
       }}, field("What it is about", about), h("label", {class: "check"}, urgent,
-        " urgent: clients fetch at once, whatever the herd window"),
+        " urgent: clients fetch at once, whatever the herd window"), release?.element,
       validity, h("h3", null, "Who is told"), audience, h("h3", null, "What changes"), changeList(changes()),
       gone.length ? h("div", {class: "state error"}, h("p", null, `This removes ${gone.length} of ${
         plural(parameters(base).size, "parameter")}: `, given(gone.slice(0, 10).join(", "), 300), gone.length > 10 ? ", …" : "."),
@@ -379,19 +397,4 @@ function mistyped(value, type) {
   if (type === "BOOLEAN" && !/^(true|false)$/i.test(text)) return `is neither true nor false: “${cut(text, 40)}”.`
   if (type === "JSON") try { JSON.parse(text) } catch (error) { return `is not JSON: ${error.message}` }
   return null
-}
-
-/** Who would be told of a publish, before it. */
-export async function showAudience(scope, element) {
-  if (!knows("remoteConfig/audience")) { replace(element, state("missing", "This daemon does not tell it beforehand.")); return }
-  try {
-    const seen = await read(path(scope, "/audience"))
-    replace(element, h("p", null, h("b", null, plural(seen.streams, "stream")),
-      `, ${plural(seen.polls, "poll")}${seen.webhooks === undefined ? "" : `, ${plural(seen.webhooks, "webhook")}`}; `,
-      h("b", null, plural(seen.clients, "client")),
-        ` known by name${seen.unidentifiedStreams ? `, ${plural(seen.unidentifiedStreams, "stream")} without one` : ""}.`),
-    seen.held?.length ? h("p", {class: "quiet"}, "They hold ", seen.held.slice(0, 6).map((one, index) =>
-      `${index ? ", " : ""}${one.versionNumber === "0" ? "an unknown version" : `version ${one.versionNumber}`} (${count(one.clients)})`),
-        ".") : null)
-  } catch (error) { replace(element, state("error", error.message)) }
 }

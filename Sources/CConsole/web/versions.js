@@ -2,7 +2,7 @@
 import {h, replace, button, chip, choice, dialog, field, given, moment, state, table, say} from "./dom.js"
 import {api, flags, may, path, read} from "./api.js"
 import {changeList, difference} from "./diff.js"
-import {showAudience} from "./template.js"
+import {showAudience} from "./release.js"
 import * as proposals from "./proposals.js"
 
 const pageSize = 100

@@ -28,6 +28,7 @@ extension Call {
             object["changedKeys"] = .array(keys.prefix(StaleMessage.maxChangedKeys).map(JSONValue.string))
             object["changedKeyCount"] = .int(keys.count)
         }
+        if wanted == nil { object["release"] = newestRelease(of: resource) }
         guard found.isFromMemory else { return json(object) }
         if found.isPartial { object["beforeRestart"] = try await beforeRestart(found.version, of: resource) }
         object["herd"] = control.hub.herd(of: resource.scope)?.json
@@ -37,6 +38,13 @@ extension Call {
         }
         object["webhooks"] = await control.webhooks.reach(of: resource.scope, found.version).json
         return json(object)
+    }
+
+    /// Names the newest release in stages and its state; nil where no version was ever staged.
+    private func newestRelease(of resource: TemplateResource) -> JSONValue? {
+        resource.store.release(of: resource.scope).map {
+            ["versionNumber": .string(String($0.version)), "state": .string($0.state.rawValue)]
+        }
     }
 
     /// How far the process before this one saw a version come; nil where it could not write that down.

@@ -102,7 +102,7 @@ struct ServerRefusal {
             Three ways out:
               `stalecast release promote` tells all clients of it now;
               `stalecast release rollback` takes it back from those that were told;
-              `stalecast publish FILE --supersede` takes its place, with --stages in stages of its own.
+              `stalecast publish FILE --supersede` takes its place, for all clients at once.
             """
         case .versionMismatch:
             "Somebody published meanwhile. See what with `stalecast versions` and `stalecast diff`, then publish again."

@@ -7,6 +7,8 @@ struct StagingOptions: ParsableArguments {
     /// Whether a stage ends in which too few clients were seen to judge. Raw values are what is typed.
     enum OnTooLittle: String, ExpressibleByArgument, CaseIterable { case go, hold }
 
+    enum Anonymous: String, ExpressibleByArgument, CaseIterable { case last, address }
+
     @Option(
         help: ArgumentHelp(
             "Release in stages: ascending shares of the clients, the last one 100%; see `stalecast release`.",
@@ -24,6 +26,10 @@ struct StagingOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Clients of the first stage, whatever their share: ids, with commas.", valueName: "ids"))
     var first: String?
 
+    @Option(
+        help: "When clients that say no id are told: with the last stage, or by their addresses (default: last).")
+    var anonymous: Anonymous?
+
     @Option(help: "What ends a stage that reached too few clients to judge: go on, or hold for an operator.")
     var onTooLittle: OnTooLittle?
 
@@ -34,8 +40,8 @@ struct StagingOptions: ParsableArguments {
     var instant = false
 
     func validate() throws {
-        if stages == nil, every != nil || bake != nil || first != nil || onTooLittle != nil {
-            throw ValidationError("--every, --bake, --first and --on-too-little are for --stages")
+        if stages == nil, !query.allSatisfy({ ["release", "supersede"].contains($0.name) }) {
+            throw ValidationError("--every, --bake, --first, --anonymous and --on-too-little are for --stages")
         }
         if instant, stages != nil { throw ValidationError("--instant and --stages contradict each other") }
     }
@@ -55,15 +61,12 @@ struct StagingOptions: ParsableArguments {
 
     /// Of the request.
     var query: [URLQueryItem] {
-        var pairs: [(String, String?)] = []
-        if let stages {
-            pairs = [
-                ("release", "staged"), ("stages", stages.filter { $0 != " " }), ("every", every?.inMilliseconds),
-                ("bake", bake?.inMilliseconds), ("first", first), ("onTooLittle", onTooLittle?.rawValue),
-            ]
-        }
-        if instant { pairs.append(("release", "instant")) }
-        if supersede { pairs.append(("supersede", "true")) }
+        let manner: String? = stages != nil ? "staged" : instant ? "instant" : nil
+        let pairs: [(String, String?)] = [
+            ("release", manner), ("stages", stages?.filter { $0 != " " }), ("every", every?.inMilliseconds),
+            ("bake", bake?.inMilliseconds), ("first", first), ("anonymous", anonymous?.rawValue),
+            ("onTooLittle", onTooLittle?.rawValue), ("supersede", supersede ? "true" : nil),
+        ]
         return pairs.filter { $0.1 != nil }.map { URLQueryItem(name: $0.0, value: $0.1) }
     }
 }
@@ -78,16 +81,19 @@ package struct StageAudience {
     private let stages: [Double]
     private let clients: Int64
     private let unnamed: Int64
+    /// Clients without an id go by their addresses; else they are told with the last stage.
+    private let splitsAddresses: Bool
 
     /// - Parameters:
     ///   - stages: as typed; the server has judged them.
     ///   - audience: as `GET remoteConfig/audience` says it.
-    package init(stages: String, audience: JSONValue) {
+    package init(stages: String, audience: JSONValue, splitsAddresses: Bool = false) {
         func count(_ name: String) -> Int64 { min(max(audience[name]?.int64 ?? 0, 0), 1 << 40) }
         self.stages = stages.split(separator: ",").compactMap { word in
             Double(word.filter { $0 != " " && $0 != "%" })
         }.filter((0...100).contains)
         unnamed = count("unidentifiedStreams")
+        self.splitsAddresses = splitsAddresses
         clients = max(count("clients") + unnamed, count("polls"))
     }
 
@@ -96,7 +102,10 @@ package struct StageAudience {
         .array(stages.map { ["percent": .double($0), "clients": .int(reached($0))] })
     }
 
-    private func reached(_ percent: Double) -> Int64 { Int64((Double(clients) * percent / 100).rounded()) }
+    private func reached(_ percent: Double) -> Int64 {
+        let all = percent < 100 && !splitsAddresses ? clients - unnamed : clients
+        return Int64((Double(all) * percent / 100).rounded())
+    }
 
     /// A line for each stage, and one about clients without an id.
     package var lines: [String] {
@@ -110,8 +119,8 @@ package struct StageAudience {
         }
         guard unnamed > 0 else { return rows }
         return rows + [
-            "\(PublishReach.grouped(unnamed)) of them \(unnamed == 1 ? "says" : "say") no id and "
-                + "\(unnamed == 1 ? "goes" : "go") by the address: one address has one stage"
+            "\(PublishReach.grouped(unnamed)) of them \(unnamed == 1 ? "says" : "say") no id: "
+                + (splitsAddresses ? "their addresses decide, one stage for each address" : "told with the last stage")
         ]
     }
 }
@@ -122,6 +131,6 @@ extension TemplateAPI {
         guard let stages = staging.stages,
             let audience = try? await read("/audience", version: nil)
         else { return nil }
-        return StageAudience(stages: stages, audience: audience)
+        return StageAudience(stages: stages, audience: audience, splitsAddresses: staging.anonymous == .address)
     }
 }

@@ -7,6 +7,7 @@ from harness.daemon import BINARY, environment
 from harness.templates import encoded
 
 REFUSED, USAGE, UNREACHABLE, TOKEN, MISMATCH, NOT_FOUND, TIMED_OUT = range(1, 8)
+STOPPED = 9
 
 
 def stalecast(*arguments):
