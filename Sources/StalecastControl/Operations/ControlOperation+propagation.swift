@@ -123,7 +123,8 @@ extension ControlOperations {
                     "at": .listSchema(["type": "number"]), "sent": counts, "fetched": counts, "active": counts,
                 ]),
                 "fetches": numbers("answers", "errors", "peakPerSecond"), "herd": herd, "polls": numbers("answered"),
-                "release": .objectSchema(["versionNumber": text, "state": text], required: ["versionNumber", "state"]),
+                "release": .objectSchema(
+                    ["versionNumber": text, "state": text], required: ["versionNumber", "state"]),
                 "milliseconds": ["type": "number"], "webhooks": numbers("owed", "delivered", "failing"),
             ], required: ["versionNumber", "streams", "clients"]),
         "Propagations": .objectSchema(
