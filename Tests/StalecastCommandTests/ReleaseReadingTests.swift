@@ -52,14 +52,18 @@ import stalecast
 
     @Test func aPageHasTheStagesTheGatesAndTheLog() {
         let gates: JSONValue = [
-            ["name": "loss", "value": .double(4.1), "limit": "2%", "told": 212, "untold": .null, "verdict": "harm"]
+            [
+                "name": "loss", "verdict": "TRIPPED", "value": .double(3.6), "limit": 2, "told": .double(4.1),
+                "untold": .double(0.5), "count": 2120, "detail": "of 2,120 addresses",
+            ],
+            ["name": "prometheus", "verdict": "TOO_LITTLE", "limit": 5],
         ]
         let page = Self.release("PAUSED", [Self.began, Self.paused], ["gates": gates])
             .lines(Self.plain, scope: "demo/firebase", at: Self.now, width: nil).joined(separator: "\n")
         for words in [
             "version 18 of demo/firebase, over version 17: is paused at 1 % by gate:loss: 4.1 % of the told left\n",
-            "STAGE  REACHED", "100 %  -", "loss    4.1     2%   212       -  harm",
-            "paused    1 %  gate:loss  4.1 % of",
+            "STAGE  REACHED", "100 %  -", "tripped     3.6 %    2 %  4.1 %   0.5 %  2,120  of 2,120",
+            "prometheus  too little             5\n", "paused    1 %  gate:loss  4.1 % of",
             "`stalecast release resume` lets it go on", "`stalecast release promote` tells all",
         ] {
             #expect(page.contains(words), "\(words) is not in\n\(page)")

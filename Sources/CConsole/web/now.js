@@ -167,11 +167,13 @@ function headline(seen, listening, link) {
       streams.sent < all ? ` · ${count(all - streams.sent)} read too slowly` : null, when, badge)
   const nobody = clients?.audience ? [`All ${plural(clients.audience, "client")} left without `, version]
     : listening === 0 ? ["No client listens. ", version, " is current"]
+    : releases.isUnderWay(seen) ? [version, " is released in stages. No client that was told of it was connected"]
     : [version, seen.partial ? " is current; no client came back yet" : " is current. No client was connected when it was announced"]
   return h("p", null, nobody, listening ? ` · ${count(listening)} listen now` : null, when, badge)
 }
 
 function quietly(seen) {
+  if (!seen.partial && releases.isUnderWay(seen)) return "Only a share of the clients is told so far."
   if (!seen.partial) return seen.streams.audience || seen.clients?.audience ? "All who heard of it have left."
     : "No client was connected when this version was announced. A client that connects now gets it at once."
   const before = seen.beforeRestart

@@ -11,6 +11,10 @@ const percent = number => `${Math.round(number * 100) / 100} %`
 const isOver = release => ["RELEASED", "ROLLED_BACK", "SUPERSEDED"].includes(release.state)
 const told = release => release.events.at(-1)?.percent ?? release.percent
 
+/** Whether a propagation is of a version that not all clients are told of yet. */
+export const isUnderWay = ({release, versionNumber}) =>
+  release?.versionNumber === versionNumber && ["PENDING", "RAMPING", "PAUSED"].includes(release.state)
+
 /** A card with the newest release; hidden where there is none. `take` hears of one in a propagation, `end` ends its looks. */
 export function section(scope) {
   const head = h("div", {class: "headline"}), bar = h("ol", {class: "stages", "aria-label": "Stages"})
@@ -100,9 +104,16 @@ function waysOn(release) {
 /** What stops a release by itself, where the daemon says so. */
 function gateTable(gates) {
   if (!gates?.length) return null
-  const text = value => value === null || value === undefined ? "–" : String(value)
-  return table({label: "Gates", key: row => row.name, filter: false, empty: "", columns: ["name", "value", "limit", "told", "untold", "verdict"]
-    .map((name, index) => ({name, label: index ? name : "gate", value: row => text(row[name])}))}).update(gates)
+  // Prometheus answers in a unit of its own; all others are in percent.
+  const figure = (row, value) => value === null || value === undefined ? "–" : row.name === "prometheus" ? String(value) : percent(value)
+  const columns = [["value", "Value"], ["limit", "Limit"], ["told", "Told"], ["untold", "Untold"]].map(([name, label]) =>
+    ({name, label, numeric: true, value: row => row[name], cell: row => figure(row, row[name])}))
+  const tone = {OK: "good", TRIPPED: "bad"}
+  return [h("h3", null, "Gates"), table({label: "Gates", key: row => row.name, filter: false, empty: "", columns: [
+    {name: "name", label: "Gate", value: row => row.name},
+    {name: "verdict", label: "Verdict", value: row => row.verdict, cell: row => chip(words(row.verdict), tone[row.verdict])}, ...columns,
+    {name: "count", label: "Of", numeric: true, value: row => row.count, cell: row => count(row.count)},
+    {name: "detail", label: "Why", value: row => row.detail ?? ""}]}).update(gates)]
 }
 
 // Before a publish
@@ -142,7 +153,7 @@ export function choices(changed) {
     const named = audience?.clients ?? 0, unnamed = audience?.unidentifiedStreams ?? 0
     const parts = stages.value.split(",").map(text => parseFloat(text)).filter(part => part > 0 && part <= 100)
     replace(reach, named + unnamed === 0 ? "No client is connected now who would hear of it." : [
-      parts.map((part, index) => `${index ? "; " : ""}${percent(part)} ${part < 100 ? `about ${count(Math.round(named * part / 100))}`
+      parts.map((part, index) => `${index ? "; " : ""}${percent(part)}: ${part < 100 ? `about ${count(Math.round(named * part / 100))}`
         : count(named + unnamed)}`), " of the clients connected now.",
       unnamed ? ` ${plural(unnamed, "stream")} without a name: told with the last stage.` : null])
   }

@@ -124,19 +124,20 @@ package struct ReleaseReading {
     /// What stops the release by itself, where the daemon says so.
     private var gates: TextTable {
         var table = TextTable(
-            .left("GATE"), .right("VALUE"), .right("LIMIT"), .right("TOLD"), .right("UNTOLD"), .left("VERDICT"))
+            .id("GATE"), .left("VERDICT"), .right("VALUE"), .right("LIMIT"), .spare("TOLD"), .spare("UNTOLD"),
+            .spare("OF"), .extra("DETAIL"))
         for gate in json["gates"]?.array ?? [] {
-            table.add(["name", "value", "limit", "told", "untold", "verdict"].map { Self.word(gate[$0]) })
+            let name = gate["name"]?.string ?? "?"
+            // Prometheus answers in a unit of its own.
+            let figures = ["value", "limit", "told", "untold"].map { member in
+                guard let value = gate[member], !value.isNull else { return "" }
+                return name == "prometheus" ? value.text() : Self.percent(value)
+            }
+            let verdict = (gate["verdict"]?.string ?? "?").lowercased().replacing("_", with: " ")
+            let count = gate["count"]?.int64.map(PublishReach.grouped) ?? ""
+            table.add([name, verdict] + figures + [count, gate["detail"]?.string ?? ""])
         }
         return table
-    }
-
-    private static func word(_ value: JSONValue?) -> String {
-        switch value {
-        case nil, .null?: "-"
-        case .string(let text)?: text
-        case let value?: value.text()
-        }
     }
 
     private func log(at now: Timestamp) -> TextTable {

@@ -33,6 +33,12 @@ struct StagingOptions: ParsableArguments {
     @Option(help: "What ends a stage that reached too few clients to judge: go on, or hold for an operator.")
     var onTooLittle: OnTooLittle?
 
+    @Option(
+        help: ArgumentHelp(
+            "Limits on signals that stop it, as JSON, for example '{\"loss\":{\"margin\":\"1%\"}}'.", valueName: "json")
+    )
+    var gates: String?
+
     @Flag(help: "Take the place of a release that is open.")
     var supersede = false
 
@@ -41,7 +47,7 @@ struct StagingOptions: ParsableArguments {
 
     func validate() throws {
         if stages == nil, !query.allSatisfy({ ["release", "supersede"].contains($0.name) }) {
-            throw ValidationError("--every, --bake, --first, --anonymous and --on-too-little are for --stages")
+            throw ValidationError("--every, --bake, --first, --anonymous, --gates and --on-too-little are for --stages")
         }
         if instant, stages != nil { throw ValidationError("--instant and --stages contradict each other") }
     }
@@ -65,7 +71,7 @@ struct StagingOptions: ParsableArguments {
         let pairs: [(String, String?)] = [
             ("release", manner), ("stages", stages?.filter { $0 != " " }), ("every", every?.inMilliseconds),
             ("bake", bake?.inMilliseconds), ("first", first), ("anonymous", anonymous?.rawValue),
-            ("onTooLittle", onTooLittle?.rawValue), ("supersede", supersede ? "true" : nil),
+            ("onTooLittle", onTooLittle?.rawValue), ("gates", gates), ("supersede", supersede ? "true" : nil),
         ]
         return pairs.filter { $0.1 != nil }.map { URLQueryItem(name: $0.0, value: $0.1) }
     }

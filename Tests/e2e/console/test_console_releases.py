@@ -73,6 +73,7 @@ async def test_a_release_is_begun_and_steered_without_a_mouse(launch, browser, c
     browser.has("No client is connected now who would hear of it.")
     publish(browser)
     browser.shows(f"{CARD}?.innerText.includes('2.5 % of the clients were told of version 2, over version 1')")
+    browser.has("Only a share of the clients is told so far.")
     sound(browser)
     steer(browser, "Pause", "support calls", "paused")
     steer(browser, "Resume", "it was the network", "ramping")
