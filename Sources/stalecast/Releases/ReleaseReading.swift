@@ -40,13 +40,19 @@ package struct ReleaseReading {
     /// `next step in 4m`, without a capital; empty where nothing comes by itself.
     package func next(at now: Timestamp = .now()) -> String {
         let time = json["nextStepAt"]?.string ?? ""
-        let distance = time.isEmpty ? "" : age(time, at: now)
-        let moment = distance.hasPrefix("in ") ? distance : "now"
+        let moment = Self.moment(time, now)
         switch state {
         case "BAKING": return "released \(moment), unless it is taken back"
         case "PAUSED", "RELEASED", "ROLLED_BACK", "SUPERSEDED": return ""
         default: return time.isEmpty ? "waits for `stalecast release promote`" : "next step \(moment)"
         }
+    }
+
+    /// `in 5m`, to the nearest unit, as nobody reads 4m 59s as 4m; `now` for what is over or no time.
+    private static func moment(_ time: String, _ now: Timestamp) -> String {
+        let isFar = age(time, at: now).hasPrefix("in ") && !age(time, at: now).hasSuffix("s")
+        let distance = age(time, at: isFar ? Timestamp(microseconds: now.microseconds - 29_000_000) : now)
+        return distance.hasPrefix("in ") ? distance : "now"
     }
 
     /// What a person can do now, with the commands; nil when it is over.

@@ -67,8 +67,8 @@ def test_an_operator_pauses_resumes_promotes_and_takes_back(cli):
     text = cli("release")
     assert "over version 1: is paused at 1 %" in text and "paused    1 %" in text and "`stalecast release resume`" in text
     assert "is paused at 1%; resume, promote or roll it back" in cli("release", "pause", code=REFUSED).err
-    assert "is at 1 %; next step in 59m" in cli("release", "resume")
-    assert "is at 100 %, in its bake time; released in 9m" in cli("release", "promote", "--reason", "fine")
+    assert "is at 1 %; next step in 1h" in cli("release", "resume")
+    assert "is at 100 %, in its bake time; released in 10m" in cli("release", "promote", "--reason", "fine")
     text = cli("release", "rollback", "--reason", "crashes")
     assert "was rolled back at 100 %" in text and "crashes; version 3 has the content of version 1" in text
     assert cli.json("release")["events"][-1]["reason"] == "crashes"
@@ -141,7 +141,7 @@ def test_a_terminal_is_asked_and_sees_what_comes_next(cli):
     terminal = on_terminal("publish", cli.file(marked("new")), *SLOW, "--wait")
     terminal.read_until("in stages of 1%,100%? [y/N]")
     assert "no client is connected now" in terminal.shown
-    terminal.type("y\n").read_until("░  next step in 59m")
+    terminal.type("y\n").read_until("░  next step in 1h")
     rollback = on_terminal("release", "rollback")
     rollback.read_until("Take version 2 back in demo/firebase at http")
     assert rollback.type("y\n").end() == 0
