@@ -18,7 +18,8 @@ export const isUnderWay = ({release, versionNumber}) =>
 /** A card with the newest release; hidden where there is none. `take` hears of one in a propagation, `end` ends its looks. */
 export function section(scope) {
   const head = h("div", {class: "headline"}), bar = h("ol", {class: "stages", "aria-label": "Stages"})
-  const tools = h("p", {class: "actions start"}), gates = h("div")
+  const tools = h("p", {class: "actions start"}), gates = gateTable()
+  const gatePart = h("div", {hidden: true}, h("h3", null, "Gates"), gates)
   const part = h("section", {class: "card", "aria-label": "Release in stages", hidden: true})
   const log = table({label: "What happened", key: row => row.at + row.kind, filter: false, most: 12, empty: "Nothing yet.", columns: [
     {name: "when", label: "When", value: row => row.at, cell: row => moment(row.at)},
@@ -34,7 +35,8 @@ export function section(scope) {
     replace(head, headline(release))
     replace(bar, release.stages.map(stage => h("li", {class: stage.reachedAt ? "reached" : null}, h("b", null, percent(stage.percent)),
       " ", h("span", {class: "quiet"}, stage.reachedAt ? moment(stage.reachedAt) : release.percent > stage.percent ? "passed over" : "not yet"))))
-    replace(gates, gateTable(release.gates))
+    gates.update(release.gates ?? [])
+    gatePart.hidden = !release.gates?.length
     log.update([...release.events].reverse())
     const now = release.versionNumber + release.state + told(release)
     if (shown === now) return
@@ -44,7 +46,7 @@ export function section(scope) {
     replace(tools, may(scope, "publish") ? waysOn(release).map(([verb, label, more]) =>
       button(label, () => change(verb, label, release), more)) : null)
     if (focus) tools.querySelector("button")?.focus()
-    replace(part, h("h2", null, "Release in stages"), head, bar, tools, gates, log)
+    replace(part, h("h2", null, "Release in stages"), head, bar, tools, gatePart, log)
     say(head.textContent)
   }
 
@@ -101,19 +103,18 @@ function waysOn(release) {
     ...(release.percent < 100 ? [["promote", "Promote"]] : []), ["rollback", "Roll back", {class: "danger"}]]
 }
 
-/** What stops a release by itself, where the daemon says so. */
-function gateTable(gates) {
-  if (!gates?.length) return null
+/** What stops a release by itself. */
+function gateTable() {
   // Prometheus answers in a unit of its own; all others are in percent.
   const figure = (row, value) => value === null || value === undefined ? "–" : row.name === "prometheus" ? String(value) : percent(value)
-  const columns = [["value", "Value"], ["limit", "Limit"], ["told", "Told"], ["untold", "Untold"]].map(([name, label]) =>
+  const figures = [["value", "Value"], ["limit", "Limit"], ["told", "Told"], ["untold", "Untold"]].map(([name, label]) =>
     ({name, label, numeric: true, value: row => row[name], cell: row => figure(row, row[name])}))
   const tone = {OK: "good", TRIPPED: "bad"}
-  return [h("h3", null, "Gates"), table({label: "Gates", key: row => row.name, filter: false, empty: "", columns: [
+  return table({label: "Gates", key: row => row.name, filter: false, empty: "None.", columns: [
     {name: "name", label: "Gate", value: row => row.name},
-    {name: "verdict", label: "Verdict", value: row => row.verdict, cell: row => chip(words(row.verdict), tone[row.verdict])}, ...columns,
+    {name: "verdict", label: "Verdict", value: row => row.verdict, cell: row => chip(words(row.verdict), tone[row.verdict])}, ...figures,
     {name: "count", label: "Of", numeric: true, value: row => row.count, cell: row => count(row.count)},
-    {name: "detail", label: "Why", value: row => row.detail ?? ""}]}).update(gates)]
+    {name: "detail", label: "Why", value: row => row.detail ?? ""}]})
 }
 
 // Before a publish
