@@ -25,28 +25,27 @@ struct Retention: Sendable {
     func apply(to scope: Scope?, now: Timestamp?, limit: Int, _ db: Database) throws -> Int {
         let cutoff = now.map { $0.microseconds.subtractingReportingOverflow(maxAgeMicroseconds) }
         let oldest = cutoff.map { $0.overflow ? Int64.min : $0.partialValue } ?? .min
-        try db.execute(
-            sql: """
-                DELETE FROM version WHERE rowid IN (
-                    SELECT version.rowid FROM (
-                        SELECT id,
-                            (SELECT coalesce(min(number), 0) FROM (
-                                SELECT number FROM version AS v WHERE v.scope = scope.id
-                                ORDER BY number DESC LIMIT ?3)) AS counted,
-                            min(
-                                (SELECT coalesce(max(number), 0) FROM version AS v
-                                    WHERE v.scope = scope.id AND v.number < scope.latest),
-                                (SELECT coalesce(max(number), 0) FROM version AS v
-                                    WHERE v.scope = scope.id AND v.updateTime < ?4)) AS aged
-                        FROM scope WHERE (?1 IS NULL OR (project = ?1 AND namespace = ?2))
-                    ) AS kept CROSS JOIN version
-                    ON version.scope = kept.id AND version.number < max(kept.counted, kept.aged)
-                    WHERE NOT EXISTS (
-                        SELECT 1 FROM release JOIN scope USING (project, namespace)
-                        WHERE scope.id = version.scope AND release.base = version.number)
-                    LIMIT ?5)
-                """,
-            arguments: [scope?.project.description, scope?.namespace.description, maxVersions, oldest, limit])
+        try db.run(
+            """
+            DELETE FROM version WHERE rowid IN (
+                SELECT version.rowid FROM (
+                    SELECT id,
+                        coalesce(
+                            (SELECT number FROM version AS v WHERE v.scope = scope.id
+                                ORDER BY number DESC LIMIT 1 OFFSET ?3 - 1), 0) AS counted,
+                        min(
+                            (SELECT coalesce(max(number), 0) FROM version AS v
+                                WHERE v.scope = scope.id AND v.number < scope.latest),
+                            (SELECT coalesce(max(number), 0) FROM version AS v
+                                WHERE v.scope = scope.id AND v.updateTime < ?4)) AS aged
+                    FROM scope WHERE (?1 IS NULL OR (project = ?1 AND namespace = ?2))
+                ) AS kept CROSS JOIN version
+                ON version.scope = kept.id AND version.number < max(kept.counted, kept.aged)
+                WHERE NOT EXISTS (
+                    SELECT 1 FROM release JOIN scope USING (project, namespace)
+                    WHERE scope.id = version.scope AND release.base = version.number)
+                LIMIT ?5)
+            """, [scope?.project.description, scope?.namespace.description, maxVersions, oldest, limit])
         return db.changesCount
     }
 }

@@ -16,6 +16,7 @@ struct StoreState: Sendable {
     /// Size of the write-ahead log from which the next checkpoint is tried.
     var checkpointAt: Int64
     private(set) var waiting = 0
+    private var queued: [QueuedPublish] = []
     private var phase = Phase.open
     private var shortage: Shortage?
     private var isDownloading = false
@@ -58,6 +59,18 @@ struct StoreState: Sendable {
     }
 
     mutating func endDownload() { isDownloading = false }
+
+    /// - Returns: whether the writer has to be told: nothing waited for it.
+    mutating func queue(_ publish: QueuedPublish) -> Bool {
+        defer { queued.append(publish) }
+        return queued.isEmpty
+    }
+
+    /// Takes those that came first. The caller tells the writer when there are more.
+    mutating func takeQueued(atMost limit: Int) -> (taken: [QueuedPublish], hasMore: Bool) {
+        defer { queued.removeFirst(min(limit, queued.count)) }
+        return (Array(queued.prefix(limit)), queued.count > limit)
+    }
 
     func health() -> StoreHealth {
         switch phase {

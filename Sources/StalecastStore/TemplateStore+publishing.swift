@@ -76,29 +76,61 @@ extension TemplateStore {
                 throw error
             }
         }
-        // The callback form on purpose: GRDB's async writes give up when the task is cancelled, in the middle too.
+        // Not GRDB's async writes: they give up when the task is cancelled, in the middle too.
         let result = await withCheckedContinuation { continuation in
-            database.asyncWriteWithoutTransaction { db in
-                let result = self.commitOnWriter(candidate, db)
-                self.state.withLock { $0.leave() }
-                continuation.resume(returning: result)
-                self.checkpointIfDue(db, because: result)
-            }
+            let isFirst = state.withLock { $0.queue(QueuedPublish(candidate: candidate, done: continuation)) }
+            if isFirst { database.asyncWriteWithoutTransaction { self.commitQueued($0) } }
         }
         return try result.get()
     }
 
-    /// Durable, visible, announced: in this order, before the next publish begins.
-    private func commitOnWriter(_ candidate: Candidate, _ db: Database) -> Result<StoredVersion, StoreError> {
+    /// Publishes that share one transaction at most, and with it one synchronisation of the disk.
+    private static let publishesPerCommit = 64
+
+    /// Commits what waits for the writer.
+    private func commitQueued(_ db: Database) {
+        let (batch, hasMore) = state.withLock { $0.takeQueued(atMost: Self.publishesPerCommit) }
+        let results = commitOnWriter(batch.map(\.candidate), db)
+        for (publish, result) in zip(batch, results) {
+            state.withLock { $0.leave() }
+            publish.done.resume(returning: result)
+        }
+        checkpointIfDue(db, because: results.last)
+        // Behind whatever else waits for the writer.
+        if hasMore { database.asyncWriteWithoutTransaction { self.commitQueued($0) } }
+    }
+
+    /// Durable, visible, announced: in this order, before the next publish begins. A candidate that concerns a release has
+    /// a transaction of its own: what is decided about it depends on the one before.
+    private func commitOnWriter(_ candidates: [Candidate], _ db: Database) -> [Result<StoredVersion, StoreError>] {
+        if candidates.count > 1, candidates.contains(where: concernsRelease) {
+            return candidates.flatMap { commitOnWriter([$0], db) }
+        }
         do throws(StoreError) {
             if let refusal = state.withLock(\.refusal) { throw refusal }
             try refuseWithoutSpace()
             let began = ContinuousClock.now
-            try checkRelease(candidate)
-            let (version, removed, step) = try runTransaction(candidate, db)
-            let took = ContinuousClock.now - began
+            let made = try runTransaction(candidates, db)
+            show(made, took: ContinuousClock.now - began)
+            return made.map { result in result.map(\.version) }
+        } catch {
+            // The write that failed may be one publish's. What may have been committed is never written again.
+            if candidates.count > 1, case .none = state.withLock(\.failure) {
+                return candidates.flatMap { commitOnWriter([$0], db) }
+            }
+            for _ in candidates { state.withLock { $0.figures.count(error) } }
+            return candidates.map { _ in .failure(error) }
+        }
+    }
+
+    /// After the commit: what was made is visible and announced, in its order.
+    private func show(_ made: [Result<Appended, StoreError>], took: Duration) {
+        let versions = made.compactMap { try? $0.get() }  // refusals are counted below
+        if let last = versions.last {
             note(.enough)
-            recordMark(version.change.sequence)
+            recordMark(last.version.change.sequence)
+        }
+        for (version, removed, candidate, step) in versions {
             if !candidate.isAdoption { warnIfClockWentBack(before: version) }
             currentTemplates.show(version)
             if let step { releases.withLock { $0[version.scope] = step.release } }
@@ -107,11 +139,8 @@ extension TemplateStore {
                 return (state.commitHandler, state.releaseHandler)
             }
             if let step, let releaseHandler { releaseHandler(step, version) } else { handler?(version) }
-            return .success(version)
-        } catch {
-            state.withLock { $0.figures.count(error) }
-            return .failure(error)
         }
+        for case .failure(let error) in made { state.withLock { $0.figures.count(error) } }
     }
 
     /// The order of versions does not depend on the clock, but ages, retention and the audit log do.
@@ -135,45 +164,68 @@ extension TemplateStore {
         )
     }
 
-    private func runTransaction(_ candidate: Candidate, _ db: Database) throws(StoreError) -> (
-        StoredVersion, removed: Int, ReleaseStep?
-    ) {
+    /// Result of a candidate's transaction: the version, how many old ones had to go, and what became of a release.
+    private typealias Appended = (version: StoredVersion, removed: Int, candidate: Candidate, step: ReleaseStep?)
+
+    /// - Returns: a refusal for each candidate whose precondition does not hold; the others are committed.
+    /// - Throws: when nothing was committed, or the outcome is unknown.
+    private func runTransaction(
+        _ candidates: [Candidate], _ db: Database
+    ) throws(StoreError) -> [Result<Appended, StoreError>] {
         var stage = CommitFault.Stage.beforeCommit
         do {
-            try db.beginTransaction(.immediate)
-            let appended = try append(candidate, db)
+            try db.run("BEGIN IMMEDIATE TRANSACTION")
+            var ends = WriterEnds(currentTemplates)
+            let made = try candidates.map { try append($0, &ends, db) }
+            guard ends.head > currentTemplates.head else {
+                rollBack(db)
+                return made
+            }
+            try db.run("UPDATE store SET head = ?", [Int64(ends.head)])
             stage = .committing
-            try db.commit()
-            return appended
+            try db.run("COMMIT TRANSACTION")
+            return made
         } catch {
             rollBack(db)
             throw judge(error, at: stage)
         }
     }
 
-    /// - Returns: the new version, how many old ones had to go, and what became of a release.
-    private func append(_ candidate: Candidate, _ db: Database) throws -> (StoredVersion, removed: Int, ReleaseStep?) {
-        let scope = candidate.scope
-        guard let projectNumber = projects.number(of: scope.project) else {
-            throw StoreError.unknownProject(scope.project)
+    /// - Throws: when a write failed, so that the transaction must not be committed.
+    private func append(
+        _ candidate: Candidate, _ ends: inout WriterEnds, _ db: Database
+    ) throws -> Result<Appended, StoreError> {
+        let (scope, now) = (candidate.scope, configuration.now())
+        let version: StoredVersion
+        do {
+            try checkRelease(candidate)
+            try assertOnlyWriter(scope, ends[scope], db)
+            version = try make(candidate, ends, now, db)
+        } catch let refusal as StoreError {
+            return .failure(refusal)
         }
-        let current = currentTemplates[scope]
-        try assertOnlyWriter(scope, current, db)
-        let now = configuration.now()
-        let next = NextVersion(
-            scope: scope, projectNumber: projectNumber, current: current, head: currentTemplates.head,
-            floor: try NumberFloors.number(of: scope, db), now: now)
-        let version = try next.make(candidate, db)
         try VersionTable.append(version, db)
         if case .approve(let approval) = candidate {
             let decision = Proposal.Decision(by: approval.by, time: now, version: version.version)
             try ProposalTable.decide(approval.number, of: scope, .approved, decision, db)
         }
-        try db.execute(sql: "UPDATE store SET head = ?", arguments: [Int64(version.change.sequence)])
+        ends.append(version)
         let step = try step(of: candidate, version, now: now, db)
-        return (
-            version, try retention.apply(to: scope, now: trustedTime(now), limit: Self.removalsPerPublish, db), step
-        )
+        let removed = try retention.apply(to: scope, now: trustedTime(now), limit: Self.removalsPerPublish, db)
+        return .success((version, removed, candidate, step))
+    }
+
+    private func make(
+        _ candidate: Candidate, _ ends: WriterEnds, _ now: Timestamp, _ db: Database
+    ) throws -> StoredVersion {
+        let scope = candidate.scope
+        guard let projectNumber = projects.number(of: scope.project) else {
+            throw StoreError.unknownProject(scope.project)
+        }
+        let next = NextVersion(
+            scope: scope, projectNumber: projectNumber, current: ends[scope], head: ends.head,
+            floor: try NumberFloors.number(of: scope, db), now: now)
+        return try next.make(candidate, db)
     }
 
     /// Bounds what retention adds to a publish: 1 in the long run, more after the limits were lowered.
@@ -182,7 +234,7 @@ extension TemplateStore {
     /// Memory and database agree as long as nobody else writes into the file; a second writer would break the promise
     /// that a version's content never changes.
     func assertOnlyWriter(_ scope: Scope, _ current: StoredVersion?, _ db: Database) throws {
-        let head = try Int64.fetchOne(db, sql: "SELECT head FROM store") ?? -1
+        let head = try Int64.fetchOne(db.cachedStatement(sql: "SELECT head FROM store")) ?? -1
         let latest = try VersionTable.latest(scope, db)
         guard head == Int64(currentTemplates.head), latest == current?.version ?? 0 else {
             let reason = "somebody else wrote into \(directory.database)"
@@ -198,5 +250,30 @@ extension TemplateStore {
         } catch {
             fail("the high-water mark could not be written: \(error)")
         }
+    }
+}
+
+/// A publish that waits for the writer.
+struct QueuedPublish: Sendable {
+    let candidate: Candidate
+    let done: CheckedContinuation<Result<StoredVersion, StoreError>, Never>
+}
+
+/// Where each scope and the store end inside a transaction, before what it adds is durable.
+private struct WriterEnds {
+    private let durable: CurrentTemplates
+    private var added: [Scope: StoredVersion] = [:]
+    private(set) var head: CommitSequence
+
+    init(_ durable: CurrentTemplates) {
+        self.durable = durable
+        head = durable.head
+    }
+
+    subscript(scope: Scope) -> StoredVersion? { added[scope] ?? durable[scope] }
+
+    mutating func append(_ version: StoredVersion) {
+        added[version.scope] = version
+        head = version.change.sequence
     }
 }

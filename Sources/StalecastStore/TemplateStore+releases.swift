@@ -119,7 +119,7 @@ extension TemplateStore {
             do {
                 try db.beginTransaction(.immediate)
                 try assertOnlyWriter(scope, version, db)
-                if reaches { try db.execute(sql: "UPDATE store SET head = ?", arguments: [Int64(sequence)]) }
+                if reaches { try db.run("UPDATE store SET head = ?", [Int64(sequence)]) }
                 try ReleaseTable.put(release, db)
                 stage = .committing
                 try db.commit()
@@ -171,6 +171,11 @@ extension TemplateStore {
         try ReleaseTable.put(release, db)
         return ReleaseStep(
             kind: .began, release: release, stages: 0..<release.stagesTold, sequence: version.change.sequence)
+    }
+
+    /// Whether a candidate begins or ends a release, or comes while one is open.
+    func concernsRelease(_ candidate: Candidate) -> Bool {
+        candidate.staged != nil || release(of: candidate.scope)?.isOpen == true
     }
 
     /// Checks whether a candidate may be staged, and may come while a release is open.

@@ -84,7 +84,7 @@ extension TemplateStore {
         let began = ContinuousClock.now
         do {
             if let refusal = state.withLock(\.refusal) { throw refusal }
-            try db.beginTransaction(.immediate)
+            try db.run("BEGIN IMMEDIATE TRANSACTION")
             var (head, removed) = (currentTemplates.head, 0)
             for (shared, version) in zip(shared, versions) {
                 guard version.change.sequence > head else {
@@ -97,9 +97,9 @@ extension TemplateStore {
                 removed += try retention.apply(
                     to: version.scope, now: trustedTime(now), limit: Self.removalsPerPublish, db)
             }
-            try db.execute(sql: "UPDATE store SET head = ?", arguments: [Int64(head)])
+            try db.run("UPDATE store SET head = ?", [Int64(head)])
             stage = .committing
-            try db.commit()
+            try db.run("COMMIT TRANSACTION")
             note(.enough)
             show(versions, removed: removed, took: ContinuousClock.now - began)
             return .success(())

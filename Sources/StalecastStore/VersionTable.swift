@@ -13,8 +13,8 @@ enum VersionTable {
 
     /// The number of the scope's newest version; 0 when there is none. Never falls, whatever retention removes.
     static func latest(_ scope: Scope, _ db: Database) throws -> VersionNumber {
-        let latest = try Int64.fetchOne(
-            db, sql: "SELECT latest FROM scope WHERE project = ? AND namespace = ?", arguments: arguments(scope))
+        let statement = try db.cachedStatement(sql: "SELECT latest FROM scope WHERE project = ? AND namespace = ?")
+        let latest = try Int64.fetchOne(statement, arguments: arguments(scope))
         return VersionNumber(clamping: latest ?? 0)
     }
 
@@ -98,16 +98,16 @@ enum VersionTable {
     static func append(_ version: StoredVersion, _ db: Database) throws {
         let scope = version.scope
         let scopeID = try Int64.fetchOne(
-            db,
-            sql: """
-                INSERT INTO scope (project, namespace, latest) VALUES (?, ?, ?)
-                ON CONFLICT (project, namespace) DO UPDATE SET latest = excluded.latest RETURNING id
-                """, arguments: arguments(scope) + [version.version.rawValue])
+            db.cachedStatement(
+                sql: """
+                    INSERT INTO scope (project, namespace, latest) VALUES (?, ?, ?)
+                    ON CONFLICT (project, namespace) DO UPDATE SET latest = excluded.latest RETURNING id
+                    """), arguments: arguments(scope) + [version.version.rawValue])
         let metadata = version.metadata
         let keys = version.change.changedKeys.map { JSONValue.array($0.map(JSONValue.string)).text() }
-        try db.execute(
-            sql: "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            arguments: [
+        try db.run(
+            "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
                 scopeID, metadata.number.rawValue, Int64(version.change.sequence), metadata.updateTime.microseconds,
                 metadata.updateUser.name, metadata.updateUser.email, metadata.updateUser.imageURL,
                 metadata.description, metadata.updateOrigin.rawValue, metadata.updateType.rawValue,
@@ -178,5 +178,12 @@ enum VersionTable {
         return TemplateChange(
             scope: scope, sequence: CommitSequence(row["sequence"] as Int64), metadata: metadata, etag: row["etag"],
             changedKeys: keys?.array?.compactMap(\.string))
+    }
+}
+
+extension Database {
+    /// Runs a statement that is compiled once for each connection: compiling one through GRDB costs more than most of them.
+    func run(_ sql: String, _ arguments: StatementArguments = StatementArguments()) throws {
+        try cachedStatement(sql: sql).execute(arguments: arguments)
     }
 }
