@@ -25,6 +25,9 @@ package final class Canaries: Sendable {
         var scopes: Set<Scope> = []
         var announced: [Scope: (sequence: CommitSequence, version: VersionNumber, at: UInt64)] = [:]
         var sightings: [Scope: Sighting] = [:]
+        /// When each scope's last fetch began, and the scopes that wait for their next.
+        var fetchedAt: [Scope: UInt64] = [:]
+        var planned: Set<Scope> = []
     }
 
     private let state = Mutex(State())
@@ -36,6 +39,9 @@ package final class Canaries: Sendable {
 
     /// Scopes that have one; two descriptors each.
     private static let most = 64
+    /// Nanoseconds between two fetches of a scope at least: a fetch costs as much as a publish, and versions that follow
+    /// each other faster are seen by one.
+    private static let fetchInterval: UInt64 = 100_000_000
 
     /// - Parameter loop: where its own ends are read.
     init(
@@ -101,23 +107,36 @@ package final class Canaries: Sendable {
         let now = stalecast_monotonic_ns()
         guard let bytes else { return ended(scope) }
         guard let cursor = Self.lastCursor(in: bytes), cursor.epoch == epoch else { return }
-        let version = state.withLock { state -> VersionNumber? in
+        let wait = state.withLock { state -> UInt64? in
             guard let announced = state.announced[scope], announced.sequence == cursor.sequence else { return nil }
             state.sightings[scope] = Sighting(version: announced.version, received: Self.seconds(announced.at, now))
-            return announced.version
+            guard state.planned.insert(scope).inserted else { return nil }
+            let next = state.fetchedAt[scope].map { $0 + Self.fetchInterval } ?? 0
+            return next - min(next, now)
         }
-        if let version { fetch(version, of: scope) }
+        guard let wait else { return }
+        if wait == 0 { return fetch(scope) }
+        loop.scheduleTask(in: .nanoseconds(Int64(wait))) { [self] in fetch(scope) }
     }
 
-    private func fetch(_ version: VersionNumber, of scope: Scope) {
+    /// Fetches the newest version that was received.
+    private func fetch(_ scope: Scope) {
+        let began = stalecast_monotonic_ns()
+        let version = state.withLock { state in
+            state.planned.remove(scope)
+            state.fetchedAt[scope] = began
+            return state.sightings[scope]?.version
+        }
+        guard let version else { return }
         let answer = CanaryAnswer(version)
         let reader = CanaryReader { [self] bytes in
             if let bytes { return answer.add(bytes) }
             guard answer.isGood else { return }
             let now = stalecast_monotonic_ns()
             state.withLock { state in
-                guard let announced = state.announced[scope], announced.version == version else { return }
-                state.sightings[scope]?.fetched = Self.seconds(announced.at, now)
+                guard let seen = state.sightings[scope], seen.version == version else { return }
+                // A wait for the fetch's turn is no part of what a client sees.
+                state.sightings[scope]?.fetched = (seen.received ?? 0) + Self.seconds(began, now)
             }
         }
         let body = #"{"appId":"1:0:web:canary","appInstanceId":"canary","appInstanceIdToken":"t"}"#

@@ -53,6 +53,11 @@ async def test_it_sees_each_version_and_is_counted_nowhere(launch, tmp_path, hal
         row = await seen(daemon, version)
         assert (row["project"], row["namespace"]) == ("demo", "firebase")
         assert 0 < row["received"] <= row["fetched"]
+    # Of versions that follow each other faster than it fetches it sees the newest.
+    for number in range(20):
+        version = await client.publish(marked(f"burst {number}"))
+    row = await seen(daemon, version)
+    assert 0 < row["received"] <= row["fetched"]
     metrics = await daemon.metrics()
     labels = '{project="demo",namespace="firebase",rung="%s"}'
     assert metrics["stalecast_canary_seconds", labels % "received"] == row["received"]
