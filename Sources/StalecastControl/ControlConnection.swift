@@ -15,6 +15,10 @@ final class ControlConnection: RequestHandler {
     private let peer: IPAddress?
     /// Who asks: the peer, or whoever a trusted one speaks for.
     private var client: IPAddress?
+    /// What the head of the request that is being received was judged to be, and when.
+    private var judged: (admission: Control.Admission, at: UInt64)?
+    /// Nanoseconds for which a judgement holds: a body that comes with its head need not be judged again.
+    private static let judgementHolds: UInt64 = 100_000_000
 
     init(_ control: Control, _ loop: any EventLoop, _ peer: IPAddress?, _ connection: HTTPConnection) {
         self.peer = peer?.canonical
@@ -29,7 +33,10 @@ final class ControlConnection: RequestHandler {
         if let peer, proxies.trust(peer) {
             client = proxies.client(behind: peer, saying: head.headers[proxies.field.rawValue])
         }
-        return try judge(head).maxBodyBytes
+        judged = nil
+        let admission = try judge(head)
+        judged = (admission, now)
+        return admission.maxBodyBytes
     }
 
     private func judge(_ head: RequestHead) throws(GoogleError) -> Control.Admission {
@@ -53,9 +60,15 @@ final class ControlConnection: RequestHandler {
     private var limitedAddress: UInt64? { client.flatMap { $0.isLoopback ? nil : $0.key } }
 
     func serve(_ request: Request) {
-        // Once more: a body can take hours to come, and its credential ends meanwhile.
         let admission: Control.Admission
-        do throws(GoogleError) { admission = try judge(request.head) } catch { return connection.answer(error.answer) }
+        if let judged, now - judged.at < Self.judgementHolds {
+            admission = judged.admission
+        } else {
+            // Once more: a body can take hours to come, and its credential ends meanwhile.
+            do throws(GoogleError) { admission = try judge(request.head) } catch {
+                return connection.answer(error.answer)
+            }
+        }
         // Ends by itself: what is being committed is not cancelled, and the listener waits for its connections.
         let peer = client?.description
         Task { [control, loop, connection, feeding] in

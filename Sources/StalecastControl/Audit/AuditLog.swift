@@ -32,6 +32,8 @@ package final class AuditLog: Sendable {
         /// The size at which another file is begun, or tried again.
         var rotateAt: Int64
         var chain: AuditChain
+        /// Up to where blocks are set aside for lines to come.
+        var reservedTo: Int64 = 0
         /// The file ends in the middle of a line.
         var isTorn: Bool
         var failures = 0
@@ -151,10 +153,21 @@ package final class AuditLog: Sendable {
     /// for those of forty changes under way at once. Between the two are a hundred changes on a full disk.
     private static let reserve: Int64 = 1 << 16
     private static let leastReserve: Int64 = 1 << 14
+    /// With so much left nothing more is set aside.
+    private static let ampleReserve: Int64 = 3 << 14
 
     /// Whether the line of a change that is about to be made will find room. Blocks are set aside behind the end of the
     /// file, so that a disk that fills up meanwhile takes nothing away.
-    package func hasRoom() -> Bool { state.withLock { Self.hasRoom($0.file) } }
+    package func hasRoom() -> Bool {
+        state.withLock { state in
+            // A change takes a few hundred bytes: setting blocks aside for each would cost a write to the file system.
+            if state.reservedTo - state.size >= Self.ampleReserve { return true }
+            let isAmple = stalecast_reserve(state.file, Self.reserve) == 0
+            guard isAmple || stalecast_reserve(state.file, Self.leastReserve) == 0 else { return false }
+            state.reservedTo = state.size + (isAmple ? Self.reserve : Self.leastReserve)
+            return true
+        }
+    }
 
     private static func hasRoom(_ file: Int32) -> Bool {
         stalecast_reserve(file, reserve) == 0 || stalecast_reserve(file, leastReserve) == 0
@@ -239,6 +252,7 @@ package final class AuditLog: Sendable {
         close(state.file)
         state.file = file
         state.size = 0
+        state.reservedTo = 0
         state.rotateAt = Int64(limits.maxBytes)
         state.rotationProblem = nil
     }
