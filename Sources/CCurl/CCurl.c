@@ -99,6 +99,14 @@ static int on_timer(CURLM *multi, long milliseconds, void *context) {
   return 0;
 }
 
+// A fixed part for each handle would close connections of the handle with the most hosts while others have room.
+long stalecast_curl_kept(const stalecast_curl_budget *budget, int sockets) {
+  long left = budget->kept - *budget->sockets, handles = budget->handles;
+  // Rounded away from zero: the last connections that are left are any handle's.
+  long part = left > 0 ? (left + handles - 1) / handles : (left - handles + 1) / handles;
+  return sockets + part < 1 ? 1 : sockets + part;
+}
+
 static bool open_multi(stalecast_curl *curl) {
   curl->deadline = UINT64_MAX;
   curl->multi = curl_multi_init();
@@ -108,7 +116,8 @@ static bool open_multi(stalecast_curl *curl) {
   curl_multi_setopt(curl->multi, CURLMOPT_TIMERFUNCTION, on_timer);
   curl_multi_setopt(curl->multi, CURLMOPT_TIMERDATA, curl);
   // Without it the pool is as small as the number of requests under way, and keep-alive ends when it is quiet.
-  curl_multi_setopt(curl->multi, CURLMOPT_MAXCONNECTS, curl->kept_connections);
+  // stalecast_curl_add sets it anew.
+  curl_multi_setopt(curl->multi, CURLMOPT_MAXCONNECTS, stalecast_curl_kept(&curl->budget, curl->sockets));
   // Requests that libcurl holds back for these never time out; the engine counts for itself.
   curl_multi_setopt(curl->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 0L);
   curl_multi_setopt(curl->multi, CURLMOPT_MAX_HOST_CONNECTIONS, 0L);
@@ -116,10 +125,10 @@ static bool open_multi(stalecast_curl *curl) {
   return true;
 }
 
-stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, long kept_connections) {
+stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, stalecast_curl_budget budget) {
   stalecast_curl *curl = calloc(1, sizeof *curl);
   if (!curl) return NULL;
-  curl->kept_connections = kept_connections;
+  curl->budget = budget;
   curl->epoll = epoll;
   curl->number = number;
   if (!open_multi(curl)) {
@@ -156,6 +165,7 @@ void stalecast_curl_socket(stalecast_curl *curl, int fd, uint32_t events) {
 }
 
 bool stalecast_curl_add(stalecast_curl *curl, CURL *easy) {
+  curl_multi_setopt(curl->multi, CURLMOPT_MAXCONNECTS, stalecast_curl_kept(&curl->budget, curl->sockets));
   return curl_multi_add_handle(curl->multi, easy) == CURLM_OK;
 }
 
@@ -213,6 +223,7 @@ static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_so
     return CURL_SOCKET_BAD;
   }
   transfer->curl->sockets++;
+  ++*transfer->curl->budget.sockets;
   transfer->curl->reached[fd] = false;
   transfer->curl->ours[fd] = true;
   return fd;
@@ -222,6 +233,7 @@ static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_so
 static int on_close(void *context, curl_socket_t fd) {
   stalecast_curl *curl = context;
   curl->sockets--;
+  --*curl->budget.sockets;
   unwatch(curl, fd);
   struct sockaddr_storage peer;
   socklen_t length = sizeof peer;

@@ -12,6 +12,18 @@ typedef bool (*stalecast_guard)(void *context, const uint8_t *address, size_t le
 // Bytes of a streamed body, or with none the end of its head. False ends the transfer.
 typedef bool (*stalecast_bytes)(void *context, int status, const uint8_t *bytes, size_t count);
 
+// What all multi handles of an engine share: connections that they may keep together, and sockets that they have open.
+typedef struct {
+  int *sockets;
+  long kept;
+  // Of them there are so many.
+  int handles;
+} stalecast_curl_budget;
+
+// Connections that a multi handle with so many sockets may keep now: those that it has, and its part of what all handles
+// together have left.
+long stalecast_curl_kept(const stalecast_curl_budget *budget, int sockets);
+
 // One multi handle, and the epoll descriptor that its sockets are in, which is not its own.
 typedef struct {
   CURLM *multi;
@@ -31,7 +43,7 @@ typedef struct {
   uint64_t handshakes, resumed;
   // Open sockets, idle ones included.
   int sockets;
-  long kept_connections;
+  stalecast_curl_budget budget;
 } stalecast_curl;
 
 // What the callbacks know of one transfer. Lives as long as its easy handle; the engine's thread alone touches it.
@@ -66,7 +78,7 @@ typedef struct {
 bool stalecast_curl_prepare(void);
 
 // NULL when memory or descriptors are short.
-stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, long kept_connections);
+stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, stalecast_curl_budget budget);
 void stalecast_curl_free(stalecast_curl *curl);
 
 // Tells libcurl that its time has come, or that a socket is ready (`events` as epoll says).

@@ -7,10 +7,15 @@ struct CurlShelf {
     var pool: HandlePool
 
     /// Nil when memory is short.
-    init?(epoll: Int32, number: Int, _ configuration: OutboundConfiguration) {
-        // The sum of all shelves keeps to the configuration, which is a share of the process's descriptors.
-        let share = max(1, configuration.keptConnections / configuration.shelves)
-        guard let curl = stalecast_curl_new(epoll, UInt32(number), share) else { return nil }
+    ///
+    /// - Parameter sockets: where all shelves of an engine count theirs: together they keep to the configuration, which is
+    ///   a share of the process's descriptors.
+    init?(
+        epoll: Int32, number: Int, sockets: UnsafeMutablePointer<Int32>, _ configuration: OutboundConfiguration
+    ) {
+        let budget = stalecast_curl_budget(
+            sockets: sockets, kept: configuration.keptConnections, handles: Int32(configuration.shelves))
+        guard let curl = stalecast_curl_new(epoll, UInt32(number), budget) else { return nil }
         self.curl = curl
         let handles = max(8, 2 * configuration.keptHandles / configuration.shelves)
         pool = HandlePool(curl, capacity: handles, caFile: configuration.caFile)

@@ -20,6 +20,8 @@ final class OutboundLoop: @unchecked Sendable {
     private var shelves: [CurlShelf]
     /// Those of the shelves.
     private let curls: [UnsafeMutablePointer<stalecast_curl>]
+    /// Open sockets of all shelves.
+    private let sockets = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
     private var timers = TimerHeap()
     private var running: [OutboundEngine.Ticket: RunningRequest] = [:]
     /// Requests that wait for a place.
@@ -36,7 +38,10 @@ final class OutboundLoop: @unchecked Sendable {
         let isPrepared = stalecast_curl_prepare()
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         lookups = NameLookups(most: configuration.maxLookups)
-        let shelves = (0..<configuration.shelves).compactMap { CurlShelf(epoll: epoll, number: $0, configuration) }
+        sockets.initialize(to: 0)
+        let shelves = (0..<configuration.shelves).compactMap { [sockets] in
+            CurlShelf(epoll: epoll, number: $0, sockets: sockets, configuration)
+        }
         guard isPrepared, shelves.count == configuration.shelves, epoll >= 0, inbox.bell >= 0,
             stalecast_epoll_add_level(epoll, inbox.bell, UInt64(inbox.bell)) == 0
         else {
@@ -53,6 +58,7 @@ final class OutboundLoop: @unchecked Sendable {
         // Their easy handles first.
         shelves = []
         curls.forEach(stalecast_curl_free)
+        sockets.deallocate()
         close(epoll)
         close(inbox.bell)
     }
@@ -286,10 +292,14 @@ extension OutboundLoop {
         tally.longestTurn = max(tally.longestTurn, stalecast_monotonic_ns() - begin)
         tally.inFlight = running.count
         tally.waiting = waiting.count + unresolved.count
-        tally.handles = shelves.reduce(running.count) { $0 + $1.pool.count }
-        tally.handshakes = curls.reduce(0) { $0 + $1.pointee.handshakes }
-        tally.resumedHandshakes = curls.reduce(0) { $0 + $1.pointee.resumed }
-        tally.connections = curls.reduce(0) { $0 + Int($1.pointee.sockets) }
+        (tally.handles, tally.handshakes, tally.resumedHandshakes) = (running.count, 0, 0)
+        // By index: a copy of each shelf would count references in every turn.
+        for index in shelves.indices {
+            tally.handles += shelves[index].pool.count
+            tally.handshakes += curls[index].pointee.handshakes
+            tally.resumedHandshakes += curls[index].pointee.resumed
+        }
+        tally.connections = Int(sockets.pointee)
         tally.lookups = lookups.underWay
         tally.cpu = stalecast_thread_cpu_ns()
         figures.withLock { $0 = tally }
