@@ -70,7 +70,9 @@ final class EasyHandle {
     private func setAddresses(_ known: [IPAddress], of url: OutboundURL) throws(OutboundFailure) {
         guard !known.isEmpty || addresses != nil else { return }
         let list = known.map { $0.isIPv4 ? "\($0)" : "[\($0)]" }.joined(separator: ",")
-        let fresh = known.isEmpty ? nil : try lines([("+\(url.host)", ":\(url.port):", list)])
+        var text = HeaderText(count: 1)
+        text.add("+\(url.host)", ":\(url.port):", list)
+        let fresh = known.isEmpty ? nil : try text.list()
         stalecast_easy_set_pointer(easy, CURLOPT_RESOLVE, fresh)
         stalecast_easy_set_long(easy, CURLOPT_DNS_CACHE_TIMEOUT, known.isEmpty ? 0 : -1)
         stalecast_headers_free(addresses)
@@ -101,36 +103,45 @@ final class EasyHandle {
     }
 
     private func setHeaders(_ request: OutboundRequest) throws(OutboundFailure) {
-        var all = request.headers.map { ($0.name, $0.value.isEmpty ? ";" : ": ", $0.value) }
-        // An empty value takes a header away: no 100-continue, and nothing that libcurl would add for a form.
-        all.append(("Expect", ":", ""))
-        if request.body != nil, !request.headers.contains(where: \.isContentType) {
-            all.append(("Content-Type", ":", ""))
+        var text = HeaderText(count: request.headers.count + 2)
+        for header in request.headers {
+            text.add(header.name, header.value.isEmpty ? ";" : ": ", header.value)
         }
-        let fresh = try lines(all)
+        // An empty value takes a header away: no 100-continue, and nothing that libcurl would add for a form.
+        text.add("Expect", ":", "")
+        if request.body != nil, !request.headers.contains(where: \.isContentType) {
+            text.add("Content-Type", ":", "")
+        }
+        let fresh = try text.list()
         stalecast_easy_set_pointer(easy, CURLOPT_HTTPHEADER, fresh)
         stalecast_headers_free(headers)
         headers = fresh
     }
 
-    private func lines(
-        _ parts: [(name: String, separator: String, value: String)]
-    ) throws(OutboundFailure) -> UnsafeMutablePointer<curl_slist> {
-        var text: [UInt8] = []
-        var ends: [UInt32] = []
-        text.reserveCapacity(512)
-        ends.reserveCapacity(parts.count)
-        for (name, separator, value) in parts {
-            text.append(contentsOf: name.utf8)
-            text.append(contentsOf: separator.utf8)
-            text.append(contentsOf: value.utf8)
-            ends.append(UInt32(text.count))
+    /// Lines for libcurl, one behind the other.
+    private struct HeaderText {
+        private var bytes: [UInt8] = []
+        private var ends: [UInt32] = []
+
+        init(count: Int) {
+            bytes.reserveCapacity(64 * count)
+            ends.reserveCapacity(count)
         }
-        let made = text.withUnsafeBytes {
-            stalecast_headers_new($0.baseAddress?.assumingMemoryBound(to: CChar.self), ends, ends.count, nil)
+
+        mutating func add(_ name: String, _ separator: String, _ value: String) {
+            bytes.append(contentsOf: name.utf8)
+            bytes.append(contentsOf: separator.utf8)
+            bytes.append(contentsOf: value.utf8)
+            ends.append(UInt32(bytes.count))
         }
-        guard let made else { throw OutboundFailure(.other, detail: "out of memory") }
-        return made
+
+        func list() throws(OutboundFailure) -> UnsafeMutablePointer<curl_slist> {
+            let made = bytes.withUnsafeBytes {
+                stalecast_headers_new($0.baseAddress?.assumingMemoryBound(to: CChar.self), ends, ends.count, nil)
+            }
+            guard let made else { throw OutboundFailure(.other, detail: "out of memory") }
+            return made
+        }
     }
 
     /// Blobs: a file's name would have libcurl read it at each handshake, on this thread and blocking, and notice no

@@ -75,7 +75,9 @@ extension DeliveryState {
     package mutating func announced(_ change: TemplateChange, at now: UInt64) {
         let isFirst = logs[change.scope]?.newest == nil
         logs[change.scope, default: ScopeLog()].append(change, at: now)
-        let heard = Set(routes.values.filter { $0.scopes.contains(change.scope) && $0.hears(change) }.map(\.name))
+        let heard = routes.filter { $1.scopes.contains(change.scope) && $1.hears(change) }.mapValues {
+            ScopeLog.Heard(change: change, topic: $0.name, announcedAt: now)
+        }
         var gone = 0
         for number in members[change.scope] ?? [] {
             guard let endpoint = endpoints[number], let lane = endpoint.lane(change.scope) else {
@@ -84,8 +86,8 @@ extension DeliveryState {
             }
             if isFirst, endpoint.lanes[lane].begins(before: change) { putLane(endpoint, lane) }
             guard endpoint.lanes[lane].isActive else { continue }
-            if let topic = endpoint.webhook.topics.first(where: heard.contains) {
-                endpoint.lanes[lane].newest = ScopeLog.Heard(change: change, topic: topic, announcedAt: now)
+            if let heard = endpoint.topics.lazy.compactMap({ heard[$0] }).first {
+                endpoint.lanes[lane].newest = heard
                 if endpoint.mode == .latest { endpoint.pullForward(configuration.pace, now) }
             } else if endpoint.mode == .latest, endpoint.lanes[lane].newest != nil {
                 continue

@@ -22,7 +22,7 @@ extension DeliveryState {
         at now: Moment
     ) -> (attempt: Attempt, next: Timestamp?)? {
         guard let attempt = attempts.removeValue(forKey: id) else { return nil }
-        admission.end(attempt.place, isSlow: attempt.isSlow)
+        admission.end(attempt.place, isSlow: slowAttempts.remove(id) != nil)
         guard let endpoint = endpoints[attempt.endpoint] else { return nil }
         endpoint.inFlight -= 1
         defer { touch(endpoint, at: now.monotonic) }
@@ -84,7 +84,7 @@ extension DeliveryState {
             if !endpoint.notices.isEmpty { endpoint.notices[0].notBefore = time }
             return
         }
-        let interest = ScopeLog.Interest(topics: endpoint.webhook.topics, routes: routes)
+        let interest = ScopeLog.Interest(topics: endpoint.topics, routes: routes)
         let isWanted =
             endpoint.lanes[lane].extras.contains(heard.sequence)
             || endpoint.lanes[lane].record.cursor.sequence < heard.sequence && interest.topic(of: heard.change) != nil

@@ -18,12 +18,12 @@ package struct DeliveryState {
         case cancel(UInt64)
         /// Read the scope's stored changes after a sequence; ends with ``read(_:oldest:_:at:)``.
         case read(UInt64, Scope, after: CommitSequence)
-        case journal(JournalEntry)
+        indirect case journal(JournalEntry)
         case log(Logger.Level, Logger.Message, Logger.Metadata)
     }
 
-    /// An attempt under way.
-    package struct Attempt: Sendable {
+    /// An attempt under way. A class: it is large, and passed on several times.
+    package final class Attempt: Sendable {
         package let id: UInt64
         package let webhook: Webhook
         package let content: Delivery.Content
@@ -39,7 +39,31 @@ package struct DeliveryState {
         let place: Admission.Class
         /// It stands for every version before its own.
         let folds: Bool
-        var isSlow = false
+
+        init(
+            _ id: UInt64, _ endpoint: Endpoint, _ place: Admission.Class, _ content: Delivery.Content, number: Int,
+            heard: ScopeLog.Heard?, at now: Moment
+        ) {
+            self.id = id
+            webhook = endpoint.webhook
+            self.content = content
+            self.number = number
+            startedAt = now.wall
+            started = now.monotonic
+            self.heard = heard
+            self.endpoint = endpoint.number
+            generation = endpoint.generation
+            self.place = place
+            folds = endpoint.mode == .latest
+        }
+    }
+
+    /// What a change says to webhooks that have acknowledged the same version before it: the message made last.
+    private struct LastMessage {
+        let heard: ScopeLog.Heard
+        /// nil: its mode is not `latest`.
+        let since: ScopeLog.Place?
+        let content: Delivery.Content
     }
 
     struct Alarm: Comparable {
@@ -59,13 +83,16 @@ package struct DeliveryState {
     /// The endpoints with a lane for it, in the order of their numbers; of some that are gone as well.
     var members: [Scope: [Int]] = [:]
     var logs: [Scope: ScopeLog] = [:]
-    var routes: [TopicName: TopicBinding] = [:]
+    var routes: [TopicName: TopicBinding] = [:] { didSet { lastMessage = nil } }
+    private var lastMessage: LastMessage?
     var attempts: [UInt64: Attempt] = [:]
     private var reads: [UInt64: (endpoint: Int, scope: Scope)] = [:]
     var admission: Admission
     private var alarms = Heap<Alarm>()
     /// Attempts by their start, to see which are slow.
     private var starts: Deque<(id: UInt64, time: UInt64)> = []
+    /// Attempts whose places were given to others.
+    var slowAttempts: Set<UInt64> = []
     private var counter: UInt64 = 0
     private var actions: [Action] = []
     package internal(set) var tally = DeliveryTally()
@@ -84,7 +111,7 @@ package struct DeliveryState {
 
     /// What is to be done because of the facts since the last time, in order.
     package mutating func takeActions() -> [Action] {
-        defer { actions.removeAll(keepingCapacity: true) }
+        defer { actions = [] }
         return actions
     }
 
@@ -162,7 +189,7 @@ package struct DeliveryState {
         while let first = starts.first {
             if let attempt = attempts[first.id] {
                 guard first.time + patience <= now, admission.giveUpPlace(attempt.place) else { return }
-                attempts[first.id]?.isSlow = true
+                slowAttempts.insert(first.id)
             }
             starts.removeFirst()
         }
@@ -171,48 +198,55 @@ package struct DeliveryState {
     // MARK: Attempts
 
     private mutating func start(_ endpoint: Endpoint, _ place: Admission.Class, at now: Moment) {
-        guard permits?(endpoint.id, endpoint.webhook.limits.timeout) ?? true else {
+        guard permits?(endpoint.id, endpoint.timeout) ?? true else {
             endpoint.notBefore = max(endpoint.notBefore, now.monotonic + Self.permitAgainAfter)
             return
         }
         let content: Delivery.Content
-        let (number, told): (Int, ScopeLog.Heard?)
+        let (number, heard): (Int, ScopeLog.Heard?)
         counter += 1
         switch endpoint.next(at: now.monotonic, logs, routes) {
-        case .send(let lane, let heard):
-            content = .stale(message(of: heard, endpoint.lanes[lane], endpoint.mode))
-            told = heard
+        case .send(let lane, let next):
+            content = message(of: next, since: endpoint.lanes[lane].record.acknowledged, endpoint.mode)
+            heard = next
             number = endpoint.lanes[lane].begin(
-                heard, counter, endpoint.mode, at: now.monotonic, interval: endpoint.minInterval)
+                next, counter, endpoint.mode, at: now.monotonic, interval: endpoint.minInterval)
             endpoint.took(lane)
         case .notice:
             endpoint.noticeAttempt = counter
             endpoint.notices[0].attempts += 1
             content = .operational(endpoint.notices[0].event)
-            (number, told) = (endpoint.notices[0].attempts, nil)
+            (number, heard) = (endpoint.notices[0].attempts, nil)
         case .read, .wait, .nothing: return
         }
         endpoint.bucket.take(endpoint.ratePerSecond, at: now.monotonic)
         endpoint.inFlight += 1
         admission.begin(place)
-        let attempt = Attempt(
-            id: counter, webhook: endpoint.webhook, content: content, number: number, startedAt: now.wall,
-            started: now.monotonic, heard: told, endpoint: endpoint.number, generation: endpoint.generation,
-            place: place, folds: endpoint.mode == .latest)
+        let attempt = Attempt(counter, endpoint, place, content, number: number, heard: heard, at: now)
         attempts[attempt.id] = attempt
         starts.append((attempt.id, now.monotonic))
         act(.start(attempt))
     }
 
-    private func message(of heard: ScopeLog.Heard, _ lane: Lane, _ mode: DeliveryMode) -> Delivery.StaleContent {
+    private mutating func message(
+        of heard: ScopeLog.Heard, since: ScopeLog.Place, _ mode: DeliveryMode
+    ) -> Delivery.Content {
+        let since = mode == .latest ? since : nil
+        if let last = lastMessage, last.heard === heard, last.since == since { return last.content }
+        let content = Delivery.Content.stale(staleContent(heard, since))
+        lastMessage = LastMessage(heard: heard, since: since, content: content)
+        return content
+    }
+
+    /// - Parameter since: nil where the receiver is told of each version.
+    private func staleContent(_ heard: ScopeLog.Heard, _ since: ScopeLog.Place?) -> Delivery.StaleContent {
         let change = heard.change
         let own = { [binding = routes[heard.topic]] (keys: [String]?) in binding.map { $0.own(keys) } ?? keys }
-        guard mode == .latest else {
+        guard let since else {
             return Delivery.StaleContent(
                 topic: heard.topic, change: change, since: change.version > 1 ? change.version - 1 : nil,
                 changedKeys: own(change.changedKeys))
         }
-        let since = lane.record.acknowledged
         guard since.version > 0, since.sequence < change.sequence, since.version < change.version else {
             return Delivery.StaleContent(
                 topic: heard.topic, change: change, since: nil, changedKeys: own(change.changedKeys))

@@ -10,6 +10,9 @@ final class Endpoint {
     var webhook: Webhook { didSet { takeOver() } }
     /// What every delivery looks at, so that it need not copy the whole of ``webhook``.
     private(set) var mode: DeliveryMode
+    private(set) var topics: [TopicName] = []
+    /// Of an attempt.
+    private(set) var timeout = Duration.zero
     private(set) var ratePerSecond: Double?
     private(set) var minInterval: UInt64 = 0
     private var isRegistryDeliverable = false
@@ -68,6 +71,8 @@ final class Endpoint {
 
     private func takeOver() {
         mode = webhook.mode
+        topics = webhook.topics
+        timeout = webhook.limits.timeout
         ratePerSecond = webhook.ratePerSecond
         minInterval = webhook.limits.minInterval.nanoseconds
         isRegistryDeliverable = webhook.isDeliverable
@@ -118,7 +123,7 @@ final class Endpoint {
     /// The one place that decides; nothing of its answer is stored.
     func next(at now: UInt64, _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicBinding]) -> Next {
         guard isDeliverable, inFlight < width else { return .nothing }
-        let interest = ScopeLog.Interest(topics: webhook.topics, routes: routes)
+        let interest = ScopeLog.Interest(topics: topics, routes: routes)
         let open = max(notBefore, patienceUntil, bucket.ready(ratePerSecond, at: now))
         var due: (time: UInt64, next: Next) = (.max, .nothing)
         for step in lanes.indices {
@@ -146,7 +151,7 @@ final class Endpoint {
     func advance(
         _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicBinding]
     ) -> [(lane: Int, lost: [CommitSequence], found: CommitSequence?, isFar: Bool)] {
-        let interest = ScopeLog.Interest(topics: webhook.topics, routes: routes)
+        let interest = ScopeLog.Interest(topics: topics, routes: routes)
         var told: [(Int, [CommitSequence], CommitSequence?, Bool)] = []
         for index in lanes.indices {
             let (lost, found, isFar) = lanes[index].advance(mode, logs[lanes[index].scope] ?? ScopeLog(), interest)

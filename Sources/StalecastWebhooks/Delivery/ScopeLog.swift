@@ -153,12 +153,19 @@ extension ScopeLog {
         }
     }
 
-    /// A change as a webhook hears of it.
-    package struct Heard: Sendable {
+    /// A change as a webhook hears of it. A class: all webhooks that hear it on one topic share it, and pass it on with one
+    /// reference count.
+    package final class Heard: Sendable {
         package let change: TemplateChange
         package let topic: TopicName
         /// Monotonic; 0 for a change of a former run.
         package let announcedAt: UInt64
+
+        init(change: TemplateChange, topic: TopicName, announcedAt: UInt64) {
+            self.change = change
+            self.topic = topic
+            self.announcedAt = announcedAt
+        }
 
         package var sequence: CommitSequence { change.sequence }
     }

@@ -13,7 +13,8 @@ package struct Delivery: Sendable, Hashable {
         self.attempt = attempt
     }
 
-    package enum Content: Sendable, Hashable {
+    /// Indirect: an attempt is passed on several times.
+    package indirect enum Content: Sendable, Hashable {
         /// A version of a scope.
         case stale(Delivery.StaleContent)
         /// Asked for by the operator; `nonce` (`[a-z2-7]`, as an epoch has) makes its message id. `current` is
