@@ -61,7 +61,7 @@ final class Startup: Sendable {
                 "edge": "\(endpoints.edge)", "control": "\(endpoints.control)", "version": "\(DaemonVersion.text)",
                 "data": "\(configuration.data)",
             ])
-        if isatty(STDERR_FILENO) == 1 { StandardError.write(banner(endpoints)) }
+        if logger.logLevel <= .info, isatty(STDERR_FILENO) == 1 { StandardError.write(banner(endpoints)) }
         SystemdNotice.ready.send()
     }
 

@@ -42,7 +42,8 @@ package struct Stalecast: AsyncParsableCommand {
             CommandGroup(
                 name: "Operate",
                 subcommands: [
-                    Serve.self, Status.self, Top.self, Console.self, Backup.self, Restore.self, NewEpoch.self,
+                    Serve.self, Emulator.self, Status.self, Top.self, Console.self, Backup.self, Restore.self,
+                    NewEpoch.self,
                     Migrate.self,
                     Token.self, Keys.self,
                     Audit.self,

@@ -368,7 +368,7 @@ STAND_INS = [
     (r"listen +#.*", "listen --listen 127.0.0.1:0"), (r"webhooks listen --", "webhooks listen --listen 127.0.0.1:0 --"),
 ]
 # Commands that run until they are ended; those that say no here, and why that is right.
-ENDLESS = r"\bstalecast (serve|watch|top|webhooks listen|audit( show)? --follow)"
+ENDLESS = r"\bstalecast (serve|emulator|watch|top|webhooks listen|audit( show)? --follow)"
 MAY_FAIL = {
     "doctor": "this machine may need its owner", "webhooks test": "nobody answers at example.com",
     "webhooks verify": "nobody answers at example.com", "webhooks check-signature": "the signature is made up",
@@ -443,7 +443,7 @@ def test_the_examples_of_the_help_run(shell, part):
             isEndless = re.search(ENDLESS, line)
             if isEndless:
                 line = re.sub(ENDLESS, lambda found: f"timeout -s INT 2 {found[0]}", line)
-                line = re.sub(r"stalecast serve", "stalecast serve --edge 127.0.0.1:0 --control 127.0.0.1:0", line)
+                line = re.sub(r"stalecast (serve|emulator)", r"stalecast \1 --edge 127.0.0.1:0 --control 127.0.0.1:0", line)
             done = shell(line)
             allowed = {0, 124, 130, 1} if isEndless else {0, 1, 6, 7} if name in MAY_FAIL else {0, 78} if name == "check-config" else {0}
             assert done.returncode in allowed, f"{name}: {line}\nended with {done.returncode}: {done.stdout}{done.stderr}"
@@ -460,7 +460,7 @@ def test_every_command_speaks_json(shell):
         "webhooks sign": "--secret-file hook.secret body.json",
         "webhooks check-signature": "body.json --secret-file hook.secret --id a --timestamp 1 --signature v1,AA",
         "webhooks recover": "$HOOK --since 1h", "webhooks list": "", "webhooks new-secret": "",
-        "webhooks listen": "--listen nowhere:x", "sources check": "--config stalecast.yaml", "backup make": "j.backup",
+        "webhooks listen": "--listen nowhere:x", "emulator": "--edge nowhere", "sources check": "--config stalecast.yaml", "backup make": "j.backup",
         "backup verify": "a.backup", "restore": "a.backup --dry-run", "top": "--interval 100ms",
         "load fanout": "--yes --rounds 1 --subscribers 2", "load fetch": "--yes --rounds 1 --clients 2 --window 0",
         "load webhooks": "--yes --receivers 1 --publishes 1", "load connect": "--subscribers 2",
