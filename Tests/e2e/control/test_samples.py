@@ -1,9 +1,11 @@
 """Every sample, run as its reader runs it, against a daemon on which something is published meanwhile."""
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -224,3 +226,40 @@ async def test_web(launch, page):
 async def test_web_says_what_to_do_when_it_is_refused(launch, page):
     browser = page(launch())
     await shows(browser, STATE, lambda state: state and "edge.allowedOrigins" in state)
+
+
+# Stands for Firebase's SDK, which lies at Google's: asks for an installation with `fetch` and for values at the base that
+# the page sets, as the SDK does.
+FIREBASE = """
+export const initializeApp = options => options;
+export const getRemoteConfig = app => ({app, settings: {}, entries: {}});
+export const getAll = config => Object.fromEntries(
+  Object.entries(config.entries).map(([key, value]) => [key, {asString: () => value}]));
+export const activate = async () => true;
+export const onConfigUpdate = () => {};
+const post = async (url, body) => (await fetch(url, {method: "POST", body: JSON.stringify(body)})).json();
+export const fetchAndActivate = async config => {
+  const {projectId, appId} = config.app;
+  const made = await post(`https://firebaseinstallations.googleapis.com/v1/projects/${projectId}/installations`,
+    {fid: "cAAAAAAAAAAAAAAAAAAAAA", authVersion: "FIS_v2", appId, sdkVersion: "w:1"});
+  const base = `${window.FIREBASE_REMOTE_CONFIG_URL_BASE}/v1/projects/${projectId}/namespaces/firebase`;
+  const answer = await post(`${base}:fetch`,
+    {app_id: appId, app_instance_id: made.fid, app_instance_id_token: made.authToken.token});
+  config.entries = answer.entries;
+};
+"""
+
+
+@pytest.mark.limit(60)
+async def test_the_page_with_firebases_sdk_is_redirected(launch, tool, tmp_path):
+    daemon = launch(configs.config(edge={"allowedOrigins": ["*"]}))
+    await publish(daemon, "demo.json")
+    text, count = re.subn(r"https://www\.gstatic\.com/firebasejs/[0-9.]+/firebase-(app|remote-config)\.js",
+                          "data:text/javascript;base64," + base64.b64encode(FIREBASE.encode()).decode(),
+                          (SAMPLES / "web" / "firebase.html").read_text())
+    assert count == 2
+    (tmp_path / "firebase.html").write_text(text)
+    with Browser(tool("chromium"), tmp_path / "profile") as browser:
+        browser.open(f"{(tmp_path / 'firebase.html').as_uri()}?edge=http://127.0.0.1:{daemon.edge}")
+        assert await shows(browser, STATE, lambda state: state not in (None, "fetching")) == "live"
+        assert "Hello" in browser.evaluate("document.getElementById('values').textContent")
