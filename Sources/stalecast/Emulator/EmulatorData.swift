@@ -1,4 +1,4 @@
-package import Foundation
+import Foundation
 
 /// A temporary directory that exists as long as the emulator. A lock marks it as in use: the kernel gives the lock up
 /// when the process ends, however it ends, so that the next emulator finds and removes what a killed one left.
