@@ -47,7 +47,7 @@ files() {
     in_room Sources/StalecastHub '*.swift'
     in_room Sources/StalecastAccess '*.swift'
     in_room Sources/StalecastEdge LenientJSON.swift StreamRequest.swift Recogniser.swift FetchHead.swift FetchScan.swift \
-        FetchField.swift FetchRequest.swift FetchDialect.swift
+        FetchField.swift FetchRequest.swift FetchDialect.swift FlagContext.swift FlagValue.swift
     in_room Sources/StalecastHTTP HostRule.swift PercentEncoding.swift TrustedProxies.swift RequestHead.swift \
         GoogleError.swift Answer.swift 'Presented+head.swift'
     in_room Sources/StalecastClient ResponseHead.swift

@@ -20,7 +20,7 @@ private let target: @Sendable ([UInt8]) -> Void = {
 
 private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     "access": access, "chunks": chunks, "cursor": cursor, "etcd": etcd, "expression": expression, "fetch": fetch,
-    "front": front, "head": head,
+    "flags": flags, "front": front, "head": head,
     "invalidations": invalidations, "json": json, "lenient": lenient, "pattern": pattern, "query": query,
     "recogniser": recogniser, "signature": signature, "sse": sse, "template": template, "time": time, "token": token,
     "topics": topics,
@@ -55,6 +55,25 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     guard let object = try? LenientJSON.object(bytes) else { fatalError("the lenient reader refuses what is ordinary") }
     let context = try? FetchRequest.context(object, at: now)
     precondition((try? scanned.get()) == context, "read in two ways")
+}
+
+/// A context that is read in place says the same to the other reader, or is refused by both; a value of any type is JSON.
+@Sendable private func flags(_ bytes: [UInt8]) {
+    for type in ValueType.allCases {
+        guard let json = FlagValue.json(text(bytes), type) else { continue }
+        precondition((try? JSONValue.parse(json.encoded())) != nil, "a value is no JSON")
+    }
+    let now = Timestamp(microseconds: 0)
+    let scanned = bytes.withUnsafeBufferPointer { bytes in
+        FetchScan(bytes, isOfFlags: true).map { FlagContext.read($0, at: now) }
+    }
+    guard let context = try? FlagContext.read(bytes, at: now) else {
+        precondition(scanned == nil, "refused in one way only")
+        return
+    }
+    precondition(scanned == nil || scanned == context, "read in two ways")
+    precondition(context.customSignals.count <= FetchRequest.maxAttributes, "the bound does not hold")
+    precondition(context.customSignals["targetingKey"] == nil, "an id is no signal")
 }
 
 /// What a member may send; there is nothing to compare it with.

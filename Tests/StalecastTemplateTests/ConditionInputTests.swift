@@ -29,6 +29,6 @@ import Testing
     }
 
     @Test func aConditionThatNoParameterUsesIsNotRead() throws {
-        #expect(try inputs("device.os == 'ios'", unused: "percent('s') <= 50") == [.appID])
+        #expect(try inputs("device.os == 'ios'", unused: "percent('s') <= 50") == [.appID, .platform])
     }
 }

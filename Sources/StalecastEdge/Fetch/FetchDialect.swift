@@ -1,8 +1,11 @@
-/// The platform an app id names: `1:<project number>:<platform>:<hash>`. Raw values are metric labels.
+/// The platform an app id names: `1:<project number>:<platform>:<hash>`; or that a client does not speak Firebase's way.
+/// Raw values are metric labels.
 package enum FetchDialect: String, Sendable, CaseIterable {
     case web
     case ios
     case android
+    /// A provider of OpenFeature, whatever app id it names.
+    case ofrep
     /// Desktop C++ apps carry an Android app id; this is for ids of no such form.
     case other
 
@@ -27,6 +30,7 @@ package enum FetchDialect: String, Sendable, CaseIterable {
         case .ios: 1
         case .android: 2
         case .other: 3
+        case .ofrep: 4
         }
     }
 }

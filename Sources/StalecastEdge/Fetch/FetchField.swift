@@ -1,6 +1,6 @@
 import StalecastHTTP
 
-/// The members of a fetch's body that mean something.
+/// The members of a fetch's body that mean something, and of the context in a request for flags.
 enum FetchField: Int, Sendable, CaseIterable {
     case appID
     case instanceID
@@ -17,10 +17,12 @@ enum FetchField: Int, Sendable, CaseIterable {
     case activeVersion
     case userProperties
     case customSignals
+    /// Only of a context: a fetch says it in its app id.
+    case platform
 
-    static let count = 15
+    static let count = 16
 
-    /// Its two names.
+    /// Its two names in a fetch.
     var names: (camel: StaticString, snake: StaticString) {
         switch self {
         case .appID: ("appId", "app_id")
@@ -38,6 +40,23 @@ enum FetchField: Int, Sendable, CaseIterable {
         case .activeVersion: ("activeTemplateVersion", "active_template_version")
         case .userProperties: ("analyticsUserProperties", "analytics_user_properties")
         case .customSignals: ("customSignals", "custom_signals")
+        case .platform: ("", "")
+        }
+    }
+
+    /// Its names in a context; what has none there is a custom signal.
+    var flagNames: [StaticString] {
+        switch self {
+        case .instanceID: ["targetingKey"]
+        case .appID: ["appId"]
+        case .platform: ["platform", "os"]
+        case .appVersion: ["appVersion"]
+        case .appBuild: ["appBuild"]
+        case .country: ["country", "countryCode"]
+        case .language: ["language", "languageCode"]
+        case .timeZone: ["timeZone"]
+        case .firstOpen: ["firstOpenTime"]
+        case .token, .platformVersion, .packageName, .sdkVersion, .activeVersion, .userProperties, .customSignals: []
         }
     }
 
@@ -67,4 +86,27 @@ extension FetchMembers {
 
 extension GoogleError {
     static func missing(_ field: FetchField) -> GoogleError { .invalidArgument("\(field.names.camel) is missing") }
+}
+
+/// Finds a member by its name in one of the two kinds of body.
+struct FetchNames: Sendable {
+    private var byLength = [[(name: StaticString, field: FetchField)]](repeating: [], count: 32)
+
+    static let fetch = FetchNames { $0 == .platform ? [] : [$0.names.camel, $0.names.snake] }
+    static let flags = FetchNames(\.flagNames)
+
+    private init(_ names: (FetchField) -> [StaticString]) {
+        for field in FetchField.allCases {
+            for name in names(field) { byLength[name.utf8CodeUnitCount].append((name, field)) }
+        }
+    }
+
+    func field(named name: some Collection<UInt8>) -> FetchField? {
+        let count = name.count
+        guard count < byLength.count else { return nil }
+        let found = byLength[count].first { known, _ in
+            name.elementsEqual(UnsafeBufferPointer(start: known.utf8Start, count: count))
+        }
+        return found?.field
+    }
 }

@@ -52,18 +52,21 @@ package final class FetchBytes: Sendable {
 
     var byteCount: Int { head.readableBytes + body.readableBytes }
 
-    init(body: ByteBuffer, state: FetchState, etag: String) {
+    /// - Parameters:
+    ///   - body: nil answers 304.
+    ///   - etag: as on the wire; nil has none.
+    init(body: ByteBuffer?, state: FetchState, etag: String?) {
         self.state = state
-        self.body = body
+        self.body = body ?? ByteBuffer()
+        let content = body.map { body in
+            "Content-Type: application/json; charset=utf-8\r\nContent-Length: \(body.readableBytes)\r\n"
+        }
         head = ByteBuffer(
             string: """
-                HTTP/1.1 200 OK\r
-                Content-Type: application/json; charset=utf-8\r
-                Content-Length: \(body.readableBytes)\r
-                Cache-Control: no-store\r
+                HTTP/1.1 \(body == nil ? "304 Not Modified" : "200 OK")\r
+                \(content ?? "")Cache-Control: no-store\r
                 X-Content-Type-Options: nosniff\r
-                ETag: \(etag)\r
-
+                \(etag.map { "ETag: \($0)\r\n" } ?? "")
                 """)
     }
 

@@ -90,7 +90,7 @@ struct FetchFields: FetchMembers {
         }
     }
 
-    private static func text(_ value: JSONValue) -> String? {
+    static func text(_ value: JSONValue) -> String? {
         switch value {
         case .string(let text), .number(let text): text
         case .bool(let flag): flag ? "true" : "false"

@@ -1,13 +1,14 @@
 import StalecastTemplate
 
-/// An ordinary body of a fetch, read once and in place: JSON as all SDKs but iOS's write it, with ASCII texts, each member
+/// An ordinary body of a fetch, or of a request for flags, read once and in place: JSON as all SDKs but iOS's write it, with ASCII texts, each member
 /// that means something once. What it takes means the same to ``LenientJSON``, which reads everything else.
 ///
 /// It must not outlive the bytes that it was made of.
 package struct FetchScan {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var index = 0
-    private var spans: InlineArray<15, Span> = .init(repeating: Span())
+    private let isOfFlags: Bool
+    private var spans: InlineArray<16, Span> = .init(repeating: Span())
     private var seen: UInt32 = 0
     private var entries: [Entry] = []
 
@@ -30,35 +31,54 @@ package struct FetchScan {
     private static let maxMembers = 64
 
     /// nil for what is not ordinary.
-    package init?(_ bytes: UnsafeBufferPointer<UInt8>) {
+    ///
+    /// - Parameter isOfFlags: the members are those of the body's `context`, and there is nothing beside it.
+    package init?(_ bytes: UnsafeBufferPointer<UInt8>, isOfFlags: Bool = false) {
         guard bytes.count < UInt16.max else { return nil }
         self.bytes = bytes
-        guard readBody() else { return nil }
+        self.isOfFlags = isOfFlags
+        guard isOfFlags ? readContext() : readMembers() else { return nil }
+        skipBlanks()
+        guard index == bytes.count else { return nil }
     }
 
     // MARK: Reading
 
-    private mutating func readBody() -> Bool {
+    private mutating func readContext() -> Bool {
+        skipBlanks()
+        guard skip(0x7B) else { return false }
+        skipBlanks()
+        guard let name = quoted(), equal(name, "context"), colon(), readMembers() else { return false }
+        skipBlanks()
+        return skip(0x7D)
+    }
+
+    private mutating func readMembers() -> Bool {
         skipBlanks()
         guard skip(0x7B) else { return false }
         var count = 0
         repeat {
             count += 1
             skipBlanks()
+            if isOfFlags, count == 1, skip(0x7D) { return true }
             guard count <= Self.maxMembers, let name = quoted(), !name.isEscaped, colon(), readMember(name) else {
                 return false
             }
             skipBlanks()
         } while skip(0x2C)
-        guard skip(0x7D) else { return false }
-        skipBlanks()
-        return index == bytes.count
+        return skip(0x7D)
     }
 
     private mutating func readMember(_ name: Span) -> Bool {
-        guard let field = field(named: name) else { return scalar() != nil }
+        let names = isOfFlags ? FetchNames.flags : FetchNames.fetch
+        guard let field = names.field(named: slice(name)) else {
+            guard let value = scalar() else { return false }
+            if isOfFlags { entries.append(Entry(field: .customSignals, name: name, value: value)) }
+            return true
+        }
         guard seen & 1 << field.rawValue == 0 else { return false }
         seen |= 1 << field.rawValue
+        if isOfFlags, field == .instanceID, !startsText { return false }
         if field.isMap, index < bytes.count, bytes[index] == 0x7B { return readMap(field) }
         guard let value = scalar(), !field.isMap || value.isNull else { return false }
         spans[field.rawValue] = value
@@ -80,6 +100,9 @@ package struct FetchScan {
         } while skip(0x2C)
         return skip(0x7D)
     }
+
+    /// A text or null is next. A targeting key is nothing else.
+    private var startsText: Bool { index < bytes.count && (bytes[index] == 0x22 || bytes[index] == UInt8(ascii: "n")) }
 
     private mutating func colon() -> Bool {
         skipBlanks()
@@ -180,25 +203,6 @@ package struct FetchScan {
 
     // MARK: Names
 
-    private func field(named name: Span) -> FetchField? {
-        let count = Int(name.end - name.start)
-        guard count < Self.fields.count else { return nil }
-        for field in Self.fields[count] where equal(name, field.names.camel) || equal(name, field.names.snake) {
-            return field
-        }
-        return nil
-    }
-
-    /// The fields by the length of either name.
-    private static let fields: [[FetchField]] = {
-        var fields = [[FetchField]](repeating: [], count: 32)
-        for field in FetchField.allCases {
-            let lengths = [field.names.camel.utf8CodeUnitCount, field.names.snake.utf8CodeUnitCount]
-            for length in Set(lengths) { fields[length].append(field) }
-        }
-        return fields
-    }()
-
     private func equal(_ span: Span, _ text: StaticString) -> Bool {
         guard Int(span.end - span.start) == text.utf8CodeUnitCount else { return false }
         for offset in 0..<text.utf8CodeUnitCount where bytes[Int(span.start) + offset] != text.utf8Start[offset] {
@@ -270,6 +274,7 @@ extension FetchScan: FetchMembers {
     private func span(of input: ConditionInput) -> Span? {
         switch input {
         case .appID: said(.appID)
+        case .platform: said(.platform)
         case .country: said(.country)
         case .language: said(.language)
         case .firstOpen: said(.firstOpen)

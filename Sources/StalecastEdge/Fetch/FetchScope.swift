@@ -11,11 +11,14 @@ package final class FetchScope: Sendable {
     typealias Cache = RenderingCache
 
     /// A version that is served. A class, so that a fetch takes it with one reference count.
-    private final class Version: Sendable {
-        let sequence: CommitSequence
+    final class Version: Sendable {
+        let change: TemplateChange
         let template: CompiledTemplate
         let renderer: FetchRenderer
         let outcomes: KnownOutcomes
+        private let projectNumber: UInt64
+        /// Made when a provider of OpenFeature first asks: most daemons have no such clients.
+        private let madeFlags = Mutex<FlagRenderer?>(nil)
         /// Grows with each evaluation that took long, and shrinks a little with each other one: a busy machine makes a
         /// few of them slow.
         private let slowness = Atomic<Int>(0)
@@ -23,10 +26,26 @@ package final class FetchScope: Sendable {
 
         init(_ template: CompiledTemplate, _ change: TemplateChange, projectNumber: UInt64) {
             self.template = template
-            sequence = change.sequence
+            self.change = change
+            self.projectNumber = projectNumber
             outcomes = KnownOutcomes(template.inputs)
             renderer = FetchRenderer(
                 template, version: change.version, scope: change.scope, projectNumber: projectNumber)
+        }
+
+        var sequence: CommitSequence { change.sequence }
+
+        var hasFlags: Bool { madeFlags.withLock { $0 != nil } }
+        /// Takes milliseconds for a large template, the first time.
+        var flags: FlagRenderer {
+            if let made = madeFlags.withLock({ $0 }) { return made }
+            let renderer = FlagRenderer(
+                template, version: change.version, scope: change.scope, projectNumber: projectNumber)
+            return madeFlags.withLock { made in
+                let kept = made ?? renderer
+                made = kept
+                return kept
+            }
         }
 
         /// Whether an answer that is not known costs more than a stream should wait for.
@@ -58,11 +77,11 @@ package final class FetchScope: Sendable {
 
     let scope: Scope
     let projectNumber: UInt64
-    private let cache: Cache
+    let cache: Cache
     private let current = Mutex(Served())
     private let withoutTemplate: FetchRendering
     /// A sentence that says who serves the scope's clients instead; nil where this daemon does.
-    private let elsewhere: String?
+    let elsewhere: String?
 
     init(_ scope: Scope, projectNumber: UInt64, cache: Cache, elsewhere: String? = nil) {
         self.elsewhere = elsewhere
@@ -77,6 +96,7 @@ package final class FetchScope: Sendable {
     func install(_ template: Template, _ change: TemplateChange) {
         let template = CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace))
         let version = Version(template, change, projectNumber: projectNumber)
+        if hasFlags { _ = version.flags }
         cache.begin(scope, [change.sequence])
         current.withLock { $0 = Served(version: version) }
     }
@@ -85,6 +105,7 @@ package final class FetchScope: Sendable {
     func stage(_ template: Template, _ change: TemplateChange, _ cut: ReleaseCut, stages: Int) {
         let template = CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace))
         let candidate = Version(template, change, projectNumber: projectNumber)
+        if hasFlags { _ = candidate.flags }
         let base = current.withLock { $0.version?.sequence }
         cache.begin(scope, [base, change.sequence].compactMap(\.self))
         current.withLock { served in
@@ -101,6 +122,21 @@ package final class FetchScope: Sendable {
             return candidate.sequence
         }
         if let end { cache.begin(scope, [end]) }
+    }
+
+    /// Whether a version that is served now was asked for its flags.
+    private var hasFlags: Bool { current.withLock { [$0.version, $0.candidate] }.contains { $0?.hasFlags == true } }
+
+    /// Version of a client, by its id where it has one, else by its address. Neither is read while no release is open.
+    ///
+    /// - Parameter address: nil is a canary, which gets the newest version.
+    func version(of id: @autoclosure () -> String?, _ address: UInt64?) -> Version? {
+        let (version, isStaged) = current.withLock { ($0.version, $0.candidate != nil) }
+        guard isStaged else { return version }
+        let key = address.map { address in
+            ClientIdentity(id() ?? "").map { ClientKey(id: $0.id) } ?? ClientKey(address: address)
+        }
+        return current.withLock { $0.version(for: key) }
     }
 
     // MARK: Answers
@@ -121,7 +157,7 @@ package final class FetchScope: Sendable {
         if let answer { return answer }
         let fields = FetchFields(try RequestBody.object(plain: plain))
         let context = try FetchRequest.context(fields, at: .now())
-        let found = rendering(for: version(for: fields, address)) { $0.template.outcome(for: context) }
+        let found = rendering(for: version(of: fields.text(.instanceID), address)) { $0.template.outcome(for: context) }
         return finished(found, fields, appID: context.appID ?? "", ifNoneMatch)
     }
 
@@ -136,23 +172,13 @@ package final class FetchScope: Sendable {
         return try? answer(scan, ifNoneMatch, address, isPatient: false)
     }
 
-    /// The version of the client that fetches. Nothing of the client is read while no release is open.
-    private func version(for members: some FetchMembers, _ address: UInt64?) -> Version? {
-        let (version, isStaged) = current.withLock { ($0.version, $0.candidate != nil) }
-        guard isStaged else { return version }
-        let key = address.map { address in
-            ClientIdentity(members.text(.instanceID) ?? "").map { ClientKey(id: $0.id) } ?? ClientKey(address: address)
-        }
-        return current.withLock { $0.version(for: key) }
-    }
-
     /// - Returns: nil only without patience.
     private func answer(
         _ scan: FetchScan, _ ifNoneMatch: String?, _ address: UInt64?, isPatient: Bool
     ) throws(GoogleError) -> FetchAnswer? {
         let appID = try scan.required(.appID)
         for field in [FetchField.instanceID, .token] where !scan.has(field) { throw .missing(field) }
-        let version = version(for: scan, address)
+        let version = version(of: scan.text(.instanceID), address)
         let key = version?.outcomes.key(of: scan)
         if let version, let key, let outcome = version.outcomes.outcome(of: key) {
             if let known = cache.rendering(of: outcome, in: scope, version.sequence) {

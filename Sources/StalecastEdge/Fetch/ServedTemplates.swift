@@ -27,9 +27,13 @@ package final class ServedTemplates: Sendable {
     }
 
     private let projects: [String: Project]
+    /// nil when there are several.
+    let onlyProject: Project?
     private let scopes: [Scope: FetchScope]
     /// Scopes by the path of their fetch as clients spell it, with the project's id and with its number.
     private let paths: [Substring: FetchScope]
+    /// The same by the path of requests for all flags.
+    private let flagPaths: [Substring: FetchScope]
     private let cache: FetchScope.Cache
     /// `/openapi.json` of Edge.
     let document: [UInt8]
@@ -41,9 +45,11 @@ package final class ServedTemplates: Sendable {
     ///   - version: the daemon's, for `/openapi.json`.
     package init(_ projects: [Project] = [], elsewhere: [Scope: String] = [:], version: String = "0") {
         document = EdgeOperations.document(version: version).encoded(.pretty) + [0x0A]
-        cache = FetchScope.Cache()
+        cache = FetchScope.Cache(flags: FetchScope.Cache(maxBytes: 16 << 20))
+        onlyProject = projects.count == 1 ? projects[0] : nil
         var scopes: [Scope: FetchScope] = [:]
         var paths: [Substring: FetchScope] = [:]
+        var flagPaths: [Substring: FetchScope] = [:]
         for project in projects {
             for namespace in project.namespaces where project.serves(namespace) {
                 let scope = Scope(project: project.id, namespace: namespace)
@@ -51,12 +57,16 @@ package final class ServedTemplates: Sendable {
                     scope, projectNumber: project.number, cache: cache, elsewhere: elsewhere[scope])
                 scopes[scope] = served
                 for spelling in [project.id.description, String(project.number)] {
-                    paths["/v1/projects/\(spelling)/namespaces/\(namespace):fetch"] = served
+                    let path = "/v1/projects/\(spelling)/namespaces/\(namespace)"
+                    paths["\(path):fetch"] = served
+                    flagPaths["\(path)\(Self.flagsPath)"] = served
                 }
+                if projects.count == 1, namespace == .firebase { flagPaths[Self.flagsPath[...]] = served }
             }
         }
         self.scopes = scopes
         self.paths = paths
+        self.flagPaths = flagPaths
         self.projects = projects.reduce(into: [:]) { byName, project in
             byName[project.id.description] = project
             byName[String(project.number)] = project
@@ -83,6 +93,18 @@ package final class ServedTemplates: Sendable {
 
     /// The scope of a fetch's path, when the path is spelled as SDKs do.
     package func scope(atPath path: Substring) -> FetchScope? { paths[path] }
+
+    static let flagsPath = "/ofrep/v1/evaluate/flags"
+
+    /// The scope in the path of a request for flags, spelled plainly, and the flag that it is for; nil for all.
+    func flags(atPath path: Substring) -> (scope: FetchScope, key: String?)? {
+        if let scope = flagPaths[path] { return (scope, nil) }
+        guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")), let scope = flagPaths[path[..<slash]] else {
+            return nil
+        }
+        let key = path[slash...].dropFirst()
+        return key.isEmpty || key.utf8.contains(UInt8(ascii: "%")) ? nil : (scope, String(key))
+    }
 
     /// - Parameter name: id or number.
     func find(_ name: String) -> Project? { projects[name] }

@@ -9,6 +9,8 @@ package struct CompiledTemplate: Sendable {
     package let keys: [String]
     /// Every value that some instance may get, a parameter's next to each other.
     package let texts: [String]
+    /// The type of each text's parameter.
+    package let textTypes: [ValueType]
     /// See ``inputs(of:_:hasManagedValues:)``.
     package let inputs: [ConditionInput]?
     let compiler: CompiledTemplate.TestCompiler
@@ -16,6 +18,8 @@ package struct CompiledTemplate: Sendable {
     private let usedConditions: [Int]
     /// Places of the parameters that have managed values.
     private let managedParameters: [Int]
+    /// Whether some parameter's value can depend on who the instance is.
+    private let drawsLots: Bool
 
     /// Never fails: a condition that cannot be understood (of a version stored under older rules) is never true, and
     /// ``explain(_:)`` says why.
@@ -27,8 +31,12 @@ package struct CompiledTemplate: Sendable {
         managedValues = assembly.managedValues
         keys = parameters.map(\.key)
         texts = assembly.texts
+        textTypes = assembly.textTypes
         usedConditions = assembly.usedConditions.sorted()
         managedParameters = parameters.indices.filter { [parameters] in parameters[$0].isManaged }
+        drawsLots =
+            !managedParameters.isEmpty
+            || usedConditions.contains { [conditions, compiler] in compiler.drawsLots(conditions[$0]) }
         inputs = Self.inputs(
             of: usedConditions.map { [conditions] in conditions[$0] }, compiler,
             hasManagedValues: !managedParameters.isEmpty)
@@ -46,6 +54,7 @@ package struct CompiledTemplate: Sendable {
         // Draws change nothing of what conditions say.
         let decided = outcome
         for index in managedParameters { draw(parameters[index], decided, &evaluation, into: &outcome) }
+        outcome.isAnonymous = drawsLots && evaluation.context.appInstanceID == nil
         return outcome
     }
 
@@ -117,6 +126,9 @@ extension CompiledTemplate {
         var compiler: CompiledTemplate.TestCompiler
         private(set) var managedValues: [ManagedValue] = []
         private(set) var texts: [String] = []
+        private(set) var textTypes: [ValueType] = []
+        /// Of the parameter that is being compiled.
+        private var type = ValueType.string
         private(set) var usedConditions: Set<Int> = []
         /// Of the first condition with that name.
         private var places: [String: Int] = [:]
@@ -139,6 +151,7 @@ extension CompiledTemplate {
 
         mutating func parameters(_ template: Template) -> [CompiledTemplate.Parameter] {
             template.allParameters.sorted { $0.key < $1.key }.map { key, parameter in
+                type = parameter.effectiveType
                 var values: [(condition: Int, value: CompiledTemplate.Parameter.Value)] = []
                 for (name, value) in parameter.conditionalValues {
                     guard let place = places[name] else { continue }
@@ -169,6 +182,7 @@ extension CompiledTemplate {
 
         private mutating func text(_ text: String) -> Int {
             texts.append(text)
+            textTypes.append(type)
             return texts.count - 1
         }
     }

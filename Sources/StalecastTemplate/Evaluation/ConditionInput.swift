@@ -1,6 +1,7 @@
 /// One thing that conditions read of a fetch.
 package enum ConditionInput: Sendable, Hashable {
     case appID
+    case platform
     case country
     case language
     case firstOpen
@@ -31,7 +32,8 @@ extension CompiledTemplate {
     private static func input(of test: Test, _ compiler: TestCompiler) -> [ConditionInput]? {
         switch test {
         case .constant, .impossible, .set, .text(.operatingSystemAndVersion, _, _), .text(.browserAndVersion, _, _): []
-        case .platform, .text(.appID, _, _): [.appID]
+        case .platform: [.appID, .platform]
+        case .text(.appID, _, _): [.appID]
         case .country: [.country]
         case .language: [.language]
         case .firstOpen: [.firstOpen]

@@ -5,6 +5,8 @@ package struct ConditionOutcome: Sendable, Hashable {
     /// One bit per condition, then 16 bits per managed value.
     private var words: [UInt64]
     private let conditionWords: Int
+    /// Whether lots are drawn among instances, and this one did not say who it is.
+    package internal(set) var isAnonymous = false
 
     init(conditions: Int, managedValues: Int) {
         conditionWords = (conditions + 63) / 64

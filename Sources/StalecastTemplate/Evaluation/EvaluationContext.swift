@@ -32,6 +32,8 @@ package struct EvaluationContext: Sendable, Hashable {
     package var operatingSystemAndVersion: String?
     /// For example `Chrome-120`, web only. No SDK sends it.
     package var browserAndVersion: String?
+    /// `ios`, `android` or `web`, of a client that says it without an app id; wins over that of ``appID``.
+    package var statedPlatform: String?
     /// When the fetch takes place; default the wall clock's time.
     package var now: Timestamp
 
@@ -58,8 +60,9 @@ package struct EvaluationContext: Sendable, Hashable {
         self.now = now
     }
 
-    /// `ios`, `android` or `web`, as ``appID`` says; nil for anything else.
+    /// `ios`, `android` or `web`, as ``statedPlatform`` or ``appID`` says; nil for anything else.
     package var platform: String? {
+        if let statedPlatform { return statedPlatform }
         // By bytes: an id is a stranger's, and letters with marks are dear to tell apart.
         let colon = UInt8(ascii: ":")
         guard let parts = appID?.utf8.split(separator: colon, maxSplits: 4, omittingEmptySubsequences: false),

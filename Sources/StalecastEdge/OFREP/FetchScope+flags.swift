@@ -1,0 +1,135 @@
+import CLinux
+import NIOCore
+import StalecastHTTP
+package import StalecastHub
+import StalecastTemplate
+import StalecastWire
+
+/// A request for flags, without its body.
+package struct FlagRequest {
+    /// The flag that is asked for; nil for all.
+    let key: String?
+    let ifNoneMatch: String?
+    /// `flagConfigEtag`: the tag in the message that made the client ask.
+    let announced: String?
+    /// The value of `eventStreams` for a client; nil leaves it out.
+    let streams: (ClientIdentity?) -> String?
+
+    package init(
+        key: String? = nil, ifNoneMatch: String? = nil, query: Substring = "",
+        streams: @escaping (ClientIdentity?) -> String? = { _ in nil }
+    ) {
+        self.key = key
+        self.ifNoneMatch = ifNoneMatch
+        announced = query.isEmpty ? nil : QueryParameters(query)["flagConfigEtag"]
+        self.streams = streams
+    }
+}
+
+extension FetchScope {
+    /// What answers an OpenFeature provider: flags, or 304 when it holds what would be sent.
+    package func flags(
+        _ body: [UInt8], _ request: FlagRequest = FlagRequest(), maxBodyBytes: Int = 65_536
+    ) throws(FlagRefusal) -> FetchAnswer {
+        if let elsewhere { throw FlagRefusal(.general, elsewhere) }
+        let plain: [UInt8]
+        do { plain = try RequestBody.inflated(body, cap: maxBodyBytes) } catch {
+            throw FlagRefusal(error, error.code == 400 ? .parseError : .general)
+        }
+        return try plain.withUnsafeBufferPointer { bytes throws(FlagRefusal) -> FetchAnswer in
+            if let scan = FetchScan(bytes, isOfFlags: true) {
+                return try answer(scan, scan, version(of: scan.text(.instanceID)), request)
+            }
+            let fields = try FlagFields(plain)
+            return try answer(fields, nil, version(of: fields.text(.instanceID)), request)
+        }
+    }
+
+    /// What answers an ordinary body, on a thread that has streams to write to.
+    ///
+    /// - Returns: nil where the body is not ordinary, is refused, or might take long to answer.
+    func flagsAtOnce(_ body: UnsafeBufferPointer<UInt8>, _ request: FlagRequest) -> FetchAnswer? {
+        guard elsewhere == nil, let scan = FetchScan(body, isOfFlags: true),
+            let version = version(of: scan.text(.instanceID)), version.hasFlags, !version.isSlow
+        else { return nil }
+        // The Front, which answers instead, says what is wrong.
+        return try? answer(scan, scan, version, request)
+    }
+
+    /// - Parameter scan: `members`, where they were read in place.
+    private func answer(
+        _ members: some FlagMembers, _ scan: FetchScan?, _ version: Version?, _ request: FlagRequest
+    ) throws(FlagRefusal) -> FetchAnswer {
+        if let announced = request.announced, version?.change.isOlder(than: announced) ?? false { throw .behind }
+        let outcome = version?.outcome(of: members, scan)
+        if let key = request.key {
+            guard let version, let outcome else { throw .notFound }
+            // Its asker is a server that keeps nothing: it is not counted among the clients that have a version.
+            return answer(try version.flags.flag(key, outcome), nil, nil, version.change.version)
+        }
+        let (rendering, seconds) = rendering(version, outcome)
+        let client = ClientIdentity(members.text(.instanceID) ?? "", app: members.text(.appID) ?? "", sdk: "ofrep")
+        var bytes = rendering.unchanged
+        if !ETagSpelling.names(rendering.etag, in: request.ifNoneMatch) {
+            bytes = request.streams(client).map { FetchBytes(rendering, eventStreams: $0) } ?? rendering.update
+        }
+        return answer(bytes, seconds, client, rendering.version)
+    }
+
+    private func answer(
+        _ bytes: FetchBytes, _ seconds: Double?, _ client: ClientIdentity?, _ version: VersionNumber
+    ) -> FetchAnswer {
+        FetchAnswer(
+            bytes: bytes, dialect: .ofrep, renderingSeconds: seconds, client: client, scope: scope, version: version)
+    }
+
+    private func rendering(
+        _ version: Version?, _ outcome: ConditionOutcome?
+    ) -> (FetchRendering, seconds: Double?) {
+        guard let version, let outcome else {
+            let nothing = CompiledTemplate(.empty)
+            let renderer = FlagRenderer(nothing, version: 0, scope: scope, projectNumber: projectNumber)
+            return (renderer.rendering(of: nothing.outcome(for: EvaluationContext(now: .now()))), nil)
+        }
+        let known = cache.flags?.rendering(of: outcome, in: scope, version.sequence)
+        if let known { return (known, nil) }
+        let started = stalecast_monotonic_ns()
+        let rendering = version.flags.rendering(of: outcome)
+        cache.flags?.keep(rendering, of: outcome, in: scope, version.sequence)
+        let spent = stalecast_monotonic_ns() &- started
+        version.note(nanoseconds: spent)
+        return (rendering, Double(spent) / 1e9)
+    }
+}
+
+extension TemplateChange {
+    /// Whether `announced` is the tag of a later version. Tags of other servers are not.
+    fileprivate func isOlder(than announced: String) -> Bool {
+        let tag = ETagSpelling.bare(announced)
+        guard let bar = etag.utf8.lastIndex(of: UInt8(ascii: "-")), tag.utf8.starts(with: etag[...bar].utf8) else {
+            return false
+        }
+        return VersionNumber(tag.dropFirst(etag[...bar].count)) ?? 0 > version
+    }
+}
+
+extension FetchScope.Version {
+    /// What its conditions say of a context; the same contexts, and fetches that say the same, are evaluated once.
+    fileprivate func outcome(of members: some FlagMembers, _ scan: FetchScan?) -> ConditionOutcome {
+        let key = scan.flatMap { outcomes.key(of: $0) }
+        if let known = key.flatMap({ outcomes.outcome(of: $0) }) { return known }
+        let started = stalecast_monotonic_ns()
+        let outcome = template.outcome(for: FlagContext.context(members, at: .now()))
+        note(nanoseconds: stalecast_monotonic_ns() &- started)
+        if let key { outcomes.keep(outcome, of: key) }
+        return outcome
+    }
+}
+
+extension FlagRefusal {
+    fileprivate static var behind: FlagRefusal {
+        var refusal = FlagRefusal(.general, "the announced version is not here yet; try again", status: 503)
+        refusal.fields = "Retry-After: 1\r\n"
+        return refusal
+    }
+}
