@@ -295,8 +295,7 @@ extension Presented {
 
     /// Of the first key that is there, if it has an id; for logs.
     var keyID: String? {
-        let bearer = authorization?.split(separator: " ").last.map(String.init)
-        for text in [bearer, apiKey, googleKey, queryKey].compactMap({ $0 }) {
+        for text in texts {
             if let key = try? APIKey(text) { return key.id }  // what is no key has no id
         }
         return nil

@@ -39,6 +39,20 @@ package struct Presented: Sendable, Hashable {
     /// What Google's carriers have; the header wins.
     package var googleText: String? { googleKey ?? queryKey }
 
+    /// A key of `edge.apiKeys`, in whichever carrier of keys.
+    package var plainKey: String? { googleText ?? apiKey }
+
+    /// A key that may stand in a URL: a publishable one, or one that `knows` says is no secret.
+    package func publicKey(_ knows: (String) -> Bool) -> String? {
+        // What is no key is not publishable.
+        texts.first { (try? APIKey($0))?.kind == .publishable || knows($0) }
+    }
+
+    /// Every text that may be a key.
+    var texts: [String] {
+        [authorization?.split(separator: " ").last.map(String.init), apiKey, googleKey, queryKey].compactMap(\.self)
+    }
+
     /// The one credential that is presented; nil when there is none.
     ///
     /// - Parameter knows: whether a text in Google's carriers is one of ours. Firebase's clients always send some key;

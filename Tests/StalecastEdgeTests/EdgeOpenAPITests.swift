@@ -21,7 +21,9 @@ import Testing
                     "\(operation.method) \(path)?topic=PUSH_RC&wait=0 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
                 )
                 let line = try client.read(untilText: "\r\n").prefix { $0 != "\r\n" }
-                #expect(!line.contains(" 404 ") && !line.contains(" 405 "), "\(operation.id): \(line)")
+                // There is no flag, so that what is served says 404 too.
+                let isFound = !line.contains(" 404 ") || operation.path.names.contains("key")
+                #expect(isFound && !line.contains(" 405 "), "\(operation.id): \(line)")
             }
         }
     }

@@ -23,7 +23,7 @@ extension EdgeSettings {
     /// - Parameter counts: false where the request was decided before, and is looked at again.
     func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError) -> AdmittedTopics {
         var admitted = try decide(request, on: board, counts: counts)
-        admitted.apiKey = APIKeys.mark(request.presented.googleText)
+        admitted.apiKey = APIKeys.mark(request.presented.plainKey)
         admitted.known = board.seats(of: admitted.known, for: request.clientKey)
         return admitted
     }
@@ -35,7 +35,7 @@ extension EdgeSettings {
         _ request: StreamRequest, on board: TopicBoard, counts: Bool
     ) throws(GoogleError) -> AdmittedTopics {
         if access.mode == .enforce { return try permitted(request, on: board, counts: counts) }
-        try keys.check(request.presented.googleText)
+        try keys.check(request.presented.plainKey)
         let (known, unknown) = try request.topics(on: board)
         var admitted = AdmittedTopics(known: known, unknown: unknown)
         if access.mode == .observe {
@@ -73,14 +73,14 @@ extension EdgeSettings {
     func check(
         _ presented: Presented, of words: @autoclosure () -> String, _ isPermitted: (Principal) -> Bool
     ) throws(GoogleError) {
-        if access.mode == .off { return try keys.check(presented.googleText) }
+        if access.mode == .off { return try keys.check(presented.plainKey) }
         do throws(GoogleError) {
             let principal = try principal(presented, counts: true, of: words())
             if !isPermitted(principal) { throw deny(.notGranted, presented, true, words()) }
         } catch {
             if access.mode == .enforce { throw error }
         }
-        if access.mode == .observe { try keys.check(presented.googleText) }
+        if access.mode == .observe { try keys.check(presented.plainKey) }
     }
 
     /// The same where grants decide, and nobody is told or counted who may not; true where they do not.
@@ -93,7 +93,7 @@ extension EdgeSettings {
 
     /// Whether a fetch may be answered. Counts and logs nothing: where this is false, ``check(_:of:_:)`` says why.
     func mayFetch(_ presented: Presented, from scope: Scope) -> Bool {
-        if access.mode != .enforce, (try? keys.check(presented.googleText)) == nil { return false }
+        if access.mode != .enforce, (try? keys.check(presented.plainKey)) == nil { return false }
         if access.mode == .off { return true }
         guard let principal = try? access.authorizer?.admit(presented, at: .edge) else { return false }
         let isNobody = principal.kind == .anonymous && principal.grants.isEmpty

@@ -1,13 +1,14 @@
 package import StalecastAccess
 import StalecastHTTP
 
-/// The head of a recognised fetch.
+/// The head of a recognised fetch, or of a request for flags.
 package struct FetchHead: Sendable {
     /// The path's place in the head, without the query.
     package let path: Range<Int>
     /// Bytes of the head; the body follows.
     package let length: Int
     package private(set) var presented: Presented
+    package let query: String
     package let ifNoneMatch: String?
     package let origin: String?
     package let keepAlive: Bool
@@ -19,7 +20,8 @@ package struct FetchHead: Sendable {
         self.length = length
         presented = headers.presented
         presented.dropInstallationToken()
-        if !query.isEmpty { presented.read(query: String(decoding: query, as: UTF8.self)[...]) }
+        self.query = String(decoding: query, as: UTF8.self)
+        if !query.isEmpty { presented.read(query: self.query[...]) }
         ifNoneMatch = headers.ifNoneMatch
         origin = headers.origin
         keepAlive = headers.keepAlive

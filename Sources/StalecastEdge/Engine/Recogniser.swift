@@ -2,8 +2,8 @@ import StalecastAccess
 package import StalecastHTTP
 import StalecastWire
 
-/// Recognises, byte for byte, a complete and ordinary `GET` of a stream, a poll or the state, or a `POST` of a fetch with
-/// its body, with nothing after it.
+/// Recognises, byte for byte, a complete and ordinary `GET` of a stream, a poll or the state, or a `POST` of a fetch or
+/// for flags with its body, with nothing after it.
 ///
 /// It is not an HTTP server: whatever it does not recognise (another body, an upgrade, a folded line, a bare line feed, a
 /// second request behind the first, a byte beyond ASCII) is left to the Front, which parses HTTP of every shape.
@@ -109,10 +109,18 @@ package struct Recogniser {
         if skip("GET /v1/state?") { return .state }
         guard skip("POST ") else { return nil }
         let start = index
-        guard skip("/v1/projects/") else { return nil }
+        guard skip("/v1/projects/") || skip("/ofrep/") else { return nil }
         while index < bytes.count, bytes[index] != 0x3F, Self.isQueryByte(bytes[index]) { index += 1 }
-        guard Self.ends(bytes[start..<index], in: ":fetch") else { return nil }
+        let path = bytes[start..<index]
+        guard Self.ends(path, in: ":fetch") || Self.isOfFlags(path) else { return nil }
         return .fetch(start..<index)
+    }
+
+    /// All flags, or one, whose name is the last segment.
+    private static func isOfFlags(_ path: Slice<UnsafeBufferPointer<UInt8>>) -> Bool {
+        if ends(path, in: "/ofrep/v1/evaluate/flags") { return true }
+        guard let slash = path.lastIndex(of: UInt8(ascii: "/")) else { return false }
+        return ends(path[..<slash], in: "/ofrep/v1/evaluate/flags")
     }
 
     private static func ends(_ path: Slice<UnsafeBufferPointer<UInt8>>, in end: StaticString) -> Bool {

@@ -16,7 +16,7 @@ extension Shard {
         slot.pointee.waits = 0
         let bodyBytes = bytes.count - head.length
         guard !awaitsCursors, draining == nil, head.length <= settings.maxHeadBytes, bodyBytes <= settings.maxBodyBytes,
-            let scope = served.scope(atPath: String(decoding: bytes[head.path], as: UTF8.self)[...])
+            let (scope, flags) = target(of: head, String(decoding: bytes[head.path], as: UTF8.self)[...])
         else { return giveToFront(index) }
         believe(index, head.forwarded)
         // What the backend is asked with was not read.
@@ -26,17 +26,30 @@ extension Shard {
             return giveToFront(index)
         }
         let body = UnsafeBufferPointer(rebasing: bytes[head.length...])
-        guard
-            let answer = scope.answerAtOnce(
-                body, ifNoneMatch: head.ifNoneMatch, address: slot.pointee.address)
-        else { return giveToFront(index) }
+        let address = slot.pointee.address
+        let answer =
+            if let flags {
+                scope.flagsAtOnce(body, flags, address: address)
+            } else {
+                scope.answerAtOnce(body, ifNoneMatch: head.ifNoneMatch, address: address)
+            }
+        guard let answer else { return giveToFront(index) }
         take(bytes.count, of: slot)
         tally.fetches.count(answer)
-        let address = slot.pointee.address
         write(answer.bytes, to: index, head)
         hub.propagation.fetched(
             answer.client, answer.scope, answer.version, seconds: secondsInTurn,
             address: (address, !stalecast_is_loopback_key(address)))
+    }
+
+    /// The scope of a path as clients spell it, and what is asked of it besides where that is flags.
+    private func target(of head: FetchHead, _ path: Substring) -> (FetchScope, FlagRequest?)? {
+        if let scope = served.scope(atPath: path) { return (scope, nil) }
+        guard let (scope, key) = served.flags(atPath: path) else { return nil }
+        let request = FlagRequest(key: key, ifNoneMatch: head.ifNoneMatch, query: head.query[...]) { [self] client in
+            settings.eventStreams(of: scope.scope, on: board, for: head.presented, as: client)
+        }
+        return (scope, request)
     }
 
     private func mayFetch(

@@ -242,7 +242,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: false)
             send(Refusals.stream(dialect, cors: cors, retryMs: retry, date: date))
         } else if let operation, operation.kind == .invalidations, shard.settings.access.mode != .enforce,
-            (try? shard.settings.keys.check(request.presented.googleText)) != nil,
+            (try? shard.settings.keys.check(request.presented.plainKey)) != nil,
             let version = newestVersion(operation.names)
         {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: true)

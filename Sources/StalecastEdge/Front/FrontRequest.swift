@@ -36,7 +36,11 @@ package struct FrontRequest: Sendable {
     package var path: Substring { head.path }
     package var query: Substring { head.query }
     /// False when the request cannot be one for a stream; saves the search for what lies behind it.
-    var mayBeStream: Bool { !path.hasSuffix(":fetch") }
+    var mayBeStream: Bool { !path.hasSuffix(":fetch") && !isOfFlags }
+    /// Whether the path is one of OpenFeature's protocol.
+    private var isOfFlags: Bool {
+        path.hasPrefix("/ofrep/") || path.hasPrefix("/v1/projects/") && path.contains("/ofrep/v1/")
+    }
     /// About as many bytes as it holds.
     var weight: Int {
         head.headers.reduce(path.utf8.count + query.utf8.count + body.count) {
@@ -47,7 +51,7 @@ package struct FrontRequest: Sendable {
 
     var presented: Presented {
         var presented = Presented(head)
-        if path.hasPrefix("/v1/projects/") { presented.dropInstallationToken() }
+        if path.hasPrefix("/v1/projects/") || isOfFlags { presented.dropInstallationToken() }
         presented.verdict = verdict
         presented.question = question
         presented.cookie = cookie

@@ -29,7 +29,7 @@ package struct FlagRequest {
 extension FetchScope {
     /// What answers an OpenFeature provider: flags, or 304 when it holds what would be sent.
     package func flags(
-        _ body: [UInt8], _ request: FlagRequest = FlagRequest(), maxBodyBytes: Int = 65_536
+        _ body: [UInt8], _ request: FlagRequest = FlagRequest(), maxBodyBytes: Int = 65_536, address: UInt64? = nil
     ) throws(FlagRefusal) -> FetchAnswer {
         if let elsewhere { throw FlagRefusal(.general, elsewhere) }
         let plain: [UInt8]
@@ -38,19 +38,19 @@ extension FetchScope {
         }
         return try plain.withUnsafeBufferPointer { bytes throws(FlagRefusal) -> FetchAnswer in
             if let scan = FetchScan(bytes, isOfFlags: true) {
-                return try answer(scan, scan, version(of: scan.text(.instanceID)), request)
+                return try answer(scan, scan, version(of: scan.text(.instanceID), address), request)
             }
             let fields = try FlagFields(plain)
-            return try answer(fields, nil, version(of: fields.text(.instanceID)), request)
+            return try answer(fields, nil, version(of: fields.text(.instanceID), address), request)
         }
     }
 
     /// What answers an ordinary body, on a thread that has streams to write to.
     ///
     /// - Returns: nil where the body is not ordinary, is refused, or might take long to answer.
-    func flagsAtOnce(_ body: UnsafeBufferPointer<UInt8>, _ request: FlagRequest) -> FetchAnswer? {
+    func flagsAtOnce(_ body: UnsafeBufferPointer<UInt8>, _ request: FlagRequest, address: UInt64?) -> FetchAnswer? {
         guard elsewhere == nil, let scan = FetchScan(body, isOfFlags: true),
-            let version = version(of: scan.text(.instanceID)), version.hasFlags, !version.isSlow
+            let version = version(of: scan.text(.instanceID), address), version.hasFlags, !version.isSlow
         else { return nil }
         // The Front, which answers instead, says what is wrong.
         return try? answer(scan, scan, version, request)

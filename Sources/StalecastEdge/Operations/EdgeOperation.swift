@@ -17,9 +17,9 @@ package struct EdgeHandler: Sendable {
 
 /// Everything the public listener serves.
 package enum EdgeOperations {
-    package static let table = OperationTable(streams + firebase + daemon)
+    package static let table = OperationTable(streams + firebase + flags + daemon)
 
-    private static func operation(
+    static func operation(
         _ document: APIOperation, stream: StreamRequest.Kind? = nil, _ run: @escaping EdgeHandler.Run
     ) -> EdgeOperation {
         var document = document
@@ -46,15 +46,16 @@ package enum EdgeOperations {
     package static func document(version: String) -> JSONValue {
         APIDocument(
             title: "Stalecast Edge", version: version, description: description,
-            operations: table.operations.map(\.document), schemas: schemas,
+            operations: table.operations.map(\.document),
+            schemas: flagSchemas.members.reduce(into: schemas) { $0[$1.key] = $1.value },
             commonErrors: [405, 408, 413, 421, 431, 501, 503]
         ).json
     }
 
     private static let description = """
         The public listener: what clients of a remote configuration need. Streams and polls tell that a version is out \
-        of date, `:fetch` serves the values as Firebase's SDKs ask for them. Bodies may be gzip. GET answers HEAD as \
-        well; every path answers OPTIONS.
+        of date, `:fetch` serves the values as Firebase's SDKs ask for them, and `/ofrep` as OpenFeature's do. Bodies \
+        may be gzip. GET answers HEAD as well; every path answers OPTIONS.
         """
 }
 
@@ -175,10 +176,7 @@ extension EdgeOperations {
                 answers: [
                     .json(
                         "The values, or that nothing changed", .schema("FetchAnswer"), headers: ["ETag"],
-                        mayHave: [
-                            "X-Stalecast-Unverified":
-                                "Seconds for which a node of a cluster has not known whether its version is the newest."
-                        ])
+                        mayHave: unverified)
                 ],
                 errors: errors)
         ) { router, request, names throws(GoogleError) in
@@ -225,8 +223,13 @@ extension EdgeOperations {
         },
     ]
 
+    static let unverified = [
+        "X-Stalecast-Unverified":
+            "Seconds for which a node of a cluster has not known whether its version is the newest."
+    ]
+
     private static let errors = [400, 401, 403, 404, 429]
-    private static let key = APIParameter(
+    static let key = APIParameter(
         .header, "X-Goog-Api-Key",
         "An API key, where the daemon asks for one; or `Authorization: Bearer`, `X-API-Key`, or `key` in the query.")
     private static let fid = APIParameter(

@@ -1,6 +1,6 @@
 import StalecastWire
 
-/// RFC 3986 percent decoding, strict: every `%` has two hexadecimal digits and the result is UTF-8 with few
+/// RFC 3986 percent encoding. Decoding is strict: every `%` has two hexadecimal digits and the result is UTF-8 with few
 /// ``CombiningMarks``.
 package enum PercentEncoding {
     /// nil when the encoding is broken.
@@ -30,6 +30,17 @@ package enum PercentEncoding {
             }
         }
         return String(validating: decoded, as: UTF8.self).flatMap { CombiningMarks.areFew(in: $0) ? $0 : nil }
+    }
+
+    /// All but the unreserved characters.
+    package static func encode(_ text: String) -> String {
+        text.utf8.reduce(into: "") { encoded, byte in
+            if byte.isASCIIAlphanumeric || "-._~".utf8.contains(byte) {
+                encoded.unicodeScalars.append(Unicode.Scalar(byte))
+            } else {
+                encoded += (byte < 16 ? "%0" : "%") + String(byte, radix: 16, uppercase: true)
+            }
+        }
     }
 
     package static func hexDigit(_ byte: UInt8) -> UInt8? {
