@@ -16,6 +16,7 @@ ALPHABETS = {"letters": "a", "flags": "\U0001f1e9\U0001f1ea", "marks": "a" + "\u
 MEMBERS = ["appId", "appInstanceId", "appInstanceIdToken", "countryCode", "languageCode", "timeZone", "platformVersion",
            "appVersion", "appBuild", "packageName", "sdkVersion", "firstOpenTime"]
 FETCH = "/v1/projects/demo/namespaces/firebase:fetch"
+FLAGS = "/ofrep/v1/evaluate/flags"
 
 
 def text(alphabet, size):
@@ -66,6 +67,7 @@ BODIES = {
     "installation": ("/v1/projects/demo/installations", {"fid": "c" + "A" * 21, "appId": "1:1:android:a"},
                      ["fid", "appId", "authVersion", "sdkVersion"]),
     "ticket": ("/v1/tickets", {"topics": ["PUSH_RC"]}, ["topics", "project", "namespace"]),
+    "flags": (FLAGS, {"targetingKey": "u"}, ["targetingKey", "appId", "language", "appVersion", "plan"]),
     "report": ("/v1/report", {"client": "a", "versionNumber": "1", "state": "failed", "project": "demo"},
                ["client", "versionNumber", "state", "project", "namespace", "app", "sdk", "error"]),
 }
@@ -73,6 +75,7 @@ BODIES = {
 
 async def post(daemon, path, said):
     """The status alone: what streams has no end."""
+    said = {"context": said} if path == FLAGS else said
     body = gzip.compress(json.dumps(said, ensure_ascii=False).encode())
     reader, writer = await asyncio.open_connection("127.0.0.1", daemon.edge)
     writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
