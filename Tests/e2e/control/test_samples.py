@@ -3,9 +3,11 @@
 import asyncio
 import base64
 import contextlib
+import importlib
 import json
 import os
 import re
+import queue
 import shutil
 import subprocess
 import time
@@ -15,6 +17,8 @@ import pytest
 from harness import configs
 from harness.browser import Browser
 from harness.daemon import REPOSITORY, environment
+from harness.keys import change_key, make_key
+from harness.templates import template
 
 SAMPLES = REPOSITORY / "samples"
 TEMPLATES = SAMPLES / "templates"
@@ -263,3 +267,49 @@ async def test_the_page_with_firebases_sdk_is_redirected(launch, tool, tmp_path)
         browser.open(f"{(tmp_path / 'firebase.html').as_uri()}?edge=http://127.0.0.1:{daemon.edge}")
         assert await shows(browser, STATE, lambda state: state not in (None, "fetching")) == "live"
         assert "Hello" in browser.evaluate("document.getElementById('values').textContent")
+@pytest.fixture
+def client(monkeypatch):
+    """The module of samples/python; clients that it made are closed."""
+    monkeypatch.syspath_prepend(str(SAMPLES / "python"))
+    module = importlib.import_module("stalecast")
+    made = []
+
+    def make(*words, **settings):
+        made.append(module.Client(*words, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+async def test_pythons_client(launch, client, tmp_path):
+    daemon = launch(configs.config(edge={"retry": "100ms"}, auth={"mode": "enforce"}))
+    first, old = await make_key(daemon, {"actions": ["watch", "fetch"]})
+    _, new = await make_key(daemon, {"actions": ["watch", "fetch"]})
+    keys, changes, problems = [new, old], queue.Queue(), []
+    settings = {"defaults": {"title": "default", "rows": 5, "dark": True}, "cache": tmp_path / "cache.json"}
+    address = f"http://127.0.0.1:{daemon.edge}"
+    await daemon.publish(template({"title": "one", "rows": "20"}))
+    config = client(address, token=lambda: keys.pop() if len(keys) > 1 else keys[0], on_error=problems.append, **settings)
+    assert await asyncio.to_thread(config.wait, 20), problems
+    assert (config.get_string("title"), config.get_number("rows"), config.get_boolean("dark"), config.version) == ("one", 20, True, 1)
+    assert config.get_value("dark") == ("true", "default") and config.get_value("none") == ("", "static")
+    config.on_update(lambda keys: changes.put((keys, config.get_string("title"))))
+
+    async def changed():
+        return await asyncio.to_thread(changes.get, timeout=20)
+
+    await daemon.publish(template({"title": "two", "rows": "20"}))
+    assert await changed() == (["title"], "two")
+    assert (await change_key(daemon, first, "revoke")).status == 200
+    await daemon.rollback(1)
+    assert await changed() == (["title"], "one"), "with the other key"
+    daemon.kill()
+    daemon.start()
+    await daemon.publish(template({"title": "four"}))
+    assert await changed() == (["rows", "title"], "four")
+    config.close()
+    daemon.kill()
+    again = client(address, **settings)
+    assert (again.get_string("title"), again.version) == ("four", 4), "what the last run fetched, without a server"
