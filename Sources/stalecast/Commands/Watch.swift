@@ -10,11 +10,16 @@ struct Watch: AsyncParsableCommand {
             One line per message on standard output; remarks about the connection on standard error. After a lost \
             connection it resumes where it was. With --json each message's data is printed as it came, one per line.
 
+            The command of --exec runs in a shell, one after the other, with the message's data on its standard input and \
+            what it says in STALE_VERSION, STALE_TOPIC, STALE_PROJECT, STALE_NAMESPACE, STALE_UPDATE_TYPE and \
+            STALE_CHANGED_KEYS (with commas; empty where anything may have changed).
+
             Examples:
               stalecast watch
               stalecast watch PUSH_RC payments
               stalecast watch --namespace firebase-server
               stalecast watch --json --count 1 --timeout 30s && ./refetch.sh
+              stalecast watch --keys 'pay_*' --exec './refetch.sh "$STALE_VERSION"'
               stalecast watch --poll
               stalecast watch --api-key-file app.key
               stalecast watch --have 16  # a message at once if there is a newer one
@@ -40,6 +45,17 @@ struct Watch: AsyncParsableCommand {
 
     @Option(help: ArgumentHelp("The version you hold.", valueName: "number"))
     var have: Int64?
+
+    @Option(
+        help: ArgumentHelp(
+            "Only messages about parameters that fit this, for example 'pay_*', or about any; repeatable.",
+            valueName: "pattern"))
+    var keys: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Run this for each message; what it ends with is told when it is not 0.", valueName: "command"))
+    var exec: String?
 
     @Option(
         help: ArgumentHelp(
@@ -80,7 +96,13 @@ struct Watch: AsyncParsableCommand {
         let scope = try scopeOptions.scope()
         let request = Watcher.Request(
             topics: given.isEmpty ? [scope.announcedTopic] : given, scope: scope, cursor: since, have: have)
-        let printer = Watch.Printer(output: outputOptions.output, clock: LocalClock.asked, limit: count) {
+        let patterns = try keys.map { text in
+            try checked { () throws(InvalidName) -> KeyPattern in try KeyPattern(text) }
+        }
+        let printer = Watch.Printer(
+            output: outputOptions.output, clock: LocalClock.asked, limit: count, filter: MessageFilter(patterns),
+            command: exec.map(MessageCommand.init)
+        ) {
             await greeting(request)
         }
         var watcher = Watcher(
@@ -154,15 +176,22 @@ extension Watch {
         private let output: Output
         private let clock: LocalClock
         private let limit: Int?
+        private let filter: MessageFilter
+        private let command: MessageCommand?
         /// What is said first, once the connection stands.
         private let greeting: () async -> String
         private var hasGreeted = false
         private var printed = 0
 
-        init(output: Output, clock: LocalClock, limit: Int?, greeting: @escaping () async -> String) {
+        init(
+            output: Output, clock: LocalClock, limit: Int?, filter: MessageFilter, command: MessageCommand?,
+            greeting: @escaping () async -> String
+        ) {
             self.output = output
             self.clock = clock
             self.limit = limit
+            self.filter = filter
+            self.command = command
             self.greeting = greeting
         }
 
@@ -176,7 +205,9 @@ extension Watch {
                 if let remark = line.remark(event) { output.remark(remark) }
                 return
             }
+            guard filter.wants(data) else { return }
             if output.isJSON { try output.jsonText(data) } else { try output.line(line.message(data, at: .now())) }
+            if let code = try await command?.run(data), code != 0 { output.remark("the command ended with \(code)") }
             printed += 1
             if printed == limit { throw Enough() }
         }

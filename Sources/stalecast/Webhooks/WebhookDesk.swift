@@ -6,7 +6,6 @@ import StalecastWire
 final class WebhookDesk {
     /// `host:port` as bound.
     let address: String
-    private let status: Int
     private let listener: Int32
     private var pending: [Int32: [UInt8]] = [:]
 
@@ -15,7 +14,7 @@ final class WebhookDesk {
 
     /// - Parameter place: `host:port`, an IPv4 address and a port, 0 for any.
     /// - Throws: ``CommandFailure`` when it cannot listen there.
-    init(_ place: String, status: Int) throws(CommandFailure) {
+    init(_ place: String) throws(CommandFailure) {
         let parts = place.split(separator: ":")
         guard parts.count == 2, let port = UInt16(parts[1]) else {
             throw CommandFailure(.usage, "\"\(place)\" is not an address such as 127.0.0.1:9000")
@@ -28,7 +27,6 @@ final class WebhookDesk {
                 advice: "--listen 127.0.0.1:0 takes a free port.")
         }
         address = "\(host):\(stalecast_local_port(listener))"
-        self.status = status
     }
 
     deinit {
@@ -36,13 +34,16 @@ final class WebhookDesk {
         close(listener)
     }
 
-    /// Serves until `heard` returns false.
-    func serve(_ heard: (ReceivedRequest) throws(CommandFailure) -> Bool) throws(CommandFailure) {
+    /// What a request is answered with, and whether another one is wanted.
+    typealias Handler = (ReceivedRequest) async throws(CommandFailure) -> (answer: [UInt8], goesOn: Bool)
+
+    /// Serves until `handle` wants no more. Others wait while it does its work.
+    func serve(_ handle: Handler) async throws(CommandFailure) {
         while true {
             var ready = ([listener] + pending.keys).map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
             guard poll(&ready, nfds_t(ready.count), -1) > 0 else { continue }
             for each in ready where each.revents != 0 {
-                if each.fd == listener { accept() } else if try !receive(each.fd, heard) { return }
+                if each.fd == listener { accept() } else if try await !receive(each.fd, handle) { return }
             }
         }
     }
@@ -54,9 +55,7 @@ final class WebhookDesk {
     }
 
     /// False when it is enough.
-    private func receive(
-        _ descriptor: Int32, _ heard: (ReceivedRequest) throws(CommandFailure) -> Bool
-    ) throws(CommandFailure) -> Bool {
+    private func receive(_ descriptor: Int32, _ handle: Handler) async throws(CommandFailure) -> Bool {
         var buffer = [UInt8](repeating: 0, count: Self.readBytes)
         let count = recv(descriptor, &buffer, buffer.count, 0)
         if count < 0, errno == EAGAIN || errno == EINTR { return true }
@@ -67,9 +66,9 @@ final class WebhookDesk {
         bytes += buffer[..<count]
         while let (request, length) = ReceivedRequest.read(bytes) {
             bytes.removeFirst(length)
-            let answer = request.answer(status: status)
+            let (answer, goesOn) = try await handle(request)
             _ = answer.withUnsafeBytes { stalecast_send(descriptor, $0.baseAddress, $0.count) }
-            if try !heard(request) { return false }
+            if !goesOn { return false }
         }
         if bytes.count > ReceivedRequest.maxBytes { end(descriptor) } else { pending[descriptor] = bytes }
         return true
@@ -111,11 +110,15 @@ struct ReceivedRequest: Equatable {
         return (request, end)
     }
 
+    /// Consent to a CloudEvents sender that asks for it; nil for another request.
+    var consent: [UInt8]? {
+        guard method == "OPTIONS", let origin = headers["webhook-request-origin"] else { return nil }
+        return Self.answer(200, "WebHook-Allowed-Origin: \(origin)\r\nWebHook-Allowed-Rate: *\r\n")
+    }
+
     /// What is sent back: consent to what asks for it, else `status`.
     func answer(status: Int) -> [UInt8] {
-        if method == "OPTIONS", let origin = headers["webhook-request-origin"] {
-            return Self.answer(200, "WebHook-Allowed-Origin: \(origin)\r\nWebHook-Allowed-Rate: *\r\n")
-        }
+        if let consent { return consent }
         let json = try? JSONValue.parse(body)  // anything else is no question
         if json?["type"]?.string == "webhook.verification", let text = json?["data"]?["challenge"] {
             return Self.answer(
@@ -124,7 +127,7 @@ struct ReceivedRequest: Equatable {
         return Self.answer(status)
     }
 
-    private static func answer(_ status: Int, _ fields: String = "", _ body: [UInt8] = []) -> [UInt8] {
+    static func answer(_ status: Int, _ fields: String = "", _ body: [UInt8] = []) -> [UInt8] {
         let length = status == 204 || status == 304 ? "" : "Content-Length: \(body.count)\r\n"
         return Array("HTTP/1.1 \(status) As asked\r\n\(fields)\(length)\r\n".utf8) + body
     }

@@ -6,7 +6,7 @@ import StalecastWire
 
 extension Webhooks {
     /// `stalecast webhooks listen`: a receiver to look at requests with.
-    struct Listen: ParsableCommand {
+    struct Listen: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "listen",
             abstract: "Receive webhooks here and show them, with what their signatures are worth.",
@@ -19,6 +19,7 @@ extension Webhooks {
                   stalecast webhooks add http://127.0.0.1:9000/ --save-secret hook.secret
                   stalecast webhooks listen --secret-file hook.secret --count 1 --json
                   stalecast webhooks listen --status 503   # a receiver that fails
+                  stalecast webhooks listen --forward-to http://127.0.0.1:3000/hook   # shows what your app answers
                 """)
 
         @Option(help: ArgumentHelp("Where to listen.", valueName: "host:port"))
@@ -29,7 +30,12 @@ extension Webhooks {
                 "File with the secret or public key; without it signatures are not checked.", valueName: "file"))
         var secretFile: String?
 
-        @Option(help: ArgumentHelp("What requests are answered with.", valueName: "code"))
+        @Option(
+            help: ArgumentHelp(
+                "Pass requests on to this URL, and answer what it answers; 502 where it does not.", valueName: "url"))
+        var forwardTo: String?
+
+        @Option(help: ArgumentHelp("What requests are answered with, without --forward-to.", valueName: "code"))
         var status = 204
 
         @Option(help: ArgumentHelp("End after so many requests.", valueName: "number"))
@@ -42,18 +48,24 @@ extension Webhooks {
             if let count, count < 1 { throw ValidationError("--count is 1 or more") }
         }
 
-        func run() throws {
+        func run() async throws {
             let key = try secretFile.map { path throws(CommandFailure) in try SecretFile.verificationKey(path) }
             let output = outputOptions.output
-            let desk = try WebhookDesk(listen, status: status)
+            let forwarder = try forwardTo.map { url throws(CommandFailure) in try WebhookForwarder(url) }
+            let desk = try WebhookDesk(listen)
             output.remark(
-                "listening on http://\(desk.address)/, answering \(status)"
+                "listening on http://\(desk.address)/, "
+                    + (forwardTo.map { "passing on to \($0)" } ?? "answering \(status)")
                     + (key == nil ? "; signatures are not checked" : ""))
             var seen = 0
-            try desk.serve { request throws(CommandFailure) in
+            try await desk.serve { request async throws(CommandFailure) in
                 try Webhooks.Receipt(request, key: key).write(to: output)
                 seen += 1
-                return count.map { seen < $0 } ?? true
+                let goesOn = count.map { seen < $0 } ?? true
+                guard let forwarder else { return (request.answer(status: status), goesOn) }
+                let (answer, outcome) = await forwarder.answer(to: request)
+                output.remark(outcome)
+                return (answer, goesOn)
             }
         }
     }

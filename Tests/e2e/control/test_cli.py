@@ -428,6 +428,20 @@ def test_watch_prints_one_line_per_message(cli, watch, how):
     assert process.wait(10) == 0 and process.stdout.read() == ""
 
 
+def test_watch_runs_a_command_for_messages_about_keys(cli, watch, tmp_path):
+    cli("publish", cli.file(template({"title": "one", "pay_limit": "1"})))
+    command = f"""echo "$STALE_VERSION $STALE_CHANGED_KEYS" >>{tmp_path}/ran; cat >>{tmp_path}/read; exit 3"""
+    process = watch("--keys", "pay_*", "--exec", command, "--count", "2")
+    cli("set", "pay_limit=2")
+    cli("set", "title=two")
+    cli("set", "pay_limit=3", "title=three")
+    assert process.wait(20) == 0
+    assert (tmp_path / "ran").read_text() == "2 pay_limit\n4 pay_limit,title\n"
+    assert [json.loads(line)["latestTemplateVersionNumber"] for line in (tmp_path / "read").read_text().splitlines()] == ["2", "4"]
+    assert process.stderr.read().count("the command ended with 3") == 2
+    assert "key pattern" in cli("watch", "--keys", "a b", code=USAGE).err
+
+
 @pytest.mark.parametrize("how", ([], ["--poll"]))
 def test_what_a_stream_says_beside_messages_is_no_message(cli, how):
     cli("publish", cli.file(marked("one")))

@@ -9,7 +9,8 @@ import pytest
 
 from harness import webhooks
 from harness.daemon import BINARY, environment
-from harness.receiver import Answer, Receiver
+from harness.http1 import fetch
+from harness.receiver import RESET, Answer, Receiver
 from harness.templates import marked
 from harness.webhooks import Webhooks, id_of, secret_of
 
@@ -185,6 +186,34 @@ async def test_a_secret_of_ones_own_is_not_shown_again(launch, tmp_path):
         assert secret not in out + err and "wh_" in out
     out, err = cli("add", "http://127.0.0.1:1/", "--header", "X: 1", "--header", "x: 2", code=USAGE)
     assert "twice" in err
+
+
+async def test_a_listener_passes_requests_on_and_answers_what_the_app_answers():
+    def app(arrival):
+        return Answer(418, (("Content-Type", "text/x-tea"),), b"tea") if arrival.body else RESET
+
+    with Receiver(app) as receiver:
+        words = ["listen", "--listen", "127.0.0.1:0", "--forward-to", f"{receiver.url}/hook?a=b", "--count", "3"]
+        with subprocess.Popen([BINARY, "webhooks", *words], env=environment(), text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            said = process.stderr.readline()
+            port = int(re.search(r"http://127.0.0.1:(\d+)/", said)[1])
+            assert f"passing on to {receiver.url}/hook?a=b" in said
+            headers = [("Webhook-Id", "msg_1"), ("Content-Type", "application/json"), ("X-Own", "yes")]
+            answer = await fetch(port, "/elsewhere", "POST", headers, b'{"type":"config.stale"}')
+            assert (answer.status, answer.header("content-type"), answer.body) == (418, "text/x-tea", b"tea")
+            assert (await fetch(port, "/", "POST", [], b"")).status == 502
+            granted = await fetch(port, "/", "OPTIONS", [("WebHook-Request-Origin", "stalecast")])
+            assert granted.header("webhook-allowed-origin") == "stalecast"
+            assert process.wait(10) == 0
+            said = process.stderr.read()
+            assert "the app answered 418" in said and "the app did not answer" in said
+        arrived = receiver.arrivals[0]
+        assert (arrived.method, arrived.path, arrived.body) == ("POST", "/hook?a=b", b'{"type":"config.stale"}')
+        assert arrived.headers["webhook-id"] == "msg_1" and arrived.headers["x-own"] == "yes"
+        assert arrived.headers["host"] == f"127.0.0.1:{receiver.port}"
+    done = subprocess.run([BINARY, "webhooks", "listen", "--forward-to", "nonsense"], env=environment(), capture_output=True, text=True)
+    assert done.returncode == USAGE and "--forward-to" in done.stderr
 
 
 COMMANDS = ["add", "list", "show", "update", "pause", "resume", "enable", "verify", "test", "rotate-secret", "attempts",
