@@ -1,4 +1,5 @@
 import StalecastControl
+import StalecastHTTP
 import StalecastStore
 import StalecastWire
 import Testing
@@ -9,13 +10,13 @@ struct ConsoleTests {
     private static let budget = 60 * 1024
 
     @Test func allOfItIsSmall() {
-        let sum = ConsoleFile.all.values.reduce(0) { $0 + $1.packed.count }
+        let sum = ConsoleFiles.all.values.reduce(0) { $0 + $1.packed.count }
         #expect(sum <= Self.budget, "\(sum) bytes")
-        #expect(ConsoleFile.all.count <= 16, "each is a request")
+        #expect(ConsoleFiles.all.count <= 16, "each is a request")
     }
 
     @Test func noTextBecomesMarkupAndNothingIsForeign() {
-        for file in ConsoleFile.all.values where file.name.hasSuffix(".js") {
+        for file in ConsoleFiles.all.values where file.name.hasSuffix(".js") {
             let text = String(decoding: file.bytes, as: UTF8.self)
             for word in [
                 "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "https://",
@@ -27,10 +28,10 @@ struct ConsoleTests {
 
     @Test func pagesHaveTheirPolicyAndAreKeptWhileTheyAreTheSame() async throws {
         try await serving { server async throws in
-            for path in ["/console/"] + ConsoleFile.all.keys.map({ "/console/\($0)" }) {
+            for path in ["/console/"] + ConsoleFiles.all.keys.map({ "/console/\($0)" }) {
                 let reply = try await server.send("GET", path, token: nil)
                 #expect(reply.status == 200, "\(path)")
-                #expect(reply.headers["content-security-policy"] == ConsoleFile.policy)
+                #expect(reply.headers["content-security-policy"] == ConsoleFiles.policy)
                 #expect(reply.headers["x-content-type-options"] == "nosniff")
                 #expect(reply.headers["cache-control"] == "no-cache")
                 let etag = try #require(reply.headers["etag"])

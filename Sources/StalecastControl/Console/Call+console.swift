@@ -36,8 +36,8 @@ extension Call {
     }
 
     func consoleFile(named name: String) throws(GoogleError) -> Answer {
-        guard let file = ConsoleFile.all[name] else { throw .notFound("There is nothing at this path.") }
-        return file.answer(self)
+        guard let file = ConsoleFiles.all[name] else { throw .notFound("There is nothing at this path.") }
+        return ConsoleFiles.answer(file, to: head)
     }
 
     /// `POST /console/code`: `{"code","path","expires"}`, for who has a credential of their own.
