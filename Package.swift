@@ -87,6 +87,8 @@ let package = Package(
         .target(name: "CZlib", linkerSettings: [.linkedLibrary("z")]),
         // The console's pages, as bytes; CConsole.c embeds them.
         .target(name: "CConsole", exclude: ["web"]),
+        // The client for web pages, which Edge serves; CWebClient.c embeds it, and `npm pack` in `web` makes a package.
+        .target(name: "CWebClient", exclude: ["web"]),
         .target(name: "CTLS", dependencies: [.product(name: "NIOSSL", package: "swift-nio-ssl")]),
         .target(
             name: "StalecastHTTP",
@@ -142,6 +144,7 @@ let package = Package(
             name: "StalecastEdge",
             dependencies: [
                 "StalecastAccess", "StalecastHub", "StalecastHTTP", "StalecastTemplate", "StalecastWire", "CLinux",
+                "CWebClient",
                 .product(name: "Logging", package: "swift-log"),
             ] + nio,
             swiftSettings: strict),
@@ -149,7 +152,7 @@ let package = Package(
             name: "StalecastControl",
             dependencies: [
                 "StalecastAccess", "StalecastHTTP", "StalecastHub", "StalecastSources", "StalecastStore",
-                "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CConsole", "CLinux", "CZlib",
+                "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CConsole", "CLinux",
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),

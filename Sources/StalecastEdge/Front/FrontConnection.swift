@@ -197,8 +197,10 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     func respond(_ response: FrontResponse, to request: FrontRequest) {
         var answer = Answer(status: response.status, contentType: response.type, body: response.body)
         answer.fields = response.fields
+        answer.caching = response.caching
         answer.closesConnection = response.status >= 500 || shard.isDraining || peer.isRefused
-        connection.answer(answer, cors: cors(request))
+        let anyPage = "Access-Control-Allow-Origin: *\r\n"
+        connection.answer(answer, cors: response.isForAnyPage ? anyPage : cors(request))
     }
 
     /// Writes a head of this request's own and a body that all share, in one system call.

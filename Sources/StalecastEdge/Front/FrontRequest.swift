@@ -97,6 +97,10 @@ struct FrontResponse {
     /// Whole header lines ending in CRLF.
     var fields = ""
     var body: [UInt8] = []
+    /// `Cache-Control`.
+    var caching = "no-store"
+    /// Pages of all origins may read it, whatever `edge.allowedOrigins` says.
+    var isForAnyPage = false
     /// What it did to an installation, for the tally.
     var installation: FetchTally.InstallationEvent?
 }

@@ -64,8 +64,9 @@ struct FrontRouter {
 
     /// What pages send on streams and polls, and Firebase's SDKs on theirs.
     private static let askedHeaders = """
-        last-event-id, cache-control, x-stalecast-client, content-type, content-encoding, accept, if-none-match, if-match, authorization, \
-        x-api-key, x-goog-api-key, x-goog-firebase-installations-auth, x-firebase-client, x-firebase-rc-fetch-type
+        last-event-id, cache-control, x-stalecast-client, x-stalecast-cursor, content-type, content-encoding, accept, \
+        if-none-match, if-match, authorization, x-api-key, x-goog-api-key, x-goog-firebase-installations-auth, \
+        x-firebase-client, x-firebase-rc-fetch-type
         """
 }
 

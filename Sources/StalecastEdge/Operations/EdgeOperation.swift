@@ -38,6 +38,15 @@ package enum EdgeOperations {
                 "openapi", "GET", "/openapi.json", tag: "Edge", summary: "This document",
                 answers: [.json("OpenAPI 3.1", ["type": "object", "required": ["openapi", "paths"]])], errors: [])
         ) { router, _, _ in .respond(FrontResponse(body: router.served.document)) },
+        operation(
+            APIOperation(
+                "webClient", "GET", "/v1/client/stalecast.js", tag: "Edge",
+                summary: "The client for web pages, an ES module that pages of all origins may load",
+                answers: [
+                    APIAnswer("The module", content: [.init("text/javascript")], headers: ["ETag"]),
+                    APIAnswer("It is the one that the browser has", status: 304, headers: ["ETag"]),
+                ], errors: [])
+        ) { _, request, _ in .respond(WebClient.response(to: request.head)) },
     ]
 
     /// `/openapi.json`.

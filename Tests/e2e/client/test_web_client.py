@@ -1,0 +1,269 @@
+"""The client for web pages, as Edge serves it, in a real browser: promises in worlds of their own (`web/cases.js`), and
+pages of another origin beside a daemon that asks for keys."""
+
+import contextlib
+import functools
+import http.server
+import json
+import re
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from harness import configs
+from harness.browser import Browser
+from harness.daemon import REPOSITORY, Daemon
+from harness.http1 import fetch
+from harness.keys import change_key, make_key
+from harness.templates import template
+
+WEB = Path(__file__).parent / "web"
+MODULE = REPOSITORY / "Sources/CWebClient/web"
+CASES = re.findall(r"^  async (\w+)\(\) {$", (WEB / "cases.js").read_text(), re.MULTILINE)
+TEXT = "client.getString('welcome_text')"
+GRANT = {"actions": ["watch", "fetch"]}
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def origin():
+    """Where the pages come from."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(WEB)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def daemon(origin, tmp_path_factory):
+    settings = configs.config(edge={"allowedOrigins": [origin], "retry": "100ms"}, auth={"mode": "enforce"})
+    daemon = Daemon(tmp_path_factory.mktemp("web"), settings)
+    daemon.start()
+    yield daemon
+    daemon.dispose()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if not shutil.which("chromium"):
+        pytest.skip("no chromium: the client for web pages was not tested")
+    with Browser(shutil.which("chromium"), tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def tab(browser, daemon, origin):
+    """`tab()` opens a page that has the module; all are gone after the test."""
+    opened = []
+
+    def open_():
+        opened.append(browser.open(f"{origin}/page.html?edge=http://127.0.0.1:{daemon.edge}"))
+        browser.shows("document.title === 'ready'")
+        if len(opened) == 1:
+            browser.evaluate("localStorage.clear()")
+        return opened[-1]
+
+    yield open_
+    for page in opened:
+        browser.use(page)
+        with contextlib.suppress(AssertionError):  # a test may have closed it
+            browser.call("Page.close")
+
+
+@pytest.fixture
+def begin(browser, daemon, tab):
+    """`begin(**options)` opens a page with a client, `environment` is JavaScript; the answer is for `browser.use`."""
+
+    def begin_(environment="{}", **options):
+        page = tab()
+        options = {"defaults": {"welcome_text": "default"}, **options}
+        browser.evaluate(f"begin({{...{json.dumps(options)}, environment: {environment}}})")
+        return page
+
+    return begin_
+
+
+async def publish(daemon, text):
+    return await daemon.publish(template({"welcome_text": text, "rows": "20"}))
+
+
+async def app_key(daemon):
+    return await make_key(daemon, GRANT, kind="publishable")
+
+
+def state(browser, wanted):
+    browser.shows("client.state", lambda state: state == wanted)
+
+
+def shows(browser, text):
+    browser.shows(TEXT, lambda seen: seen == text)
+
+
+# Worlds of their own
+
+@pytest.fixture(scope="module")
+def world(browser, daemon, origin):
+    page = browser.open(f"{origin}/page.html?edge=http://127.0.0.1:{daemon.edge}")
+    browser.shows("document.title === 'ready'")
+    return page
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_promise(browser, world, case):
+    browser.use(world)
+    outcome = browser.evaluate(f"cases.{case}().then(() => 'kept', (error) => error.stack)")
+    assert outcome == "kept", outcome
+
+
+def test_every_case_runs(browser, world):
+    browser.use(world)
+    assert browser.evaluate("Object.keys(cases)") == CASES
+
+
+# Beside a daemon
+
+async def test_a_publish_and_a_rollback_reach_the_page(browser, daemon, begin):
+    _, key = await app_key(daemon)
+    first = await publish(daemon, "one")
+    begin(key=key)
+    shows(browser, "one")
+    state(browser, "live")
+    browser.evaluate("void (told.length = 0)")
+    await publish(daemon, "two")
+    shows(browser, "two")
+    await daemon.rollback(first)
+    shows(browser, "one")
+    assert browser.evaluate("told") == [["welcome_text"], ["welcome_text"]]
+    assert browser.evaluate("[client.getNumber('rows'), client.isStale]") == [20, False]
+
+
+async def test_a_page_that_loads_anew_has_its_values_at_once_and_fetches_nothing(browser, daemon, begin, tab):
+    _, key = await app_key(daemon)
+    await publish(daemon, "kept")
+    begin(key=key)
+    state(browser, "live")
+    browser.evaluate("client.close()")
+    tab()
+    counting = "{fetch: (url, init) => { fetched += init.method === 'POST'; return fetch(url, init) }}"
+    script = f"window.fetched = 0; void begin({{key: '{key}', environment: {counting}}}), {TEXT}"
+    assert browser.evaluate(script) == "kept"
+    state(browser, "live")
+    assert browser.evaluate("fetched") == 0
+    await publish(daemon, "fresh")
+    shows(browser, "fresh")
+    assert browser.evaluate("fetched") == 1
+
+
+async def test_the_daemon_is_killed_and_comes_back(browser, daemon, begin):
+    _, key = await app_key(daemon)
+    await publish(daemon, "before")
+    begin(key=key)
+    state(browser, "live")
+    daemon.kill()
+    state(browser, "waiting")
+    daemon.start()
+    await publish(daemon, "after")
+    shows(browser, "after")
+    state(browser, "live")
+
+
+async def test_an_offline_page_makes_up_for_what_it_missed(browser, daemon, begin):
+    _, key = await app_key(daemon)
+    await publish(daemon, "online")
+    begin(key=key)
+    state(browser, "live")
+    weather = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    browser.call("Network.emulateNetworkConditions", offline=True, **weather)
+    # Where the machine has no network, the browser tells of no change.
+    browser.evaluate("dispatchEvent(new Event('offline'))")
+    state(browser, "idle")
+    await publish(daemon, "missed")
+    browser.call("Network.emulateNetworkConditions", offline=False, **weather)
+    browser.evaluate("dispatchEvent(new Event('online'))")
+    shows(browser, "missed")
+    state(browser, "live")
+
+
+async def test_a_hidden_page_lets_its_connection_go(browser, daemon, begin):
+    _, key = await app_key(daemon)
+    await publish(daemon, "seen")
+    begin(key=key, hiddenLimit=1)
+    state(browser, "live")
+    hide = ("Object.defineProperty(document, 'hidden', {configurable: true, get: () => %s});"
+            "void document.dispatchEvent(new Event('visibilitychange'))")
+    browser.evaluate(hide % "true")
+    state(browser, "idle")
+    await publish(daemon, "unseen")
+    assert browser.evaluate(TEXT) == "seen"
+    browser.evaluate(hide % "false")
+    shows(browser, "unseen")
+
+
+async def test_tabs_share_one_connection(browser, daemon, begin):
+    _, key = await app_key(daemon)
+    await publish(daemon, "one")
+    first = begin(key=key)
+    state(browser, "live")
+    second = begin(key=key)
+    state(browser, "following")
+    shows(browser, "one")
+    await publish(daemon, "two")
+    shows(browser, "two")
+    assert browser.evaluate("told") == [["welcome_text"]]
+    browser.use(first)
+    shows(browser, "two")
+    browser.call("Page.close")
+    browser.use(second)
+    state(browser, "live")
+    await publish(daemon, "three")
+    shows(browser, "three")
+
+
+async def test_where_no_stream_comes_through_polls_bring_the_news(browser, daemon, begin):
+    _, key = await app_key(daemon)
+    await publish(daemon, "one")
+    portal = "new Response('<html>', {headers: {'Content-Type': 'text/html'}})"
+    begin("{random: () => 0, fetch: (url, init) => url.pathname === '/v1/events' ? "
+          f"Promise.resolve({portal}) : fetch(url, init)}}", key=key)
+    state(browser, "polling")
+    await publish(daemon, "polled")
+    shows(browser, "polled")
+
+
+async def test_refusals_and_another_key(browser, daemon, begin):
+    await publish(daemon, "one")
+    _, blind = await make_key(daemon, {"actions": ["fetch"]}, kind="publishable")
+    begin(key=blind)
+    assert browser.shows("states.at(-1)", lambda seen: seen and seen[1]) == ["waiting", 403]
+    assert browser.evaluate(TEXT) == "one", "what it may fetch it has"
+    begin(key="stc_p_nobody")
+    assert browser.shows("states.at(-1)", lambda seen: seen and seen[1]) == ["waiting", 401]
+    number, old = await make_key(daemon, GRANT)
+    _, new = await make_key(daemon, GRANT)
+    begin(live=False, key=blind)
+    ask = "() => keys.length > 1 ? keys.pop() : keys[0]"
+    browser.evaluate(f"window.keys = ['{new}', '{old}']; void begin({{token: {ask}}})")
+    state(browser, "live")
+    assert (await change_key(daemon, number, "revoke")).status == 200
+    await publish(daemon, "renewed")
+    shows(browser, "renewed")
+
+
+async def test_what_is_served_is_what_the_package_has(daemon):
+    answer = await fetch(daemon.edge, "/v1/client/stalecast.js")
+    assert answer.status == 200
+    served = [line for line in re.split(r"(?<=[{(,;])|\n", answer.body.decode()) if line]
+    module = (MODULE / "stalecast.js").read_text()
+    lines = [line.strip() for line in module.splitlines()]
+    assert "".join(served) == "".join(line for line in lines if line and not line.startswith("//"))
+    package = json.loads((MODULE / "package.json").read_text())
+    assert all((MODULE / name).exists() for name in package["files"])
+    assert f'version = "{package["version"]}"' in module
+    assert (await daemon.status())["version"].startswith(package["version"])
