@@ -8,15 +8,16 @@ import json
 import os
 import re
 import queue
+import re
 import shutil
 import subprocess
 import time
 
 import pytest
 
-from harness import configs
+from harness import configs, ports
 from harness.browser import Browser
-from harness.daemon import REPOSITORY, environment
+from harness.daemon import BINARY, REPOSITORY, environment
 from harness.keys import change_key, make_key
 from harness.templates import template
 
@@ -175,9 +176,8 @@ async def test_curl(sample, daemon):
     assert '"CONFIG_STATE":"STALE"' in text and '"state":"UPDATE"' in text and "event: synced" in text
 
 
-# Of the page: what it says of its connection, and version and keys of each row, the newest first.
 STATE = "document.getElementById('state')?.textContent"
-ROWS = "[...document.querySelectorAll('#messages tr')].map(row => [row.cells[1].textContent, row.cells[2].textContent])"
+VALUES = "document.getElementById('values')?.textContent"
 
 
 @pytest.fixture
@@ -209,20 +209,18 @@ async def test_web(launch, page):
     await publish(daemon, "demo.json")
     browser = page(daemon)
     await shows(browser, STATE, lambda state: state == "live")
-    assert browser.evaluate("document.getElementById('endpoint').textContent") == f"http://127.0.0.1:{daemon.edge}"
-    assert browser.evaluate(ROWS) == [], "a page that has just come owes nothing"
-    values = "document.getElementById('values').textContent"
-    await shows(browser, values, lambda text: "welcome_text" in text and "winter" not in text)
+    heading = "document.getElementById('welcome').textContent"
+    await shows(browser, heading, lambda text: text == "Hello")
+    await shows(browser, VALUES, lambda text: "max_items" in text and "winter" not in text)
     await publish(daemon, "demo-winter.json")
-    await shows(browser, values, lambda text: "Hello, winter" in text)
-    [[version, keys]] = await shows(browser, ROWS, lambda rows: rows)
-    assert version == "2" and {"welcome_text", "banner"} <= set(keys.split(", ")), keys
+    await shows(browser, heading, lambda text: text == "Hello, winter")
+    marked = browser.evaluate("[...document.querySelectorAll('.new')].map(row => row.cells[0].textContent)")
+    assert {"welcome_text", "banner"} <= set(marked) and "max_items" not in marked
     daemon.kill()
-    await shows(browser, STATE, lambda state: state == "reconnecting")
+    await shows(browser, STATE, lambda state: state != "live")
     daemon.start()
     await publish(daemon, "demo.json")
-    rows = await shows(browser, ROWS, lambda rows: len(rows) == 2)
-    assert [version for version, _ in rows] == ["3", "2"], rows
+    await shows(browser, heading, lambda text: text == "Hello")
     await shows(browser, STATE, lambda state: state == "live")
 
 
@@ -267,6 +265,49 @@ async def test_the_page_with_firebases_sdk_is_redirected(launch, tool, tmp_path)
         browser.open(f"{(tmp_path / 'firebase.html').as_uri()}?edge=http://127.0.0.1:{daemon.edge}")
         assert await shows(browser, STATE, lambda state: state not in (None, "fetching")) == "live"
         assert "Hello" in browser.evaluate("document.getElementById('values').textContent")
+# The pages of the documentation, and the client for Python
+
+@pytest.mark.limit(120)
+async def test_a_web_page_in_ten_minutes(tool, tmp_path):
+    """Every block of deploy/docs/web.md, in its order; with other ports, because tests run side by side."""
+    text = (REPOSITORY / "deploy/docs/web.md").read_text()
+    edge, control, pages = ports.free(), ports.free(), ports.free()
+    text = text.replace(":8080", f":{edge}").replace(":8000", f":{pages}").replace("http.server 8000", f"http.server {pages}")
+    text = text.replace("stalecast serve", f"exec stalecast serve --edge 127.0.0.1:{edge} --control 127.0.0.1:{control}")
+    serve, publishing, page, hosting, change, key = re.findall(r"```(?:html)?\n(.*?)```", text, re.DOTALL)
+    settings = environment(PATH=f"{os.path.dirname(BINARY)}:{os.environ['PATH']}")
+
+    def run(block):
+        return subprocess.run(["bash", "-ec", block], cwd=tmp_path, env=settings, check=True, capture_output=True, text=True).stdout
+
+    with contextlib.ExitStack() as ending:
+        def background(block):
+            process = ending.enter_context(subprocess.Popen(["bash", "-ec", block], cwd=tmp_path, env=settings, stderr=subprocess.DEVNULL))
+            ending.callback(process.kill)
+
+        background(serve)
+        async with asyncio.timeout(20):
+            while not (tmp_path / "shop-data/endpoints.json").exists():
+                await asyncio.sleep(0.02)
+        run(publishing)
+        (tmp_path / "index.html").write_text(page)
+        background(f"exec {hosting}")
+        browser = ending.enter_context(Browser(tool("chromium"), tmp_path / "profile"))
+        async with asyncio.timeout(20):
+            while True:
+                with contextlib.suppress(OSError):
+                    (await asyncio.open_connection("127.0.0.1", pages))[1].close()
+                    break
+        browser.open(f"http://127.0.0.1:{pages}/")
+        seen = "[document.getElementById('welcome')?.textContent, document.getElementById('banner')?.hidden]"
+        await shows(browser, seen, lambda found: found == ["Hello", True])
+        run(change)
+        await shows(browser, seen, lambda found: found == ["Hello, winter", False])
+        run(re.search(r"`(stalecast rollback [^`]*)`", text).group(1))
+        await shows(browser, seen, lambda found: found == ["Hello", True])
+        assert "stc_p_" in run(key)
+
+
 @pytest.fixture
 def client(monkeypatch):
     """The module of samples/python; clients that it made are closed."""
