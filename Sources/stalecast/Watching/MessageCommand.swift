@@ -34,6 +34,8 @@ package struct MessageCommand: Sendable {
         // Written before it runs: a command that reads none of it breaks nothing. A message fits into the pipe.
         let input = Pipe()
         process.standardInput = input.fileHandleForReading
+        // The command has one of its own by then; this one would stay open as long as the process.
+        defer { try? input.fileHandleForReading.close() }
         do {
             try input.fileHandleForWriting.write(contentsOf: Data(data.utf8.prefix(Self.maxInputBytes)) + [0x0A])
             try input.fileHandleForWriting.close()

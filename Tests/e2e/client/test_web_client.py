@@ -127,6 +127,13 @@ def test_every_case_runs(browser, world):
     assert browser.evaluate("Object.keys(cases)") == CASES
 
 
+def test_the_types_name_what_a_client_has(browser, world):
+    browser.use(world)
+    block = re.search(r"^export interface Client {$(.*?)^}$", (MODULE / "stalecast.d.ts").read_text(), re.MULTILINE | re.DOTALL)
+    declared = re.findall(r"^  (?:readonly )?(\w+)[(:]", block[1], re.MULTILINE)
+    assert browser.evaluate("Object.keys(makeClient({live: false})).sort()") == sorted(declared)
+
+
 # Beside a daemon
 
 async def test_a_publish_and_a_rollback_reach_the_page(browser, daemon, begin):
