@@ -253,7 +253,7 @@ export const createClient = (options = {}) => {
   };
   const ask = async () => {
     const {id, born, etag, owed, cursor, at} = record, pause = pausedUntil - now();
-    if (pause > 0) throw failure("the server asked for a pause", 429, pause);
+    if (pause > 0) throw failure("the server asks to wait", 429, pause);
     const path = `v1/projects/${project}/namespaces/${namespace}:fetch`;
     const body = JSON.stringify({
       ...facts, appInstanceId: id, appInstanceIdToken: "web", sdkVersion: sdk,
@@ -316,10 +316,10 @@ export const createClient = (options = {}) => {
   const passed = (cursor) => {
     if (cursor && cursor !== record.cursor) save({cursor});
   };
-  // What another tab fetched.
+  // What another tab fetched. A clock that was set back must not keep a newer version out.
   const adopt = (text) => {
     const {at, version, etag, entries, ...other} = readRecord(text);
-    if (at <= record.at || other.context !== context) return;
+    if (at <= record.at && version <= record.version || other.context !== context) return;
     Object.assign(record, {at, version, etag, entries});
     if (record.owed && version >= record.target) settled();
     tellChanges();
