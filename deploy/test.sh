@@ -100,6 +100,9 @@ begin 'shell'
 mapfile -t scripts < <(grep -rlE '^#!/(usr/bin/env bash|bin/sh)' deploy .ci)
 { shellcheck -x "${scripts[@]}" && shfmt -i 4 -d "${scripts[@]}"; } || failed+=(shell)
 
+begin 'summaries of declarations'
+deploy/lint-summaries.py || failed+=('summaries of declarations')
+
 begin 'swift build'
 mkdir -p .build
 swift build -c $configuration --build-tests 2>&1 | tee .build/build.log

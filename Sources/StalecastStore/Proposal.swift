@@ -50,7 +50,7 @@ package struct Proposal: Sendable, Hashable {
     package private(set) var changedKeys: [String]
     /// nil while it is open, and when it expired.
     package internal(set) var decision: Decision?
-    /// Somebody's approval is under way since then, at a node of a cluster; nil: nobody's.
+    /// Time since which an approval is under way at a node of a cluster; nil: none is.
     package internal(set) var approvingSince: Timestamp?
 
     /// After this nobody can approve it any more.
