@@ -27,13 +27,14 @@ let package = Package(
         .trait(name: "Daemon", description: "All but the SDK. With `traits: []` an app resolves no package."),
         .default(enabledTraits: ["Daemon"]),
     ],
-    // Up to the next minor: Package.resolved is not kept, and what was measured should be what is built. An app that takes
-    // the SDK without traits resolves none of these, so it inherits no pin.
+    // Up to the next minor, so that what was measured is what is built; Package.resolved is not kept (see "Packages are
+    // pinned here" in deploy/docs/decisions.md). Two are exact: we import a module of theirs that is no product. An app
+    // that takes the SDK without traits resolves none of these, so it inherits no pin.
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", .upToNextMinor(from: "2.101.2")),
         // TLS in the house: a proxy in front costs more per delivery and per stream than the daemon does. StalecastHTTP
-        // also imports the BoringSSL inside it, which is no product: look there before taking a newer minor version.
-        .package(url: "https://github.com/apple/swift-nio-ssl", .upToNextMinor(from: "2.37.6")),
+        // also imports the BoringSSL inside it (CNIOBoringSSL): look there before taking another version.
+        .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
         // HTTP/2 for browsers: six HTTP/1.1 connections of a host are all that they open.
         .package(url: "https://github.com/apple/swift-nio-http2", .upToNextMinor(from: "1.46.0")),
         .package(url: "https://github.com/groue/GRDB.swift", .upToNextMinor(from: "7.10.0")),
@@ -42,7 +43,8 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", .upToNextMinor(from: "2.13.0")),
         .package(url: "https://github.com/apple/swift-crypto", .upToNextMinor(from: "4.5.2")),
         .package(url: "https://github.com/apple/swift-collections", .upToNextMinor(from: "1.6.0")),
-        .package(url: "https://github.com/jpsim/Yams", .upToNextMinor(from: "6.2.2")),
+        // StalecastSources also imports the libyaml inside it (CYaml), to bound a document before it is composed.
+        .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
     ],
     targets: [
         .target(name: "StalecastWire", swiftSettings: strict),
