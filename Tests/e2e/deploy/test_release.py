@@ -9,6 +9,7 @@ import tarfile
 import tempfile
 
 import pytest
+import yaml
 
 from harness.daemon import LONG, REPOSITORY
 
@@ -104,3 +105,16 @@ def test_a_second_release_has_the_same_bytes(released, shipped, tmp_path):
     again = release(shipped, tmp_path / "again", image=False)
     wanted = [line for line in (released / "SHA256SUMS").read_text().splitlines() if not line.endswith(".oci.tar")]
     assert (again / "SHA256SUMS").read_text().splitlines() == wanted
+
+
+def test_workflows_call_what_exists():
+    """They run at the forge only; here: every command of ours in them is there, and takes the options it is given."""
+    steps = [step for path in (REPOSITORY / ".github/workflows").glob("*.yml")
+             for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+    commands = [line.split() for step in steps for line in step.get("run", "").splitlines()
+                if re.match(r"deploy/|\.ci/", line)]
+    assert {command[0] for command in commands} == {".ci/run", "deploy/test.sh", "deploy/release.sh"}
+    for name, *arguments in commands:
+        assert os.access(REPOSITORY / name, os.X_OK), name
+        known = (REPOSITORY / name).read_text()
+        assert all(argument in known for argument in arguments if argument.startswith("--")), (name, arguments)
