@@ -100,7 +100,8 @@ package final class PropagationBook: Sendable {
 
     /// A client's streams moved to the topics of its stage.
     package func moved(_ keys: [UInt64], to topics: Set<Topic.Index>) {
-        state.withLock { state in for key in keys { state.versions.moved(key, to: topics) } }
+        let now = clock()
+        state.withLock { state in for key in keys { state.versions.moved(key, to: topics, at: now) } }
     }
 
     /// - Parameter keys: of ``ClientIdentity/key(in:)``.

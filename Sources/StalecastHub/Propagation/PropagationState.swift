@@ -149,8 +149,10 @@ struct PropagationState {
         spreads[scope]![index].noteClients(weight: table.weight, at: now, &seconds)
     }
 
-    mutating func moved(_ key: UInt64, to topics: Set<Topic.Index>) {
-        if let place = table.place(of: key) { table.entries[place].topics = number(of: topics) }
+    mutating func moved(_ key: UInt64, to topics: Set<Topic.Index>, at now: UInt64) {
+        guard let place = table.place(of: key) else { return }
+        let number = number(of: topics, at: now)
+        table.entries[place].topics = number
     }
 
     /// A stream or a held poll of a client ended.

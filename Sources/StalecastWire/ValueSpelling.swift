@@ -1,3 +1,6 @@
+// The file's name comes after Timestamp.swift's on purpose. In a whole-module build the compiler (6.3) that reads an
+// extension of Duration first takes the members of `timespec` for another module's, and refuses them in Timestamp.swift.
+
 extension Duration {
     /// Units of the configuration, in milliseconds, largest first.
     private static let units: [(name: String, milliseconds: Int64)] = [
