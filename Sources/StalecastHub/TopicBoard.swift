@@ -159,7 +159,7 @@ package struct TopicBoard: Sendable {
         /// Stages that hold the same version share a message.
         var encoded: [Topic.Index: Notice] = [:]
         for (index, topic) in topics.enumerated()
-        where topic.scope == change.scope && !topic.isRetired && topic.keys.hear(change) && concerns(topic, audience) {
+        where topic.scope == change.scope && !topic.isRetired && hears(topic, change) && concerns(topic, audience) {
             let since = topic.latest?.version ?? 0
             let base = topic.base ?? Topic.Index(index)
             if let known = encoded[base], known.message.since == since {
@@ -189,7 +189,8 @@ package struct TopicBoard: Sendable {
     package mutating func apply(_ announcement: Announcement) {
         let change = announcement.change
         headSequence = change.sequence
-        histories[change.scope, default: History([])].append(change)
+        let isOverPartial = splits[change.scope]?.isPartial(before: change) ?? false
+        histories[change.scope, default: History([])].append(change, isOverPartial: isOverPartial)
         noteStages(announcement)
         for (topic, notice) in announcement.notices {
             topics[Int(topic.rawValue)].latest = change
@@ -213,9 +214,15 @@ package struct TopicBoard: Sendable {
             return copy
         }
 
-        /// A later stage of a version brings nothing new.
-        mutating func append(_ change: TemplateChange) {
-            guard changes.last?.version != change.version else { return }
+        /// A later stage takes the place of the one before it: a cursor from between the two may be that of a client which
+        /// was told of neither.
+        ///
+        /// - Parameter isOverPartial: only some clients were told of the version before, so a cursor says nothing of it.
+        mutating func append(_ change: TemplateChange, isOverPartial: Bool = false) {
+            if let last = changes.last, isOverPartial || last.version == change.version {
+                changes.removeLast()
+                if last.version != change.version { changes.append(last.at(change.sequence)) }
+            }
             if changes.count >= 2 * Self.capacity { changes.removeFirst(Self.capacity) }
             changes.append(change.withSmallKeys)
         }

@@ -33,25 +33,25 @@ import Testing
 
     @Test func anOutcomeIsFoundUntilANewVersionBegins() {
         let cache = RenderingCache()
-        cache.begin(one, 1)
+        cache.begin(one, [1])
         cache.keep(rendering(10), of: outcomes[7], in: one, 1)
         #expect(
             cache.rendering(of: outcomes[7], in: one, 1) != nil && cache.rendering(of: outcomes[8], in: one, 1) == nil)
         #expect(cache.byteCount == bytes(10))
-        cache.begin(one, 2)
+        cache.begin(one, [2])
         #expect(cache.rendering(of: outcomes[7], in: one, 2) == nil && cache.byteCount == 0)
     }
 
     @Test func whatWasRenderedForAnOldVersionIsNotKept() {
         let cache = RenderingCache()
-        cache.begin(one, 2)
+        cache.begin(one, [2])
         cache.keep(rendering(10), of: outcomes[7], in: one, 1)
         #expect(cache.count == 0 && cache.rendering(of: outcomes[7], in: one, 1) == nil)
     }
 
     @Test func ofOneVersionTheFirstRenderedGoesFirst() {
         let cache = RenderingCache(maxOutcomes: 3)
-        cache.begin(one, 1)
+        cache.begin(one, [1])
         for outcome in 0..<10 { cache.keep(rendering(10), of: outcomes[outcome], in: one, 1) }
         #expect((0..<10).filter { cache.rendering(of: outcomes[$0], in: one, 1) != nil } == [7, 8, 9])
         #expect(cache.byteCount == 3 * bytes(10))
@@ -60,8 +60,8 @@ import Testing
     @Test func beyondTheBytesTheOldestVersionGoesFirst() {
         let size = bytes(1000)
         let cache = RenderingCache(maxBytes: 4 * size)
-        cache.begin(one, 1)
-        cache.begin(two, 2)
+        cache.begin(one, [1])
+        cache.begin(two, [2])
         for outcome in 0..<3 { cache.keep(rendering(1000), of: outcomes[outcome], in: two, 2) }
         for outcome in 0..<3 { cache.keep(rendering(1000), of: outcomes[outcome], in: one, 1) }
         #expect(cache.byteCount <= 4 * size)
@@ -71,7 +71,7 @@ import Testing
 
     @Test func anAnswerLargerThanAllRoomIsServedButNotKept() {
         let cache = RenderingCache(maxBytes: 100)
-        cache.begin(one, 1)
+        cache.begin(one, [1])
         cache.keep(rendering(1000), of: outcomes[1], in: one, 1)
         #expect(cache.count == 0 && cache.byteCount == 0)
     }
@@ -79,7 +79,7 @@ import Testing
     /// One client asks for all outcomes, the others for one of them, again and again.
     @Test func whatIsAskedForStaysWhateverElseIs() {
         let cache = RenderingCache(maxOutcomes: 3)
-        cache.begin(one, 1)
+        cache.begin(one, [1])
         cache.keep(rendering(10), of: outcomes[0], in: one, 1)
         for outcome in 1..<12 {
             #expect(cache.rendering(of: outcomes[0], in: one, 1) != nil)
@@ -98,7 +98,7 @@ import Testing
                     uniqueKeysWithValues: (0..<2000).map { ("p\($0)", TemplateParameter(defaultValue: rollout)) })))
         let outcome = template.outcome(for: EvaluationContext(appInstanceID: "i", now: Timestamp(microseconds: 0)))
         let cache = RenderingCache()
-        cache.begin(one, 1)
+        cache.begin(one, [1])
         cache.keep(rendering(10), of: outcome, in: one, 1)
         #expect(cache.byteCount > 2 * 2 * 2000)
     }

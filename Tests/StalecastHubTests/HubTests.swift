@@ -59,7 +59,7 @@ final class Sequences: Sendable {
         _ = hub.attach { event in
             switch event {
             case .announcement(let announcement): board.withLock { $0.apply(announcement) }
-            case .rebound(let new): board.withLock { $0.takeTopics(of: new) }
+            case .rebound(let new), .split(_, let new): board.withLock { $0.takeTopics(of: new) }
             case .data: break
             }
             let version = board.withLock { $0.topics[0].latest?.version ?? 0 }

@@ -24,7 +24,7 @@ extension EdgeSettings {
     func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError) -> AdmittedTopics {
         var admitted = try decide(request, on: board, counts: counts)
         admitted.apiKey = APIKeys.mark(request.presented.plainKey)
-        admitted.known = board.seats(of: admitted.known, for: request.clientKey)
+        if board.isSplit { admitted.known = board.seats(of: admitted.known, for: request.clientKey) }
         return admitted
     }
 

@@ -103,6 +103,7 @@ package final class FetchScope: Sendable {
 
     /// Serves this version to the first `stages` of a cut from now on; other clients get the same as before.
     func stage(_ template: Template, _ change: TemplateChange, _ cut: ReleaseCut, stages: Int) {
+        guard stages < cut.bounds.count else { return install(template, change) }
         let template = CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace))
         let candidate = Version(template, change, projectNumber: projectNumber)
         if hasFlags { _ = candidate.flags }

@@ -70,8 +70,10 @@ struct PropagationState {
         var list = spreads[change.scope] ?? []
         let taken = list.suffix(Self.ring - 1).reduce(UInt32(0)) { $0 | $1.bit }
         let bit = ~taken & (taken + 1)
+        // A later stage of a release announces the version once more.
+        let previous = list.last?.version == change.version ? list.last?.previous : newest[change.scope]
         var spread = Spread(
-            change, previous: newest[change.scope], topics: topics, fetchWindowMs: fetchWindowMs, bit: bit,
+            change, previous: previous, topics: topics, fetchWindowMs: fetchWindowMs, bit: bit,
             isPartial: isPartial, startedAt: now, announceTime: time)
         spread.isStored = isStored
         gather(&spread, in: change.scope)

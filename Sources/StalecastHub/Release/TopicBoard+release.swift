@@ -18,6 +18,11 @@ extension TopicBoard {
             sequences = Array(repeating: nil, count: cut.bounds.count)
         }
 
+        /// Whether only some stages were told of the version before a change.
+        func isPartial(before change: TemplateChange) -> Bool {
+            told.map { $0.version < change.version } ?? false && sequences.contains(nil)
+        }
+
         /// The newest change that a topic's subscribers of a stage were told of.
         func latest(_ topic: Topic, stage: Int, of history: History) -> TemplateChange? {
             guard let told, let sequence = sequences[stage] else {
@@ -38,8 +43,11 @@ extension TopicBoard {
     }
 
     package func seats(of topics: [Topic.Index], for key: ClientKey) -> [Topic.Index] {
-        splits.isEmpty ? topics : topics.map { seat(of: $0, for: key) }
+        isSplit ? topics.map { seat(of: $0, for: key) } : topics
     }
+
+    /// False until the first release, since the start or since a restart: topics then are seats.
+    package var isSplit: Bool { !splits.isEmpty }
 
     /// Every topic that has members of a name in a project: the named ones, and those of stages.
     package func audience(_ name: TopicName, in project: ProjectID) -> [Topic.Index] {
@@ -123,6 +131,18 @@ extension TopicBoard {
             }
             stageTopics[base] = seats
         }
+    }
+
+    /// Whether a topic announces a change. Clients that were not told of the release before it lack the keys of that too.
+    func hears(_ topic: Topic, _ change: TemplateChange) -> Bool {
+        if topic.keys.hear(change) { return true }
+        guard splits[change.scope]?.isPartial(before: change) == true, let latest = topic.latest,
+            let history = histories[change.scope]
+        else { return false }
+        return topic.keys.hear(
+            TemplateChange(
+                scope: change.scope, sequence: change.sequence, metadata: change.metadata, etag: change.etag,
+                changedKeys: history.changedKeys(since: latest.version, through: change.version - 1)))
     }
 
     /// Whether an announcement is for a topic.
