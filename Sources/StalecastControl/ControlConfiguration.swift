@@ -1,4 +1,5 @@
 package import StalecastHTTP
+package import StalecastStore
 package import StalecastWire
 
 /// Everything that can be decided about the private listener. Only the address has no default worth keeping.
@@ -22,6 +23,8 @@ package struct ControlConfiguration: Sendable {
     package var hosts: [String] = []
     /// Projects whose templates somebody else has to approve.
     package var approvals: Set<ProjectID> = []
+    /// How scopes release their versions; others have the standard policy, and publish instantly unless asked.
+    package var releases: [Scope: ReleasePlan] = [:]
     /// Who may say for whom it speaks. Default nobody.
     package var proxies = TrustedProxies()
     /// nil, the default, listens without TLS.

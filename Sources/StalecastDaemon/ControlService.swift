@@ -48,6 +48,7 @@ struct ControlService: Service {
         let isOpen = configuration.control.hosts.isEmpty && !configuration.control.listen.isLoopback
         settings.connections.hosts = isOpen ? .any : .only(configuration.control.hosts)
         settings.approvals = Set(configuration.projects.filter { $0.approvals == .required }.map(\.id))
+        settings.releases = Dictionary(uniqueKeysWithValues: configuration.releases.map { ($0.scope, $0) })
         settings.version = DaemonVersion.text
         settings.tls = tls
         settings.proxies = configuration.control.proxies
@@ -84,6 +85,7 @@ struct ControlService: Service {
         text.propagation(parts.hub.propagation, parts.scopes)
         text.gates(of: parts.store.openReleases, parts.hub.releases)
         text.herds(parts.hub, parts.scopes)
+        text.releases(parts.store, parts.releases, parts.scopes)
         text.canaries(parts.edge.sightings)
         text.store(parts.store, canCommit: await parts.store.health.canCommit)
         text.tls(parts.tls)

@@ -42,6 +42,8 @@ package struct Daemon: Sendable {
         let served: ServedTemplates
         let edge: EdgeServer
         let webhooks: WebhookParts
+        let releases: ReleaseTally
+        let releasePlans: [ReleasePlan]
         let sources: SourceParts
         /// nil: this daemon is one by itself.
         let cluster: ClusterParts?
@@ -95,7 +97,14 @@ package struct Daemon: Sendable {
         let hub = try Self.makeHub(store, configuration)
         try Self.resumePropagation(hub, store, configuration)
         cluster?.attach(hub)
-        let served = try await Self.makeServed(store, configuration)
+        let served = Self.makeServed(configuration)
+        let releases = ReleaseConductor(hub, served)
+        for scope in configuration.scopes {
+            guard let current = store.currentTemplates[scope] else { continue }
+            let release = store.release(of: scope)
+            let isSplit = release?.isSplitting(current.change) ?? false
+            releases.restore(release, current, isSplit ? try await store.version(release?.base ?? 0, of: scope) : nil)
+        }
         let webhooks = try WebhookParts(configuration, store, cluster?.nodes, descriptors, logger)
         webhooks.delivery.attach(to: hub)
         let sources = try SourceParts(configuration, descriptors.sources, store: store, logger)
@@ -106,13 +115,22 @@ package struct Daemon: Sendable {
             let topics = hub.announce(stored.change, at: stalecast_monotonic_ns())
             versions.announced(stored.change, on: topics)
         }
-        let releases = ReleaseConductor(store: store, hub: hub, served: served, versions: versions, logger: logger)
-        store.setReleaseHandler(releases.announce)
+        let releaseTally = ReleaseTally()
+        store.setReleaseHandler { step, stored in
+            if let (change, topics) = releases.announce(step, of: stored, at: stalecast_monotonic_ns()) {
+                versions.announced(change, on: topics)
+            }
+            step.release.log(logger)
+            if let event = step.release.events.last { releaseTally.count(event) }
+            if let (type, data) = step.release.notice {
+                webhooks.delivery.announce(type, releaseIn: stored.scope.project, data)
+            }
+        }
         let registry = webhooks.registry
         let gates = GateProbes(webhooks.engine) { registry.policy(of: registry.rules.defaultProfile) }
         let keeper = ReleaseKeeper(store: store, hub: hub, probes: gates, logger: logger)
         keeper.restore()
-        try webhooks.begin(ReleaseConductor.settled(Self.storedChanges(store, configuration), store))
+        try webhooks.begin(store.settled(Self.storedChanges(store, configuration)))
         if !configuration.edge.listen.isLoopback, configuration.auth.mode == .off, configuration.edge.apiKeys.isEmpty {
             logger.warning("Edge serves whoever reaches it: auth.mode is off, and edge.apiKeys names no key")
         }
@@ -141,7 +159,7 @@ package struct Daemon: Sendable {
             served: served,
             edge: edge,
             webhooks: webhooks,
-            sources: sources,
+            releases: releaseTally, releasePlans: configuration.releases, sources: sources,
             cluster: cluster,
             propagation: cluster.map {
                 ClusterPropagation($0.nodes, hub.propagation, webhooks.delivery, configuration.scopes)
@@ -258,7 +276,9 @@ package struct Daemon: Sendable {
         var board = TopicBoard(
             epoch: store.epoch, head: store.head(), projects: Dictionary(names) { id, _ in id },
             bindings: configuration.topicBindings, changes: changes)
-        for scope in configuration.scopes { ReleaseConductor.restore(&board, scope, store) }
+        for scope in configuration.scopes {
+            ReleaseConductor.restore(&board, store.release(of: scope), store.currentTemplates[scope]?.change)
+        }
         return Hub(
             board: board, herds: configuration.herdWindows, propagation: PropagationBook(configuration.clients))
     }
@@ -279,21 +299,19 @@ package struct Daemon: Sendable {
     private static func storedChanges(
         _ store: TemplateStore, _ configuration: Configuration
     ) throws -> [TemplateChange] {
-        try configuration.scopes.flatMap { try store.recentChanges(of: $0, limit: 300) }
+        try configuration.scopes.flatMap { scope in
+            ReleaseConductor.lastTold(
+                try store.recentChanges(of: scope, limit: 300), try store.recentReleases(of: scope))
+        }
     }
 
-    private static func makeServed(
-        _ store: TemplateStore, _ configuration: Configuration
-    ) async throws -> ServedTemplates {
+    private static func makeServed(_ configuration: Configuration) -> ServedTemplates {
         let projects = configuration.projects.map {
             ServedTemplates.Project(
                 id: $0.id, number: UInt64($0.number), namespaces: $0.namespaces,
                 servesServerTemplate: $0.serverTemplateOnEdge)
         }
-        let served = ServedTemplates(
-            projects, elsewhere: configuration.servedElsewhere, version: DaemonVersion.text)
-        for scope in configuration.scopes { try await ReleaseConductor.install(scope, store, served) }
-        return served
+        return ServedTemplates(projects, elsewhere: configuration.servedElsewhere, version: DaemonVersion.text)
     }
 }
 

@@ -1,98 +1,123 @@
 import CLinux
 import Logging
 import ServiceLifecycle
-import StalecastEdge
-import StalecastHub
-import StalecastStore
-import StalecastWire
+package import StalecastEdge
+package import StalecastHub
+package import StalecastStore
+package import StalecastWire
 
-/// Carries releases to their clients: what a commit reaches is first fetchable, then announced, and each second what is
-/// due by the clock is committed.
-struct ReleaseConductor: Sendable {
-    let store: TemplateStore
-    let hub: Hub
-    let served: ServedTemplates
-    let versions: VersionLog
-    let logger: Logger
+/// Carries releases to their clients: makes fetchable what a commit reaches, and then announces it.
+package struct ReleaseConductor: Sendable {
+    private let hub: Hub
+    private let served: ServedTemplates
 
-    /// Called on the store's writer, in the order of commits.
-    func announce(_ step: ReleaseStep, of version: StoredVersion) {
-        let (release, scope) = (step.release, version.scope)
+    package init(_ hub: Hub, _ served: ServedTemplates) {
+        self.hub = hub
+        self.served = served
+    }
+
+    /// Announces a step. Call it on the store's writer, in the order of commits.
+    ///
+    /// - Returns: the change that was announced, and its topics; nil for a step that clients are not told of.
+    package func announce(
+        _ step: ReleaseStep, of version: StoredVersion, at time: UInt64
+    ) -> (change: TemplateChange, topics: [TopicName])? {
+        let scope = version.scope
         var audience: ReleaseAudience? = ReleaseAudience(stages: step.stages, isWhole: step.isWhole)
         switch step.kind {
+        case .noted: return nil
         case .began:
-            let cut = release.cut
-            hub.releases.begin(release, at: stalecast_monotonic_ns())
+            let cut = step.release.cut
+            hub.releases.begin(step.release, at: time)
             served.stage(version.template, version.change, cut, stages: step.stages.upperBound)
             hub.split(scope, by: cut)
         case .reached: served.cover(scope, stages: step.stages.upperBound)
         case .rolledBack:
             served.install(version.template, version.change)
-            // For all others nothing changed; whoever asks without being a client may as well know the number.
+            // Nothing changed for the others. The topics themselves have no clients, so they may hold the new number.
             audience = ReleaseAudience(stages: step.stages, isWhole: true)
         case .superseded:
             served.install(version.template, version.change)
             audience = nil
         }
-        hub.releases.reached(scope, at: stalecast_monotonic_ns())
+        hub.releases.reached(scope, at: time)
         let change = step.sequence == version.change.sequence ? version.change : version.change.at(step.sequence)
-        let topics = hub.announce(change, to: audience, at: stalecast_monotonic_ns())
-        versions.announced(change, on: topics)
-        logger.notice(
-            "release",
-            metadata: [
-                "scope": "\(scope)", "version": "\(release.version)", "state": "\(release.state.rawValue)",
-                "percent": "\(Double(release.covered) / 100)",
-            ])
+        return (change, hub.announce(change, to: audience, at: time))
     }
 
     // MARK: At start
 
-    /// Splits the topics of a scope as they were before the restart.
-    static func restore(_ board: inout TopicBoard, _ scope: Scope, _ store: TemplateStore) {
-        guard let release = store.release(of: scope), let current = store.currentTemplates[scope]?.change else {
-            return
+    /// Puts the changes that were released in stages where their last stage was told, and those that only some clients
+    /// were told of where the next version was, as the hub that told them has them.
+    package static func lastTold(_ changes: [TemplateChange], _ releases: [Release]) -> [TemplateChange] {
+        let byVersion = Dictionary(releases.map { ($0.version, $0) }) { first, _ in first }
+        return changes.enumerated().map { place, change in
+            guard let release = byVersion[change.version], let last = release.reached.last else { return change }
+            if !release.isWhole, place + 1 < changes.count { return change.at(changes[place + 1].sequence) }
+            return change.at(last.sequence)
         }
+    }
+
+    /// Splits the topics of a scope as they were before the restart.
+    package static func restore(_ board: inout TopicBoard, _ release: Release?, _ current: TemplateChange?) {
+        guard let release, let current else { return }
         if release.version == current.version {
             board.restore(
-                release.cut, of: scope, told: current, sequences: release.sequences, isWhole: release.isWhole)
+                release.cut, of: release.scope, told: current, sequences: release.sequences, isWhole: release.isWhole)
         } else if release.isTakenBack(by: current) {
             // Clients that were not told of the release hold the same content.
             let sequences = release.sequences.map { $0.map { _ in current.sequence } }
-            board.restore(release.cut, of: scope, told: current, sequences: sequences, isWhole: true)
+            board.restore(release.cut, of: release.scope, told: current, sequences: sequences, isWhole: true)
         }
     }
 
-    /// Makes what was served before the restart fetchable.
-    static func install(_ scope: Scope, _ store: TemplateStore, _ served: ServedTemplates) async throws {
-        guard let current = store.currentTemplates[scope] else { return }
-        guard let release = store.release(of: scope), release.isOpen, !release.isWhole,
-            release.version == current.version, let base = try await store.version(release.base, of: scope)
-        else { return served.install(current.template, current.change) }
+    /// Makes the versions fetchable that were so before the restart.
+    ///
+    /// - Parameter base: the version before that of an open release.
+    package func restore(_ release: Release?, _ current: StoredVersion, _ base: StoredVersion?) {
+        guard let release, let base, release.isSplitting(current.change) else {
+            return served.install(current.template, current.change)
+        }
         served.install(base.template, base.change)
         served.stage(current.template, current.change, release.cut, stages: release.stagesTold)
-    }
-
-    /// What webhooks may have been told of: not the version of an open release.
-    static func settled(_ changes: [TemplateChange], _ store: TemplateStore) -> [TemplateChange] {
-        changes.filter { change in
-            guard let release = store.release(of: change.scope), release.isOpen, !release.isWhole else { return true }
-            return change.version < release.version
-        }
     }
 }
 
 extension Release {
-    /// How the hub and the fetches split clients.
-    var cut: ReleaseCut {
+    /// Rule by which hub and fetches split clients.
+    package var cut: ReleaseCut {
         ReleaseCut(
             scope, version, bounds: policy.stages, first: policy.first, splitsAddresses: policy.anonymous == .address)
     }
 
-    /// All stages were told.
-    var isWhole: Bool { stagesTold == policy.stages.count }
+    /// True once all stages were told.
+    package var isWhole: Bool { stagesTold == policy.stages.count }
+
+    /// Whether some clients get the version and others its base.
+    func isSplitting(_ current: TemplateChange) -> Bool { isOpen && !isWhole && version == current.version }
 
     fileprivate func isTakenBack(by change: TemplateChange) -> Bool {
-        state == .rolledBack && change.version == version.next && change.metadata.rollbackSource == base
+        state == .rolledBack && change.version == successor && change.metadata.rollbackSource == base
+    }
+}
+
+extension Release {
+    func log(_ logger: Logger) {
+        logger.notice(
+            "release",
+            metadata: [
+                "scope": "\(scope)", "version": "\(version)", "state": "\(state.rawValue)",
+                "percent": "\(Double(covered) / 100)", "by": "\(events.last?.by ?? "")",
+            ])
+    }
+}
+
+extension TemplateStore {
+    /// Leaves out the versions that webhooks were not told of yet: those of open releases.
+    func settled(_ changes: [TemplateChange]) -> [TemplateChange] {
+        changes.filter { change in
+            guard let release = release(of: change.scope), release.isOpen, !release.isWhole else { return true }
+            return change.version < release.version
+        }
     }
 }

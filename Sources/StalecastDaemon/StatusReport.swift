@@ -76,6 +76,17 @@ struct StatusReport {
                 object["updateTime"] = .string(current.metadata.updateTime.description)
                 object["updateType"] = .string(current.metadata.updateType.rawValue)
             }
+            if let release = daemon.store.release(of: scope) {
+                object["release"] = [
+                    "versionNumber": .string(String(release.version)), "state": .string(release.state.rawValue),
+                    "percent": .double(Double(release.covered) / 100),
+                ]
+            }
+            if let plan = daemon.releasePlans.first(where: { $0.scope == scope }) {
+                var policy = plan.policy.json.object ?? [:]
+                policy["default"] = plan.isStagedByDefault ? "staged" : "instant"
+                object["releasePolicy"] = .object(policy)
+            }
             return .object(object)
         }
     }

@@ -101,12 +101,12 @@ enum Schema {
                     """)
         }
         migrator.registerMigration("7") { db in
-            // See ``ReleaseTable``; the base is there while the release is open, and its version is kept.
+            // See ``ReleaseTable``. A release has a base in its row while it is open; retention keeps that version.
             try db.execute(
                 sql: """
                     CREATE TABLE release (
                         project TEXT NOT NULL, namespace TEXT NOT NULL, base INTEGER, number INTEGER NOT NULL,
-                        record TEXT NOT NULL, PRIMARY KEY (project, namespace)
+                        record TEXT NOT NULL, PRIMARY KEY (project, namespace, number)
                     ) STRICT, WITHOUT ROWID;
                     PRAGMA user_version = 7;
                     """)

@@ -32,7 +32,9 @@ extension TemplateStore {
                     let (epoch, head) = try settleReplica(database, mark, $0, directory, log)
                     return (epoch, head, false)
                 } ?? settleEpoch(database, mark, isNew: isNew, log)
-            let (current, releases) = try database.read { (try VersionTable.allCurrent($0), try ReleaseTable.all($0)) }
+            let (current, releases) = try database.read {
+                (try VersionTable.allCurrent($0), try ReleaseTable.newest($0))
+            }
             let parts = TemplateStore.Parts(
                 directory: directory, projects: projects, lock: lock, database: database, mark: mark, epoch: epoch,
                 beganAnew: beganAnew, currentTemplates: CurrentTemplates(current, head: head), releases: releases)

@@ -5,6 +5,8 @@ import Synchronization
 /// Effect of a commit on a release, for the announcement.
 package struct ReleaseStep: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
+        /// Nothing that clients are told of: a pause, a resume, or the end of the bake time.
+        case noted
         /// The version is new; its first stage is reached.
         case began
         /// Further stages are reached.
@@ -22,6 +24,13 @@ package struct ReleaseStep: Sendable, Hashable {
     /// Of this commit; a later stage's is higher than its version's.
     package let sequence: CommitSequence
 
+    package init(kind: Kind, release: Release, stages: Range<Int>, sequence: CommitSequence) {
+        self.kind = kind
+        self.release = release
+        self.stages = stages
+        self.sequence = sequence
+    }
+
     /// The last stage is reached.
     package var isWhole: Bool { stages.upperBound == release.policy.stages.count }
 }
@@ -38,6 +47,17 @@ package enum ReleaseAction: Sendable, Hashable {
 extension TemplateStore {
     /// The newest release of a scope, open or not; nil where no version was ever staged.
     package func release(of scope: Scope) -> Release? { releases.withLock { $0[scope] } }
+
+    /// The newest releases of a scope, newest first; at most 100 are kept.
+    package func releases(of scope: Scope, limit: Int) async throws(StoreError) -> [Release] {
+        try await read { try ReleaseTable.page(of: scope, limit: limit, $0) }
+    }
+
+    /// All releases of a scope that are kept. Blocks.
+    package func recentReleases(of scope: Scope) throws -> [Release] {
+        guard release(of: scope) != nil else { return [] }
+        return try database.read { try ReleaseTable.page(of: scope, limit: ReleaseTable.most, $0) }
+    }
 
     /// Releases that have not come to their end.
     package var openReleases: [Release] {
@@ -128,11 +148,13 @@ extension TemplateStore {
                 throw judge(error, at: stage)
             }
             releases.withLock { $0[scope] = release }
-            guard reaches else { return .success(release) }
-            recordMark(sequence)
-            currentTemplates.advance(to: sequence)
+            if reaches {
+                recordMark(sequence)
+                currentTemplates.advance(to: sequence)
+            }
             let step = ReleaseStep(
-                kind: .reached, release: release, stages: told..<release.stagesTold, sequence: sequence)
+                kind: reaches ? .reached : .noted, release: release, stages: told..<release.stagesTold,
+                sequence: sequence)
             state.withLock(\.releaseHandler)?(step, version)
             return .success(release)
         } catch {

@@ -76,6 +76,12 @@ package struct TopicName: Hashable, Sendable, CustomStringConvertible, Comparabl
     /// bound to: only webhooks hear it.
     package static let webhookOperations = TopicName(known: "stalecast.webhooks")
 
+    /// The topic of messages about releases (`release.began` to `release.superseded`), which only webhooks hear.
+    package static let releaseOperations = TopicName(known: "stalecast.releases")
+
+    /// Topics that no scope is bound to.
+    package static let operations = [webhookOperations, releaseOperations]
+
     private init(known: String) { description = known }
 
     /// The name under which the Firebase invalidation streams of a scope are kept. No client can ask for it: it has

@@ -6,6 +6,7 @@ import Testing
 
 @Suite("Outcome mapping")
 struct OutcomeMappingTests {
+    private static let scope = Scope(project: .demo, namespace: .firebase)
     private let mapping = OutcomeMapping()
 
     private func answer(_ error: StoreError, commits: Bool = true) -> GoogleError {
@@ -46,7 +47,9 @@ struct OutcomeMappingTests {
         StoreError.versionMismatch(expected: nil, found: 1), .unknownVersion(3),
         .invalidRollback(target: 3, current: 2),
         .unknownProject(.demo), .diskFull(""), .unavailable(""), .readFailed(""), .notAStore(""), .locked(""),
-        .inaccessible(""), .misconfigured(""), .alreadyExists(""), .keyReused(3),
+        .inaccessible(""), .misconfigured(""), .alreadyExists(""), .keyReused(3), .releaseOpen(3),
+        .noRelease(Self.scope), .releaseRefused(""),
+        .nothingToStageOver, .stagedInCluster,
     ])
     func everyOtherErrorOfAPublishSaysNotCommitted(error: StoreError) {
         let mapped = answer(error)

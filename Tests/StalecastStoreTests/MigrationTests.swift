@@ -51,6 +51,11 @@ import Testing
             PRIMARY KEY (project, namespace, number)) STRICT;
         INSERT INTO proposal VALUES ('demo', 'firebase', 1, 'REJECTED', 1795000000000000, '{}', NULL);
         """,
+        """
+        CREATE TABLE message (
+            id INTEGER PRIMARY KEY, project TEXT NOT NULL, time INTEGER NOT NULL, record TEXT NOT NULL) STRICT;
+        CREATE INDEX messageOfProject ON message (project, id);
+        """,
     ]
 
     @Test(arguments: 1...history.count) func aStoreOfEveryReleaseIsOpened(_ release: Int) async throws {

@@ -20,6 +20,29 @@ extension ControlOperations {
                     errors: [404]), about: template
             ) { call async throws(GoogleError) in try await call.template().getRelease(call) },
             operation(
+                APIOperation(
+                    "listReleases", "GET", PathTemplate(stringLiteral: base + "/remoteConfig/releases"),
+                    tag: "Releases",
+                    summary: "Releases of the template, newest first",
+                    parameters: [
+                        APIParameter(
+                            .query, "pageSize", "How many at most; 20 when absent.",
+                            schema: ["type": "integer", "minimum": 1, "maximum": 100]), pretty,
+                    ],
+                    answers: [
+                        .json(
+                            "The releases",
+                            .objectSchema(["releases": .listSchema(.schema("Release"))], required: ["releases"]))
+                    ]), about: template
+            ) { call async throws(GoogleError) in try await call.template().listReleases(call) },
+            operation(
+                APIOperation(
+                    "watchRelease", "GET", PathTemplate(stringLiteral: path + ":watch"), tag: "Releases",
+                    summary: "Server-sent events: `release` as it changes, then `done`",
+                    answers: [APIAnswer("The events", content: [.init("text/event-stream")])], errors: [404]),
+                about: template
+            ) { call async throws(GoogleError) in try await call.template().watchRelease(call) },
+            operation(
                 document(
                     "rollbackRelease", path + ":rollback",
                     "Publishes the content of before as the next version, and tells the clients that were told"),
@@ -52,7 +75,8 @@ extension ControlOperations {
     /// How a publish is released.
     static let releaseParameters = [
         APIParameter(
-            .query, "release", "`staged` tells a share of the clients first; all at once when absent.",
+            .query, "release",
+            "`staged` tells a share of the clients first; as the scope's configuration says when absent.",
             schema: .enumSchema(["staged", "instant"])),
         APIParameter(
             .query, "stages", "Of a staged one: shares of the clients, ascending, for example `1%,10%,100%`.",

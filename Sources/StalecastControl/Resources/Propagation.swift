@@ -5,7 +5,7 @@ import StalecastWebhooks
 package import StalecastWire
 
 extension Call {
-    private func json(_ object: JSONObject) -> Answer {
+    func json(_ object: JSONObject) -> Answer {
         Answer(contentType: Answer.jsonType, body: JSONValue.object(object).encoded(wantsPretty ? .pretty : .utf8Line))
     }
 

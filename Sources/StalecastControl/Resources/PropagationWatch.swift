@@ -96,66 +96,23 @@ extension Call {
     }
 
     private func feed(_ scope: Scope, _ version: VersionNumber?, _ goal: PropagationGoal?) -> Answer {
-        let watch = PropagationWatch(
-            control: control, principal: principal, cookie: browser.cookie, presented: Presented(head), scope: scope,
-            version: version, goal: goal)
-        var answer = Answer(contentType: "text/event-stream", body: [])
-        answer.events = EventFeed { await watch.run($0) }
-        return answer
+        let watch = PropagationWatch(control: control, scope: scope, version: version, goal: goal)
+        return watched(scope) { await watch.look(after: $0) }
     }
 }
 
-/// One watcher of a version's way, or with neither version nor goal of whatever is newest.
+/// One watcher's view of a version's way, or with neither version nor goal of that of the newest.
 struct PropagationWatch: Sendable {
     let control: Control
-    let principal: Principal?
-    /// Of the console's session that opened it; nil for who has a credential of their own.
-    let cookie: String?
-    /// Else this.
-    let presented: Presented
     let scope: Scope
     let version: VersionNumber?
     let goal: PropagationGoal?
 
-    /// At most four events a second.
-    private static let pause: Duration = .milliseconds(250)
-    private static let heartbeat: Duration = .seconds(15)
-    /// A client that takes nothing for so long is let go.
-    private static let patience: Duration = .seconds(30)
-
-    func run(_ send: EventFeed.Send) async {
-        let start = ContinuousClock.now
-        var (said, saidAt, takenAt) = (JSONValue.null, start - Self.heartbeat, start)
-        while !Task.isCancelled, isPermitted {
-            let way = await control.propagation(of: scope, version)
-            let now = ContinuousClock.now
-            let event = described(way)
-            var isTaken: Bool?
-            if let way, let goal, let reason = verdict(way, goal, now - start) {
-                isTaken = await send(done(way, goal, reason))
-                if isTaken == true { return }
-            } else if event.key != said {
-                isTaken = await send(SSEEncoder.event("progress", data: event.json.encoded(.wire)))
-                if isTaken == true { (said, saidAt) = (event.key, now) }
-            } else if now - saidAt >= Self.heartbeat {
-                isTaken = await send(SSEEncoder.comment("hb"))
-                if isTaken == true { saidAt = now }
-            }
-            if isTaken != false { takenAt = now }
-            if now - takenAt > Self.patience { return }
-            // Cancelled is the end, and the loop's condition sees it.
-            try? await Task.sleep(for: Self.pause)
-        }
-    }
-
-    /// A key may be revoked while it watches, and a token or a session come to its end.
-    private var isPermitted: Bool {
-        guard let presented = cookie.map({ control.sessions.held($0) }) ?? presented else { return false }
-        guard let principal, [.key, .token, .certificate].contains(principal.kind) else {
-            // The control token has no number to ask for.
-            do { return try control.access.admit(presented, at: .control).may(.read, in: scope) } catch { return false }
-        }
-        return control.access.standing(of: principal.number)?.may(.read, in: scope) ?? false
+    func look(after waited: Duration) async -> Watcher.Sight {
+        let way = await control.propagation(of: scope, version)
+        if let way, let goal, let reason = verdict(way, goal, waited) { return .end(done(way, goal, reason)) }
+        let (json, key) = described(way)
+        return .news(SSEEncoder.event("progress", data: json.encoded(.wire)), key: key)
     }
 
     /// What is sent, and what of it is news when it changes.

@@ -16,7 +16,7 @@ extension TemplateResource {
             description: template.requestedDescription, user: call.updateUser, origin: call.updateOrigin,
             isUrgent: try call.isUrgent(template.requestedDescription))
         publish.idempotencyKey = try call.idempotencyKey(for: scope)
-        publish.staged = try Self.staged(call)
+        publish.staged = try staged(call, isUrgent: publish.isUrgent)
         // Whoever asks for all clients at once means it.
         publish.supersedes = try call.query.flag("supersede") || call.query["release"] == "instant"
         if validateOnly {
@@ -28,7 +28,8 @@ extension TemplateResource {
         let version = try await store(commits: true) { () async throws(StoreError) in try await store.publish(publish) }
         call.note.published(version)
         if publish.staged != nil { call.note.set("release", "staged") }
-        if publish.staged == nil, publish.supersedes { call.note.set("release", "instant") }
+        let isStagedOtherwise = call.control.configuration.releases[scope]?.isStagedByDefault == true
+        if publish.staged == nil, publish.supersedes || isStagedOtherwise { call.note.set("release", "instant") }
         return answer(version, pretty: call.wantsPretty)
     }
 

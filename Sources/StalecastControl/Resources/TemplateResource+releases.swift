@@ -7,54 +7,82 @@ import StalecastWire
 /// Versions that are released in stages.
 extension TemplateResource {
     /// Reads how a publish is to be released: `release=staged|instant`, and for a staged one `stages`, `every`, `bake`,
-    /// `first`, `anonymous`, `onTooLittle` and `gates`, each spelled as in a policy, in place of the standard.
+    /// `first`, `anonymous`, `onTooLittle` and `gates`, each spelled as in a policy, in place of the scope's own.
     ///
     /// - Returns: nil where all clients are told at once.
-    static func staged(_ call: Call) throws(GoogleError) -> Publish.Staged? {
+    func staged(_ call: Call, isUrgent: Bool) throws(GoogleError) -> Publish.Staged? {
         let query = call.query
-        let choice = try choice(query["release"])
         let spelled = ["stages", "every", "bake", "first", "anonymous", "onTooLittle", "gates"].filter {
             query[$0] != nil
         }
-        guard choice == .staged else {
+        guard try isStaged(call, isUrgent) else {
             guard let name = spelled.first else { return nil }
             throw .invalidField(name, "\(name) is of a release in stages: say release=staged too")
         }
         if try query.flag("propose") {
             throw .invalidField("release", "a proposal is not staged; publish it with release=staged instead")
         }
-        var policy = JSONObject()
+        var policy = (call.control.configuration.releases[scope]?.policy ?? .standard).json.object ?? [:]
         for name in spelled {
             guard let text = query[name] else { continue }
             let isList = name == "stages" || name == "first"
-            policy[name] =
-                isList ? .array(text.split(separator: ",").map { .string(String($0)) }) : .string(text)
+            policy[name] = isList ? .array(text.split(separator: ",").map { .string(String($0)) }) : .string(text)
         }
         if let gates = query["gates"] { policy["gates"] = try JSONBody.parse(Array(gates.utf8)) }
         do {
-            return Publish.Staged(
-                try ReleasePolicy(json: .object(policy)), by: call.principal?.actor ?? "stranger")
+            return Publish.Staged(try ReleasePolicy(json: .object(policy)), by: call.principal?.actor ?? "stranger")
         } catch {
             throw .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
         }
     }
 
-    private enum Choice: String { case staged, instant }
-
-    private static func choice(_ text: String?) throws(GoogleError) -> Choice {
-        guard let text else { return .instant }
-        guard let choice = Choice(rawValue: text) else {
-            throw .invalidField("release", "release must be staged or instant")
+    /// Where the request does not say, the scope's plan does. An urgent publish, a proposal and a first version are not
+    /// staged for the plan's sake.
+    private func isStaged(_ call: Call, _ isUrgent: Bool) throws(GoogleError) -> Bool {
+        switch call.query["release"] {
+        case "staged": return true
+        case "instant": return false
+        case nil:
+            guard call.control.configuration.releases[scope]?.isStagedByDefault == true else { return false }
+            let isProposed = try call.query.flag("propose")
+            return !isUrgent && !isProposed && store.currentTemplates[scope] != nil
+        default: throw .invalidField("release", "release must be staged or instant")
         }
-        return choice
+    }
+
+    /// `GET remoteConfig/releases`: newest first.
+    func listReleases(_ call: Call) async throws(GoogleError) -> Answer {
+        let size = try call.query.integer("pageSize") ?? 20
+        guard (1...100).contains(size) else { throw .invalidField("pageSize", "pageSize must be 1 to 100") }
+        let releases = try await store { () async throws(StoreError) in
+            try await store.releases(of: scope, limit: Int(size))
+        }
+        return call.json(["releases": .array(releases.map { .object($0.json) })])
+    }
+
+    /// `GET remoteConfig/release:watch`: an event `release` at each change, and `done` when the release is over.
+    func watchRelease(_ call: Call) async throws(GoogleError) -> Answer {
+        _ = try newestRelease()
+        let (resource, control) = (self, call.control)
+        return call.watched(scope) { [store, scope] _ in
+            guard let release = store.release(of: scope) else {
+                return .end(SSEEncoder.event("done", data: Array("{}".utf8)))
+            }
+            let json = JSONValue.object(release.json)
+            let shown = JSONValue.object(resource.shown(release, control))
+            let event = SSEEncoder.event(release.isOpen ? "release" : "done", data: shown.encoded(.wire))
+            return release.isOpen ? .news(event, key: json) : .end(event)
+        }
     }
 
     /// `GET remoteConfig/release`: the newest release, open or not.
     func getRelease(_ call: Call) async throws(GoogleError) -> Answer {
-        guard let release = store.release(of: scope) else {
-            throw .notFound("Requested entity was not found: no version of \(scope) was ever released in stages.")
-        }
-        return answer(release, call)
+        answer(try newestRelease(), call)
+    }
+
+    private func newestRelease() throws(GoogleError) -> Release {
+        if let release = store.release(of: scope) { return release }
+        throw .notFound("Requested entity was not found: no version of \(scope) was ever released in stages.")
     }
 
     /// `POST remoteConfig/release:pause`, `:resume` and `:promote`, with `{"reason":"…"}`. Alertmanager's webhook body is a
@@ -91,10 +119,14 @@ extension TemplateResource {
     }
 
     private func answer(_ release: Release, _ call: Call) -> Answer {
+        call.json(shown(release, call.control))
+    }
+
+    /// The release with what its gates showed last.
+    private func shown(_ release: Release, _ control: Control) -> JSONObject {
         var object = release.json
-        object["gates"] = .array(call.control.hub.releases.gates(of: scope, release.version).map(\.json))
-        let json = JSONValue.object(object)
-        return Answer(contentType: Answer.jsonType, body: json.encoded(call.wantsPretty ? .pretty : .utf8Line))
+        object["gates"] = .array(control.hub.releases.gates(of: scope, release.version).map(\.json))
+        return object
     }
 
     private static func isEndOfAlert(_ body: [UInt8]) -> Bool {

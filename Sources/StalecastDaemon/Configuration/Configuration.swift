@@ -3,6 +3,7 @@ package import StalecastControl
 package import StalecastEdge
 package import StalecastHTTP
 package import StalecastHub
+package import StalecastStore
 package import StalecastWire
 
 /// Everything an operator can decide about one daemon. `Configuration()` is what `stalecast serve` runs with when nothing
@@ -24,6 +25,8 @@ package struct Configuration: Sendable, Equatable {
     package var projects = [Project.demo]
     /// The topics as configured; see `effectiveTopics` for those that exist.
     package var topics: [TopicBinding] = []
+    /// Scopes that release their versions otherwise than by the standard.
+    package var releases: [ReleasePlan] = []
     package var sources = Sources()
     package var webhooks = Webhooks()
     package var log = Log()

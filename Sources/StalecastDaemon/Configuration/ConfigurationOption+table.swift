@@ -8,7 +8,7 @@ extension ConfigurationOption {
     /// Every option, in the order of the reference text.
     package static let all: [ConfigurationOption] =
         [data] + edge + poll + edgeTLS + control + controlTLS + auth + clients + store + etcd + cluster + audit
-        + [projects, topics] + sources + webhooks + log + shutdown
+        + [projects, topics, releases] + sources + webhooks + log + shutdown
 
     private static let data = ConfigurationOption(
         "data", \.data, .directory, .restart, flag: "--data",

@@ -135,11 +135,3 @@ extension ConfigurationReading {
         }
     }
 }
-
-private func scope(_ text: String) throws -> Scope {
-    let parts = text.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
-    guard parts.count == 2 else {
-        throw InvalidValue("\"\(text)\" is no scope; write PROJECT/NAMESPACE, such as demo/firebase")
-    }
-    return Scope(project: try ProjectID(parts[0]), namespace: try Namespace(parts[1]))
-}

@@ -127,7 +127,7 @@ extension ConfigurationReading {
             // A topic that was refused is not missing.
             guard sound("topics") else { continue }
             let known = configuration.webhookTopics(of: project)
-            for topic in topics where topic != .webhookOperations && !known.contains(topic) {
+            for topic in topics where !TopicName.operations.contains(topic) && !known.contains(topic) {
                 let names = known.map(\.description).joined(separator: ", ")
                 note(
                     "\(path).topics: no scope of \(project) is bound to \(topic); there are \(names)",

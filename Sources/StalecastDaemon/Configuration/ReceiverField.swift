@@ -26,7 +26,8 @@ enum ReceiverField {
             name: "url", form: "http or https URL; may be left out for format fcm", meaning: "Where requests go."),
         EntryField(
             name: "topics", form: "list of names; may be left out: [PUSH_RC]",
-            meaning: "What it hears of; stalecast.webhooks brings messages about webhooks themselves."),
+            meaning: "What it hears of; stalecast.webhooks brings messages about webhooks themselves, "
+                + "stalecast.releases those about releases."),
         EntryField(
             name: "secretFiles", form: "list of files, at least one unless format is fcm",
             meaning:

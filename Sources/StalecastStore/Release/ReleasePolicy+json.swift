@@ -8,7 +8,7 @@ extension ReleasePolicy {
     /// Reads a policy from a record: passes over what a newer program added.
     init(stored json: JSONValue) throws(Problem) { self = try Reader(isStored: true).policy(json) }
 
-    static let members = ["stages", "every", "bake", "first", "anonymous", "gates", "onTooLittle"]
+    package static let members = ["stages", "every", "bake", "first", "anonymous", "gates", "onTooLittle"]
 
     package var json: JSONValue {
         [

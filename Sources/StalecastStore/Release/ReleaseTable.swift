@@ -1,27 +1,51 @@
 import GRDB
 import StalecastWire
 
-/// The SQL of the table `release`: the newest release of each scope. Every function runs inside the caller's transaction.
+/// SQL of the table `release`: the newest releases of each scope, of which only the newest can be open. Every function runs
+/// inside the caller's transaction.
 enum ReleaseTable {
+    /// Releases kept of one scope.
+    static let most = 100
+
     /// The newest release of every scope that ever had one.
-    static func all(_ db: Database) throws -> [Scope: Release] {
-        let rows = try Row.fetchAll(db, sql: "SELECT project, namespace, record FROM release")
-        return try rows.reduce(into: [:]) { releases, row in
-            let scope = try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"]))
-            guard let release = Release(record: try JSONValue.parse((row["record"] as String).utf8)) else {
-                throw StoreError.readFailed("the release of \(scope) cannot be read; restore a backup")
+    static func newest(_ db: Database) throws -> [Scope: Release] {
+        let sql = """
+            SELECT record FROM release WHERE number =
+                (SELECT max(number) FROM release AS r WHERE (r.project, r.namespace) = (release.project, release.namespace))
+            """
+        return try read(sql, db).reduce(into: [:]) { $0[$1.scope] = $1 }
+    }
+
+    /// Releases of one scope, newest first.
+    static func page(of scope: Scope, limit: Int, _ db: Database) throws -> [Release] {
+        try read(
+            "SELECT record FROM release WHERE project = ? AND namespace = ? ORDER BY number DESC LIMIT ?", db,
+            [scope.project.description, scope.namespace.description, limit])
+    }
+
+    private static func read(_ sql: String, _ db: Database, _ arguments: StatementArguments = []) throws -> [Release] {
+        try String.fetchAll(db, sql: sql, arguments: arguments).map { text in
+            guard let release = Release(record: try JSONValue.parse(text.utf8)) else {
+                throw StoreError.readFailed("a release in the table `release` cannot be read; restore a backup")
             }
-            releases[scope] = release
+            return release
         }
     }
 
-    /// Takes the place of the scope's release of before.
+    /// Writes a release over its former state, and removes what is beyond ``most``.
     static func put(_ release: Release, _ db: Database) throws {
+        let (project, namespace) = (release.scope.project.description, release.scope.namespace.description)
         try db.execute(
             sql: "INSERT OR REPLACE INTO release VALUES (?, ?, ?, ?, ?)",
             arguments: [
-                release.scope.project.description, release.scope.namespace.description,
-                release.isOpen ? release.base.rawValue : nil, release.version.rawValue, release.record.text(),
+                project, namespace, release.isOpen ? release.base.rawValue : nil, release.version.rawValue,
+                release.record.text(),
             ])
+        try db.execute(
+            sql: """
+                DELETE FROM release WHERE project = ?1 AND namespace = ?2 AND number <= (
+                    SELECT number FROM release WHERE project = ?1 AND namespace = ?2
+                    ORDER BY number DESC LIMIT 1 OFFSET ?3)
+                """, arguments: [project, namespace, most])
     }
 }

@@ -204,7 +204,7 @@ extension DeliveryState {
     }
 
     private mutating func note(_ endpoint: Endpoint) {
-        if endpoint.webhook.topics.contains(.webhookOperations) {
+        if endpoint.webhook.topics.contains(where: TopicName.operations.contains) {
             hearers.insert(endpoint.number)
         } else {
             hearers.remove(endpoint.number)

@@ -264,11 +264,27 @@ extension DeliveryState {
         var data = data
         data["webhook"] = .string(subject.id.description)
         data["url"] = .string(subject.webhook.url.withoutQuery)
+        tell(type, to: .webhookOperations, of: subject.webhook.project, data, but: subject.number, at: now)
+    }
+
+    /// A release changed.
+    ///
+    /// - Parameter type: for example `release.paused`.
+    mutating func changed(_ type: String, releaseIn project: ProjectID, _ data: JSONObject, at now: Moment) {
+        tell(type, to: .releaseOperations, of: project, data, but: nil, at: now)
+    }
+
+    private mutating func tell(
+        _ type: String, to topic: TopicName, of project: ProjectID, _ data: JSONObject, but subject: Int?,
+        at now: Moment
+    ) {
         let nonce = Epoch.random(using: &random).description
         let event = Delivery.OperationalEvent(
-            type: type, project: subject.webhook.project, time: now.wall, nonce: nonce, data: .object(data))
-        for number in hearers.sorted() where number != subject.number {
-            guard let endpoint = endpoints[number], endpoint.webhook.project == event.project else { continue }
+            type: type, project: project, time: now.wall, nonce: nonce, data: .object(data))
+        for number in hearers.sorted() where number != subject {
+            guard let endpoint = endpoints[number], endpoint.webhook.project == project,
+                endpoint.webhook.topics.contains(topic)
+            else { continue }
             if endpoint.notices.count >= Endpoint.maxNotices {
                 endpoint.notices.remove(at: endpoint.noticeAttempt != nil ? 1 : 0)
             }

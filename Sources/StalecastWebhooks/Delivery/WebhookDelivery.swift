@@ -112,6 +112,11 @@ package final class WebhookDelivery: Sendable {
         perform { $0.take { $0.announced(change, at: time) } }
     }
 
+    /// A release changed; ``TopicName/releaseOperations`` hears of it.
+    package func announce(_ type: String, releaseIn project: ProjectID, _ data: JSONObject) {
+        perform { $0.take { $0.changed(type, releaseIn: project, data, at: DeliveryLoop.now) } }
+    }
+
     /// A webhook was made or changed.
     package func install(_ webhook: Webhook) {
         perform { $0.take { $0.installed(webhook, at: OutboundEngine.now()) } }

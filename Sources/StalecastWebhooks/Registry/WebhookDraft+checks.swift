@@ -18,7 +18,8 @@ extension WebhookDraft {
             throw .invalid(
                 field: "topics[\(position)]",
                 "no scope of project \(project) is bound to topic \(topic); there are \(known), and "
-                    + "\(TopicName.webhookOperations) for messages about webhooks")
+                    + "\(TopicName.webhookOperations) for messages about webhooks, "
+                    + "\(TopicName.releaseOperations) for messages about releases")
         }
         try checkTLS(url)
         if format != .fcm, serviceAccountFile != nil || tokenURL != nil {
@@ -106,8 +107,8 @@ extension WebhookDraft {
                 field: "fcm.serviceAccountFile", "is missing; format fcm sends with a service account's token")
         }
         if verification != .none { throw .invalid(field: "verification.method", "is none for format fcm") }
-        if topics.contains(.webhookOperations) {
-            throw .invalid(field: "topics", "\(TopicName.webhookOperations) cannot be sent to FCM")
+        if let topic = topics.first(where: TopicName.operations.contains) {
+            throw .invalid(field: "topics", "\(topic) cannot be sent to FCM")
         }
         if headers.contains(where: { $0.name.lowercased() == "authorization" }) {
             throw .invalid(field: "headers[Authorization]", "is set by the daemon for format fcm")

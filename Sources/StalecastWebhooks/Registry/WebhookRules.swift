@@ -21,7 +21,7 @@ package struct WebhookRules: Sendable {
         httpsOnly: Bool = false
     ) {
         self.topics = topics
-        isKnownTopic = { project, topic in topic == .webhookOperations || topics(project).contains(topic) }
+        isKnownTopic = { project, topic in TopicName.operations.contains(topic) || topics(project).contains(topic) }
         self.allowed = allowed
         self.filesDirectory = filesDirectory
         self.httpsOnly = httpsOnly

@@ -1,0 +1,93 @@
+import StalecastStore
+import StalecastWire
+import Yams
+
+extension ConfigurationOption {
+    /// The row of `releases`, whose entries are mappings.
+    static let releases = ConfigurationOption(
+        entries: "releases", \.releases,
+        [
+            EntryField(
+                name: "scope", form: "PROJECT/NAMESPACE; unique", meaning: "The scope whose versions are released."),
+            EntryField(
+                name: "default", form: "instant or staged; may be left out: instant",
+                meaning: "Whether a publish that does not say how reaches all clients at once, or in stages."),
+            EntryField(
+                name: "stages", form: "list of percentages; may be left out: [1%, 10%, 50%, 100%]",
+                meaning: "Shares of the clients, ascending; the last is 100%."),
+            EntryField(
+                name: "every", form: "duration, 0s to 30d; may be left out: 5m",
+                meaning: "How long a stage lasts; 0s waits for an operator after each."),
+            EntryField(
+                name: "bake", form: "duration, 0s to 30d; may be left out: 10m",
+                meaning: "How long a version that all clients have can be taken back as a release."),
+            EntryField(
+                name: "first", form: "list of names; may be left out: []",
+                meaning: "Ids of clients that belong to the first stage."),
+            EntryField(
+                name: "anonymous", form: "last or address; may be left out: last",
+                meaning: "Clients that say no id are told with the last stage; address splits them by their addresses, "
+                    + "which is right only where they fetch without an id too."),
+            EntryField(
+                name: "gates", form: "mapping; may be left out", meaning: "Limits that stop a release."),
+            EntryField(
+                name: "onTooLittle", form: "go or hold; may be left out: go",
+                meaning: "Whether a release goes on where too few clients were told to judge."),
+        ],
+        .restart, "Scopes whose versions are released in stages, and how.",
+        spell: { "{scope: \($0.scope), default: \($0.isStagedByDefault ? "staged" : "instant")}" },
+        read: { $1.readReleases($0) })
+}
+
+extension ConfigurationReading {
+    mutating func readReleases(_ node: Node) {
+        var plans: [ReleasePlan] = []
+        var taken: [Scope: String] = [:]
+        for (path, entry) in entries(of: node, at: "releases") {
+            if let plan = plan(entry, at: path, &taken) { plans.append(plan) }
+        }
+        configuration.releases = plans
+    }
+
+    private mutating func plan(_ entry: Node, at path: String, _ taken: inout [Scope: String]) -> ReleasePlan? {
+        guard
+            var fields = fields(
+                of: entry, at: path, required: ["scope"], optional: ["default"] + ReleasePolicy.members)
+        else { return nil }
+        let scope = value(fields.removeValue(forKey: "scope"), at: "\(path).scope", parse: scope)
+        var isStaged: Bool? = false
+        if let node = fields.removeValue(forKey: "default") {
+            isStaged = value(node, at: "\(path).default", parse: isStagedWord)
+        }
+        let policy = policy(fields.filter { ReleasePolicy.members.contains($0.key) }, at: path)
+        guard let scope, let isStaged, let policy else { return nil }
+        mentionedScopes.append(("\(path).scope", scope))
+        if let first = taken.updateValue(path, forKey: scope) {
+            note("\(path).scope: \(scope) is already \(first)", at: "\(path).scope")
+            return nil
+        }
+        return ReleasePlan(scope: scope, policy: policy, isStagedByDefault: isStaged)
+    }
+
+    private mutating func policy(_ fields: [String: Node], at path: String) -> ReleasePolicy? {
+        do throws(ReleasePolicy.Problem) {
+            return try ReleasePolicy(json: .object(fields.reduce(into: [:]) { $0[$1.key] = Self.json($1.value) }))
+        } catch {
+            note("\(path).\(error.description)", at: path)
+            return nil
+        }
+    }
+
+    private static func json(_ node: Node) -> JSONValue {
+        if let sequence = node.sequence { return .array(sequence.map(json)) }
+        if let mapping = node.mapping {
+            return .object(mapping.reduce(into: [:]) { $0[$1.key.scalar?.string ?? ""] = json($1.value) })
+        }
+        return node.isNothing ? .null : .string(node.scalar?.string ?? "")
+    }
+}
+
+private func isStagedWord(_ text: String) throws(InvalidValue) -> Bool {
+    guard ["staged", "instant"].contains(text) else { throw InvalidValue("\"\(text)\" must be instant or staged") }
+    return text == "staged"
+}
