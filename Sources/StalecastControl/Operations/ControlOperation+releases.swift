@@ -63,7 +63,7 @@ extension ControlOperations {
             body: APIBody(
                 [
                     "type": "object",
-                    "properties": ["reason": ["type": "string", "maxLength": 1024], "alerts": ["type": "array"]],
+                    "properties": ["reason": ["type": "string", "maxLength": 1024], "alerts": .listSchema(["type": "object"])],
                 ], isRequired: false),
             answers: [release], errors: [400, 404, 409, 500, 503], action: .publish)
     }
