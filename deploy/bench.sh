@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 usage() {
     cat <<'TEXT'
 deploy/bench.sh [--json FILE] [--compare FILE] [--fanout [SUBSCRIBERS [ROUNDS]]] [--tls [STREAMS [ROUNDS]]] \
-                [--fetch [SECONDS]]
+                [--fetch [SECONDS]] [--publish [SECONDS]] [--webhooks [ROUNDS]]
 
 Builds in release and runs the hot loop (hub, one shard, subscribers on loopback) under callgrind with few and many
 subscribers and few and many announcements; the differences are what one delivery and one announcement cost the
@@ -22,14 +22,18 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
                    what it costs without TLS, and what the kernel alone asks for; the same, three times
   --fetch          instead: fetches a second of a daemon, and what each costs in CPU, beside nginx with a file of the same
                    bytes; wrk with 64 connections for SECONDS (5) each, three sizes, three times
-  BIN=FOLDER       in the environment: all three measure the stalecast there, and build nothing
+  --publish        instead: publishes a second of a daemon, and what each costs in CPU and time, from 1 and from 64
+                   publishers with a project each, beside fdatasync(2) of 4 kB; SECONDS (5) each, three times
+  --webhooks       instead: what one publish to 1,000 webhooks on 1,000 hosts costs a daemon for each, in ROUNDS (20), and
+                   what the same requests cost libcurl alone; three times
+  BIN=FOLDER       in the environment: all of these measure the stalecast there, and build nothing
   --help           this text
 
 Where the instructions go: the profiles stay in .build/bench; read one with `callgrind_annotate FILE`.
 TEXT
 }
 
-json='' compare='' fanout=() tls=() fetch=''
+json='' compare='' fanout=() tls=() fetch='' publish='' webhooks=''
 absolute() { [[ $1 == /* ]] && echo "$1" || echo "$here/$1"; }
 while (($#)); do
     case $1 in
@@ -49,6 +53,14 @@ while (($#)); do
     --fetch)
         shift && fetch=5
         [[ ${1:-} =~ ^[0-9]+$ ]] && fetch=$1 && shift
+        ;;
+    --publish)
+        shift && publish=5
+        [[ ${1:-} =~ ^[0-9]+$ ]] && publish=$1 && shift
+        ;;
+    --webhooks)
+        shift && webhooks=20
+        [[ ${1:-} =~ ^[0-9]+$ ]] && webhooks=$1 && shift
         ;;
     *) usage >&2 && exit 2 ;;
     esac
@@ -137,10 +149,13 @@ compare_tls() {
         END {printf "TLS: %.2f times plain; plain: %.2f times the floor\n", tls / plain, plain / floor}' .build/bench/tls
 }
 
+# control_address: of the private listener of the daemon that runs.
+control_address() { sed -E 's/.*"control":"([^"]*)".*/\1/' "$data/endpoints.json"; }
+
 # control PATH OPTION…: a request to the private listener of the daemon that runs.
 control() {
     local path=$1 address
-    address=$(sed -E 's/.*"control":"([^"]*)".*/\1/' "$data/endpoints.json")
+    address=$(control_address)
     shift
     curl -fsS -o /dev/null -H "Authorization: Bearer $(<"$data/control.token")" -H 'Content-Type: application/json' \
         "$@" "$address$path"
@@ -222,6 +237,104 @@ TEXT
     done
 }
 
+# compare_publish SECONDS: the disk alone, one publisher and 64 in turns, each daemon's data on the same disk.
+compare_publish() {
+    local count before after projects
+    build_daemon
+    install_command wrk wrk
+    gcc -O2 -o .build/bench/fsync deploy/bench/fsync.c
+    mkdir -p .build/bench/data
+    export TMPDIR=$PWD/.build/bench/data COUNT TOKEN
+    projects=$(mktemp)
+    for count in {0..63}; do printf '%s{id: p%03d, number: "%d"}' "$( ((count)) && echo ', ')" "$count" $((count + 1000)); done |
+        sed 's/.*/projects: [&]/' >"$projects"
+    for _ in 1 2 3; do
+        .build/bench/fsync "$TMPDIR/file" 1000
+        for COUNT in 1 64; do
+            serve --config "$projects"
+            TOKEN=$data/control.token
+            publishes 1 >/dev/null
+            before=$(ticks "$daemon")
+            publishes "$1" >"$data/wrk"
+            after=$(ticks "$daemon")
+            awk -v count="$COUNT" -v ticks=$((after - before)) '
+                /Non-2xx|Socket errors/ {bad = 1} /requests in/ {sum = $1} /Requests\/sec/ {rate = $2} /Latency  / {time = $2}
+                END {printf "%2d publishers %6.0f a second, %.2f ms of CPU each, %s until the answer\n",
+                    count, rate, ticks * 10 / sum, time; exit bad}' "$data/wrk"
+            end
+        done
+    done
+    rm -rf "$projects" "$TMPDIR"
+}
+
+# publishes SECONDS: wrk with as many connections as there are projects to publish to.
+publishes() {
+    wrk -t1 "-c$COUNT" "-d${1}s" -s deploy/bench/publish.lua \
+        "$(control_address)"
+}
+
+# delivered: deliveries that receivers have taken.
+delivered() {
+    curl -fsS -H "Authorization: Bearer $(<"$data/control.token")" "$(control_address)/metrics" |
+        sed -n 's/^stalecast_webhook_deliveries_total{result="delivered"} //p'
+}
+
+# tell NUMBER: publishes, and waits until as many deliveries were taken.
+tell() {
+    control /v1/projects/demo/remoteConfig -X PUT -H 'If-Match: *' \
+        -d '{"parameters":{"p":{"defaultValue":{"value":"'"$1"'"}}}}'
+    until (($(delivered) >= $1)); do sleep 0.2; done
+}
+
+# compare_webhooks ROUNDS: libcurl and the daemon in turns, before a server that answers 204.
+compare_webhooks() {
+    local sink told=0 before after host floor
+    build_daemon
+    install_command nginx nginx-light
+    install_missing curl libcurl4-openssl-dev
+    gcc -O2 -o .build/bench/curlfloor deploy/bench/curlfloor.c -lcurl
+    export STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=127.0.0.0/8
+    serve
+    cat >"$data/nginx.conf" <<TEXT
+$([[ $EUID != 0 ]] || echo 'user root;') worker_processes 1; daemon off; pid $data/nginx.pid; error_log $data/nginx.log;
+events { worker_connections 8192; }
+http { access_log off; keepalive_requests 1000000000; keepalive_timeout 600s;
+    client_body_temp_path $data/1; proxy_temp_path $data/2; fastcgi_temp_path $data/3; uwsgi_temp_path $data/4;
+    scgi_temp_path $data/5; server { listen 18096 backlog=4096; root $data; location = /hook { return 204; } } }
+TEXT
+    nginx -c "$data/nginx.conf" -p "$data" 2>/dev/null &
+    sink=$!
+    for host in {0..999}; do
+        ((host == 0)) || echo next
+        printf 'url = "%s/v1/projects/demo/webhooks"\nheader = "Authorization: Bearer %s"\n' \
+            "$(control_address)" "$(<"$data/control.token")"
+        printf 'header = "Content-Type: application/json"\nfail\nsilent\noutput = "/dev/null"\n'
+        printf 'data = "{\\"url\\":\\"http://127.100.%d.%d:18096/hook\\"}"\n' $((host / 250)) $((host % 250 + 1))
+    done >"$data/requests"
+    curl -K "$data/requests"
+    # Twice: the first makes the connections.
+    for _ in 1 2; do told=$((told + 1000)) && tell "$told"; done
+    for _ in 1 2 3; do
+        floor=$(.build/bench/curlfloor 18096 $((1000 * $1)) 64 1000 | tee /dev/stderr | awk '{print $2}')
+        before=$(ticks "$daemon")
+        for ((round = 0; round < $1; round++)); do told=$((told + 1000)) && tell "$told"; done
+        after=$(ticks "$daemon")
+        awk -v ticks=$((after - before)) -v count=$((1000 * $1)) -v floor="$floor" 'BEGIN {
+            each = ticks * 10000 / count; printf "daemon  %.1f us of CPU each, %.2f times libcurl\n", each, each / floor}'
+    done
+    kill "$sink"
+    wait "$sink" || true
+    end
+}
+
+if [[ -n $publish ]]; then
+    compare_publish "$publish"
+    exit
+fi
+if [[ -n $webhooks ]]; then
+    compare_webhooks "$webhooks"
+    exit
+fi
 if [[ -n $fetch ]]; then
     compare_fetch "$fetch"
     exit
