@@ -22,6 +22,7 @@ let package = Package(
         .executable(name: "stalecast", targets: ["stalecast"]),
         .executable(name: "stalecast-benchmarks", targets: ["StalecastBenchmarks"]),
         .library(name: "StalecastClient", targets: ["StalecastClient"]),
+        .library(name: "StalecastFirebaseRedirect", targets: ["StalecastFirebaseRedirect"]),
     ],
     traits: [
         .trait(name: "Daemon", description: "All but the SDK. With `traits: []` an app resolves no package."),
@@ -139,6 +140,8 @@ let package = Package(
             name: "StalecastClient",
             dependencies: ["StalecastWire", .target(name: "CTransfers", condition: .when(platforms: [.linux]))],
             swiftSettings: strict),
+        // For apps with Firebase's own SDK.
+        .target(name: "StalecastFirebaseRedirect", swiftSettings: strict),
         .target(
             name: "StalecastLoad", dependencies: ["StalecastHTTP", "StalecastWire", "CLinux"], exclude: ["Benchmarks"],
             swiftSettings: strict),
@@ -180,8 +183,8 @@ let package = Package(
             name: "stalecast",
             dependencies: [
                 "StalecastAccess", "StalecastClient", "StalecastControl", "StalecastDaemon", "StalecastHTTP",
-                "StalecastLoad", "StalecastOutbound", "StalecastStore", "StalecastTemplate", "StalecastWebhooks",
-                "StalecastWire", "CLinux",
+                "StalecastLoad", "StalecastOutbound", "StalecastSources", "StalecastStore", "StalecastTemplate",
+                "StalecastWebhooks", "StalecastWire", "CLinux",
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
@@ -298,6 +301,9 @@ let package = Package(
             name: "StalecastClientTests",
             dependencies: ["StalecastTestSupport", "StalecastClient", "StalecastTestServers", "StalecastWire"],
             swiftSettings: strict),
+        .testTarget(
+            name: "StalecastFirebaseRedirectTests",
+            dependencies: ["StalecastFirebaseRedirect", "StalecastTestServers"], swiftSettings: strict),
         .testTarget(
             name: "StalecastLoadTests",
             dependencies: ["StalecastTestSupport", "StalecastLoad", "StalecastTemplate", "StalecastWire"],
