@@ -51,6 +51,11 @@ struct Emulator: AsyncParsableCommand {
     @Option(help: "The project's id (default: demo).")
     var project: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "The project's number, which phones take from their app id.", valueName: "number"))
+    var projectNumber = 123_456_789_012
+
     @Option(help: "HOST:PORT of the public listener (default: 127.0.0.1:8080; port 0 takes a free one).")
     var edge: String?
 
@@ -129,7 +134,7 @@ struct Emulator: AsyncParsableCommand {
         let text = """
             edge: {allowedOrigins: ["*"], canary: false}
             shutdown: {drain: 0s}
-            projects: [{id: \(JSONValue.string(project ?? "demo").text()), number: 123456789012}]
+            projects: [{id: \(JSONValue.string(project ?? "demo").text()), number: \(projectNumber)}]
             """
         // A container's address is not loopback. Nothing that the emulator holds is worth TLS.
         let overrides = ConfigurationOverrides(

@@ -49,9 +49,9 @@ def emulator(directory, *words):
 
 
 def value(edge, key="welcome_text"):
-    """Reads a value as a page of any origin does."""
+    """Reads a value as a page of any origin does, of the project by its number, as phones ask."""
     async def read():
-        answer = await fetch(edge, "/v1/projects/demo/namespaces/firebase:fetch", "POST", PAGE, INSTANCE.encode())
+        answer = await fetch(edge, "/v1/projects/4711/namespaces/firebase:fetch", "POST", PAGE, INSTANCE.encode())
         assert answer.header("access-control-allow-origin") == "*"
         return answer.json()["entries"][key]
     return read
@@ -60,7 +60,7 @@ def value(edge, key="welcome_text"):
 async def test_it_serves_a_template_follows_the_file_and_leaves_nothing(tmp_path):
     file = tmp_path / "template.json"
     file.write_bytes(encoded(marked("one")))
-    with emulator(tmp_path, file, "--seed-values", "n=3", "--seed-values", 'j={"a":[]}') as running:
+    with emulator(tmp_path, file, "--project-number", 4711, "--seed-values", "n=3", "--seed-values", 'j={"a":[]}') as running:
         assert running.greeting["versionNumber"] == "1" and running.greeting["project"] == "demo"
         assert await value(running.edge)() == "one" and await value(running.edge, "j")() == '{"a":[]}'
         assert await value(running.edge, "n")() == "3"
