@@ -75,7 +75,7 @@ package struct SourceFactory: Sendable {
         let project = feed.originProject ?? feed.scope.project.description
         let namespace = feed.originNamespace ?? feed.scope.namespace
         return try FirebaseSource(
-            base: feed.url ?? FirebaseSource.defaultBase, project: project, namespace: namespace,
+            base: feed.url ?? FirebaseTemplates.defaultBase, project: project, namespace: namespace,
             access: try access(feed), stream: try stream(feed, project, namespace))
     }
 
@@ -127,20 +127,20 @@ package struct SourceFactory: Sendable {
     /// others, Google's above all, they would take the system's authorities away.
     private func plainAccess(_ feed: Configuration.Feed, to url: OutboundURL) throws -> OriginAccess {
         guard let engine else { throw StartError("no engine was started for it") }
-        let isOrigin = try url.host == OutboundURL(feed.url ?? FirebaseSource.defaultBase).host
+        let isOrigin = try url.host == OutboundURL(feed.url ?? FirebaseTemplates.defaultBase).host
         return OriginAccess(
             engine: engine, policy: policy, tls: isOrigin ? feed.tls : nil, timeout: feed.timeout,
             maxBodyBytes: feed.maxBytes)
     }
 
     private func access(_ feed: Configuration.Feed) throws -> OriginAccess {
-        var access = try plainAccess(feed, to: try OutboundURL(feed.url ?? FirebaseSource.defaultBase))
+        var access = try plainAccess(feed, to: try OutboundURL(feed.url ?? FirebaseTemplates.defaultBase))
         access.headers = feed.headers
         if let file = feed.tokenFile {
             access.credential = .file(BearerFile(path: file))
         } else if let file = feed.serviceAccountFile {
             let tokens = AccessTokens(
-                account: try ServiceAccount(contentsOf: file), scope: FirebaseSource.oauthScope,
+                account: try ServiceAccount(contentsOf: file), scope: FirebaseTemplates.oauthScope,
                 tokenURL: try feed.tokenURL.map { try OutboundURL($0) }, engine: access.engine, policy: policy)
             access.credential = .account(token: { try await tokens.token() }, refused: { tokens.invalidate() })
         }

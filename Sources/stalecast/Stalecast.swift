@@ -31,8 +31,7 @@ package struct Stalecast: AsyncParsableCommand {
                 name: "Publish",
                 subcommands: [
                     Publish.self, Rollback.self, ReleaseCommand.self, SetValues.self, UnsetValues.self, Edit.self,
-                    Get.self, Diff.self,
-                    Versions.self, Proposals.self, Evaluate.self,
+                    Get.self, Diff.self, Versions.self, Proposals.self, Evaluate.self, Import.self,
                 ]),
             CommandGroup(
                 name: "Watch",

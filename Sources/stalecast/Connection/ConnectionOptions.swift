@@ -241,9 +241,12 @@ struct ProjectOptions: ParsableArguments {
         completion: .projects)
     var project: String?
 
-    func id() throws(CommandFailure) -> ProjectID {
+    func id() throws(CommandFailure) -> ProjectID { try Self.id(project) }
+
+    /// - Parameter given: what the command line says; nil takes the default.
+    static func id(_ given: String?) throws(CommandFailure) -> ProjectID {
         let surroundings = try Surroundings.current.get()
-        let name = project ?? surroundings.value(.project) ?? "demo"
+        let name = given ?? surroundings.value(.project) ?? "demo"
         return try checked { () throws(InvalidName) -> ProjectID in try ProjectID(name) }
     }
 }

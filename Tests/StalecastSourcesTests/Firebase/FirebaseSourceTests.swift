@@ -175,4 +175,35 @@ import Testing
             }
         }
     }
+
+    @Test func everyListedVersionIsReadPageAfterPageOldestFirst() async throws {
+        let pages = [
+            "?pageSize=300": #"{"versions":[{"versionNumber":"3"},{"versionNumber":"2"}],"nextPageToken":"a/b="}"#,
+            "?pageSize=300&pageToken=a%2Fb%3D": #"{"versions":[{"versionNumber":"1"}],"nextPageToken":""}"#,
+        ]
+        let answer = { @Sendable (request: OriginServer.Request) -> OriginServer.Reply in
+            let target = request.target.replacing("/v1/projects/origin/remoteConfig:listVersions", with: "")
+            return pages[target].map { .json($0) } ?? .status(404)
+        }
+        try await OriginFixture.with { fixture in
+            try await OriginServer.serving(answer) { server in
+                let templates = try FirebaseTemplates(
+                    base: server.url, project: "origin", namespace: .firebase, access: try fixture.access(.none))
+                #expect(try await templates.versions().map(\.number) == [1, 2, 3])
+            }
+        }
+    }
+
+    @Test func aListThatNeverEndsIsAProblem() async throws {
+        let answer = { @Sendable (_: OriginServer.Request) -> OriginServer.Reply in
+            .json(#"{"versions":[{"versionNumber":"1"}],"nextPageToken":"x"}"#)
+        }
+        try await OriginFixture.with { fixture in
+            try await OriginServer.serving(answer) { server in
+                let templates = try FirebaseTemplates(
+                    base: server.url, project: "origin", namespace: .firebase, access: try fixture.access(.none))
+                await #expect(throws: OriginProblem.self) { try await templates.versions() }
+            }
+        }
+    }
 }

@@ -356,6 +356,8 @@ STAND_INS = [
     (r"context remove staging", "context remove prod"), (r"stalecast send --condition .*", "stalecast send PUSH_RC A=1"),
     (r"--id msg_… --timestamp 1792000000 --signature 'v1,…'", "--id msg_a --timestamp 1 --signature v1,AAAA"),
     (r"stalecast unset old_flag", "stalecast set old_flag=1 --create string; stalecast unset old_flag"),
+    (r"import firebase .*", 'import firebase --project demo --url "$(jq -r .control "$STALECAST_DATA/endpoints.json")" '
+     '--credentials "$STALECAST_DATA/control.token" --dry-run'),
     (r"load idle(?!.*duration)", "load idle --subscribers 4 --duration 1s"),
     # The defaults are a thousand clients and ten rounds.
     *((rf"stalecast load {kind}(?!.*{option})", f"stalecast load {kind} {option} {few}") for kind, option, few in (
@@ -381,7 +383,7 @@ MAY_FAIL = {
     "proposals": "nobody approves alone", "proposals approve": "the same", "proposals reject": "it is rejected by then",
     "backup make": "the file is there", "tls check": "nobody knows its authority", "load connect": "an address of the example's", "webhooks": "as its parts",
     "cluster": "one by itself", "cluster status": "the same", "cluster upgrade": "the same", "cluster new-epoch": "the same",
-    "migrate": "no etcd is named, and the daemon runs", "new-epoch": "the daemon runs",
+    "import": "versions here are not from there", "import firebase": "the same", "migrate": "no etcd is named, and the daemon runs", "new-epoch": "the daemon runs",
 }
 
 
@@ -460,7 +462,7 @@ def test_every_command_speaks_json(shell):
         "webhooks sign": "--secret-file hook.secret body.json",
         "webhooks check-signature": "body.json --secret-file hook.secret --id a --timestamp 1 --signature v1,AA",
         "webhooks recover": "$HOOK --since 1h", "webhooks list": "", "webhooks new-secret": "",
-        "webhooks listen": "--listen nowhere:x", "emulator": "--edge nowhere", "sources check": "--config stalecast.yaml", "backup make": "j.backup",
+        "webhooks listen": "--listen nowhere:x", "emulator": "--edge nowhere", "import firebase": "--project demo", "sources check": "--config stalecast.yaml", "backup make": "j.backup",
         "backup verify": "a.backup", "restore": "a.backup --dry-run", "top": "--interval 100ms",
         "load fanout": "--yes --rounds 1 --subscribers 2", "load fetch": "--yes --rounds 1 --clients 2 --window 0",
         "load webhooks": "--yes --receivers 1 --publishes 1", "load connect": "--subscribers 2",

@@ -1,0 +1,68 @@
+import StalecastWire
+
+/// What an import did, or would do.
+struct ImportReport {
+    /// `shop-prod/firebase`.
+    let origin: String
+    let scope: Scope
+    let isDryRun: Bool
+    /// How many versions the origin lists.
+    let found: Int
+    /// The origin's newest.
+    let newest: VersionNumber
+    let findings: [ImportFinding]
+    /// The origin's number and ours; ours is nil when nothing was to be published.
+    var published: [(there: VersionNumber, here: Int64?)] = []
+    /// Versions that are not valid here, and why.
+    var skipped: [(there: VersionNumber, problems: [String])] = []
+
+    func write(to output: Output) throws(CommandFailure) {
+        if output.isJSON { return try output.json(json) }
+        try output.line(headline(output.palette))
+        for (number, problems) in skipped {
+            try output.line("version \(number) is not valid here and was left out:")
+            for problem in problems.prefix(3) { try output.line("  \(problem.printable)") }
+        }
+        if !findings.isEmpty {
+            try output.line("version \(newest) has parts that are otherwise here than at Firebase:")
+        }
+        for finding in findings { try output.line("  \(finding.place.printable) \(finding.sentence)") }
+    }
+
+    private func headline(_ palette: Palette) -> String {
+        let count = published.count
+        let versions = "\(count) version\(count == 1 ? "" : "s")"
+        if count == 0 { return "nothing new: \(scope) has version \(newest) of \(origin) already" }
+        if isDryRun { return "\(versions) of \(origin) would be published to \(scope); nothing was published" }
+        let here = published.last?.here ?? 0
+        return
+            "published \(palette.green(versions)) of \(origin) to \(scope); version \(newest) is version \(here) here"
+    }
+
+    private var json: JSONValue {
+        [
+            "origin": .string(origin), "scope": .string(scope.description), "dryRun": .bool(isDryRun),
+            "found": .int(found),
+            "published": .array(
+                published.map { there, here in
+                    var object: JSONObject = ["originVersionNumber": .string(String(there))]
+                    object["versionNumber"] = here.map { .string(String($0)) }
+                    return .object(object)
+                }),
+            "skipped": .array(
+                skipped.map { there, problems in
+                    [
+                        "originVersionNumber": .string(String(there)),
+                        "problems": .array(problems.map(JSONValue.string)),
+                    ]
+                }),
+            "findings": .array(
+                findings.map { finding in
+                    [
+                        "kind": .string(finding.kind.rawValue), "place": .string(finding.place),
+                        "message": .string(finding.sentence),
+                    ]
+                }),
+        ]
+    }
+}
