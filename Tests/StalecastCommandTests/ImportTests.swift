@@ -68,7 +68,7 @@ import stalecast
             {"conditions":[
               {"name":"buyers","expression":"app.audiences.inAtLeastOne(['Buyers']) && percent <= 10"},
               {"name":"segment","expression":"app.importedSegments.inAtLeastOne(['s'])"},
-              {"name":"browser","expression":"app.browserAndVersion in ['chrome']"},
+              {"name":"browser","expression":"app.browserAndVersion.inOne(['chrome'])"},
               {"name":"plain","expression":"device.os == 'ios'"}],
              "parameters":{
               "a":{"defaultValue":{"value":"1"},"conditionalValues":{"plain":{"personalizationValue":{"personalizationId":"p"}}}},
