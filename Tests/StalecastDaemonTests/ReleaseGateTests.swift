@@ -4,7 +4,7 @@ import StalecastStore
 import StalecastWire
 import Testing
 
-@testable import StalecastDaemon
+import StalecastDaemon
 
 @Suite struct ReleaseGateTests {
     private let start = Timestamp(microseconds: 1_700_000_000_000_000)

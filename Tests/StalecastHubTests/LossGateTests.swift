@@ -2,7 +2,7 @@ import Foundation
 import StalecastTestSupport
 import Testing
 
-@testable import StalecastHub
+import StalecastHub
 
 @Suite struct LossGateTests {
     private static let second: UInt64 = 1_000_000_000

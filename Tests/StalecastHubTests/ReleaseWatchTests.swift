@@ -2,7 +2,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-@testable import StalecastHub
+import StalecastHub
 
 @Suite struct ReleaseWatchTests {
     private let second: UInt64 = 1_000_000_000

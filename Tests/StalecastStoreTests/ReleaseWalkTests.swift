@@ -2,7 +2,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-@testable import StalecastStore
+import StalecastStore
 
 /// Random walks of releases through all transitions, restarts and jumps of the clock.
 @Suite struct ReleaseWalkTests {
