@@ -4,7 +4,7 @@ package import StalecastWire
 package struct AnnouncementBatch: Sendable {
     /// The head before the first of them.
     package let before: CommitSequence
-    /// In cursor order; each with those of its messages that no later one of the batch replaces.
+    /// Announcements in cursor order; each with those of its messages that no later one of the batch replaces.
     package let announcements: [TopicBoard.Announcement]
     /// The topics of the messages left out, one entry each.
     package let skipped: [Topic.Index]

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// A message somebody sent through `messages:send`: exactly that data, to whoever is connected now. It has no
+/// A message that was sent through `messages:send`: exactly that data, to the clients that are connected now. It has no
 /// version and no cursor; nothing is stored or replayed.
 package final class DataMessage: Sendable {
     package let target: Target
@@ -8,7 +8,7 @@ package final class DataMessage: Sendable {
     package let project: ProjectID
     /// The data as one line of JSON.
     package let json: [UInt8]
-    /// As a server-sent event without `id`, in one HTTP chunk.
+    /// Server-sent event without `id`, in one HTTP chunk.
     package let chunk: SharedBytes
 
     package init(target: Target, in project: ProjectID, data: JSONObject) {
@@ -28,7 +28,7 @@ package final class DataMessage: Sendable {
         }
     }
 
-    /// Whom a sent message is for.
+    /// Receivers of a sent message.
     package enum Target: Sendable {
         case topic(TopicName)
         /// Subscribers for whose topics the condition holds.

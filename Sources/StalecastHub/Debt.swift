@@ -54,7 +54,7 @@ extension TopicBoard {
         let topic = self[debt.topic]
         guard let change = topic.latest else { preconditionFailure("a debt outlived its board") }
         let keys = debt.since.flatMap { histories[change.scope]?.changedKeys(since: $0, through: change.version) }
-        // The herd window was set for everybody who has to fetch this version.
+        // The herd window was set for every client that has to fetch this version.
         let asked = topic.notice?.message
         return StaleMessage(
             topic: topic.name, change: change, since: debt.since, changedKeys: topic.own(keys),

@@ -1,13 +1,13 @@
 package import StalecastWire
 
-/// What the newest versions of a scope taught of its herd: how many fetches follow a message, and what the budget is worth.
-/// Pure: what was measured comes in, figures come out.
+/// Lessons of a scope's newest versions about its herd: how many fetches follow a message, and what the budget is
+/// worth. Pure: what was measured comes in, figures come out.
 package struct HerdExperience: Sendable, Hashable {
     /// Fetches for each stream that was told, the newest versions counting most; nil while nothing was measured.
     package private(set) var fetchesPerStream: Double?
-    /// Of the configured budget; 1 until something happens.
+    /// Share of the configured budget; 1 until something happens.
     package private(set) var share = 1.0
-    /// Of the versions that it is made of, oldest first.
+    /// Answers of the versions that it is made of, oldest first.
     private var answers: [Int] = []
     private var last: CommitSequence = 0
 
@@ -15,11 +15,11 @@ package struct HerdExperience: Sendable, Hashable {
 
     /// Versions that count.
     private static let memory = 8
-    /// Of a moving average over so many.
+    /// Weight of the newest in a moving average over so many.
     private static let weight = 2 / Double(memory + 1)
-    /// More than this is somebody else's fetching.
+    /// More than this are fetches of other clients.
     private static let mostFetches = 10.0
-    /// So that sums and doubles stay exact.
+    /// Most answers, so that sums and doubles stay exact.
     private static let mostAnswers = 1 << 53
     private static let fall = 0.7
     private static let rise = 0.05
@@ -80,13 +80,13 @@ package struct HerdExperience: Sendable, Hashable {
 package struct FetchLoad: Sendable, Hashable {
     package let sequence: CommitSequence
     package let fetchWindowMs: Int
-    /// In nanoseconds of the book's clock.
+    /// Start in nanoseconds of the book's clock.
     package let startedAt: UInt64
-    /// How long answers took in the herd's time, and of all versions outside of it.
+    /// Times of answers within the herd's window, and of all versions outside of it.
     package private(set) var herd = Histogram()
     package private(set) var idle: Histogram
     /// Fetches in the herd's time that show how many come: those of clients that say who they are, and of each client
-    /// at most ``mostOfOne``. One stranger that repeats its fetch must not make everybody wait.
+    /// at most ``mostOfOne``. One stranger that repeats its fetch must not make all others wait.
     package private(set) var counted = 0
     /// Refusals for no fault of the client's in the herd's time; of these the ones that ask for less.
     package private(set) var herdErrors = 0

@@ -1,8 +1,9 @@
-/// How long clients are asked to spread their fetches over, so that the origin is asked no more often than it can take.
+/// Computes the time over which clients spread their fetches, so that the origin is asked no more often than it can
+/// take.
 package struct HerdWindow: Sendable, Hashable {
     /// Requests per second the origin can take; 0 sets no window.
     package var budget: Int
-    /// What experience may make of the budget; where it is not said a tenth of it, and no more than it.
+    /// Limits between which experience moves the budget; the default is from a tenth of it to the whole.
     package var budgets: ClosedRange<Int>
     package var longest: Duration
 
@@ -13,7 +14,8 @@ package struct HerdWindow: Sendable, Hashable {
         self.longest = longest
     }
 
-    /// In milliseconds, for a message to so many subscribers; 0, "fetch now", also for what takes less than a second.
+    /// Window in milliseconds, for a message to so many subscribers; 0, "fetch now", also for what takes less than a
+    /// second.
     ///
     /// - Parameter experience: what the versions before taught; without it one fetch of each and the budget as it is.
     package func milliseconds(
@@ -23,7 +25,7 @@ package struct HerdWindow: Sendable, Hashable {
         let plain = milliseconds(fetches: Double(subscribers), budget: budget)
         let learned = milliseconds(
             fetches: Double(subscribers) * (experience.fetchesPerStream ?? 1), budget: experience.budget(of: self))
-        // Whoever fetches at the origin is not seen here: few fetches prove no small herd.
+        // Fetches at the origin are not seen here: few fetches prove no small herd.
         return experience.fetches >= subscribers ? learned : max(plain, learned)
     }
 

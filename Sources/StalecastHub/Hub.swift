@@ -10,11 +10,11 @@ package final class Hub: Sendable {
     private struct State {
         var board: TopicBoard
         var listeners: [Listener] = []
-        /// By scope, as each listener counted last: all, and Firebase's streams.
+        /// Subscribers by scope, as each listener counted last: all, and Firebase's streams.
         var subscribers: [ObjectIdentifier: (all: [Scope: Int], firebase: [Scope: Int])] = [:]
-        /// What the versions before taught, where there is a budget.
+        /// Lessons of the versions before, where there is a budget.
         var experience: [Scope: HerdExperience] = [:]
-        /// What is announced while a reload is prepared; nil when none is.
+        /// Announcements while a reload is prepared; nil when none is.
         var sinceRebinding: [Missed]?
     }
 
@@ -26,9 +26,9 @@ package final class Hub: Sendable {
     private let state: Mutex<State>
     private let newest: Atomic<CommitSequence>
     private let herds: [Scope: HerdWindow]
-    /// Who has what was announced.
+    /// Book of the clients that have each version.
     package let propagation: PropagationBook
-    /// What the gates of staged releases see.
+    /// Facts that the gates of staged releases see.
     package let releases = ReleaseWatch()
 
     /// - Parameter herds: the scopes whose messages ask clients to spread their fetches.
@@ -41,7 +41,8 @@ package final class Hub: Sendable {
         self.herds = herds.filter { $0.value.budget > 0 }
     }
 
-    /// Adds a listener (a shard, or deliveries) and gives it the board as of now: every later event reaches it, none is missed or doubled.
+    /// Adds a listener (a shard, or deliveries) and gives it the board as of now: every later event reaches it, none is
+    /// missed or doubled.
     package func attach(_ listener: @escaping Listener) -> TopicBoard {
         state.withLock { state in
             state.listeners.append(listener)
@@ -61,11 +62,12 @@ package final class Hub: Sendable {
         state.withLock { state in state.board.namedTopics }
     }
 
-    /// The same by name, with what each is bound to; in the order of names.
+    /// Names with their bindings, in the order of names.
     package var bindings: [TopicBinding] { state.withLock { $0.board.bindings } }
 
-    /// The last sequence of which anybody may have been told: known before the first listener hears of it, without a lock.
-    /// A shard whose board is older waits for ``headSequence`` before it answers anything that says what is current.
+    /// The last sequence of which anybody may have been told: known before the first listener hears of it, without a
+    /// lock. A shard whose board is older waits for ``headSequence`` before it answers anything that says what is
+    /// current.
     package var newestSequence: CommitSequence { newest.load(ordering: .acquiring) }
 
     /// The last sequence announced. Reading it also waits until a running announcement reached every listener.
@@ -87,7 +89,7 @@ package final class Hub: Sendable {
             teach(change.scope, isOver: true, &state)
             let herd = herd(of: change.scope, isUrgent: change.notes.isUrgent, state)
             let window = change.notes.fetchWindowMs ?? herd?.windowMs ?? 0
-            // A rollback is a cure: whoever can be told is told now.
+            // A rollback is a cure: every client that can be told is told now.
             let isCure = change.metadata.updateType == .rollback
             let isPaced = !isCure && herd?.pacedOverMs ?? 0 > 0
             let ratio = propagation.reportRatio(change.scope, fetchWindowMs: window)
@@ -166,7 +168,7 @@ package final class Hub: Sendable {
             fetchesPerStream: experience.fetchesPerStream)
     }
 
-    /// What a change that is announced now would ask clients to spread their fetches over, in milliseconds.
+    /// Time over which a change that is announced now would ask clients to spread their fetches, in milliseconds.
     package func window(of scope: Scope, isUrgent: Bool) -> Int {
         state.withLock { state in
             teach(scope, isOver: false, &state)
@@ -174,7 +176,7 @@ package final class Hub: Sendable {
         }
     }
 
-    /// What a message would ask the clients of a scope now; nil where there is no budget.
+    /// Facts that a message would be based on now; nil where there is no budget.
     package func herd(of scope: Scope) -> Herd? {
         state.withLock { state in
             teach(scope, isOver: false, &state)
@@ -184,11 +186,11 @@ package final class Hub: Sendable {
 
     /// The herd of a scope as of now, and what was learned of it.
     package struct Herd: Sendable, Hashable {
-        /// What a message would ask clients to spread their fetches over, in milliseconds.
+        /// Time over which a message would ask clients to spread their fetches, in milliseconds.
         package let windowMs: Int
-        /// What Firebase's streams are told over, because their SDKs fetch at once; 0 where all are told at once.
+        /// Time over which Firebase's streams are told, because their SDKs fetch at once; 0 where all are told at once.
         package let pacedOverMs: Int
-        /// As the loops counted last.
+        /// Subscribers as the loops counted last.
         package let subscribers: Int
         /// Fetches per second: as configured, and what experience made of it.
         package let configuredBudget: Int
@@ -197,7 +199,7 @@ package final class Hub: Sendable {
         package let fetchesPerStream: Double?
     }
 
-    /// What the hub tells a listener, which takes events strictly in order.
+    /// Event for a listener, which takes events strictly in order.
     package enum Event: Sendable {
         case announcement(TopicBoard.Announcement)
         case data(DataMessage)

@@ -4,14 +4,14 @@ package import StalecastWire
 /// Firebase invalidation, framed as one HTTP chunk, with the plain bytes as a slice of it.
 package final class Notice: Sendable {
     package let message: StaleMessage
-    /// In the dialect of Firebase's streams.
+    /// True for the dialect of Firebase's streams.
     package let isInvalidation: Bool
     /// The message's JSON on one line.
     package let json: [UInt8]
     /// The event with its `id`, as one chunk of an HTTP/1.1 body.
     package let chunk: SharedBytes
-    /// The same without `id`, for all but the last of several messages with one cursor: a client that broke off
-    /// between them would otherwise resume after the whole group.
+    /// Chunk without `id`, for all but the last of several messages with one cursor: a client that broke off between
+    /// them would otherwise resume after the whole group.
     package let chunkWithoutID: SharedBytes
 
     package init(_ message: StaleMessage, epoch: Epoch, isInvalidation: Bool = false) {
@@ -39,13 +39,13 @@ package final class Notice: Sendable {
             return JSONValue.object(object).encoded()
         }
 
-        /// What the parsers pass over: sent at once, so that headers leave, and as keep-alive.
+        /// Bytes that parsers skip: sent at once, so that headers leave, and as keep-alive.
         package static let keepAlive: [UInt8] = [0x0A]
     }
 }
 
 extension SharedBytes {
-    /// What is inside one HTTP chunk: between the length line and the final CRLF.
+    /// Bytes inside one HTTP chunk: between the length line and the final CRLF.
     package var chunkPayload: UnsafeBufferPointer<UInt8> {
         let start = buffer.firstIndex(of: 0x0A).map { $0 + 1 } ?? 0
         return UnsafeBufferPointer(rebasing: buffer[start..<count - 2])

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// Where a subscriber says it stands.
+/// Position that a subscriber reports.
 package struct ResumePoint: Sendable, Hashable {
     /// The text of `Last-Event-ID` or of the cursor parameter; nil or empty when the client has none.
     package var cursor: String?
@@ -13,11 +13,11 @@ package struct ResumePoint: Sendable, Hashable {
     }
 }
 
-/// What a subscriber is owed at the moment it subscribes.
+/// Messages that a subscriber is owed at the moment it subscribes.
 package struct Opening: Sendable {
     /// The client must forget what it thinks it knows; `messages` then has the newest of every topic.
     package let reset: ResetReason?
-    /// In cursor order, at most one per topic and scope.
+    /// Messages in cursor order, at most one per topic and scope.
     package let messages: [Debt]
     /// Everything up to here is covered by `messages`.
     package let head: Cursor

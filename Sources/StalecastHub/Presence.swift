@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// How a subscriber is connected; raw values are metric labels.
+/// Transport of a subscriber; raw values are metric labels.
 package enum Transport: String, Sendable, CaseIterable {
     case sse
     case poll
@@ -34,14 +34,14 @@ package enum DropReason: String, Sendable, CaseIterable {
     case capacity
     /// The cap for one address is reached.
     case addressCapacity = "address_capacity"
-    /// Not one of the proxies from which alone connections come.
+    /// Peer that is not one of the proxies from which alone connections come.
     case untrustedPeer = "untrusted_peer"
     /// A proxy's connection without a PROXY header.
     case proxyHeader = "proxy_header"
-    /// Not HTTP we accept.
+    /// Request that is not HTTP we accept.
     case badRequest = "bad_request"
 
-    /// Whose doing the end of a stream was, for the gates of a release.
+    /// Cause of a stream's end, for the gates of a release.
     package var cause: LossGate.Cause {
         switch self {
         case .peerClosed, .writeStall: .byPeer
@@ -50,13 +50,13 @@ package enum DropReason: String, Sendable, CaseIterable {
     }
 }
 
-/// Subscribers by project, topic and transport; counts only, nobody's address.
+/// Subscribers by project, topic and transport; counts only, no addresses.
 package struct Presence: Sendable {
     package typealias Counts = [TopicName: [Transport: Int]]
 
-    /// By project: whoever listens to a name in several namespaces counts once.
+    /// Counts by project: a client that listens to a name in several namespaces counts once.
     package private(set) var counts: [ProjectID: Counts] = [:]
-    /// By scope: in each of them.
+    /// Counts by scope: a client counts in each of them.
     package private(set) var scopes: [Scope: Counts] = [:]
 
     package init() {}
@@ -77,12 +77,12 @@ package struct Presence: Sendable {
         a.merging(b) { $0.merging($1, uniquingKeysWith: +) }
     }
 
-    /// Of all projects together.
+    /// Counts of all projects together.
     package var byTopic: Counts {
         counts.values.reduce([:], Self.sum)
     }
 
-    /// In all projects.
+    /// Counts a topic's subscribers in all projects.
     package func count(_ topic: TopicName, _ transport: Transport) -> Int {
         counts.values.reduce(0) { $0 + ($1[topic]?[transport] ?? 0) }
     }

@@ -1,27 +1,28 @@
 package import StalecastWire
 
-/// How far one version has come on the streams of a loop, or of all: counts only, nobody's address.
+/// Progress of one version on the streams of a loop, or of all: counts only, no addresses.
 package struct Reach: Sendable, Hashable {
     /// Streams that were there when the change was announced and hear of it.
     package var streams = 0
-    /// Those of them that ended before they were told.
+    /// Streams among them that ended before they were told.
     package var left = 0
-    /// Those whose socket has not taken the message whole: they read too slowly, or it is held back for a moment.
+    /// Streams whose socket has not taken the message whole: they read too slowly, or it is held back for a moment.
     package var backlogged = 0
     /// Streams that came later; they are told when they come, and belong to nothing else here.
     package var joined = 0
     /// Told ones, still there, of which the peer's kernel acknowledged every byte when it was asked last; and told ones of
-    /// which nobody can say: they are gone, or speak TLS.
+    /// which cannot be known: they are gone, or speak TLS.
     package var received = 0
     package var receivedUnknown = 0
     /// Polls it answered.
     package var polls = 0
-    /// From the announcement until everybody who takes bytes had been written to; 0 before the first announcement.
+    /// Nanoseconds from the announcement until every stream that takes bytes had been written to; 0 before the first
+    /// announcement.
     package var nanoseconds: UInt64 = 0
 
     package init() {}
 
-    /// Those whose socket has taken the message.
+    /// Streams whose socket has taken the message.
     package var told: Int { max(0, streams - left - backlogged) }
 
     package mutating func merge(_ other: Reach) {
@@ -44,7 +45,7 @@ extension TopicBoard {
         return bound.filter { newest != nil && topics[$0].latest?.sequence == newest }.map(Topic.Index.init)
     }
 
-    /// The version of a scope that whoever has a cursor was told of; nil when the cursor says nothing.
+    /// The version of a scope that the holder of a cursor was told of; nil when the cursor says nothing.
     package func version(of scope: Scope, at cursor: String?) -> VersionNumber? {
         guard let cursor = cursor.flatMap(Cursor.init), cursor.epoch == epoch, cursor.sequence <= headSequence else {
             return nil

@@ -33,7 +33,8 @@ package struct TopicBinding: Sendable, Hashable {
 }
 
 /// A topic's state in one of the scopes it is bound to. As in FCM a topic is heard within a project, so a name that is
-/// bound to several scopes is as many of these: subscribers of one hear nothing of the others, at no cost for each message.
+/// bound to several scopes is as many of these: subscribers of one hear nothing of the others, at no cost for each
+/// message.
 package struct Topic: Sendable {
     package let name: TopicName
     package let scope: Scope
@@ -43,10 +44,10 @@ package struct Topic: Sendable {
     package internal(set) var latest: TemplateChange?
     /// Its live message, encoded; nil for a change that was announced before this process started.
     package internal(set) var notice: Notice?
-    /// Of a stage's topic the one that clients name, and the stage; see ``TopicBoard/Split``.
+    /// Topic that clients name, and the stage, for a stage's topic; see ``TopicBoard/Split``.
     package internal(set) var base: Index?
     package internal(set) var stage: Int?
-    /// True when a reload took the topic away; nobody can subscribe any more.
+    /// True when a reload took the topic away; no client can subscribe any more.
     package internal(set) var isRetired = false
 
     init(_ binding: TopicBinding, scope: Scope) {
@@ -56,7 +57,7 @@ package struct Topic: Sendable {
         keys = binding.keys
     }
 
-    /// Of the names of changed parameters those it is about; nil stays "anything".
+    /// Names among the changed parameters that it is about; nil stays "anything".
     func own(_ changed: [String]?) -> [String]? {
         keys.own(changed)
     }

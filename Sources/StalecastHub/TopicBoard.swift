@@ -1,13 +1,13 @@
 package import StalecastWire
 
-/// What every topic announced last. The hub owns one; each shard has its own copy and applies announcements in
-/// order, so that a shard's subscribers see one consistent history without a lock.
+/// Last announcement of every topic. The hub owns one; each shard has its own copy and applies announcements in order,
+/// so that a shard's subscribers see one consistent history without a lock.
 package struct TopicBoard: Sendable {
     package let epoch: Epoch
     /// The last sequence applied.
     package private(set) var headSequence: CommitSequence
     package internal(set) var topics: [Topic] = []
-    /// By name and project, each with its scopes.
+    /// Topics by name and project, each with its scopes.
     private(set) var places: [Place: [Topic.Index]] = [:]
     private(set) var histories: [Scope: History] = [:]
     /// Scopes that a release split, see ``Split``, and the topics of stages by the topics they are of.
@@ -26,7 +26,7 @@ package struct TopicBoard: Sendable {
     /// The topics clients can name, each once for every scope.
     var namedTopics: [Topic] { topics.filter { !$0.isRetired && !$0.isInvalidation && $0.base == nil } }
 
-    /// What clients can name and what it is bound to; in the order of names.
+    /// Names for clients and their bindings, in the order of names.
     package var bindings: [TopicBinding] {
         Dictionary(grouping: namedTopics, by: \.name).sorted { $0.key < $1.key }
             .map { name, topics in TopicBinding(name: name, scopes: topics.map(\.scope), keys: topics[0].keys) }
@@ -51,8 +51,8 @@ package struct TopicBoard: Sendable {
         bind(bindings) { $0.lastHeard(of: byScope[$0.scope] ?? []) }
     }
 
-    /// The same state in memory of its own, for another thread to change: the first announcement then copies nothing,
-    /// and no two threads ever meet in one buffer.
+    /// State in memory of its own, for another thread to change: the first announcement then copies nothing, and no two
+    /// threads ever meet in one buffer.
     package var unshared: TopicBoard {
         var copy = self
         copy.topics = topics.map { $0 }
@@ -66,10 +66,10 @@ package struct TopicBoard: Sendable {
 
     // MARK: Names
 
-    /// What a request means that names topics, and perhaps a project (id or number) and a namespace: the topics of that
-    /// scope alone, or of the project. A request that names no project means the only one there is.
+    /// Topics of a request that names topics, and perhaps a project (id or number) and a namespace: those of that scope
+    /// alone, or of the project. A request that names no project means the only one there is.
     ///
-    /// - Returns: what there is, and the names that mean nothing; whoever gave them must be told.
+    /// - Returns: what there is, and the names that mean nothing; the client that gave them must be told.
     package func topics(
         named names: [TopicName], project: String? = nil, namespace: String? = nil
     ) throws(Unheard) -> (known: [Topic.Index], unknown: [TopicName]) {
@@ -87,7 +87,7 @@ package struct TopicBoard: Sendable {
         return (known, unknown)
     }
 
-    /// What a name of a project means, or its absence; nil when it means nothing.
+    /// Project that a name or its absence means; nil when it means none.
     package func projectID(_ name: String?) -> ProjectID? { try? project(name) }
 
     private func project(_ name: String?) throws(Unheard) -> ProjectID {
@@ -200,14 +200,15 @@ package struct TopicBoard: Sendable {
 
     /// The newest changes of one scope, oldest first, to answer "what changed since version v" while that is known.
     struct History: Sendable {
-        /// As many as the store keeps by default; older ones are forgotten and their changes become "anything".
+        /// Number of changes that are kept, as many as the store keeps by default; older ones are forgotten and their
+        /// changes become "anything".
         static let capacity = 300
 
         private(set) var changes: [TemplateChange]
 
         init(_ changes: [TemplateChange]) { self.changes = changes.suffix(2 * Self.capacity).map(\.withSmallKeys) }
 
-        /// The same in memory of its own.
+        /// History in memory of its own.
         var unshared: History {
             var copy = self
             copy.changes = changes.map { $0 }
@@ -268,15 +269,15 @@ package struct TopicBoard: Sendable {
         /// The stages of a release it is for; nil is all.
         package let audience: ReleaseAudience?
         package let notices: [(topic: Topic.Index, notice: Notice)]
-        /// How long to take over telling Firebase's streams, in milliseconds; 0 tells all at once.
+        /// Milliseconds over which Firebase's streams are told; 0 tells all at once.
         package let pacedOverMs: Int
-        /// When the change was announced, in nanoseconds of the monotonic clock; for the publish-to-written histogram.
+        /// Time of the announcement, in nanoseconds of the monotonic clock; for the publish-to-written histogram.
         package let announcedAt: UInt64
     }
 }
 
 extension Topic {
-    /// Of the changes of its scope, oldest first, the last one it would have announced. Without one, and with older
+    /// Last change among those of its scope, oldest first, that it would have announced. Without one, and with older
     /// versions gone, the oldest stands in: better one message too many than one too few.
     func lastHeard(of changes: [TemplateChange]) -> TemplateChange? {
         if let heard = changes.last(where: keys.hear) { return heard }
@@ -286,7 +287,7 @@ extension Topic {
 }
 
 extension TemplateChange {
-    /// The same change without a list of keys too long to be sent.
+    /// Change without a list of keys too long to be sent.
     fileprivate var withSmallKeys: TemplateChange {
         guard let changedKeys, changedKeys.count > StaleMessage.maxChangedKeys else { return self }
         return TemplateChange(

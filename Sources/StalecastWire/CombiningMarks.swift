@@ -1,6 +1,6 @@
-/// Marks behind a letter, such as accents. Swift compares and hashes strings by canonical equivalence, and sorts each run
-/// of marks for that, in time quadratic in its length: 64 KB of them took half a second. So no text from outside may
-/// have a long run; it is refused where it becomes a string.
+/// Marks behind a letter, such as accents. Swift compares and hashes strings by canonical equivalence, and sorts each
+/// run of marks for that, in time quadratic in its length: 64 KB of them took half a second. So no text from outside
+/// may have a long run; it is refused where it becomes a string.
 package enum CombiningMarks {
     /// Unicode's Stream-Safe Text Format (UAX #15) has 30, and says that no text in use has more.
     package static let maxRun = 64

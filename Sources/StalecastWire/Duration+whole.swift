@@ -1,5 +1,5 @@
-/// Whole units, rounded towards zero. Less than nothing is 0, and what does not fit is as much as does: a duration has 128
-/// bits, and some come from outside.
+/// Whole units, rounded towards zero. Less than nothing is 0, and what does not fit is as much as does: a duration has
+/// 128 bits, and some come from outside.
 extension Duration {
     /// Halved, so that a sum with a clock does not overflow.
     package var nanoseconds: UInt64 { min(.max / 2, whole(perSecond: 1_000_000_000)) }

@@ -1,6 +1,7 @@
-/// How clients spell ETags. Ours have no quotes, as Firebase's; proxies and HTTP libraries add quotes and `W/`.
+/// Forms in which clients spell ETags. Ours have no quotes, as Firebase's; proxies and HTTP libraries add quotes and
+/// `W/`.
 package enum ETagSpelling {
-    /// Without `W/`, quotes and blanks around; empty for an empty tag.
+    /// Tag without `W/`, quotes and blanks around; empty for an empty tag.
     package static func bare<Text: StringProtocol>(_ text: Text) -> Text.SubSequence {
         var rest = text.trimmingBlanks()
         if rest.hasPrefix("W/") { rest = rest.dropFirst(2) }
@@ -16,7 +17,7 @@ package enum ETagSpelling {
 }
 
 extension StringProtocol {
-    /// Without blanks and tabs at either end.
+    /// Text without blanks and tabs at either end.
     @inlinable
     package func trimmingBlanks() -> SubSequence {
         let bytes = utf8

@@ -1,4 +1,4 @@
-/// Where and why an expression (a template's condition, an FCM topic condition) cannot be understood.
+/// Place and reason at which an expression (a template's condition, an FCM topic condition) cannot be understood.
 package struct ExpressionError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Characters (Unicode scalars) before the error, from 0.
     package let offset: Int
@@ -10,7 +10,7 @@ package struct ExpressionError: Error, Hashable, Sendable, CustomStringConvertib
         self.reason = reason
     }
 
-    /// For an error found in UTF-8: `byte` is the number of bytes before it.
+    /// Makes an error that was found in UTF-8: `byte` is the number of bytes before it.
     package init(byte: Int, in text: some Collection<UInt8>, reason: String) {
         let isFirstByteOfScalar = { (unit: UInt8) in unit & 0xC0 != 0x80 }
         self.init(offset: text.prefix(byte).count(where: isFirstByteOfScalar), reason: reason)

@@ -5,7 +5,7 @@ package struct Histogram: Sendable, Hashable {
     package let bounds: [Double]
     /// Per bucket, not cumulative; one more element than ``bounds``.
     package private(set) var counts: [Int]
-    /// Of all durations together, in seconds.
+    /// Sum of all recorded durations, in seconds.
     package private(set) var sum = 0.0
 
     package init(bounds: [Double] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]) {

@@ -18,7 +18,7 @@ package struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         self.bytes = bytes
     }
 
-    /// What inet_pton takes: dotted decimal, or IPv6 without brackets and zone; nil for anything else.
+    /// Reads the forms that inet_pton takes: dotted decimal, or IPv6 without brackets and zone; nil for anything else.
     package init?(_ text: String) {
         var four = in_addr()
         var sixteen = in6_addr()

@@ -1,4 +1,4 @@
-/// How a ``JSONValue`` is written.
+/// Style in which a ``JSONValue`` is written.
 package struct JSONStyle: Sendable {
     /// Escape everything beyond ASCII, so that no client can take a character for a line end. Default true.
     package var asciiOnly = true
@@ -15,7 +15,7 @@ package struct JSONStyle: Sendable {
 
     /// One line of ASCII in document order: what goes on an SSE `data:` line.
     package static let wire = JSONStyle()
-    /// For people: two spaces, UTF-8 as is.
+    /// Style for people: two spaces, UTF-8 as is.
     package static let pretty = JSONStyle(asciiOnly: false, indent: 2)
 }
 

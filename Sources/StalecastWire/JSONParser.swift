@@ -1,8 +1,8 @@
-/// Where and why a text is not the JSON we accept.
+/// Place and reason at which a text is not the JSON we accept.
 package struct JSONError: Error, CustomStringConvertible, Equatable {
     /// Bytes before the error, from 0.
     package let offset: Int
-    /// From 1.
+    /// Line, from 1.
     package let line: Int
     /// Bytes in the line, from 1.
     package let column: Int

@@ -80,7 +80,7 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, Ex
 
     package subscript(key: String) -> JSONValue? { object?[key] }
 
-    /// What the value is, for an error message: "a string", "an object" …
+    /// Kind of the value for an error message: "a string", "an object" …
     package var kind: String {
         switch self {
         case .null: "null"

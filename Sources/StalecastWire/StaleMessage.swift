@@ -6,9 +6,9 @@ package struct StaleMessage: Sendable, Hashable {
     package let since: VersionNumber?
     /// The union of changed parameter names since `since`; nil means "anything may have changed".
     package let changedKeys: [String]?
-    /// How long clients are asked to spread their fetches over, in milliseconds; 0 means fetch now.
+    /// Time over which clients are asked to spread their fetches, in milliseconds; 0 means fetch now.
     package let fetchWindowMs: Int
-    /// Which share of the clients should report how far they are; 1 is all, and is not said.
+    /// Share of the clients that should report their progress; 1 is all, and is not said.
     package let reportRatio: Double
 
     /// More names than this are left out (`changedKeys` absent): the message must stay small.

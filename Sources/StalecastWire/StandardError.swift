@@ -6,8 +6,8 @@
     import Darwin
 #endif
 
-/// Where remarks and the log go. What cannot be written is let go: a full disk behind it, or a reader that has gone, must
-/// end nobody (Foundation's `FileHandle` traps there).
+/// Stream to which remarks and the log go. What cannot be written is let go: a full disk behind it, or a reader that
+/// has gone, must not end the process (Foundation's `FileHandle` traps there).
 package enum StandardError {
     package static func write(_ text: String) {
         var text = text

@@ -28,7 +28,7 @@ package struct TopicCondition: Sendable, Hashable, CustomStringConvertible {
         topics = parser.topics.filter { seen.insert($0).inserted }
     }
 
-    /// Whether the condition is true for somebody who is subscribed to exactly the topics `isSubscribed` says.
+    /// Whether the condition is true for a client that is subscribed to exactly the topics `isSubscribed` says.
     package func holds(for isSubscribed: (TopicName) -> Bool) -> Bool { Self.holds(root, isSubscribed) }
 
     private static func holds(_ node: Node, _ isSubscribed: (TopicName) -> Bool) -> Bool {

@@ -1,5 +1,6 @@
 // The file's name comes after Timestamp.swift's on purpose. In a whole-module build the compiler (6.3) that reads an
-// extension of Duration first takes the members of `timespec` for another module's, and refuses them in Timestamp.swift.
+// extension of Duration first takes the members of `timespec` for another module's, and refuses them in
+// Timestamp.swift.
 
 extension Duration {
     /// Units of the configuration, in milliseconds, largest first.
@@ -7,8 +8,8 @@ extension Duration {
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1),
     ]
 
-    /// Reads a whole number directly followed by its unit: `500ms`, `25s`, `10m`, `2h`, `90d`. A bare number is refused,
-    /// even 0: nobody should have to guess its unit.
+    /// Reads a whole number directly followed by its unit: `500ms`, `25s`, `10m`, `2h`, `90d`. A bare number is
+    /// refused, even 0: nobody should have to guess its unit.
     package init(spelled text: String) throws(InvalidValue) {
         guard let (number, unit) = numberAndUnit(text), let size = Self.units.first(where: { $0.name == unit }) else {
             let right = "write a whole number and its unit ms, s, m, h or d, such as 25s"
@@ -35,14 +36,15 @@ package func numberAndUnit(_ text: String) -> (number: Int64, unit: String)? {
     return (number, String(decoding: text.utf8.dropFirst(digits.count), as: UTF8.self))
 }
 
-/// Sizes as the configuration spells them: a whole number directly followed by B, KiB, MiB, GiB or TiB (powers of 1024).
+/// Sizes as the configuration spells them: a whole number directly followed by B, KiB, MiB, GiB or TiB (powers of
+/// 1024).
 package enum ByteCount {
     private static let units: [(name: String, bytes: Int64)] = [
         ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1),
     ]
 
-    /// Reads `8MiB` to bytes. A bare number is refused, and so are kB and MB, of which nobody knows whether 1000 or 1024
-    /// is meant.
+    /// Reads `8MiB` to bytes. A bare number is refused, and so are kB and MB, of which nobody knows whether 1000 or
+    /// 1024 is meant.
     package static func bytes(spelled text: String) throws(InvalidValue) -> Int {
         guard let (number, unit) = numberAndUnit(text), let size = units.first(where: { $0.name == unit }) else {
             let right = "write a whole number and its unit B, KiB, MiB, GiB or TiB, such as 8MiB"

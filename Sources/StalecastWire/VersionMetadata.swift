@@ -1,4 +1,4 @@
-/// How a version came to be; raw values are Firebase's.
+/// Origin of a version's content; raw values are Firebase's.
 package enum UpdateType: String, Sendable, Hashable, CaseIterable {
     case unspecified = "REMOTE_CONFIG_UPDATE_TYPE_UNSPECIFIED"
     case incremental = "INCREMENTAL_UPDATE"
@@ -6,7 +6,7 @@ package enum UpdateType: String, Sendable, Hashable, CaseIterable {
     case rollback = "ROLLBACK"
 }
 
-/// Who made a version; raw values are Firebase's, the only ones its Cloud Functions SDK accepts.
+/// Maker of a version; raw values are Firebase's, the only ones its Cloud Functions SDK accepts.
 package enum UpdateOrigin: String, Sendable, Hashable, CaseIterable {
     case unspecified = "REMOTE_CONFIG_UPDATE_ORIGIN_UNSPECIFIED"
     case console = "CONSOLE"
@@ -87,11 +87,11 @@ package struct TemplateChange: Sendable, Hashable {
     package let scope: Scope
     package let sequence: CommitSequence
     package let metadata: VersionMetadata
-    /// As on the wire, unquoted: `etag-<project number>-<version>`.
+    /// Tag as on the wire, unquoted: `etag-<project number>-<version>`.
     package let etag: String
     /// Names of the parameters whose outcome may differ from the version before, sorted; nil when unknown.
     package let changedKeys: [String]?
-    /// How it is announced. Not stored: after a restart it has none.
+    /// Notes for its announcement. Not stored: after a restart it has none.
     package var notes: ChangeNotes
 
     package init(
@@ -109,14 +109,14 @@ package struct TemplateChange: Sendable, Hashable {
     package var version: VersionNumber { metadata.number }
 }
 
-/// What is said about a version when it is announced, beyond the version itself.
+/// Notes about a version that its announcement carries, beyond the version itself.
 package struct ChangeNotes: Sendable, Hashable {
     /// Clients are to fetch at once, whatever the herd window of the scope.
     package var isUrgent: Bool
     /// The origin's public answer did not show the version in time: a fetch from it may bring an older one.
     package var hasFenceTimedOut: Bool
-    /// Over which the clients of all nodes of a cluster spread their fetches, in milliseconds; nil: whoever announces it
-    /// says so.
+    /// Over which the clients of all nodes of a cluster spread their fetches, in milliseconds; nil: the node that
+    /// announces it says so.
     package var fetchWindowMs: Int?
 
     package init(isUrgent: Bool = false, hasFenceTimedOut: Bool = false) {
@@ -124,6 +124,6 @@ package struct ChangeNotes: Sendable, Hashable {
         self.hasFenceTimedOut = hasFenceTimedOut
     }
 
-    /// In a description this makes a publish urgent, for those who can set nothing else.
+    /// Marker in a description that makes a publish urgent, for clients that can set nothing else.
     package static let urgentMarker = "[urgent]"
 }

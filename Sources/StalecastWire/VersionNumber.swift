@@ -1,8 +1,7 @@
 /// The number of a version within its scope: 1, 2, 3 …; 0 means "no version yet".
-///
-/// Its range is checked where it is made, so that no number from outside (an origin's, a client's, a database's) can make
-/// arithmetic trap later: differences fit in 64 bits, and what would leave the range stays at its end. Who gives numbers
-/// away asks for ``next``, which has an end.
+///  Its range is checked where it is made, so that no number from outside (an origin's, a client's, a database's) can
+/// make arithmetic trap later: differences fit in 64 bits, and what would leave the range stays at its end. Who gives
+/// numbers away asks for ``next``, which has an end.
 package struct VersionNumber: Hashable, Sendable, LosslessStringConvertible, ExpressibleByIntegerLiteral {
     package let rawValue: Int64
 
@@ -29,7 +28,7 @@ package struct VersionNumber: Hashable, Sendable, LosslessStringConvertible, Exp
         self.init(exactly: value)
     }
 
-    /// Without a call to ``max``, which is made with this.
+    /// Makes a number without a call to ``max``, which is made with this.
     package init(integerLiteral value: Int64) {
         precondition((0...(1 << 53)).contains(value), "a version number in the program's text is in range")
         rawValue = value

@@ -1,8 +1,8 @@
-/// How much each address, and all together, may ask for within a period.
+/// Budget of each address, and of all together, within a period.
 struct AddressBudget {
     let perAddress: Int
     let total: Int
-    /// In tenths of a second.
+    /// Period in tenths of a second.
     let period: UInt32
     private static let maxAddresses = 16_384
     private var counts: [UInt64: Int] = [:]

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// What a client reports of itself: a claim, never a fact, and never a reason to send anything.
+/// Report of a client about itself: a claim, never a fact, and never a reason to send anything.
 package struct ClientClaim: Sendable, Hashable {
     /// Raw values are on the wire.
     package enum State: String, Sendable, CaseIterable {
@@ -11,7 +11,7 @@ package struct ClientClaim: Sendable, Hashable {
     package enum Refusal: String, Error, CaseIterable {
         /// There are too many, of one address or in all.
         case budget
-        /// Nobody of that id is connected or was seen within the hour.
+        /// No client of that id is connected or was seen within the hour.
         case stranger
     }
 

@@ -1,11 +1,12 @@
 package import StalecastWire
 import Synchronization
 
-/// Who a client says it is. A claim: it decides nothing about what is sent.
+/// Identity that a client gives itself. A claim: it decides nothing about what is sent.
 package struct ClientIdentity: Sendable, Hashable {
     /// 1 to 128 characters of `[A-Za-z0-9._~:@-]`.
     package let id: String
-    /// What it is and what speaks for it, at most ``maxLabelBytes`` each; empty when it does not say.
+    /// Name of the app and of the library that speaks for it, at most ``maxLabelBytes`` each; empty when it does not
+    /// say.
     package let app: String
     package let sdk: String
     /// The version it says it runs; nil when it does not say.
@@ -38,18 +39,18 @@ package struct ClientIdentity: Sendable, Hashable {
         return String(decoding: bytes[..<end], as: UTF8.self)
     }
 
-    /// Of the nodes of a cluster, for ``key(in:)``; 0: none.
+    /// Secret words of the nodes of a cluster, for ``key(in:)``; 0: none.
     private static let firstWord = Atomic<UInt64>(0)
     private static let secondWord = Atomic<UInt64>(0)
 
-    /// From now on keys are the same in all processes with this secret. Before the first key is made.
+    /// Makes keys the same, from now on, in all processes with this secret. Before the first key is made.
     package static func share(_ words: (UInt64, UInt64)) {
         firstWord.store(words.0, ordering: .relaxed)
         secondWord.store(words.1 | 1, ordering: .relaxed)
     }
 
-    /// What it is counted under in a scope: the same as long as the process lives, another one in the next process, but
-    /// for nodes of one cluster.
+    /// Key under which it is counted in a scope: the same as long as the process lives, another one in the next
+    /// process, but for nodes of one cluster.
     package func key(in scope: Scope) -> UInt64 {
         let words = (Self.firstWord.load(ordering: .relaxed), Self.secondWord.load(ordering: .relaxed))
         if words.1 != 0 { return Self.keyed("\(scope)\0\(id)".utf8, words) }

@@ -13,22 +13,22 @@ struct ClientTable {
         /// The versions of its scope to whose audience it belongs, and those whose audience it left: bits of the ring.
         var cohort: UInt32 = 0
         var gone: UInt32 = 0
-        /// In tenths of a second since the book began.
+        /// Time of the last sight, in tenths of a second since the book began.
         var seen: UInt32
         let scope: UInt16
         /// Place of its topics among the sets known.
         var topics: UInt16 = 0
         /// Place of its app and SDK.
         var label: UInt16 = 0
-        /// Open streams and held polls. A count that reached its maximum stays there, since nothing tells how far above it
-        /// the client went.
+        /// Open streams and held polls. A count that reached its maximum stays there, since nothing tells how far above
+        /// it the client went.
         var streams: UInt16 = 0
         var polls: UInt16 = 0
         /// Fetches since the newest version, as far as they count for its herd.
         var fetches: UInt8 = 0
         /// Connected, or gone for less than ten seconds.
         var isPresent = false
-        /// In the queue of those that may have gone.
+        /// True in the queue of clients that may have gone.
         var isLeaving = false
 
         var isLive: Bool { streams > 0 || polls > 0 }
@@ -50,7 +50,7 @@ struct ClientTable {
         self.keepsNames = keepsNames
     }
 
-    /// How many clients one of those held stands for.
+    /// Number of clients for which one of those held stands.
     var weight: Int { 1 << level }
 
     func place(of key: UInt64) -> Int? {
@@ -79,8 +79,8 @@ struct ClientTable {
         return (entries.count - 1, level != before)
     }
 
-    /// Takes a larger share of new clients, one step, when less than a quarter of the room is used. Those held go on; for
-    /// a while the counts are too low, until the others have come again.
+    /// Takes a larger share of new clients, one step, when less than a quarter of the room is used. Those held go on;
+    /// for a while the counts are too low, until the others have come again.
     mutating func growSample() {
         if level > 0, entries.count < cap / 4 { level -= 1 }
     }
@@ -129,7 +129,7 @@ struct ClientTable {
     /// nil where names are not kept.
     func id(_ place: Int) -> String? { keepsNames ? String(decoding: idBytes(place), as: UTF8.self) : nil }
 
-    /// What it takes in memory.
+    /// Bytes that it takes in memory.
     var byteCount: Int {
         entries.capacity * MemoryLayout<Entry>.stride + keys.capacity * 8 + index.count * 4 + ids.capacity
             + idStarts.capacity * 4 + addresses.capacity * 8

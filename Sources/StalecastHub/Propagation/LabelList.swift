@@ -1,4 +1,4 @@
-/// What clients are and speak with, each pair once.
+/// Kinds of clients and their libraries, each pair once.
 struct LabelList {
     struct Label: Hashable {
         var app = ""

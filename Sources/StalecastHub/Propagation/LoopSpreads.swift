@@ -1,11 +1,11 @@
 package import StalecastWire
 
-/// The versions under way on one loop of Edge, and how far each is on its streams. Who has not been told is known to the
-/// loop, which says so when it is asked: a stream that was told at once costs nothing here.
+/// The versions under way on one loop of Edge, and how far each is on its streams. Who has not been told is known to
+/// the loop, which says so when it is asked: a stream that was told at once costs nothing here.
 package struct LoopSpreads {
     package struct Version {
         package let sequence: CommitSequence
-        /// Those that announced it.
+        /// Topics that announced it.
         package fileprivate(set) var topics: [Topic.Index]
         package var reach = Reach()
         fileprivate var told: Reach?
@@ -40,7 +40,7 @@ package struct LoopSpreads {
         }
     }
 
-    /// It was written to everybody who takes bytes, but for those whose turn comes.
+    /// It was written to every stream that takes bytes, but for those whose turn comes.
     package mutating func walked(_ change: TemplateChange, nanoseconds: UInt64, polls: Int = 0) {
         guard let place = versions[change.scope]?.lastIndex(where: { $0.sequence == change.sequence }) else { return }
         versions[change.scope]?[place].reach.nanoseconds = nanoseconds
@@ -84,7 +84,7 @@ package struct LoopSpreads {
         }
     }
 
-    /// Of the newest version, with what its peers acknowledged.
+    /// Notes the acknowledgements of the newest version's peers.
     package mutating func received(_ count: Int, unknown: Int, of scope: Scope) {
         guard let place = versions[scope]?.indices.last else { return }
         versions[scope]?[place].reach.received = count
@@ -101,7 +101,7 @@ extension PropagationBook {
         isPoll: Bool, address: Address
     ) -> [UInt64] {
         Dictionary(grouping: topics) { board[$0].scope }.map { scope, topics in
-            // Whoever polls with a cursor has got what was told up to there; a stream's cursor says what it heard.
+            // A poll with a cursor has got what was told up to there; a stream's cursor says what it heard.
             let told = topics.compactMap { board[$0].latest?.version }.max() ?? 0
             let answered = isPoll ? board.version(of: scope, at: point.cursor).map { min($0, told) } : nil
             joined(

@@ -1,8 +1,9 @@
 package import StalecastWire
 
-/// A version's way over the nodes of a cluster: each counts the clients that were its own when the version was announced.
+/// A version's way over the nodes of a cluster: each counts the clients that were its own when the version was
+/// announced.
 extension Propagation {
-    /// What other nodes are told of it: ``record``, with what a sum needs besides.
+    /// Record for other nodes: ``record``, with what a sum needs besides.
     package var shared: JSONValue {
         var object = record.object ?? [:]
         object["c"] = .bool(isCounted)
@@ -30,7 +31,7 @@ extension Propagation {
         active.setCounts(histograms[2])
     }
 
-    /// With what other nodes count of the same version. Times of shares over several nodes are the ends of the
+    /// Sum with the counts of other nodes for the same version. Times of shares over several nodes are the ends of the
     /// histogram's buckets: at most a fifth too late.
     ///
     /// - Parameter isComplete: all nodes have told.
@@ -57,7 +58,7 @@ extension Propagation {
             ways.map(\.sent), of: all.streams.streams - all.streams.left, own: streams.streams - streams.left)
         all.fetched.gather(ways.map(\.fetched), of: all.clients.awaited, own: clients.awaited)
         all.active.gather(ways.map(\.active), of: all.clients.awaited, own: clients.awaited)
-        // Whoever has not got it anywhere is awaited still.
+        // A client that has not got it at any node is awaited still.
         let (states, open) = (Set(ways.map(\.state)), Set(ways.map(\.state).filter { !$0.isDone }))
         all.state =
             open.isEmpty
@@ -95,7 +96,7 @@ extension Rung {
     }
 }
 
-/// What the other nodes of a cluster say of versions' ways.
+/// Counts that the other nodes of a cluster report.
 struct OtherNodes {
     /// One node's word about a scope: what it has announced, and how the newest of it go.
     typealias Word = (head: CommitSequence, ways: [VersionNumber: Propagation])

@@ -46,7 +46,7 @@ extension Propagation {
         isFromMemory = false
     }
 
-    /// What stands in a record may be anything; sums of it must not overflow.
+    /// Count in a record, limited: it may be anything, and sums of it must not overflow.
     static func count(_ value: JSONValue?) -> Int { Int(min(max(value?.int64 ?? 0, 0), 1 << 40)) }
 }
 

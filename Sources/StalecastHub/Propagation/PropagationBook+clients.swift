@@ -18,7 +18,7 @@ package struct KnownClient: Sendable, Hashable {
     /// 0 is not known.
     package let held: VersionNumber
     package let active: VersionNumber
-    /// When the oldest version in memory was announced that it has not; nil when it has all.
+    /// Time when the oldest version in memory was announced that it has not; nil when it has all.
     package let behindSince: Timestamp?
     /// Seconds since it was seen; 0 while it is connected.
     package let secondsUnseen: Double
@@ -42,7 +42,7 @@ package struct ClientGroups: Sendable, Hashable {
 }
 
 extension PropagationBook {
-    /// Who of a version's audience is not on a rung.
+    /// Clients of a version's audience that have not reached a rung.
     ///
     /// - Returns: how many there are and the first `limit` of them; nil where the version is not in memory.
     package func laggards(
@@ -58,7 +58,7 @@ extension PropagationBook {
         }
     }
 
-    /// The same by a trait; `address` writes the ledger's key.
+    /// Clients of a version's audience that have not reached a rung, by a trait; `address` writes the ledger's key.
     package func laggards(
         of scope: Scope, _ version: VersionNumber?, stage: Propagation.Stage, by trait: ClientGroups.Trait,
         address: (UInt64) -> String
@@ -73,7 +73,7 @@ extension PropagationBook {
         }
     }
 
-    /// One client by its id; nil where nobody of that id is counted.
+    /// One client by its id; nil where no client of that id is counted.
     package func client(_ id: ClientIdentity, in scope: Scope, _ version: VersionNumber?) -> KnownClient? {
         read { versions, now in
             guard let place = versions.table.place(of: id.key(in: scope)) else { return nil }
@@ -81,14 +81,14 @@ extension PropagationBook {
         }
     }
 
-    /// Who would hear of a change on `topics` now.
+    /// Clients that would hear of a change on `topics` now.
     package struct Audience: Sendable, Hashable {
         /// Identified and connected, or gone for a moment.
         package var clients = 0
         package var streams = 0
         /// Identified in the last 25 h.
         package var seen = 0
-        /// Of the connected ones.
+        /// Groups of the connected ones.
         package var held = ClientGroups()
         package var apps = ClientGroups()
         package var sdks = ClientGroups()
@@ -115,7 +115,7 @@ extension PropagationBook {
         }
     }
 
-    /// For metrics and status.
+    /// Counts for metrics and status.
     package struct Figures: Sendable, Hashable {
         package var known = 0
         package var present = 0

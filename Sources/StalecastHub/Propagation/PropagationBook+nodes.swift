@@ -1,8 +1,8 @@
 package import StalecastWire
 
-/// What nodes of a cluster tell each other about versions' ways.
+/// Messages between nodes of a cluster about the progress of versions.
 extension PropagationBook {
-    /// Somebody who is not of a version's audience here got it: may be of another node's.
+    /// Client outside of a version's audience here that got it: it may be of another node's.
     package struct Sighting: Sendable, Hashable {
         /// Equal on all nodes; see ``ClientIdentity/share(_:)``.
         package let key: UInt64
@@ -18,10 +18,10 @@ extension PropagationBook {
         }
     }
 
-    /// From now on sightings are kept for ``takeSightings()``.
+    /// Begins to keep sightings for ``takeSightings()``.
     package func beginSharing() { write { $0.sightings = [] } }
 
-    /// Those since the last call.
+    /// Sightings since the last call.
     package func takeSightings() -> [Sighting] {
         write { versions in
             defer { if versions.sightings != nil { versions.sightings = [] } }
@@ -29,7 +29,7 @@ extension PropagationBook {
         }
     }
 
-    /// Another node saw somebody who may be of an audience here.
+    /// Another node saw a client that may be of an audience here.
     package func seenElsewhere(_ sighting: Sighting) {
         let now = now
         write { $0.seenElsewhere(sighting, at: now) }
@@ -45,7 +45,7 @@ extension PropagationBook {
         }
     }
 
-    /// What a node says of a scope; nil: nothing any more.
+    /// Takes the counts that a node reports of a scope; nil: none any more.
     package func heard(
         _ node: String, of scope: Scope, _ word: (head: CommitSequence, ways: [Propagation])?
     ) {

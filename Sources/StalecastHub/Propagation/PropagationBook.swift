@@ -1,9 +1,9 @@
 package import StalecastWire
 import Synchronization
 
-/// Who has which version, over all loops of Edge: the hub tells it what is announced, loops who comes, goes and how far
-/// they are, fetches what was answered. Every call takes a lock for less than a microsecond, but for an announcement and a
-/// look, which pass over the clients once: a millisecond at the cap.
+/// Records which client has which version, over all loops of Edge: the hub tells it what is announced, loops which
+/// clients come, go and how far they are, fetches what was answered. Every call takes a lock for less than a
+/// microsecond, but for an announcement and a look, which pass over the clients once: a millisecond at the cap.
 package final class PropagationBook: Sendable {
     private struct State {
         var versions: PropagationState
@@ -12,7 +12,7 @@ package final class PropagationBook: Sendable {
         var budget = AddressBudget(perAddress: 50, total: PropagationBook.reportsPerSecond, period: 10)
     }
 
-    /// What clients there may be and what is kept of them.
+    /// Limits of the clients and of what is kept of them.
     package struct Limits: Sendable, Hashable {
         /// Clients counted one by one; above it a sample. Default 65,536.
         package var clients = 65_536
@@ -22,7 +22,7 @@ package final class PropagationBook: Sendable {
         package init() {}
     }
 
-    /// Where a client is: the ledger's key of its address, which loopback addresses have no limit for.
+    /// Address of a client: the ledger's key, which has no limit for loopback addresses.
     package typealias Address = (key: UInt64, isLimited: Bool)
 
     private let state: Mutex<State>
@@ -41,7 +41,7 @@ package final class PropagationBook: Sendable {
             State(versions: PropagationState(cap: limits.clients, keepsNames: limits.keepsNames, now: clock())))
     }
 
-    /// Of all addresses together.
+    /// Reports of all addresses together in a second.
     private static let reportsPerSecond = 2000
 
     private static let origin = ContinuousClock.now
@@ -54,7 +54,7 @@ package final class PropagationBook: Sendable {
 
     // MARK: Told by the hub and the loops
 
-    /// A loop will tell how far its streams are, of every version; until it has, nobody knows the audience.
+    /// A loop will tell how far its streams are, of every version; until it has, the audience is not known.
     package func addLoop() -> Int { state.withLock { $0.versions.addLoop() } }
 
     /// Before any loop hears of it.
@@ -140,7 +140,7 @@ package final class PropagationBook: Sendable {
         experience.learn(load, notified: reach.streams + reach.polls, of: herd, isOver: isOver, at: now)
     }
 
-    /// A client reports. It counts where somebody of that id is connected or was seen within the hour.
+    /// A client reports. It counts where a client of that id is connected or was seen within the hour.
     ///
     /// - Throws: ``ClientClaim/Refusal`` where it does not count.
     package func claimed(
@@ -164,7 +164,7 @@ package final class PropagationBook: Sendable {
         if let refusal { throw refusal }
     }
 
-    /// Which share of a scope's clients should report, so that all of them together stay within half of what is taken.
+    /// Share of a scope's clients that should report, so that all of them together stay within half of what is taken.
     func reportRatio(_ scope: Scope, fetchWindowMs: Int) -> Double {
         let present = state.withLock { $0.versions.present(in: scope) }
         guard present > 0 else { return 1 }
@@ -213,13 +213,13 @@ package final class PropagationBook: Sendable {
         return own.map { own in others { $0.together(own.0, own.1, in: scope) } }
     }
 
-    /// What is to be kept since the last call; see ``PropagationState/settled(at:isEnding:)``.
+    /// Settled versions to store since the last call; see ``PropagationState/settled(at:isEnding:)``.
     package func takeSettled(isEnding: Bool = false) -> [(Scope, Propagation)] {
         let now = clock()
         return state.withLock { $0.versions.settled(at: now, isEnding: isEnding) }
     }
 
-    /// From announcements to rungs, of all versions.
+    /// Times from announcements to rungs, of all versions.
     package var seconds: RungSeconds { state.withLock { $0.versions.seconds } }
 
     package var claims: (counted: [ClientClaim.State: Int], refused: [ClientClaim.Refusal: Int]) {

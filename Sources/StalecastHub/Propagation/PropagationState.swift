@@ -1,19 +1,19 @@
 import StalecastWire
 
-/// Who has which version: the newest versions of every scope and the clients that say who they are. Pure; the time comes
-/// with each call, in nanoseconds of one clock.
+/// State of the clients that have each version: the newest versions of every scope and the clients that say who they
+/// are. Pure; the time comes with each call, in nanoseconds of one clock.
 struct PropagationState {
     /// Versions of a scope kept in memory; a bit each.
     static let ring = 32
-    /// Who is gone for longer without having fetched leaves the audience.
+    /// Time, in tenths of a second, after which a client that has gone without a fetch leaves the audience.
     static let absence: UInt32 = 100
-    /// Who was not seen for so long is forgotten: 25 h.
+    /// Time after which a client that was not seen is forgotten: 25 h.
     static let memory: UInt32 = 25 * 36_000
-    /// Who was not seen for so long has no word in what it runs.
+    /// Time after which the word of a client that was not seen does not count.
     static let credence: UInt32 = 36_000
     private static let maxFailures = 4096
     /// Failures that clients of one address may have reported first within an hour: all of them together must not take
-    /// the place of everybody else's.
+    /// the place of all others.
     private var newFailures = AddressBudget(perAddress: 256, total: .max, period: 36_000)
 
     var table: ClientTable
@@ -22,26 +22,26 @@ struct PropagationState {
     /// The newest version that exists; no claim goes beyond it.
     private var newest: [Scope: VersionNumber] = [:]
     private(set) var seconds = RungSeconds()
-    /// Of the newest version of each scope.
+    /// Load of the newest version of each scope.
     private(set) var loads: [Scope: FetchLoad] = [:]
     private var scopes: [Scope] = []
     private var scopeNumbers: [Scope: UInt16] = [:]
     private var topicSets = NumberedValues<Set<Topic.Index>>([])
     private(set) var labels = LabelList()
-    /// When sets and labels that no client has any more made room last.
+    /// Time when sets and labels that no client has any more made room last.
     private var lastReclaim: UInt32?
-    /// What failed, by key, where somebody said so.
+    /// Reported failures, by key.
     private(set) var failures: [UInt64: (version: UInt32, error: String)] = [:]
-    /// Who may have gone, oldest first, and since when.
+    /// Clients that may have gone, oldest first, and since when.
     private var leaving: [(key: UInt64, at: UInt32)] = []
     private var leavingHead = 0
     private var lastSweep: UInt32 = 0
-    /// Of clients that belong to no audience here; nil: nobody asks.
+    /// Sightings of clients that belong to no audience here; nil: not asked for.
     var sightings: [PropagationBook.Sighting]?
-    /// Of versions that are to be announced here yet.
+    /// Sightings of versions that are to be announced here yet.
     private var early: [PropagationBook.Sighting] = []
-    /// As many as clients are counted one by one by default, so that those of one second always fit: a client whose
-    /// sighting is lost would be awaited until the next version.
+    /// Most sightings: as many as clients are counted one by one by default, so that those of one second always fit. A
+    /// client whose sighting is lost would be awaited until the next version.
     private static let maxSightings = 65_536
     private var newIDs = AddressBudget(perAddress: 1024, total: .max, period: 600)
     private(set) var loops = 0
@@ -168,7 +168,7 @@ struct PropagationState {
         leaving.append((key, tenths(now)))
     }
 
-    /// Somebody got an answer of a version. Without a stream a client belongs to no audience.
+    /// Notes a client that got an answer of a version. Without a stream a client belongs to no audience.
     mutating func fetched(
         _ client: ClientIdentity?, _ scope: Scope, _ version: VersionNumber, seconds: Double,
         address: (key: UInt64, isLimited: Bool), at now: UInt64
@@ -261,7 +261,7 @@ struct PropagationState {
         return place
     }
 
-    /// From a version to a newer one; older ones change nothing.
+    /// Raises a client from a version to a newer one; older ones change nothing.
     private mutating func raise(
         _ place: Int, _ scope: Scope, fetched: VersionNumber, active: VersionNumber, at now: UInt64,
         isHeard: Bool = false

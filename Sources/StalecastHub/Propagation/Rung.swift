@@ -1,14 +1,14 @@
 import StalecastWire
 
-/// When those who reach one rung of a version did: exact times of the shares, and a histogram over log time.
+/// Times when clients reached one rung of a version: exact times of the shares, and a histogram over log time.
 package struct Rung: Sendable, Hashable {
     /// Nanoseconds from the announcement; nil until that share of the audience is there, never estimated.
     package private(set) var t50: UInt64?
     package private(set) var t95: UInt64?
     package private(set) var t99: UInt64?
-    /// Of the last one so far.
+    /// Time of the last one so far.
     package private(set) var last: UInt64?
-    /// How many came in each ``bound(_:)``; as long as the last that somebody came in.
+    /// Number of clients in each ``bound(_:)``; up to the last bound with a client.
     package private(set) var counts: [UInt32] = []
     private var reached = 0
 
@@ -17,7 +17,7 @@ package struct Rung: Sendable, Hashable {
 
     package init() {}
 
-    /// As a store keeps it.
+    /// Makes a rung from its stored form.
     init(t50: UInt64?, t95: UInt64?, t99: UInt64?, last: UInt64?, counts: [UInt32] = []) {
         (self.t50, self.t95, self.t99, self.last, self.counts) = (t50, t95, t99, last, counts)
     }
@@ -28,11 +28,11 @@ package struct Rung: Sendable, Hashable {
         return octave * [1, 1.189_207_115, 1.414_213_562, 1.681_792_831][bucket % 4]
     }
 
-    /// Of all that are awaited so many are there now.
+    /// Notes that so many of all that are awaited are there now.
     ///
     /// - Parameters:
     ///   - weight: how many each of them stands for.
-    ///   - all: of all versions; whoever came is added.
+    ///   - all: of all versions; clients that came are added.
     mutating func note(
         _ count: Int, of awaited: Int, weight: Int = 1, at elapsed: UInt64, _ all: inout Histogram
     ) {

@@ -1,15 +1,15 @@
 package import StalecastWire
 
-/// How far one version has come, as of a moment. Streams and clients are two populations: whoever listens, and whoever
-/// says who it is.
+/// Progress of one version, as of a moment. Streams and clients are two populations: all that listen, and those that
+/// say who it is.
 package struct Propagation: Sendable, Hashable {
     /// Raw values are on the wire.
     package enum State: String, Sendable {
         case spreading = "SPREADING"
-        /// Whoever was there and is still there has it.
+        /// Every client that was there and is still there has it.
         case converged = "CONVERGED"
         case superseded = "SUPERSEDED"
-        /// Nobody waits any more: an hour is over.
+        /// An hour is over: no client is awaited any more.
         case expired = "EXPIRED"
         /// No stream and no client was there when it was announced.
         case noAudience = "NO_AUDIENCE"
@@ -22,7 +22,7 @@ package struct Propagation: Sendable, Hashable {
 
     /// Identified clients; `audience` = `fetched` + `behind` + `unknown` + `left`.
     package struct Clients: Sendable, Hashable {
-        /// Those that were live and had an older version when it was announced.
+        /// Clients that were live and had an older version when it was announced.
         package var audience = 0
         package var fetched = 0
         package var active = 0
@@ -33,12 +33,12 @@ package struct Propagation: Sendable, Hashable {
         package var unknown = 0
         /// Streams of the audience without a client's id.
         package var unidentifiedStreams = 0
-        /// How many clients one that is counted stands for; 1 is exact.
+        /// Number of clients for which a counted one stands; 1 is exact.
         package var weight = 1
 
         package init() {}
 
-        /// Who is awaited: the denominator of every share.
+        /// Clients that are awaited: the denominator of every share.
         package var awaited: Int { max(0, audience - left) }
         package var behind: Int { max(0, awaited - fetched - unknown) }
 
@@ -76,7 +76,7 @@ package struct Propagation: Sendable, Hashable {
     /// False for one of the store, which keeps only sums.
     package var isFromMemory = true
 
-    /// How much of what is awaited is on a rung, and how much that is.
+    /// Number of awaited clients on a rung, and of all awaited ones.
     package func share(of stage: Stage) -> (count: Int, awaited: Int) {
         switch stage {
         case .sent: (streams.told, streams.streams - streams.left)
@@ -98,7 +98,7 @@ package struct Propagation: Sendable, Hashable {
     package var isMostlyAnonymous: Bool { clients.unidentifiedStreams * 2 > streams.streams }
 }
 
-/// How long streams and clients took from an announcement to a rung, of all versions since the start.
+/// Times that streams and clients took from an announcement to a rung, of all versions since the start.
 package struct RungSeconds: Sendable, Hashable {
     package internal(set) var sent = Histogram(bounds: bounds)
     package internal(set) var fetched = Histogram(bounds: bounds)
@@ -112,17 +112,17 @@ struct Spread {
     let version: VersionNumber
     let previous: VersionNumber?
     let sequence: CommitSequence
-    /// On the book's clock.
+    /// Start on the book's clock.
     let startedAt: UInt64
     let announceTime: Timestamp
     let fetchWindowMs: Int
-    /// Those that announced it.
+    /// Topics that announced it.
     let topics: Set<Topic.Index>
     /// Its place in the scope's ring.
     let bit: UInt32
     let isPartial: Bool
     var loops: [Int: Reach] = [:]
-    /// Of clients, in units of the sample.
+    /// Number of clients, in units of the sample.
     var audience = 0
     var fetched = 0
     var active = 0
@@ -163,7 +163,7 @@ struct Spread {
 
     /// A loop tells how far its streams are.
     ///
-    /// - Parameter isComplete: all loops have told; until then nobody knows the audience.
+    /// - Parameter isComplete: all loops have told; until then the audience is not known.
     mutating func note(
         _ reach: Reach, of loop: Int, isComplete: (Int) -> Bool, at now: UInt64, _ all: inout RungSeconds
     ) {
@@ -189,7 +189,7 @@ struct Spread {
 
     static let lifetime: UInt64 = 3_600_000_000_000
 
-    /// How it ended, when each of its audience has it or went.
+    /// End state, when each client of its audience has it or went.
     private func end(unknown: Int, weight: Int, isComplete: Bool) -> Propagation.State? {
         let reach = reach
         guard isComplete, reach.backlogged == 0, unknown == 0, fetched >= awaited else { return nil }

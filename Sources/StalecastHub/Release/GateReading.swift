@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// What one gate of a release shows.
+/// Reading of one gate of a release.
 package struct GateReading: Hashable, Sendable {
     /// Raw values are on the wire.
     package enum Verdict: String, Sendable, CaseIterable {
@@ -13,11 +13,11 @@ package struct GateReading: Hashable, Sendable {
 
     package let name: String
     package var verdict: Verdict
-    /// In percent, but for the gate `prometheus`; nil while there is none.
+    /// Value in percent, but for the gate `prometheus`; nil while there is none.
     package var value: Double?
-    /// In the unit of ``value``; nil for a gate that has none.
+    /// Limit in the unit of ``value``; nil for a gate that has none.
     package var limit: Double?
-    /// Of the gate `loss`: percent that told addresses lost, and the others.
+    /// Percent that told addresses lost, and the others; of the gate `loss`.
     package var told: Double?
     package var untold: Double?
     /// Told clients, fetches or addresses that ``value`` is about; nil for a gate that asks outside.

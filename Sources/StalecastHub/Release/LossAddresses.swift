@@ -11,9 +11,9 @@ struct LossAddresses: Sendable {
         var open: UInt32 = 0
         /// The round up to which the slots are valid.
         var round: UInt32
-        /// By round modulo ``LossAddresses/rounds``: streams that were open or came in it.
+        /// Streams that were open or came, by round modulo ``LossAddresses/rounds``.
         var exposed: SIMD4<UInt32> = .zero
-        /// Of them those that ended and did not come back.
+        /// Streams among them that ended and did not come back.
         var lost: SIMD4<UInt32> = .zero
 
         /// Streams that are open are exposed to each round that begins.

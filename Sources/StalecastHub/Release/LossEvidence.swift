@@ -1,10 +1,10 @@
-/// Evidence that told clients go away more often than the others do: a betting e-process on the shares that addresses lost.
-///
-/// The claim that it bets against: the mean share of told addresses is at most that of untold ones in the same minutes,
-/// plus a margin. While the claim holds, ``value`` ever reaches 1,000 in at most one release of 1,000: at every look, and
-/// for any distribution of shares (Ville's inequality; Waudby-Smith and Ramdas, "Estimating means of bounded random
-/// variables by betting"). Each round starts a bet of its own beside those that go on, with the weight 1 / (j (j + 1)):
-/// harm that begins late is not set off against the quiet before, and harm over several rounds adds up.
+/// Evidence that told clients go away more often than the others do: a betting e-process on the shares that addresses
+/// lost.
+///  The claim that it bets against: the mean share of told addresses is at most that of untold ones in the same
+/// minutes, plus a margin. While the claim holds, ``value`` ever reaches 1,000 in at most one release of 1,000: at
+/// every look, and for any distribution of shares (Ville's inequality; Waudby-Smith and Ramdas, "Estimating means of
+/// bounded random variables by betting"). Each round starts a bet of its own beside those that go on, with the weight 1
+/// / (j (j + 1)): harm that begins late is not set off against the quiet before, and harm over several rounds adds up.
 struct LossEvidence: Sendable {
     /// ``value`` at which the claim is given up: the reciprocal of the probability of a false alarm.
     static let threshold = 1000.0

@@ -1,10 +1,10 @@
-/// Judges whether a staged version makes clients go away: compares addresses whose streams were told of it with the others.
-///
-/// The unit is an address, so that an office behind one address counts once. Time runs in rounds of half the return time.
-/// An address's share in a round is known when the return time has passed since the round's end: streams that ended in
-/// the round, less those that came back, of those that were open or came in it. Told and untold addresses have the same
-/// rounds, so that what happens to both, such as a network that fails, does not count. A clock and randomness are not
-/// needed: facts come in order, and only ``look(at:)`` moves the time.
+/// Judges whether a staged version makes clients go away: compares addresses whose streams were told of it with the
+/// others.
+///  The unit is an address, so that an office behind one address counts once. Time runs in rounds of half the return
+/// time. An address's share in a round is known when the return time has passed since the round's end: streams that
+/// ended in the round, less those that came back, of those that were open or came in it. Told and untold addresses have
+/// the same rounds, so that what happens to both, such as a network that fails, does not count. A clock and randomness
+/// are not needed: facts come in order, and only ``look(at:)`` moves the time.
 package struct LossGate: Sendable {
     package enum Cause: Sendable {
         /// The client closed, broke off, or stopped answering.
@@ -57,7 +57,8 @@ package struct LossGate: Sendable {
 
     // MARK: Facts
 
-    /// Notes a stream that began, or that was open when the release began. It takes back the oldest loss of its address.
+    /// Notes a stream that began, or that was open when the release began. It takes back the oldest loss of its
+    /// address.
     package mutating func began(_ address: UInt64, isTold: Bool) {
         let unjudged = oldest...running
         if isTold {

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// What clients made of a staged version so far, over all its stages.
+/// Counts of the clients of a staged version so far, over all its stages.
 package struct ReleaseClients: Sendable, Hashable {
     /// Identified clients that fetched the version or a newer one.
     package var fetched = 0
@@ -8,7 +8,7 @@ package struct ReleaseClients: Sendable, Hashable {
     package var failed = 0
     /// Identified clients that were told and are still there; of stages only that had enough time to fetch.
     package var told = 0
-    /// Of these the ones that have not fetched.
+    /// Clients among these that have not fetched.
     package var silent = 0
     /// Fetches answered since its first stage, of all clients of the scope.
     package var answers = 0
@@ -22,7 +22,7 @@ extension PropagationBook {
     /// Seconds after the fetch window in which a client must have fetched, or else is silent.
     private static let patience = 60.0
 
-    /// What clients made of a staged version so far.
+    /// Counts of the clients of a staged version so far.
     package func clients(ofRelease version: VersionNumber, in scope: Scope) -> ReleaseClients {
         read { versions, now in
             var clients = versions.clients(having: version, in: scope)

@@ -26,7 +26,7 @@ package struct ClientKey: Hashable, Sendable {
     }
 }
 
-/// How a release splits the clients of a scope into stages: by a hash of each client's key.
+/// Split of a scope's clients into the stages of a release: by a hash of each client's key.
 package struct ReleaseCut: Hashable, Sendable {
     /// The buckets that clients fall into, evenly.
     package static let buckets = 10_000
@@ -84,12 +84,12 @@ extension UInt64 {
     }
 }
 
-/// Which stages of a release an announcement is for.
+/// Stages of a release that an announcement is for.
 package struct ReleaseAudience: Hashable, Sendable {
     /// Places in ``ReleaseCut/bounds``.
     package let stages: Range<Int>
-    /// Whether webhooks and the topics themselves are told too: at the last stage, and of a version that takes a release
-    /// back.
+    /// Whether webhooks and the topics themselves are told too: at the last stage, and of a version that takes a
+    /// release back.
     package let isWhole: Bool
 
     package init(stages: Range<Int>, isWhole: Bool) {

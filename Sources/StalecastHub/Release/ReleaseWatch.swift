@@ -55,7 +55,7 @@ package final class ReleaseWatch: Sendable {
         readings.withLock { $0[scope] = (version, gates) }
     }
 
-    /// What the gates of a release showed last; empty for one that ended before this process began.
+    /// Last readings of a release's gates; empty for one that ended before this process began.
     package func gates(of scope: Scope, _ version: VersionNumber) -> [GateReading] {
         readings.withLock { $0[scope].flatMap { $0.version == version ? $0.gates : nil } ?? [] }
     }

@@ -1,8 +1,8 @@
 package import StalecastWire
 
-/// Releases in stages. While a scope is split, each of its topics has one hidden topic for each stage, and subscribers are
-/// members of the one that their client's key leads to. A stage is announced on its hidden topics alone, so that walks,
-/// backlogs, polls and resumes know nothing of stages. A split stays until the next release: clients of one
+/// Releases in stages. While a scope is split, each of its topics has one hidden topic for each stage, and subscribers
+/// are members of the one that their client's key leads to. A stage is announced on its hidden topics alone, so that
+/// walks, backlogs, polls and resumes know nothing of stages. A split stays until the next release: clients of one
 /// stage were told at another sequence than those of the next.
 extension TopicBoard {
     /// The split of one scope.
@@ -10,7 +10,7 @@ extension TopicBoard {
         let cut: ReleaseCut
         /// The change that stages were told of last; nil before the first stage.
         var told: TemplateChange?
-        /// When each stage was told, by stage; nil: it was not.
+        /// Sequence at which each stage was told, by stage; nil: it was not.
         var sequences: [CommitSequence?]
 
         init(_ cut: ReleaseCut) {
@@ -133,7 +133,8 @@ extension TopicBoard {
         }
     }
 
-    /// Whether a topic announces a change. Clients that were not told of the release before it lack the keys of that too.
+    /// Whether a topic announces a change. Clients that were not told of the release before it lack the keys of that
+    /// too.
     func hears(_ topic: Topic, _ change: TemplateChange) -> Bool {
         if topic.keys.hear(change) { return true }
         guard splits[change.scope]?.isPartial(before: change) == true, let latest = topic.latest,
@@ -163,7 +164,7 @@ extension TopicBoard {
 }
 
 extension TemplateChange {
-    /// The same change as a later commit told it.
+    /// Change as a later commit told it.
     package func at(_ sequence: CommitSequence) -> TemplateChange {
         TemplateChange(
             scope: scope, sequence: sequence, metadata: metadata, etag: etag, changedKeys: changedKeys, notes: notes)

@@ -1,7 +1,7 @@
 import StalecastWire
 
 extension TemplateChanges {
-    /// For people: a line `+ parameter a` (added), `- …` (removed) or `~ …` (changed) per difference, its details
+    /// Text for people: a line `+ parameter a` (added), `- …` (removed) or `~ …` (changed) per difference, its details
     /// indented below it, long texts clipped; ends with a line end unless empty. Safe for terminals.
     package var text: String {
         var lines: [String] = []

@@ -27,7 +27,7 @@ package struct TemplateChanges: Sendable, Hashable {
     /// A condition and its priority.
     package struct RankedCondition: Sendable, Hashable {
         package let condition: TemplateCondition
-        /// From 1, the highest.
+        /// Priority from 1, the highest.
         package let priority: Int
         /// True when it stands elsewhere among the conditions that are in both templates. Of the ways to tell who
         /// moved, the one with the fewest movers is taken.

@@ -1,4 +1,4 @@
-/// What differs between two templates.
+/// Finds the differences between two templates.
 package enum TemplateDifference {
     /// Names, sorted, of the parameters whose outcome may differ for some instance: added or removed ones, those with
     /// another default value, conditional value or value type, and those that use a condition whose expression, or

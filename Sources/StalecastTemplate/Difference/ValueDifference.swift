@@ -1,6 +1,6 @@
 import StalecastWire
 
-/// What differs inside two JSON values, as lines such as `paywall.price: 4.99 -> 3.99`.
+/// Finds the differences inside two JSON values, as lines such as `paywall.price: 4.99 -> 3.99`.
 enum ValueDifference {
     /// Nothing when they mean the same, though their texts differ, and when not both are objects or lists.
     static func list(from old: JSONValue, to new: JSONValue) -> [String] {
@@ -29,7 +29,7 @@ enum ValueDifference {
 
     private static func shown(_ value: JSONValue?) -> String { value.map { $0.text().shown } ?? "(none)" }
 
-    /// What is clipped may look the same.
+    /// Remark for two texts that look the same once they are clipped.
     static func remark(_ before: String, _ after: String) -> String {
         before == after ? " (they differ in a part not shown)" : ""
     }

@@ -1,6 +1,6 @@
 /// A version of a template made ready to be evaluated, once, for any number of requests.
 package struct CompiledTemplate: Sendable {
-    /// In the template's order, which is their priority.
+    /// Conditions in the template's order, which is their priority.
     let conditions: [CompiledTemplate.Condition]
     /// Sorted by name, those in groups included.
     let parameters: [CompiledTemplate.Parameter]
@@ -21,8 +21,8 @@ package struct CompiledTemplate: Sendable {
     /// Whether some parameter's value can depend on who the instance is.
     private let drawsLots: Bool
 
-    /// Never fails: a condition that cannot be understood (of a version stored under older rules) is never true, and
-    /// ``explain(_:)`` says why.
+    /// Compiles a template; never fails: a condition that cannot be understood (of a version stored under older rules)
+    /// is never true, and ``explain(_:)`` says why.
     package init(_ template: Template, kind: TemplateKind = .client) {
         var assembly = CompiledTemplate.Assembly(kind: kind)
         conditions = template.conditions.map { assembly.condition($0) }
@@ -42,7 +42,8 @@ package struct CompiledTemplate: Sendable {
             hasManagedValues: !managedParameters.isEmpty)
     }
 
-    /// What decides the answer to `context`. Bounded by ``EvaluationBudget``, whatever template and context.
+    /// Outcome of the conditions that decides the answer to `context`. Bounded by ``EvaluationBudget``, whatever
+    /// template and context.
     package func outcome(for context: EvaluationContext) -> ConditionOutcome {
         var evaluation = Evaluation(compiler, context: context)
         return outcome(&evaluation)
@@ -94,7 +95,7 @@ extension CompiledTemplate {
     /// A parameter's values in the order they are tried.
     struct Parameter: Sendable {
         let key: String
-        /// By place of their condition, ascending.
+        /// Values by place of their condition, ascending.
         let conditionalValues: [(condition: Int, value: Value)]
         let defaultValue: Value?
 
@@ -127,10 +128,10 @@ extension CompiledTemplate {
         private(set) var managedValues: [ManagedValue] = []
         private(set) var texts: [String] = []
         private(set) var textTypes: [ValueType] = []
-        /// Of the parameter that is being compiled.
+        /// Type of the parameter that is being compiled.
         private var type = ValueType.string
         private(set) var usedConditions: Set<Int> = []
-        /// Of the first condition with that name.
+        /// Places of the first condition with that name.
         private var places: [String: Int] = [:]
         private var count = 0
 

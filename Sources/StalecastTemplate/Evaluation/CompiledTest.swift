@@ -4,7 +4,7 @@ extension CompiledTemplate {
     /// A condition's element made ready: literals in the form they are compared in, attributes by their place.
     enum Test: Sendable {
         case constant(Bool)
-        /// Never true, for the reason given.
+        /// Test that is never true, for the reason given.
         case impossible(String)
         case platform(ExactText.Choices, isNegated: Bool)
         case text(TextAttribute, ExactText.Choices, isNegated: Bool)
@@ -13,12 +13,12 @@ extension CompiledTemplate {
         case language([LanguageRange])
         case attributeText(Int, CompiledTemplate.AttributeTest)
         case attributeNumber(Int, ConditionExpression.Comparison, Double)
-        /// At most so many segments; nil is any number.
+        /// Comparison of versions with at most so many segments; nil is any number.
         case attributeVersion(Int, ConditionExpression.Comparison, VersionNumbers, maxSegments: Int?)
         case set(SetAttribute, ConditionExpression.SetOperator, [ExactText])
         case firstOpen(ConditionExpression.Comparison, Timestamp)
         case now(ConditionExpression.Comparison, Timestamp)
-        /// In the device's zone.
+        /// Comparison with the time in the device's zone.
         case localNow(ConditionExpression.Comparison, LocalMoment)
         /// The place of the seed, and the range.
         case percent(Int, ConditionExpression.PercentTest.Range)
@@ -44,7 +44,7 @@ extension CompiledTemplate {
         case matches([Pattern])
     }
 
-    /// What conditions can ask for as text, number or version.
+    /// Attribute that conditions can read as text, number or version.
     enum Attribute: Hashable, Sendable {
         case appVersion
         case appBuild

@@ -12,8 +12,9 @@ package enum ConditionInput: Sendable, Hashable {
 }
 
 extension CompiledTemplate {
-    /// Everything that the used conditions read of a fetch, each once: two fetches that say the same of all of it have one
-    /// outcome. nil where an outcome also depends on the instance's id or on the time, of which no two fetches have the same.
+    /// Everything that the used conditions read of a fetch, each once: two fetches that say the same of all of it have
+    /// one outcome. nil where an outcome also depends on the instance's id or on the time, of which no two fetches have
+    /// the same.
     ///
     /// A fetch says nothing of audiences, segments, operating system and browser, so they are no inputs.
     static func inputs(

@@ -13,7 +13,7 @@ package struct ConditionOutcome: Sendable, Hashable {
         words = Array(repeating: 0, count: conditionWords + (managedValues + 3) / 4)
     }
 
-    /// What it takes in memory, about.
+    /// Bytes that it takes in memory, about.
     package var byteCount: Int { MemoryLayout<Self>.stride + 32 + words.count * 8 }
 
     /// Whether the condition at this place of the template is true.
@@ -21,7 +21,7 @@ package struct ConditionOutcome: Sendable, Hashable {
 
     mutating func setTrue(_ condition: Int) { words[condition / 64] |= 1 << UInt64(condition % 64) }
 
-    /// What was drawn for the managed value at this place; 0 when nothing was.
+    /// Choice that was drawn for the managed value at this place; 0 when none was.
     func choice(_ place: Int) -> ManagedValue.Choice {
         ManagedValue.Choice(truncatingIfNeeded: words[conditionWords + place / 4] >> UInt64(place % 4 * 16))
     }

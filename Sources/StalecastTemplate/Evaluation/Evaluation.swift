@@ -6,7 +6,7 @@ import StalecastWire
 struct Evaluation {
     let compiler: CompiledTemplate.TestCompiler
     let context: EvaluationContext
-    /// When it is used up, tests that need more are false.
+    /// Budget of the work; when it is used up, tests that need more are false.
     private(set) var budget: EvaluationBudget
     private var results: [Result]
     private var readings: [AttributeReading?]
@@ -66,7 +66,7 @@ struct Evaluation {
         return bucket
     }
 
-    /// What the context says for the attribute at `place`.
+    /// Reading of the context's attribute at `place`.
     mutating func reading(_ place: Int) -> AttributeReading {
         if let reading = readings[place] { return reading }
         let reading = AttributeReading(text(of: compiler.attributes[place]))
@@ -162,13 +162,13 @@ extension Evaluation {
 struct AttributeReading {
     /// nil when the context does not say.
     let text: ExactText?
-    /// Without blanks around it.
+    /// Text without blanks around it.
     let trimmed: ExactText?
     /// nil when the text is no number.
     let number: Double?
     /// nil when the text is no version.
     let version: VersionNumbers?
-    /// For regular expressions; nil when the text is longer than ``Evaluation/maxMatchedLength``.
+    /// Scalars for regular expressions; nil when the text is longer than ``Evaluation/maxMatchedLength``.
     let scalars: [UInt32]?
 
     init(_ text: String?) {
@@ -193,7 +193,7 @@ struct AttributeReading {
 struct LocalNow {
     private let now: Timestamp
     private let zone: TimeZone
-    /// As if the local time were UTC.
+    /// Seconds of the local time, read as if it were UTC.
     private let localSeconds: Int64
 
     /// nil when there is no such zone.

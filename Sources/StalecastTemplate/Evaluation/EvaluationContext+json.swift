@@ -2,7 +2,7 @@ package import StalecastWire
 
 /// Why a context could not be read: which member, and what it should be.
 package struct EvaluationContextError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// As it was spelled, for example `custom_signals.city`; empty for the document as a whole.
+    /// Name as it was spelled, for example `custom_signals.city`; empty for the document as a whole.
     package let field: String
     /// A sentence without its full stop that names the field.
     package let description: String

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// What an app instance says of itself in a fetch: everything conditions look at. What it does not say is nil, and
+/// Facts that an app instance gives of itself in a fetch: everything conditions read. What it does not say is nil, and
 /// every test of it false.
 package struct EvaluationContext: Sendable, Hashable {
     /// `1:<project number>:<android|ios|web>:<hex>`.
@@ -22,19 +22,19 @@ package struct EvaluationContext: Sendable, Hashable {
     package var firstOpenTime: Timestamp?
     /// Analytics user properties by name; an empty text is a value.
     package var analyticsUserProperties: [String: String]
-    /// By name; an empty text is a value.
+    /// Signals by name; an empty text is a value.
     package var customSignals: [String: String]
     /// The Analytics audiences the instance is in. No SDK sends them; nil is "not known", an empty list "in none".
     package var audiences: [String]?
     /// The imported segments the instance is in, like ``audiences``.
     package var importedSegments: [String]?
-    /// For example `macOS-15`, web only. No SDK sends it.
+    /// System, for example `macOS-15`; web only. No SDK sends it.
     package var operatingSystemAndVersion: String?
-    /// For example `Chrome-120`, web only. No SDK sends it.
+    /// Browser, for example `Chrome-120`; web only. No SDK sends it.
     package var browserAndVersion: String?
     /// `ios`, `android` or `web`, of a client that says it without an app id; wins over that of ``appID``.
     package var statedPlatform: String?
-    /// When the fetch takes place; default the wall clock's time.
+    /// Time of the fetch; default the wall clock's time.
     package var now: Timestamp
 
     package init(

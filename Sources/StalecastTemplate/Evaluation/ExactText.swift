@@ -7,7 +7,7 @@ struct ExactText: Hashable, Sendable {
 
     private init(bytes: [UInt8]) { self.bytes = bytes }
 
-    /// Without blanks and line ends around it.
+    /// Text without blanks and line ends around it.
     var trimmed: ExactText { ExactText(bytes: Array(bytes.trimmingBlanks)) }
 }
 
@@ -33,7 +33,7 @@ extension ExactText {
 /// slow.
 struct SoughtText: Sendable {
     private let bytes: [UInt8]
-    /// By length of a beginning: how much of it is also its end.
+    /// Lengths by beginning: how much of it is also its end.
     private let borders: [Int]
 
     init(_ text: String) {
@@ -62,7 +62,7 @@ struct SoughtText: Sendable {
 }
 
 extension Array where Element == UInt8 {
-    /// Without ASCII blanks at either end.
+    /// Bytes without ASCII blanks at either end.
     var trimmingBlanks: ArraySlice<UInt8> {
         let isBlank = { (byte: UInt8) in byte == 0x20 || (0x09...0x0D).contains(byte) }
         guard let first = firstIndex(where: { !isBlank($0) }), let last = lastIndex(where: { !isBlank($0) }) else {

@@ -59,7 +59,7 @@ extension Evaluation {
 }
 
 extension ConditionExpression.Test {
-    /// How the language calls what is tested.
+    /// Name of the tested element in the language.
     var element: String {
         switch self {
         case .constant(let isTrue): "\(isTrue)"
@@ -104,7 +104,7 @@ extension ConditionExpression.Test {
         }
     }
 
-    /// What the value must be, to follow `is …, ` or `is …, not `.
+    /// Requirement of the value, to follow `is …, ` or `is …, not `.
     fileprivate var requirement: String {
         switch self {
         case .constant: ""

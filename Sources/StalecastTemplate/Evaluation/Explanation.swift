@@ -1,12 +1,12 @@
 package import StalecastWire
 
-/// What became of each condition for one context, and why; for people, and never on a fetch's path.
+/// Explanation of each condition's result for one context; for people, and never on a fetch's path.
 package struct Explanation: Sendable, Hashable {
-    /// In the template's order.
+    /// Conditions in the template's order.
     package let conditions: [Explanation.Condition]
     /// Every parameter, also those the context gets no value of; sorted by name.
     package let parameters: [Explanation.Parameter]
-    /// What the context gets.
+    /// Values that the context gets.
     package let values: ResolvedValues
 
     /// `{"conditions":[{"name","matched","reason","tests":[{"element","holds","reason"}]}],
@@ -23,7 +23,7 @@ package struct Explanation: Sendable, Hashable {
 }
 
 extension Explanation {
-    /// What became of one condition.
+    /// Result of one condition.
     package struct Condition: Sendable, Hashable {
         package let name: String
         package let isMatched: Bool
@@ -47,12 +47,12 @@ extension Explanation {
         }
     }
 
-    /// What became of one element of a condition.
+    /// Result of one element of a condition.
     package struct Test: Sendable, Hashable {
-        /// For example `app.userProperty['plan']`.
+        /// Element, for example `app.userProperty['plan']`.
         package let element: String
         package let holds: Bool
-        /// For example `device.country is 'DE', not in ['FR', 'US']`.
+        /// Reason, for example `device.country is 'DE', not in ['FR', 'US']`.
         package let reason: String
 
         fileprivate var json: JSONValue {
@@ -60,7 +60,7 @@ extension Explanation {
         }
     }
 
-    /// What became of one parameter.
+    /// Result of one parameter.
     package struct Parameter: Sendable, Hashable {
         package let name: String
         /// nil when clients get none and use the default in the app.

@@ -35,8 +35,8 @@ extension CompiledTemplate {
         return low < keys.count && keys[low] == key ? low : nil
     }
 
-    /// What instances with this outcome, which ``outcome(for:)`` of the same template gave, get for the parameter at `key`:
-    /// a place of ``texts``; nil leaves the value to the app.
+    /// Text of the parameter at `key` for instances with this outcome, which ``outcome(for:)`` of the same template
+    /// gave: a place of ``texts``; nil leaves the value to the app.
     package func text(of key: Int, for outcome: ConditionOutcome) -> Int? {
         var text: Int?
         parameters[key].offer(outcome) { value in

@@ -27,8 +27,8 @@ extension LocalMoment {
         return Int64(days) * 86_400 + Int64(hour * 3600 + minute * 60 + second)
     }
 
-    /// When this moment is in `zone`. A time that comes twice is the first of the two; one that a change of clocks
-    /// leaves out is read with the offset before the change (as in RFC 5545 and PEP 495).
+    /// Instant at which this moment is in `zone`. A time that comes twice is the first of the two; one that a change of
+    /// clocks leaves out is read with the offset before the change (as in RFC 5545 and PEP 495).
     func instant(in zone: TimeZone) -> Timestamp {
         let local = secondsAsUTC
         let offset = { (seconds: Int64) in

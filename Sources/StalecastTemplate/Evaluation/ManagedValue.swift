@@ -12,20 +12,20 @@ enum ManagedValue: Sendable {
         let id: String
         /// A place of ``CompiledTemplate/texts``.
         let value: Int
-        /// In millionths of a percent.
+        /// Exposure in millionths of a percent.
         let percent: UInt32
         let seed: Int
     }
 
     /// An instance takes part when its bucket, drawn with the experiment's id as seed, is below `exposure`; which
     /// variant it gets is drawn with `<id>.variant`, all variants being equally likely, so that raising the exposure
-    /// moves nobody from one variant to another. Those that take no part, and those whose variant changes nothing, go
+    /// moves no client from one variant to another. Those that take no part, and those whose variant changes nothing, go
     /// on as if the experiment were not there.
     struct Experiment: Sendable {
         let id: String
         let startTime: String
         let variants: [Variant]
-        /// In millionths of a percent.
+        /// Exposure in millionths of a percent.
         let exposure: UInt32
         let exposureSeed: Int
         let variantSeed: Int
@@ -37,7 +37,7 @@ enum ManagedValue: Sendable {
         let value: Int?
     }
 
-    /// What was drawn for an instance; 0 while nothing was.
+    /// Choice that was drawn for an instance; 0 while none was.
     typealias Choice = UInt16
 
     /// The place of the text `choice` delivers; nil goes on to what comes next.
@@ -75,14 +75,14 @@ extension ManagedValue.Rollout {
         return bucket < percent ? Self.enabled : Self.control
     }
 
-    /// What clients call the group.
+    /// Id by which clients call the group.
     static func variantID(_ choice: ManagedValue.Choice) -> String { choice == enabled ? "enabled" : "control" }
 }
 
 extension ManagedValue.Experiment {
     private static let firstVariant: ManagedValue.Choice = 1
 
-    /// Without `exposurePercent` everybody takes part.
+    /// Reads a managed value. Without `exposurePercent` all instances take part.
     ///
     /// - Parameters:
     ///   - seed: gives the place of a seed.

@@ -1,7 +1,7 @@
 import Crypto
 
-/// Where an instance falls among all instances: 0 to 99,999,999 millionths of a percent, evenly spread, the same for
-/// the same instance and seed on every server. The Admin SDKs' algorithm, so that both sides of Firebase agree.
+/// Place of an instance among all instances: 0 to 99,999,999 millionths of a percent, evenly spread, the same for the
+/// same instance and seed on every server. The Admin SDKs' algorithm, so that both sides of Firebase agree.
 enum RandomBucket {
     /// One more than the highest bucket: 100 % in millionths of a percent.
     static let count: UInt64 = 100_000_000

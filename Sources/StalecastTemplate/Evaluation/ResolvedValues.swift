@@ -1,15 +1,16 @@
 package import StalecastWire
 
-/// What instances with one outcome get from a version of a template.
+/// Values that instances with one outcome get from a version of a template.
 package struct ResolvedValues: Sendable, Hashable {
-    /// By their keys, ascending: the place of each among the template's keys and that of its value among its texts.
+    /// Places by their keys, ascending: the place of each among the template's keys and that of its value among its
+    /// texts.
     package private(set) var places: [Place] = []
     /// `{"rolloutId","variantId","affectedParameterKeys"}` for each rollout that applies to the instance; `variantId`
     /// is `enabled` or `control`.
     package private(set) var rolloutMetadata: [JSONValue] = []
-    /// For each experiment the instance takes part in, as SDKs expect it; ids begin with `_exp_`.
+    /// Descriptions of the experiments in which the instance takes part, as SDKs expect them; ids begin with `_exp_`.
     package private(set) var experimentDescriptions: [JSONValue] = []
-    /// Always empty: nobody but Firebase can personalize. Kept so that an answer can say so.
+    /// Always empty: only Firebase can personalize. Kept so that an answer can say so.
     package let personalizationMetadata = JSONObject()
 
     private let keys: [String]
@@ -47,7 +48,7 @@ package struct ResolvedValues: Sendable, Hashable {
 }
 
 extension CompiledTemplate {
-    /// What instances with this outcome, which ``outcome(for:)`` of the same template gave, get: for each parameter
+    /// Values for instances with this outcome, which ``outcome(for:)`` of the same template gave: for each parameter
     /// the value of the first true condition that has one, else its default.
     package func values(for outcome: ConditionOutcome) -> ResolvedValues {
         var values = ResolvedValues(of: self)
@@ -102,7 +103,7 @@ extension ResolvedValues {
     private static let halfYear: JSONValue = "15552000000"
 }
 
-/// Which rollouts and experiments apply to an instance, and to which parameters.
+/// Rollouts and experiments that apply to an instance, and their parameters.
 private struct Participation {
     private(set) var rollouts: [Group: [String]] = [:]
     private(set) var experiments: [Group: [String]] = [:]

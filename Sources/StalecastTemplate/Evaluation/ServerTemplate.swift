@@ -45,7 +45,7 @@ extension TemplateCondition {
         do {
             atoms = try ConditionExpression(parsing: expression, kind: .server).tests.map(\.serverJSON)
         } catch {
-            // Stored under older rules; nobody may get its values by mistake.
+            // Stored under older rules; no client may get its values by mistake.
             atoms = [["false": [:]]]
         }
         return ["orCondition": ["conditions": [["andCondition": ["conditions": .array(atoms)]]]]]

@@ -2,7 +2,7 @@ package import StalecastWire
 
 /// A condition's expression: a conjunction of tests, in Firebase's language. There is no `||`, no `!` and no grouping.
 package struct ConditionExpression: Sendable, Hashable {
-    /// In order of the text; all must be true. At least one, at most ``maxTests``.
+    /// Tests in the order of the text; all must be true. At least one, at most ``maxTests``.
     package let tests: [ConditionExpression.Test]
     /// Steps of the programs its regular expressions become.
     let patternSize: Int
@@ -11,7 +11,7 @@ package struct ConditionExpression: Sendable, Hashable {
     package static let maxTests = 50
     /// Bytes of the text; a hundred values of the longest a custom signal can have fit, and a thousand app ids.
     static let maxLength = 65_536
-    /// Of ``patternSize``.
+    /// Largest ``patternSize``.
     static let maxPatternSize = 5000
 
     /// - Throws: ``ExpressionError`` with the place of the first thing that is wrong.
@@ -90,7 +90,7 @@ extension ConditionExpression {
         case text(ConditionExpression.TextOperator, [String])
     }
 
-    /// Which instances a `percent` test takes in. Bounds are in millionths of a percent, 0 to 100,000,000.
+    /// Range of instances that a `percent` test takes in. Bounds are in millionths of a percent, 0 to 100,000,000.
     package struct PercentTest: Sendable, Hashable {
         /// 0 to 32 characters; instances keep their bucket per seed.
         package var seed: String

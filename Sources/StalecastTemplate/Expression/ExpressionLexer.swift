@@ -22,7 +22,7 @@ extension ExpressionLexer {
             case end
         }
 
-        /// How the token is called in a message.
+        /// Name of the token in a message.
         var shown: String {
             switch kind {
             case .word(let word): "'\(word.shown)'"
@@ -42,7 +42,7 @@ extension ExpressionLexer {
 /// Cuts an expression into tokens, one at a time, each byte looked at a bounded number of times.
 struct ExpressionLexer {
     let bytes: [UInt8]
-    /// Of the next byte; after `next()` the end of the token.
+    /// Index of the next byte; after `next()` the end of the token.
     private(set) var index = 0
 
     init(_ text: String) { bytes = Array(text.utf8) }

@@ -6,11 +6,11 @@ extension ExpressionParser {
         /// Values of a text operator.
         static let textValues = 100
         static let installations = 50
-        /// Of lists nobody documents a limit for; our own.
+        /// Most values of lists without a documented limit; our own.
         static let otherValues = 1000
         static let signalKeyLength = 250
         static let signalValueLength = 500
-        /// Of a regular expression for a custom signal.
+        /// Longest regular expression for a custom signal.
         static let signalPatternLength = 250
         static let seedLength = 32
     }
@@ -133,7 +133,7 @@ extension ExpressionParser {
         return try takeList(of: what, limit: limit, check)
     }
 
-    /// `.inOne([…])`: nobody documents the operators of web conditions; this is the one their console is known by.
+    /// `.inOne([…])`: no document names the operators of web conditions; this is the one their console is known by.
     private mutating func webMembership() throws(ExpressionError) -> ConditionExpression.Membership {
         try skip(".")
         let start = token.start
@@ -233,7 +233,7 @@ extension ExpressionParser {
     }
 }
 
-/// What texts may look like; each gives the text back, or nil when it does not.
+/// Checks of texts; each gives the text back, or nil when it is not allowed.
 extension ExpressionParser {
     private static func countryCode(_ text: String) -> String? {
         text.utf8.count == 2 && text.utf8.allSatisfy { (0x41...0x5A).contains($0 & 0xDF) } ? text : nil

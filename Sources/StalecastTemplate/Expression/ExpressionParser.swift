@@ -7,7 +7,7 @@ struct ExpressionParser {
     private(set) var token: ExpressionLexer.Token
     /// Instructions of all regular expressions so far.
     var patternSize = 0
-    /// Where the token before `token` ended.
+    /// End of the token before `token`.
     private var previousEnd = 0
 
     init(_ text: String, kind: TemplateKind) throws(ExpressionError) {

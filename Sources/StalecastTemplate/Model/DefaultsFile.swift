@@ -73,7 +73,7 @@ extension Template {
 }
 
 extension String {
-    /// As character data of XML 1.0. What XML cannot carry at all (NUL and its like) becomes U+FFFD; a carriage
+    /// Text as character data of XML 1.0. What XML cannot carry at all (NUL and its like) becomes U+FFFD; a carriage
     /// return is written as a reference, since a parser would turn it into a line feed.
     fileprivate var xmlEscaped: String {
         var escaped = ""

@@ -3,7 +3,7 @@ package import StalecastWire
 /// The remote config template of a scope as a value: what is published, stored, compared and served. Which version it
 /// is, and its ETag, are the store's business.
 package struct Template: Sendable, Hashable {
-    /// In order of priority, the first one wins.
+    /// Conditions in order of priority; the first true one wins.
     package var conditions: [TemplateCondition]
     /// The parameters outside any group, by name.
     package var parameters: [String: TemplateParameter]
@@ -67,7 +67,7 @@ package struct Template: Sendable, Hashable {
     }
 }
 
-/// Which rules a template obeys.
+/// Kind of a template, which decides the rules it obeys.
 package enum TemplateKind: Sendable, Hashable, CaseIterable {
     /// Evaluated for app instances by `:fetch`: namespace `firebase` and all others.
     case client

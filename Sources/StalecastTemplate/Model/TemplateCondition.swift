@@ -5,7 +5,7 @@ package struct TemplateCondition: Sendable, Hashable {
     package var name: String
     /// The text as published; ``ConditionExpression`` gives it meaning.
     package var expression: String
-    /// How the console paints it; nil when not given.
+    /// Colour in the console; nil when not given.
     package var tagColor: TagColor?
 
     package init(name: String, expression: String, tagColor: TagColor? = nil) {

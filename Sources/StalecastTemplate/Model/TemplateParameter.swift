@@ -2,11 +2,11 @@ package import StalecastWire
 
 /// A parameter: what clients get for its name.
 package struct TemplateParameter: Sendable, Hashable {
-    /// For instances no condition of ``conditionalValues`` is true for; nil gives them nothing.
+    /// Value for instances for which no condition of ``conditionalValues`` is true; nil gives them nothing.
     package var defaultValue: ParameterValue?
-    /// By condition name; the template's order of conditions decides which of several true ones wins.
+    /// Values by condition name; the template's order of conditions decides which of several true ones wins.
     package var conditionalValues: [String: ParameterValue]
-    /// For people, at most 256 characters; empty when none.
+    /// Description for people, at most 256 characters; empty when none.
     package var description: String
     /// nil when not given, which means ``ValueType/string``.
     package var valueType: ValueType?
@@ -35,7 +35,7 @@ package struct TemplateParameter: Sendable, Hashable {
     }
 }
 
-/// What a parameter's values must look like; raw values are Firebase's.
+/// Type that a parameter's values must have; raw values are Firebase's.
 package enum ValueType: String, Sendable, Hashable, CaseIterable {
     case string = "STRING"
     case boolean = "BOOLEAN"
@@ -92,9 +92,9 @@ package enum ParameterValue: Sendable, Hashable {
 
 /// Parameters shown together in the console.
 package struct ParameterGroup: Sendable, Hashable {
-    /// For people, at most 256 characters; empty when none.
+    /// Description for people, at most 256 characters; empty when none.
     package var description: String
-    /// By name; a name is unique over the whole template.
+    /// Parameters by name; a name is unique over the whole template.
     package var parameters: [String: TemplateParameter]
 
     package init(description: String = "", parameters: [String: TemplateParameter] = [:]) {

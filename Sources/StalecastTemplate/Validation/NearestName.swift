@@ -1,9 +1,9 @@
-/// The one of `candidates` with the smallest edit distance to `name`, capitals ignored; nil if none is near: more than a
-/// third of the letters would be others. Of several equally near the first.
+/// The one of `candidates` with the smallest edit distance to `name`, capitals ignored; nil if none is near: more than
+/// a third of the letters would be others. Of several equally near the first.
 ///
 /// - Parameter prefix: what `name` and the candidates have in common; not counted.
 package func nearestName(to name: String, of candidates: [String], prefix: String = "") -> String? {
-    // A name far longer than any key is nobody's misspelling; it must not cost time either.
+    // A name far longer than any key is no misspelling; it must not cost time either.
     let wanted = Array(name.lowercased().unicodeScalars.prefix(100))
     return candidates.map { ($0, editDistance(wanted, Array($0.lowercased().unicodeScalars))) }
         .min { $0.1 < $1.1 }

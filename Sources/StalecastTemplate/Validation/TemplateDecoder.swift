@@ -215,7 +215,7 @@ extension TemplateDecoder {
         problems.add(.invalidArgument, at: path, path.prefix + "\(type) is expected, not \(Self.shown(json))")
     }
 
-    /// What is there instead, in full where that is short.
+    /// Words for the value that is there instead, in full where that is short.
     private static func shown(_ json: JSONValue) -> String {
         switch json {
         case .object, .array: json.kind
@@ -243,8 +243,8 @@ extension String {
 }
 
 extension JSONValue {
-    /// The same with protobuf's original names of managed values in camelCase, other members as they are; depth is
-    /// bounded by the JSON parser.
+    /// Value with protobuf's original names of managed values in camelCase, other members as they are; depth is bounded
+    /// by the JSON parser.
     fileprivate var withCamelCaseMembers: JSONValue {
         switch self {
         case .object(let object):

@@ -1,12 +1,12 @@
 import StalecastWire
 
-/// Where in the document something stands; made into text only for a problem.
+/// Path to a place in the document; made into text only for a problem.
 indirect enum TemplatePath: Hashable, Sendable {
     case root
     case member(TemplatePath, String)
     case element(TemplatePath, Int)
 
-    /// For example `parameters.foo.defaultValue` or `conditions[2]`; empty for the root.
+    /// Text, for example `parameters.foo.defaultValue` or `conditions[2]`; empty for the root.
     var text: String {
         switch self {
         case .root: ""
@@ -19,7 +19,7 @@ indirect enum TemplatePath: Hashable, Sendable {
     /// Begins a sentence about it: `parameters.foo: `; nothing for the root.
     var prefix: String { if case .root = self { "" } else { text + ": " } }
 
-    /// From the root on.
+    /// Steps from the root on.
     fileprivate var steps: [TemplatePath] {
         switch self {
         case .root: []
@@ -109,7 +109,7 @@ struct PlaceFinder {
         index += 1
     }
 
-    /// Those that go on into this member or element; their place is this one, unless a deeper one follows.
+    /// Paths that go on into this member or element; their place is this one, unless a deeper one follows.
     private mutating func step(
         _ searches: [Search], to place: TextPlace, number: Int? = nil, _ isName: (String) -> Bool
     ) -> [Search] {

@@ -1,13 +1,12 @@
 /// One thing that is wrong with a template.
 package struct TemplateProblem: Sendable, Hashable, CustomStringConvertible {
-    /// Where: `parameters.foo.defaultValue`, `conditions[2].name`; empty for the document as a whole.
+    /// Path: `parameters.foo.defaultValue`, `conditions[2].name`; empty for the document as a whole.
     package let path: String
     /// Google's word for the kind of problem, one of ``Token``'s raw values, for example `VALIDATION_ERROR`.
     package let token: String
-    /// What is wrong and what would be right, for the person who wrote the template; ends with line and column where
-    /// the text is known.
+    /// Problem and remedy, for the person who wrote the template; ends with line and column where the text is known.
     package let message: String
-    /// Where in the text; nil for the document as a whole and where there is no text.
+    /// Place in the text; nil for the document as a whole and where there is no text.
     package let place: TextPlace?
     private let position: TemplatePath
 
@@ -35,7 +34,7 @@ package struct TemplateProblem: Sendable, Hashable, CustomStringConvertible {
         message = "\(problem.message) (line \(place.line), column \(place.column))"
     }
 
-    /// The same, with their places in the text that was read.
+    /// Problems with their places in the text that was read.
     static func located(_ problems: [TemplateProblem], in text: [UInt8]) -> [TemplateProblem] {
         zip(problems, PlaceFinder.places(of: problems.map(\.position), in: text)).map { problem, place in
             place.map { TemplateProblem(problem, at: $0) } ?? problem
@@ -50,9 +49,9 @@ package struct TemplateProblem: Sendable, Hashable, CustomStringConvertible {
 
 /// Everything that is wrong with a template.
 package struct TemplateProblems: Error, Sendable, Hashable, CustomStringConvertible {
-    /// In the order they were found; at most ``maxListed``, at least one when thrown.
+    /// Problems in the order they were found; at most ``maxListed``, at least one when thrown.
     package private(set) var problems: [TemplateProblem] = []
-    /// How many more there are.
+    /// Number of further problems.
     package private(set) var omitted = 0
 
     /// No more problems than this are put in words.

@@ -57,7 +57,7 @@ extension TemplateRules {
         }
     }
 
-    /// What every JavaScript object has anyway.
+    /// Names that every JavaScript object has anyway.
     private static let forbiddenKeys: Set<String> = [
         "__proto__", "constructor", "prototype", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable",
         "toLocaleString", "toString", "valueOf",
@@ -103,7 +103,7 @@ extension TemplateParameter {
 }
 
 extension ValueType {
-    /// What is wrong with `text` as a value of this type; nil when nothing is.
+    /// Complaint about `text` as a value of this type; nil when it is allowed.
     fileprivate func complaint(about text: String) -> String? {
         switch self {
         case .string: nil

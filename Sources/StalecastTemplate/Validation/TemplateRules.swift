@@ -138,7 +138,7 @@ struct TemplateRules {
 }
 
 extension String {
-    /// With zeros to four digits.
+    /// Text with zeros to four digits.
     fileprivate var leftPadded: String { String(repeating: "0", count: max(0, 4 - count)) + self }
 }
 

@@ -133,7 +133,7 @@ extension Pattern {
             return syntax
         }
 
-        /// What follows `(?`: a name, or flags. False when the group is closed already and only sets flags.
+        /// Reads the text after `(?`: a name, or flags. False when the group is closed already and only sets flags.
         private mutating func groupOpening() throws(Pattern.SyntaxError) -> Bool {
             if peek == "=" || peek == "!" { throw Pattern.SyntaxError(reason: "look-ahead is not supported") }
             if peek == "<", peek(1) == "=" || peek(1) == "!" {

@@ -1,5 +1,5 @@
 extension Pattern {
-    /// Which characters (Unicode scalars) a place in a pattern takes.
+    /// Set of characters (Unicode scalars) that a place in a pattern takes.
     struct ScalarSet: Sendable, Hashable {
         private(set) var ranges: [ClosedRange<UInt32>] = []
         /// Sets within the set, for example `\D` or `\p{Lu}`.

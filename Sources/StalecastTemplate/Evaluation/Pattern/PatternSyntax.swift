@@ -1,5 +1,5 @@
 extension Pattern {
-    /// What a regular expression is made of. Which of several matches is found makes no difference here, so captures and
+    /// Parts of a regular expression. Which of several matches is found makes no difference here, so captures and
     /// laziness have left no trace.
     struct Syntax: Sendable {
         let form: Form
@@ -15,7 +15,7 @@ extension Pattern {
             case assertion(Pattern.Assertion)
             case sequence([Pattern.Syntax])
             case alternatives([Pattern.Syntax])
-            /// At least `least` times, at most `most`; nil is without end.
+            /// Repetition, at least `least` times and at most `most`; nil is without end.
             case repetition(Pattern.Syntax, least: Int, most: Int?)
         }
 
