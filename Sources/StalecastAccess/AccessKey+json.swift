@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// What is wrong with a grant or a key that somebody asks for; `description` is a sentence.
+/// Problem of a requested grant or key; `description` is a sentence.
 package struct AccessProblem: Error, CustomStringConvertible {
     /// The member, `grants[0].actions`.
     package let field: String
@@ -30,7 +30,7 @@ extension Grant {
             projects: texts[1], namespaces: texts[2], topics: texts[3], at: path)
     }
 
-    /// From words, wherever they come from; nil is any.
+    /// Makes a grant from words; nil is any.
     package init(
         role: String?, actions: [String], projects: [String]?, namespaces: [String]?, topics: [String]?, at path: String
     ) throws(AccessProblem) {
@@ -88,7 +88,7 @@ extension Grant {
         return .object(object)
     }
 
-    /// At most so many in one key.
+    /// Most grants in one key.
     package static let maxPerKey = 32
 
     /// A list of them, at least one.
@@ -103,7 +103,7 @@ extension Grant {
 }
 
 extension AccessKey {
-    /// How it stands in the store: with the digests of its secrets.
+    /// Form in the store: with the digests of its secrets.
     package var record: JSONValue {
         var object = document(at: nil).object ?? [:]
         object["secrets"] = .array(
@@ -128,7 +128,7 @@ extension AccessKey {
         return .object(object)
     }
 
-    /// What lists show of it: nothing that opens anything.
+    /// Form in lists: nothing that opens anything.
     ///
     /// - Parameter now: tells the state; nil leaves it out.
     package func document(at now: Timestamp?) -> JSONValue {
@@ -149,7 +149,7 @@ extension AccessKey {
         return "active"
     }
 
-    /// From the store.
+    /// Reads the form in the store.
     package init(record json: JSONValue) throws(AccessProblem) {
         guard let id = json["id"]?.string, APIKey.isID(id),
             let kind = json["kind"]?.string.flatMap(APIKey.Kind.init(word:))

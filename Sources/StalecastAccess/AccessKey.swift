@@ -1,10 +1,10 @@
 package import StalecastWire
 
-/// What is kept of an API key: everything but the key itself.
+/// Record of an API key: everything but the key itself.
 package struct AccessKey: Sendable, Hashable {
     package let id: String
     package let kind: APIKey.Kind
-    /// What it is for; at most 128 bytes, may be empty.
+    /// Purpose of the key; at most 128 bytes, may be empty.
     package var name: String
     package var grants: [Grant]
     /// The newest first; two while a rotation's overlap lasts.
@@ -18,7 +18,7 @@ package struct AccessKey: Sendable, Hashable {
 
     package struct Secret: Sendable, Hashable {
         package let digest: SecretDigest
-        /// Of a secret that was replaced; nil for one that was not.
+        /// End of a secret that was replaced; nil for one that was not.
         package var expiresAt: Timestamp?
 
         package init(_ digest: SecretDigest, expiresAt: Timestamp? = nil) {
@@ -27,7 +27,7 @@ package struct AccessKey: Sendable, Hashable {
         }
     }
 
-    /// How long a replaced secret goes on being taken, unless somebody says otherwise.
+    /// Time that a replaced secret stays valid unless the caller says otherwise.
     package static let overlap: Duration = .seconds(7 * 86_400)
     package static let maxSecrets = 2
 
@@ -70,7 +70,7 @@ package struct AccessKey: Sendable, Hashable {
         return end
     }
 
-    /// What a publishable key may not do is left out, whatever its grants say: it is in apps and pages.
+    /// Grants without those that a publishable key may not have, whatever it was given: it is in apps and pages.
     var effectiveGrants: [Grant] {
         guard kind == .publishable else { return grants }
         return grants.map { grant in

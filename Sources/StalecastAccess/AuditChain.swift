@@ -1,24 +1,24 @@
 import Crypto
 package import StalecastWire
 
-/// The chain of an audit log: lines of JSON, each with its number and the SHA-256 of the line before. Whoever changes,
-/// removes or adds a line breaks it, unless all that follows is written anew: compare the newest hash with one that was
-/// noted elsewhere.
+/// The chain of an audit log: lines of JSON, each with its number and the SHA-256 of the line before. A writer that
+/// changes, removes or adds a line breaks it, unless all that follows is written anew: compare the newest hash with one
+/// that was noted elsewhere.
 ///
 /// A line that was cut off in the middle, by the end of the process or a full disk, stays as it is. The next whole line
 /// says so: its action is ``recovered``, and its hash is that of what was before and the rest.
 package struct AuditChain: Sendable {
     /// Lines so far.
     package private(set) var count: Int64 = 0
-    /// Of the last line, in hexadecimal; zeros before the first.
+    /// Hash of the last line, in hexadecimal; zeros before the first.
     package private(set) var hash = String(repeating: "0", count: 64)
     /// The line before is only the beginning of one.
     private var isTorn = false
 
     package static let recovered = "log.recovered"
-    /// Of the first line in a file that goes on after a full one.
+    /// Kind of the first line in a file that goes on after a full one.
     package static let rotated = "log.rotated"
-    /// Of the first line in a file that goes on after one that somebody has moved away.
+    /// Kind of the first line in a file that goes on after one that was moved away.
     package static let reopened = "log.reopened"
 
     /// The action of the line with which a daemon goes on after lines that are gone.
@@ -29,7 +29,7 @@ package struct AuditChain: Sendable {
     /// Goes on after a line that is known by its number and hash alone.
     package init(after count: Int64, _ hash: String) { (self.count, self.hash) = (count, hash) }
 
-    /// Where a log is broken.
+    /// Place where a log is broken.
     package struct Fault: Error, CustomStringConvertible {
         package let description: String
 

@@ -1,9 +1,9 @@
 package import StalecastWire
 import Synchronization
 
-/// From the credentials of a request to a principal, for both listeners. Whoever is refused is counted here.
+/// Finds the principal of a request's credentials, for both listeners. Refusals are counted here.
 package final class Authorizer: Sendable {
-    /// Who asks; each takes credentials of its own.
+    /// Listener that asks; each takes credentials of its own.
     package enum Listener: String, Sendable { case edge, control }
 
     package let tokens: TokenVerifier
@@ -31,12 +31,12 @@ package final class Authorizer: Sendable {
 
     // MARK: Asking
 
-    /// Without rules nobody need look for a certificate.
+    /// True while rules exist for which a certificate need be read.
     package var takesCertificates: Bool { hasCertificates.load(ordering: .relaxed) }
 
-    /// Who presents these credentials. Without any it is anonymous at Edge, and nobody at Control.
+    /// Principal of these credentials. Without any it is anonymous at Edge, and refused at Control.
     ///
-    /// - Throws: ``Denial/unverified`` at Edge for a token that ``token(in:)`` shows and nobody has looked at.
+    /// - Throws: ``Denial/unverified`` at Edge for a token that ``token(in:)`` shows and that was not verified yet.
     package func admit(_ presented: Presented, at listener: Listener) throws(Denial) -> Principal {
         if let question = presented.question, listener == .edge {
             return try hook.admit(question, presented.verdict)
@@ -70,9 +70,9 @@ package final class Authorizer: Sendable {
         }
     }
 
-    /// Whoever asked for the ticket, as they stand now.
+    /// Principal that asked for the ticket, with its present grants.
     ///
-    /// - Throws: ``Denial/unverified`` for a ticket that nobody has redeemed.
+    /// - Throws: ``Denial/unverified`` for a ticket that was not redeemed yet.
     private func admitTicket(of presented: Presented, at listener: Listener) throws(Denial) -> Principal {
         var others = presented
         others.ticket = nil
@@ -87,7 +87,7 @@ package final class Authorizer: Sendable {
         }
     }
 
-    /// Whether a credential has a form that is known here, whoever's it is; others are for the hook.
+    /// Whether a credential has a form that is known here, whichever principal has it; others are for the hook.
     package func isOwn(_ presented: Presented) -> Bool {
         if presented.ticket != nil { return true }
         return state.withLock { state in
@@ -101,7 +101,7 @@ package final class Authorizer: Sendable {
         }
     }
 
-    /// What a cookie may hold in place of these credentials: a key or a token, which is good.
+    /// Text for a cookie in place of these credentials: a key or a token, which is good.
     package func session(for presented: Presented) throws(Denial) -> (text: String, expiresAt: Timestamp?) {
         let principal = try admit(presented, at: .edge)
         let text = state.withLock { state in
@@ -126,7 +126,7 @@ package final class Authorizer: Sendable {
         return found
     }
 
-    /// Who a number in a slot stands for now; nil for a credential that is not good any more.
+    /// Principal of a number in a slot; nil for a credential that is not good any more.
     package func standing(of number: Int32) -> Principal? {
         let now = clock()
         if number >= TokenCache.firstNumber { return tokens.standing(of: number) }
@@ -151,7 +151,7 @@ package final class Authorizer: Sendable {
         } else {
             state.withLock { $0.certificates.hold(number) }
         }
-        // Weak: a ticket that nobody redeems must not keep the authorizer that has it.
+        // Weak: an unused ticket must not keep the authorizer that has it.
         return PrincipalHold(number) { [weak self] in self?.release(number) }
     }
 
@@ -163,7 +163,7 @@ package final class Authorizer: Sendable {
 
     // MARK: Changing
 
-    /// From now on the control token is another one, or none.
+    /// Replaces the control token, or removes it.
     ///
     /// - Returns: whether it was.
     @discardableResult
@@ -174,7 +174,7 @@ package final class Authorizer: Sendable {
         }
     }
 
-    /// What a configuration says.
+    /// Applies a configuration.
     package func configure(
         keys: [AccessKey], plain: [String], anonymous: [Grant], issuers: [TokenIssuer] = [],
         certificates: [ClientCertificate.Rule] = []
@@ -248,7 +248,7 @@ package final class Authorizer: Sendable {
 
     package struct Refused: Sendable {
         package var count = 0
-        /// The first since somebody looked, in words without secrets.
+        /// The first since the last look, in words without secrets.
         package var example = ""
         fileprivate var isSeen = true
     }
@@ -285,15 +285,15 @@ extension [SecretDigest] {
 }
 
 extension Presented {
-    /// For logs.
+    /// Name for logs.
     fileprivate var who: String { keyID.map { "key \($0)" } ?? certificateID ?? (isEmpty ? "nobody" : "somebody") }
 
-    /// Of the certificate, where it is all there is; for logs.
+    /// Id of the certificate, where it is the only credential; for logs.
     fileprivate var certificateID: String? {
         isEmpty ? certificate.map { "certificate \($0.names.first?.prefix(200) ?? "without a name")" } : nil
     }
 
-    /// Of the first key that is there, if it has an id; for logs.
+    /// Id of the first key that is there, if it has one; for logs.
     var keyID: String? {
         for text in texts {
             if let key = try? APIKey(text) { return key.id }  // what is no key has no id

@@ -1,11 +1,11 @@
 import StalecastWire
 
-/// What an ``Authorizer`` knows.
+/// Keys, tickets and tokens that an ``Authorizer`` knows.
 struct AuthorizerState: Sendable {
     var bootstrap: SecretDigest?
     /// Made through the API.
     var stored: [String: AccessKey] = [:]
-    /// Of the configuration; they win.
+    /// Keys of the configuration; they win.
     var configured: [String: AccessKey] = [:]
     /// `edge.apiKeys`.
     var plain: [SecretDigest] = []
@@ -19,10 +19,10 @@ struct AuthorizerState: Sendable {
     func key(_ id: String) -> AccessKey? { configured[id] ?? stored[id] }
 }
 
-/// What a credential is.
+/// Kind of a credential that was found.
 enum Found {
     case principal(Principal)
-    /// To be verified outside the lock.
+    /// Token to be verified outside the lock.
     case token(String, SecretDigest)
 }
 

@@ -2,8 +2,8 @@ import DequeModule
 import StalecastWire
 import Synchronization
 
-/// The user's backend, which says whose a request at Edge is by headers of the user's own, such as a session's cookie. It is
-/// asked off the loops, each question once at a time; what it does not say in time is not so.
+/// The user's backend, which says whose a request at Edge is by headers of the user's own, such as a session's cookie.
+/// It is asked off the loops, each question once at a time; what it does not say in time is not so.
 package final class CallerHook: Sendable {
     /// The allow-listed headers of one request; at least one.
     package struct Question: Sendable, Hashable {
@@ -18,7 +18,7 @@ package final class CallerHook: Sendable {
         }
 
         package let headers: [Header]
-        /// Of all of it: what answers are kept under.
+        /// Digest of all of it: answers are kept under it.
         package let digest: SecretDigest
 
         /// nil when there is nothing to ask with.
@@ -29,7 +29,7 @@ package final class CallerHook: Sendable {
             digest = SecretDigest(of: headers.map { "\($0.name)\n\($0.value)\n" }.joined())
         }
 
-        /// What it takes to wait for its answer.
+        /// Bytes that the wait for its answer costs.
         fileprivate var weight: Int { headers.reduce(512) { $0 + $1.name.utf8.count + $1.value.utf8.count } }
     }
 
@@ -50,17 +50,17 @@ package final class CallerHook: Sendable {
     package static let maxInFlight = 64
     /// Bytes of the requests that wait; beyond them it is "not now".
     static let maxWaiting = 32 << 20
-    /// What nobody was asked for so long is not asked any more: the backend cannot keep up, or does not answer.
+    /// Time after which a question that was not sent is dropped: the backend cannot keep up, or does not answer.
     static let patience = Duration.seconds(5)
 
     private struct State: Sendable {
         var names: [String] = []
         var ask: Ask?
         var callers: KnownCallers
-        /// Who waits for a question's answer.
+        /// Callers that wait for a question's answer.
         var waiting: [SecretDigest: (dones: [Done], weight: Int)] = [:]
         var weight = 0
-        /// Questions nobody was asked yet, in their order.
+        /// Questions that were not sent yet, in their order.
         var queue: Deque<(question: Question, since: Timestamp)> = []
         var inFlight = 0
         var isAsking = false
@@ -162,7 +162,7 @@ package final class CallerHook: Sendable {
         askNext()
     }
 
-    /// Whose a question was found to be. Who has just been looked at is not asked for freshness.
+    /// Principal of an answered question. Who has just been looked at is not asked for freshness.
     func admit(_ digest: SecretDigest, _ verdict: Presented.Verdict?) throws(Denial) -> Principal {
         if case .refused(let denial)? = verdict { throw denial }
         guard verdict == .good else { throw .unverified }
@@ -180,7 +180,7 @@ package final class CallerHook: Sendable {
     func release(_ number: Int32) { state.withLock { $0.callers.release(number) } }
 }
 
-/// What the backend says of a question: `{"subject","grants","expiresAt","cacheFor"}`.
+/// Answer of the backend to a question: `{"subject","grants","expiresAt","cacheFor"}`.
 struct HookAnswer: Sendable {
     let subject: String
     let grants: [Grant]
@@ -214,7 +214,7 @@ struct HookAnswer: Sendable {
     }
 }
 
-/// Who the backend has named, by question and by number.
+/// Principals that the backend has named, by question and by number.
 struct KnownCallers: Sendable {
     private struct Entry: Sendable {
         let digest: SecretDigest
@@ -264,7 +264,7 @@ struct KnownCallers: Sendable {
         if order.release(number) { remove(number) }
     }
 
-    /// As long as the backend said.
+    /// Principal of a question, for as long as the backend said.
     func principal(of digest: SecretDigest, at now: Timestamp) -> Principal? {
         guard let entry = numbers[digest].flatMap({ entries[$0] }), now < entry.cachedUntil else { return nil }
         return latest(of: digest, at: now)

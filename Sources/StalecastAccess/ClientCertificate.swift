@@ -1,10 +1,10 @@
 package import StalecastWire
 
-/// What a client showed in the handshake, after the listener's authorities were found to stand behind it.
+/// Certificate that a client showed in the handshake, after the listener's authorities were found to stand behind it.
 package struct ClientCertificate: Sendable, Hashable {
-    /// Of all of it.
+    /// Digest of all of it.
     package let digest: SecretDigest
-    /// Who it is for: one SPIFFE id, else DNS names in lower case. A common name counts for nothing.
+    /// Names that it certifies: one SPIFFE id, else DNS names in lower case. A common name counts for nothing.
     package let names: [String]
     package let expiresAt: Timestamp
 
@@ -14,7 +14,7 @@ package struct ClientCertificate: Sendable, Hashable {
         self.digest = digest
         self.expiresAt = expiresAt
         if uris.isEmpty {
-            // A name that stands for many is nobody's.
+            // A name that stands for many identifies no client.
             names = dnsNames.filter { name in
                 !name.isEmpty && name.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-._".utf8.contains($0) }
             }.map { $0.lowercased() }

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// What can be done here. Edge asks for the first two, Control for the others.
+/// Action that a grant can permit. Edge asks for the first two, Control for the others.
 package enum AccessAction: String, Sendable, CaseIterable {
     /// Hear of versions: streams, polls, state.
     case watch
@@ -33,13 +33,13 @@ package enum AccessRole: String, Sendable, CaseIterable {
 /// Permission to do some things to some scopes and topics. Grants only add: what none of them permits is denied.
 package struct Grant: Sendable, Hashable {
     package let role: AccessRole?
-    /// Beside those of the role.
+    /// Actions beside those of the role.
     package let actions: Set<AccessAction>
     package let projects: [Glob]
     package let namespaces: [Glob]
     package let topics: [Glob]
 
-    /// Which topics an action is about.
+    /// Topics that an action is about.
     package enum Topics: Sendable {
         /// It is about a scope.
         case irrelevant
@@ -48,7 +48,7 @@ package struct Grant: Sendable, Hashable {
         case named(TopicName)
     }
 
-    /// Without restrictions it is for everything there is.
+    /// Makes a grant; without restrictions it covers everything.
     package init(
         role: AccessRole? = nil, actions: Set<AccessAction> = [], projects: [Glob] = [.any],
         namespaces: [Glob] = [.any], topics: [Glob] = [.any]
@@ -65,7 +65,7 @@ package struct Grant: Sendable, Hashable {
         permits(action, project: scope.project.description, namespace: scope.namespace.description, topics)
     }
 
-    /// The same for a scope that need not exist; nil is any namespace.
+    /// True when a scope that need not exist is covered; nil is any namespace.
     package func permits(
         _ action: AccessAction, project: String, namespace: String?, _ topics: Topics = .irrelevant
     ) -> Bool {

@@ -10,18 +10,19 @@ package struct Presented: Sendable, Hashable {
     package var queryKey: String?
     /// `ticket` in the query.
     package var ticket: String?
-    /// Of ``SessionCookie``, where it counts; browsers send it along, so whatever else the request has goes first.
+    /// Value of ``SessionCookie``, where it counts; browsers send it along, so whatever else the request has goes
+    /// first.
     package var cookie: String?
-    /// Of the connection; counts where the request has no credential of its own.
+    /// Certificate of the connection; counts where the request has no credential of its own.
     package var certificate: ClientCertificate?
-    /// What the user's backend was asked; then nothing else counts.
+    /// Question that the user's backend was asked; then nothing else counts.
     package var question: SecretDigest?
     /// One of these is there twice.
     package var isRepeated = false
-    /// Of the token or ticket in it, once it was looked at.
+    /// Result of checking the token or ticket in it, once that was done.
     package var verdict: Verdict?
 
-    /// What a look at a token or ticket has shown.
+    /// Result of checking a token or ticket.
     package enum Verdict: Sendable, Hashable {
         case good
         case refused(Denial)
@@ -36,7 +37,7 @@ package struct Presented: Sendable, Hashable {
         authorization == nil && apiKey == nil && googleKey == nil && queryKey == nil && ticket == nil && !isRepeated
     }
 
-    /// What Google's carriers have; the header wins.
+    /// Text in Google's carriers; the header wins.
     package var googleText: String? { googleKey ?? queryKey }
 
     /// A key of `edge.apiKeys`, in whichever carrier of keys.
@@ -85,7 +86,7 @@ package struct Presented: Sendable, Hashable {
     }
 }
 
-/// A text that is to say who somebody is.
+/// A text that is to identify a client.
 struct Credential: Sendable, Hashable {
     let text: String
     let isInURL: Bool

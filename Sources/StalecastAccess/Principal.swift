@@ -1,25 +1,25 @@
 package import StalecastWire
 
-/// Who asks, and what they may do.
+/// Caller and its permissions.
 package struct Principal: Sendable, Hashable {
-    /// How they are known; raw values are in the audit log and in `updateUser`.
+    /// Kind of its credential; raw values are in the audit log and in `updateUser`.
     package enum Kind: String, Sendable {
         case anonymous
         /// The control token.
         case bootstrap
         case key
-        /// Of an issuer's token.
+        /// Token of an issuer.
         case token
-        /// Of a TLS client.
+        /// Certificate of a TLS client.
         case certificate
         /// Named by the user's backend.
         case hook
     }
 
     package let kind: Kind
-    /// Of the credential, for people and logs: a key's id, a token's subject, `bootstrap`, `anonymous`.
+    /// Id of the credential, for people and logs: a key's id, a token's subject, `bootstrap`, `anonymous`.
     package let id: String
-    /// What somebody called it; may be empty.
+    /// Name that was given to it; may be empty.
     package let name: String
     /// Stands for the credential in a stream's slot: the same as long as the process lives. 0 is anonymous.
     package let number: Int32
@@ -45,7 +45,7 @@ package struct Principal: Sendable, Hashable {
         self.grants = grants
     }
 
-    /// For the audit log: the same for all credentials of one holder.
+    /// Actor in the audit log: the same for all credentials of one holder.
     package var actor: String {
         switch kind {
         case .key: "key:\(id)"
@@ -61,7 +61,7 @@ package struct Principal: Sendable, Hashable {
         grants.contains { $0.permits(action, in: scope, topics) }
     }
 
-    /// Whether a grant is about names like these, which need not mean anything here: whoever has none for a name is
+    /// Whether a grant is about names like these, which need not mean anything here: a caller that has none for a name is
     /// told the same whether it exists or not.
     package func may(
         _ action: AccessAction, project: String, namespace: String? = nil, _ topics: Grant.Topics = .irrelevant
@@ -77,7 +77,7 @@ package struct Principal: Sendable, Hashable {
     }
 }
 
-/// Why somebody is refused; raw values are in logs and metrics and never on the wire.
+/// Reason of a refusal; raw values are in logs and metrics and never on the wire.
 package enum Denial: String, Error, Sendable, CaseIterable {
     /// No credential, and anonymous callers have no grant.
     case missing
@@ -85,7 +85,7 @@ package enum Denial: String, Error, Sendable, CaseIterable {
     case malformed
     /// Two different credentials, or one header twice.
     case ambiguous
-    /// Of a key's form, but its checksum is wrong: a typing error.
+    /// Text in a key's form whose checksum is wrong: a typing error.
     case typo
     case unknown
     case notYet = "not_yet_valid"
@@ -95,7 +95,7 @@ package enum Denial: String, Error, Sendable, CaseIterable {
     case leaked
     /// Known, and without a grant for this.
     case notGranted = "not_granted"
-    /// Of a token: nobody's here.
+    /// Token of an issuer that is not configured.
     case unknownIssuer = "unknown_issuer"
     case wrongAlgorithm = "wrong_algorithm"
     case unknownKey = "unknown_key"
@@ -108,7 +108,7 @@ package enum Denial: String, Error, Sendable, CaseIterable {
     case notReady = "not_ready"
     /// Too many bad ones from one address.
     case overRate = "over_rate"
-    /// A token that must be verified first, off the loop; nobody is refused for it.
+    /// A token that must be verified first, off the loop; no caller is refused for it.
     case unverified
 
     /// 400, 401, 403, 429 or 503.

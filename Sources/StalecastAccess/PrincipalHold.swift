@@ -1,5 +1,5 @@
-/// A stream's or a ticket's claim on its principal. While a hold lives, the table that knows the principal does not forget
-/// it, however many newer credentials come, so that a later check of the stream always finds its principal.
+/// A stream's or a ticket's claim on its principal. While a hold lives, the table that knows the principal does not
+/// forget it, however many newer credentials come, so that a later check of the stream always finds its principal.
 package final class PrincipalHold: Sendable, Hashable {
     private let number: Int32
     private let release: @Sendable () -> Void
@@ -15,8 +15,8 @@ package final class PrincipalHold: Sendable, Hashable {
     package func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
-/// Numbers that a table of principals hands out one after the other. The oldest is forgotten when more than `capacity` are
-/// there, unless it is held; a held one is forgotten after its last hold.
+/// Numbers that a table of principals hands out one after the other. The oldest is forgotten when more than `capacity`
+/// are there, unless it is held; a held one is forgotten after its last hold.
 struct PrincipalNumbers: Sendable {
     /// Entries that a table keeps besides those that are held.
     static let capacity = 65_536
@@ -36,8 +36,8 @@ struct PrincipalNumbers: Sendable {
         self.capacity = Int32(clamping: capacity)
     }
 
-    /// No number is left. The table is emptied then, and ``reset()`` called: streams live for minutes, so none has a number
-    /// of a thousand million credentials ago.
+    /// No number is left. The table is emptied then, and ``reset()`` called: streams live for minutes, so none has a
+    /// number of a thousand million credentials ago.
     var isUsedUp: Bool { next == last }
 
     mutating func reset() { (next, oldest, holds) = (first, first, [:]) }

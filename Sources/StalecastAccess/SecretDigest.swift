@@ -2,7 +2,7 @@ import Crypto
 
 /// The SHA-256 of a secret, which is all that is kept of one.
 package struct SecretDigest: Sendable, Hashable {
-    /// In place: one is made for every connection with a credential.
+    /// Words in place: one is made for every connection with a credential.
     private let words: SIMD4<UInt64>
 
     private init(words: SIMD4<UInt64>) { self.words = words }
@@ -45,6 +45,6 @@ package struct SecretDigest: Sendable, Hashable {
         return difference[0] | difference[1] | difference[2] | difference[3] == 0
     }
 
-    /// What no secret has, for comparing where there is nothing to compare with.
+    /// Digest of no secret, for comparing where there is nothing to compare with.
     static let none = SecretDigest(words: .zero)
 }

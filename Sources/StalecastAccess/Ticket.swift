@@ -1,16 +1,16 @@
 package import StalecastWire
 import Synchronization
 
-/// What a ticket opens: streams and polls of some topics, for whoever asked for it. Browsers' `EventSource` sends no headers,
-/// and a credential that lasts does not belong into a URL.
+/// Permission that a ticket carries: streams and polls of some topics, for the principal that asked for it. Browsers'
+/// `EventSource` sends no headers, and a credential that lasts does not belong into a URL.
 package struct Ticket: Sendable, Hashable {
-    /// Of all its topics' names together: 64 of 32 characters each, more than anybody's.
+    /// Most bytes of all its topics' names together: 64 of 32 characters each.
     package static let maxNameBytes = 2048
 
     /// See ``Principal/number``; asked again when the ticket is redeemed.
     package let principal: Int32
     package let topics: [TopicName]
-    /// As the request named them; nil where it did not.
+    /// Project as the request named it; nil where it did not.
     package let project: String?
     package let namespace: String?
     private let hold: PrincipalHold?
@@ -30,7 +30,7 @@ package struct Ticket: Sendable, Hashable {
 /// The tickets that were made and not redeemed yet, in memory only. Each is good once.
 package final class TicketBook: Sendable {
     package static let life: Duration = .seconds(60)
-    /// Of one principal at once.
+    /// Most tickets of one principal at once.
     package static let maxOfPrincipal = 1024
     /// Callers without a credential, of one address at once: fewer, since one stranger may have many addresses.
     package static let maxOfAddress = 256
@@ -41,7 +41,7 @@ package final class TicketBook: Sendable {
     fileprivate struct State {
         var tickets: [SecretDigest: (ticket: Ticket, holder: String, madeAt: Timestamp)] = [:]
         var counts: [String: Int] = [:]
-        /// Those that were made, oldest first; some are gone.
+        /// Tickets that were made, oldest first; some are gone.
         var queue: [(digest: SecretDigest, madeAt: Timestamp)] = []
         var head = 0
     }
@@ -54,7 +54,8 @@ package final class TicketBook: Sendable {
     /// Makes a ticket: `stt_` and 128 bits in hexadecimal digits.
     ///
     /// - Parameters:
-    ///   - holder: ``Principal/actor``, the same for all tokens of one subject; for a caller without a credential its address.
+    ///   - holder: ``Principal/actor``, the same for all tokens of one subject; for a caller without a credential its
+    ///     address.
     ///   - most: tickets that the holder may have at once.
     /// - Returns: nil when there are too many, of its holder or together.
     package func make(
@@ -78,7 +79,7 @@ package final class TicketBook: Sendable {
         return isMade ? (text, now.advanced(by: Self.life)) : nil
     }
 
-    /// Takes a ticket; whoever comes second with it finds none. It is looked for by its hash.
+    /// Takes a ticket; the second use of it finds none. It is looked for by its hash.
     package func redeem(_ text: String) throws(Denial) -> Ticket {
         let (now, digest) = (clock(), SecretDigest(of: text))
         let found = state.withLock { $0.take(digest) }

@@ -8,13 +8,13 @@ import StalecastWire
 package struct Call: Sendable {
     let control: Control
     let head: RequestHead
-    /// What the path's names stand for.
+    /// Values of the path's names.
     let names: PathValues
     /// nil is a stranger, where strangers may call.
     let principal: Principal?
     /// The address it came from.
     let peer: String?
-    /// What the audit log is told.
+    /// Note for the audit log.
     let note = AuditNote()
     /// Inflated; empty when there is none.
     let body: [UInt8]
@@ -46,13 +46,13 @@ package struct Call: Sendable {
     /// Google pretty-prints by default; here one has to ask.
     var wantsPretty: Bool { query["prettyPrint"] == "true" }
 
-    /// Who calls, as far as a version's metadata tells it: the Node Admin SDK names itself.
+    /// Origin for a version's metadata: the Node Admin SDK names itself.
     var updateOrigin: UpdateOrigin {
         (self[field: "x-firebase-client"] ?? "").contains("fire-admin-node/") ? .adminSDKNode : .restAPI
     }
 
-    /// Who calls, for the version's metadata: a key by its id and name, a token by what its issuer says of its subject.
-    /// Whoever holds the control token is believed what the header `X-Stalecast-User` says: an address with `@` or a
+    /// Caller for a version's metadata: a key by its id and name, a token by what its issuer says of its subject.
+    /// The daemon believes a holder of the control token what the header `X-Stalecast-User` says: an address with `@` or a
     /// name, at most 256 bytes.
     var updateUser: UpdateUser {
         switch principal?.kind {
@@ -96,7 +96,7 @@ package struct Call: Sendable {
         return TemplateResource(scope: scope, store: control.store, configuration: control.configuration)
     }
 
-    /// The same, to be changed.
+    /// Template that is to be changed.
     ///
     /// - Throws: 400 where the versions come from a source.
     func publishableTemplate() throws(GoogleError) -> TemplateResource {
@@ -107,7 +107,7 @@ package struct Call: Sendable {
 }
 
 extension Principal {
-    /// As a key or a token is written down.
+    /// Principal in the form that versions keep.
     var updateUser: UpdateUser {
         if kind == .certificate { return UpdateUser(name: id) }
         if kind == .key { return UpdateUser(name: name, email: "\(id)@key.stalecast") }

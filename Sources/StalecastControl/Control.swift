@@ -11,7 +11,7 @@ package import StalecastWire
 package struct Control: Sendable {
     package let configuration: ControlConfiguration
     let access: Authorizer
-    /// Of the console.
+    /// Sessions of the console.
     let sessions: ConsoleSessions
     let store: TemplateStore
     let hub: Hub
@@ -26,11 +26,13 @@ package struct Control: Sendable {
     let bypassed: @Sendable (StoredVersion, _ by: String) -> Void
     /// The namespaces a configured project serves, in configured order.
     let namespaces: [ProjectID: [Namespace]]
-    /// The words for the source a scope is fed by, and cannot be published to for; the others get versions through the API.
+    /// The words for the source a scope is fed by, and cannot be published to for; the others get versions through the
+    /// API.
     let feeds: [Scope: String]
-    /// Subscribers by topic and transport (`sse`, `poll`, …), of one namespace or all; a topic without any may be missing.
+    /// Subscribers by topic and transport (`sse`, `poll`, …), of one namespace or all; a topic without any may be
+    /// missing.
     let presence: @Sendable (ProjectID, Namespace?) async -> [TopicName: [String: Int]]
-    /// Who has a scope's newest message.
+    /// Counts of the streams that have a scope's newest message.
     let reach: @Sendable (Scope) async -> Reach
     /// The body of `/metrics`, Prometheus text format 0.0.4.
     let metrics: @Sendable () async -> String
@@ -42,7 +44,7 @@ package struct Control: Sendable {
     let degraded: @Sendable () -> [String]
     /// nil where this daemon is one by itself.
     let cluster: ClusterDesk?
-    /// Takes a message that somebody sends to the subscribers of every node; false when that is not known to be done.
+    /// Takes a message to the subscribers of every node; false when that is not known to be done.
     let relay: (@Sendable (Messaging.Relayed) async -> Bool)?
     /// nil: keys are this daemon's own.
     let keyShare: KeyShare?
@@ -85,7 +87,7 @@ package struct Control: Sendable {
 
     // MARK: Admission
 
-    /// What a request may do here.
+    /// Permission of a request.
     struct Admission: Sendable {
         let match: OperationTable<ControlHandler>.Match
         /// nil is a stranger, where strangers may call.

@@ -21,11 +21,11 @@ package struct ControlConfiguration: Sendable {
     package var maxKeys = 10_000
     /// Names under which browsers may ask for the console, and pages use its cookie, beside addresses and `localhost`.
     package var hosts: [String] = []
-    /// Projects whose templates somebody else has to approve.
+    /// Projects whose templates another person has to approve.
     package var approvals: Set<ProjectID> = []
-    /// How scopes release their versions; others have the standard policy, and publish instantly unless asked.
+    /// Plans by which scopes release their versions; others have the standard policy, and publish instantly unless asked.
     package var releases: [Scope: ReleasePlan] = [:]
-    /// Who may say for whom it speaks. Default nobody.
+    /// Proxies that may name their client. Default: none.
     package var proxies = TrustedProxies()
     /// nil, the default, listens without TLS.
     package var tls: TLSServer?

@@ -11,11 +11,11 @@ final class ControlConnection: RequestHandler {
     private let loop: any EventLoop
     private unowned let connection: HTTPConnection
     private let feeding = Feeding()
-    /// Who connected, or who a PROXY header says did.
+    /// Address of the peer, or the one that a PROXY header names.
     private let peer: IPAddress?
-    /// Who asks: the peer, or whoever a trusted one speaks for.
+    /// Address of the client: the peer, or the one that a trusted peer names.
     private var client: IPAddress?
-    /// What the head of the request that is being received was judged to be, and when.
+    /// Judgement of the head that is being received, and its time.
     private var judged: (admission: Control.Admission, at: UInt64)?
     /// Nanoseconds for which a judgement holds: a body that comes with its head need not be judged again.
     private static let judgementHolds: UInt64 = 100_000_000

@@ -54,7 +54,7 @@ package struct ControlServer: Service {
         for loop in loops.values { try await loop.loop.flatSubmit { loop.drain() }.get() }
     }
 
-    /// Finds out who connects, before anything else is read. Where proxies say it, nobody else gets in.
+    /// Finds the client's address before anything else is read. Where proxies name it, no other peer is admitted.
     private static func meet(
         _ channel: any Channel, _ loop: ConnectionLoop, _ configuration: ControlConfiguration,
         _ reception: @escaping (IPAddress?) -> Reception

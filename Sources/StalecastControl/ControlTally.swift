@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How the private listener's requests ended, for metrics.
+/// Counts of the private listener's requests by their end, for metrics.
 package final class ControlTally: Sendable {
     /// A line of the figures.
     package struct Kind: Hashable, Sendable {
@@ -17,7 +17,7 @@ package final class ControlTally: Sendable {
         counts.withLock { $0[Kind(operation: operation, status: status), default: 0] += 1 }
     }
 
-    /// In the order of operations and statuses.
+    /// Counts in the order of operations and statuses.
     package var requests: [(kind: Kind, count: Int)] {
         counts.withLock { $0 }.map { ($0.key, $0.value) }
             .sorted { ($0.0.operation, $0.0.status) < ($1.0.operation, $1.0.status) }

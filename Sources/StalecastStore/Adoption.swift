@@ -7,10 +7,11 @@ package struct Adoption: Sendable {
     package var template: Template
     /// The origin's own number; nil where it has none, and then the next one here is taken.
     package var number: VersionNumber?
-    /// Who published it there, when and why; its number says nothing. nil where the origin says nothing.
+    /// Metadata of the version at its origin: author, time and reason; its number means nothing here. nil where the
+    /// origin says nothing.
     package var metadata: VersionMetadata?
     package var notes: ChangeNotes
-    /// What entitles this node of a cluster to publish it; nil: nothing is asked for.
+    /// Ownership that entitles this node of a cluster to publish it; nil: none is asked for.
     package var ownership: Ownership?
 
     package init(
@@ -24,7 +25,7 @@ package struct Adoption: Sendable {
         self.notes = notes
     }
 
-    /// How a scope's current version relates to what was seen.
+    /// Relation of a scope's current version to the content that was seen.
     package enum Relation: Sendable, Hashable {
         case isNew
         /// It is what was seen.
@@ -65,8 +66,8 @@ package struct Adoption: Sendable {
     }
 }
 
-/// Work that one node of a cluster does at a time, and the number under which this one took it: whoever has another number
-/// does not do it any more.
+/// Work that one node of a cluster does at a time, and the number under which this one took it: a node that has another
+/// number does not do it any more.
 package struct Ownership: Sendable, Hashable {
     package let duty: String
     package let token: Int64

@@ -1,7 +1,7 @@
 import StalecastWire
 
-/// How long approvals of shared proposals have been under way, by this node's own clock since it first saw them: the wall
-/// clocks of two nodes may be an hour apart.
+/// Time that approvals of shared proposals have been under way, by this node's own clock since it first saw them: the
+/// wall clocks of two nodes may be an hour apart.
 struct ApprovalClaims: Sendable {
     private struct Place: Hashable {
         let scope: Scope

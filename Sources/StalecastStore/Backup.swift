@@ -61,7 +61,7 @@ extension TemplateStore {
         try queue.close()
     }
 
-    /// What a failed or finished copy leaves under its temporary name; it has nothing anybody could want.
+    /// Removes the files that a failed or finished copy leaves under its temporary name; they are of no use.
     private static func discard(_ unfinished: String) {
         for name in [unfinished] + BackupFile.copyNames(beside: unfinished) {
             for suffix in ["", "-journal"] {

@@ -5,7 +5,7 @@ import Synchronization
 /// A backup that somebody reads over the network. Its file has no name any more: nothing of it stays, whatever ends the
 /// reader or the process.
 package final class BackupDownload: Sendable {
-    /// In bytes.
+    /// Size in bytes.
     package let size: Int
     private let file: Int32
     private let ended: @Sendable () -> Void
@@ -91,7 +91,7 @@ extension DataDirectory {
     /// A backup that is made to be sent.
     var sentBackup: String { path + "/sent.backup" }
 
-    /// What a process that was ended by force has left of them.
+    /// Removes the copies that a process has left that was ended by force.
     fileprivate func removeSentBackups() throws(FileOperation.Failure) {
         let start = String(sentBackup.dropFirst(path.count + 1))
         for name in try names(beginningWith: start) { try FileOperation.remove(path + "/" + name) }

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 package import StalecastWire
 
-/// What a backup holds, as `backup` and `restore` tell it.
+/// Contents of a backup, as `backup` and `restore` report them.
 package struct BackupSummary: Sendable, Hashable {
     package struct ScopeSummary: Sendable, Hashable {
         package let scope: Scope
@@ -30,7 +30,7 @@ enum BackupFile {
     /// The names of ``copies(of:beside:)`` for a backup at `path`, whether they are there or not.
     static func copyNames(beside path: String) -> [String] { attachments.map { "\(path).part-\($0)" } }
 
-    /// What ``copies(of:beside:)`` copies, whether it is there or not.
+    /// Files that ``copies(of:beside:)`` copies, whether they are there or not.
     static func sources(in directory: DataDirectory) -> [String] { attachments.map { "\(directory.path)/\($0)" } }
 
     /// Copies what is in `directory` to files beside `path`.
@@ -123,7 +123,7 @@ enum BackupFile {
         return summary
     }
 
-    /// How many webhooks are registered in the part that has them; nil without.
+    /// Number of webhooks that are registered in the part that has them; nil without.
     private static func webhooks(_ db: Database, _ path: String, isThorough: Bool) throws -> Int? {
         guard try db.tableExists("attachment") else { return nil }
         var count: Int?

@@ -25,7 +25,7 @@ enum Candidate: Sendable {
         var ends: ReleaseEnd?
     }
 
-    /// Who takes a release back, and why.
+    /// Author and reason of a release's end.
     struct ReleaseEnd: Sendable {
         let version: VersionNumber
         let by: String
@@ -38,7 +38,7 @@ enum Candidate: Sendable {
         let scope: Scope
         let number: Int64
         let by: Proposal.Person
-        /// Who proposed it may approve it.
+        /// True when its proposer may approve it.
         let allowsOwn: Bool
         /// Makes approvals of one proposal at several nodes one publish; nil: it is this store's own.
         var key: String?
@@ -53,7 +53,7 @@ enum Candidate: Sendable {
         }
     }
 
-    /// How the version is released; nil: to all at once.
+    /// Way in which the version is released; nil: to all at once.
     var staged: Publish.Staged? { if case .publish(let publish, _) = self { publish.staged } else { nil } }
 
     /// Whether it may take the place of a release that is open: what an origin says, and every rollback, may.
@@ -65,7 +65,7 @@ enum Candidate: Sendable {
         }
     }
 
-    /// Who publishes, for a release's events.
+    /// Publisher, for a release's events.
     var publisher: String {
         switch self {
         case .publish(let publish, _): publish.user.email.isEmpty ? publish.user.name : publish.user.email
@@ -79,7 +79,7 @@ enum Candidate: Sendable {
     var isAdoption: Bool { if case .adopt = self { true } else { false } }
     var isRollback: Bool { if case .rollback = self { true } else { false } }
 
-    /// What makes it the same one when it comes again; nil: nothing.
+    /// Key by which a repeated publish is recognised; nil: none.
     var idempotencyKey: String? {
         switch self {
         case .publish(let publish, _): publish.idempotencyKey
@@ -105,7 +105,7 @@ enum Candidate: Sendable {
     }
 }
 
-/// What the writer knows when it turns a ``Candidate`` into the next version, inside the write transaction.
+/// Facts that the writer has when it turns a ``Candidate`` into the next version, inside the write transaction.
 struct NextVersion {
     let scope: Scope
     let projectNumber: UInt64

@@ -1,18 +1,18 @@
 import GRDB
 
-/// What a failed write means for the version it should have committed, and for the store.
+/// Meaning of a failed write for the version it should have committed, and for the store.
 enum CommitFault: Sendable {
-    /// Where the write was when it failed.
+    /// Stage of the write at which it failed.
     enum Stage: Sendable {
         /// Up to and with the last statement before `COMMIT`: whatever failed, there is no commit record.
         case beforeCommit
-        /// In `COMMIT`: the record may be on the disk although its synchronisation failed.
+        /// Inside `COMMIT`: the record may be on the disk although its synchronisation failed.
         case committing
     }
 
     /// The version is certainly not there, and the next publish may work.
     case noSpace
-    /// The version is certainly not there, and the next publish may work: somebody else holds a lock, say.
+    /// The version is certainly not there, and the next publish may work: another process holds a lock, say.
     case passing
     /// The version is certainly not there, and nothing must be written any more.
     case broken

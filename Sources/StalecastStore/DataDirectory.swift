@@ -21,7 +21,7 @@ package struct DirectoryAccess: Sendable {
 
 /// The data directory and the names in it.
 struct DataDirectory: Sendable {
-    /// Without a trailing slash.
+    /// Path without a trailing slash.
     let path: String
 
     init(_ path: String) {
@@ -39,15 +39,15 @@ struct DataDirectory: Sendable {
     /// database, so ask before.
     var hasLostLog: Bool { FileOperation.exists(sharedMemory) && !FileOperation.exists(writeAheadLog) }
     var highWaterMark: String { path + "/highwater" }
-    /// When a replica was last known to be at its log's end.
+    /// File with the time when a replica was last known to be at its log's end.
     var verified: String { path + "/verified" }
-    /// When the last backup was made.
+    /// File with the time of the last backup.
     var lastBackup: String { path + "/last-backup" }
     var lock: String { path + "/lock" }
-    /// Where a database is made before it gets its name; whatever is left of it after a crash is worthless.
+    /// Path at which a database is made before it gets its name; a file that a crash leaves there is worthless.
     var unfinished: String { database + ".unfinished" }
 
-    /// What restores have replaced at `path`, oldest first, logs left out.
+    /// Files that restores have replaced at `path`, oldest first, logs left out.
     func replaced(_ path: String) throws(FileOperation.Failure) -> [String] {
         try names(beginningWith: String(path.dropFirst(self.path.count + 1)) + ".before-restore-")
             .filter { !$0.hasSuffix("-wal") && !$0.hasSuffix("-shm") }.sorted().map { self.path + "/" + $0 }
@@ -111,7 +111,7 @@ struct DataDirectory: Sendable {
         guard mkdir(parent, 0o755) == 0 || errno == EEXIST else { throw FileOperation.Failure("mkdir", parent) }
     }
 
-    /// A directory of ours becomes 0700. One that is shared by design (sticky, as `/tmp`), belongs to somebody else, or
+    /// A directory of ours becomes 0700. One that is shared by design (sticky, as `/tmp`), belongs to another user, or
     /// holds other things is left as it is: taking it from others could break them.
     private func tighten() throws -> Bool {
         var status = stat()

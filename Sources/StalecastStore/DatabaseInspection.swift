@@ -79,8 +79,8 @@ enum DatabaseInspection {
         }
     }
 
-    /// What no bug and no bad sector may break: one identity, a head that covers every version, and every scope's
-    /// newest version present.
+    /// Checks the rules that no bug and no bad sector may break: one identity, a head that covers every version, and
+    /// every scope's newest version present.
     private static func verifyCounters(_ db: Database, _ path: String) throws {
         let isSound = try Bool.fetchOne(
             db,

@@ -2,20 +2,20 @@ import Glibc
 import StalecastWire
 import Synchronization
 
-/// How far a store had come, kept outside its database: a database that is behind its mark was rolled back by somebody
-/// (a restored file, a snapshot of the disk), and its cursors must not be believed.
+/// Newest sequence of a store, kept outside its database: a database that is behind its mark was rolled back (a
+/// restored file, a snapshot of the disk), and its cursors must not be believed.
 ///
 /// The file has two slots that are written in turn, each with a checksum, so a write that was cut short leaves the
 /// other. It is written after every commit but not synchronised: losing it to a power cut leaves a lower mark, which
 /// is harmless, and every commit would pay for a second synchronisation.
 final class HighWaterMark: Sendable {
-    /// What a mark says.
+    /// Content of a mark.
     struct Reading: Sendable, Hashable {
         let epoch: Epoch
         let head: CommitSequence
     }
 
-    /// What was found at the start.
+    /// Result of reading the mark at the start.
     enum Finding: Sendable, Hashable {
         case missing
         /// There is a file, and no slot of it makes sense.

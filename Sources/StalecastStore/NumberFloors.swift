@@ -4,9 +4,9 @@ package import StalecastWire
 /// Numbers up to which a scope has given versions away in a history that is lost (a restore, a database that was copied
 /// back): clients may hold them, and take only higher ones for news. The next version is above.
 package struct NumberFloors: Sendable, Hashable {
-    /// By scope, where known.
+    /// Floors by scope, where known.
     package private(set) var ofScopes: [Scope: VersionNumber] = [:]
-    /// Of every other scope; also the least of all.
+    /// Floor of every other scope; also the least of all.
     package private(set) var ofAll: VersionNumber = 0
 
     package init() {}
@@ -29,14 +29,14 @@ package struct NumberFloors: Sendable, Hashable {
         ofAll >= other.ofAll && other.ofScopes.allSatisfy { self[$0.key] >= $0.value }
     }
 
-    /// After `steps` more commits, of which nobody knows in which scope they were.
+    /// After `steps` more commits, whose scopes are not known.
     mutating func raise(by steps: UInt64) {
         let steps = Int(clamping: steps)
         ofScopes = ofScopes.mapValues { $0 + steps }
         raiseAll(to: VersionNumber(0) + steps)
     }
 
-    /// What a store has given away: its scopes' newest numbers and its own floors.
+    /// Numbers that a store has given away: its scopes' newest ones and its own floors.
     static func givenAway(_ db: Database) throws -> NumberFloors {
         var floors = try stored(db)
         for (scope, number) in try latest(db) { floors.raise(scope, to: number) }
@@ -76,7 +76,7 @@ package struct NumberFloors: Sendable, Hashable {
         return floors
     }
 
-    /// Of one scope, inside a publish's transaction.
+    /// Floor of one scope, inside a publish's transaction.
     static func number(of scope: Scope, _ db: Database) throws -> VersionNumber {
         let statement = try db.cachedStatement(
             sql: "SELECT max(number) FROM floor WHERE (project = ? AND namespace = ?) OR project = ''")

@@ -2,7 +2,7 @@ package import StalecastWire
 
 /// The configured projects by id and by number. Projects that are only in the database keep their data, unreachable.
 package struct ProjectTable: Sendable {
-    /// In configured order.
+    /// Projects in configured order.
     package let projects: [StoreConfiguration.Project]
     private let numbers: [ProjectID: UInt64]
     private let ids: [String: ProjectID]

@@ -1,7 +1,7 @@
 package import StalecastWire
 
-/// A template that waits to become its scope's next version. It becomes that only over the version it was made over, and
-/// its content never changes.
+/// A template that waits to become its scope's next version. It becomes that only over the version it was made over,
+/// and its content never changes.
 package struct Proposal: Sendable, Hashable {
     /// Raw values are on the wire and in the database.
     package enum State: String, Sendable, CaseIterable {
@@ -12,10 +12,10 @@ package struct Proposal: Sendable, Hashable {
         case expired = "EXPIRED"
     }
 
-    /// Who proposed, decided, or sent a message.
+    /// Person that proposed, decided, or sent a message.
     package struct Person: Sendable, Hashable {
-        /// As in the audit log: `bootstrap`, `key:<id>`, `token:<issuer>:<subject>`. The same person, as far as anybody
-        /// here can tell.
+        /// Principal as in the audit log: `bootstrap`, `key:<id>`, `token:<issuer>:<subject>`. The same person, as far
+        /// as anybody here can tell.
         package let principal: String
         package let user: UpdateUser
 
@@ -28,9 +28,9 @@ package struct Proposal: Sendable, Hashable {
     package struct Decision: Sendable, Hashable {
         package let by: Person
         package let time: Timestamp
-        /// Of a rejection; may be empty.
+        /// Reason of a rejection; may be empty.
         package var reason = ""
-        /// What an approval published.
+        /// Version that an approval published.
         package var version: VersionNumber?
     }
 
@@ -53,14 +53,14 @@ package struct Proposal: Sendable, Hashable {
     /// Time since which an approval is under way at a node of a cluster; nil: none is.
     package internal(set) var approvingSince: Timestamp?
 
-    /// After this nobody can approve it any more.
+    /// End of the time in which it can be approved.
     package static let life: Duration = .seconds(30 * 86_400)
     /// Open ones of a scope.
     package static let mostOpen = 100
     /// Others of a scope that are kept, without their content.
     package static let mostSettled = 300
 
-    /// With as many of its changed keys as `bytes` have room for, the first ones.
+    /// Proposal with as many of its changed keys as `bytes` have room for, the first ones.
     package func keepingKeys(within bytes: Int) -> Proposal {
         var (kept, room) = (self, bytes)
         kept.changedKeys = Array(
@@ -74,7 +74,7 @@ package struct Proposal: Sendable, Hashable {
 
     package var expireTime: Timestamp { createTime.advanced(by: Self.life) }
 
-    /// Without the template. The same in the database, but for `number`, `state`, `createTime`.
+    /// JSON without the template. The same in the database, but for `number`, `state`, `createTime`.
     package var json: JSONObject {
         var object: JSONObject = [
             "number": .string(String(number)), "state": .string(state.rawValue),

@@ -86,7 +86,7 @@ enum ProposalTable {
         try settle(scope, now: decision.time, db)
     }
 
-    /// With its content while that is kept; nil when there is none.
+    /// Proposal with its content while that is kept; nil when there is none.
     static func one(
         _ number: Int64, of scope: Scope, now: Timestamp, _ db: Database
     ) throws -> (Proposal, content: [UInt8]?)? {

@@ -14,14 +14,14 @@ package struct Publish: Sendable {
     package var updateType: UpdateType?
     /// Clients are to fetch at once. Default false.
     package var isUrgent: Bool
-    /// What makes a repeated publish the same one, where several stores share an order; nil, the default: nothing.
+    /// Key by which a repeated publish is recognised, where several stores share an order; nil, the default: none.
     package var idempotencyKey: String?
     /// Releases the version in stages; nil, the default, tells all clients at once.
     package var staged: Staged?
     /// Takes the place of a release that is open. Default false.
     package var supersedes = false
 
-    /// How a version is released, and who says so.
+    /// Way in which a version is released, and its author.
     package struct Staged: Sendable {
         package let policy: ReleasePolicy
         package let by: String
@@ -47,7 +47,7 @@ package struct Publish: Sendable {
         self.isUrgent = isUrgent
     }
 
-    /// What must hold of the current version: the meaning of `If-Match`.
+    /// Condition on the current version: the meaning of `If-Match`.
     package enum Precondition: Sendable, Hashable {
         /// `If-Match: *`
         case any

@@ -1,11 +1,11 @@
 import GRDB
 package import StalecastWire
 
-/// Where a replica of a shared log stands.
+/// Position of a replica of a shared log.
 package struct ReplicaState: Sendable, Hashable {
     package let epoch: Epoch
     package let head: CommitSequence
-    /// Which publish made the entry at ``head``; empty while there is none.
+    /// Publish that made the entry at ``head``; empty while there is none.
     package let publish: String
     /// False until a replica that was begun empty has come to the log's end for the first time.
     package let isWhole: Bool
@@ -58,7 +58,7 @@ package struct PendingVersion: Sendable {
     /// Whether a version that was made under its key is what it asks for.
     package func isFulfilled(by version: StoredVersion) -> Bool { candidate.isFulfilled(by: version) }
 
-    /// What a pending version would be at the replica's end.
+    /// Version that a pending publish would make at the replica's end.
     package enum Draft: Sendable {
         case next(StoredVersion)
         /// It is what the origin has, and current already.
@@ -87,9 +87,9 @@ package protocol VersionAuthority: Sendable {
     ///
     /// - Throws: as ``TemplateStore/publish(_:)``.
     func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion
-    /// Returns when the store has what was in the log at the time of asking, or when nobody says so in time.
+    /// Returns when the store has what was in the log at the time of asking, or when the log does not answer in time.
     ///
-    /// - Returns: false when nobody said so.
+    /// - Returns: false when the log did not answer.
     @discardableResult func refresh() async -> Bool
 }
 

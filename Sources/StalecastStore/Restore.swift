@@ -1,7 +1,7 @@
 import GRDB
 package import StalecastWire
 
-/// What ``TemplateStore/restore(from:to:above:isRehearsal:now:)`` did, or would do.
+/// Report of what ``TemplateStore/restore(from:to:above:isRehearsal:now:)`` did, or would do.
 package struct RestoreReport: Sendable, Hashable {
     package var summary = BackupSummary()
     /// Above these the numbers go on; they are at least the backup's own.
@@ -17,12 +17,11 @@ package struct RestoreReport: Sendable, Hashable {
 }
 
 extension TemplateStore {
-    /// Replaces the store of a data directory by a copy of a backup, and the webhooks' databases with it when the backup has
-    /// them. The copy gets a new epoch, and its numbers go on above all that the replaced store gave away: clients take no
-    /// lower version for news, and an ETag must never mean two things. Blocks.
-    ///
-    /// The replaced databases stay beside it as `….before-restore-<time>`, with their `-wal` if they had one; of those the
-    /// newest ``keptReplaced`` stay.
+    /// Replaces the store of a data directory by a copy of a backup, and the webhooks' databases with it when the
+    /// backup has them. The copy gets a new epoch, and its numbers go on above all that the replaced store gave away:
+    /// clients take no lower version for news, and an ETag must never mean two things. Blocks.
+    ///  The replaced databases stay beside it as `….before-restore-<time>`, with their `-wal` if they had one; of those
+    /// the newest ``keptReplaced`` stay.
     ///
     /// - Parameters:
     ///   - above: numbers go on above this one at least: what clients of a store that is not in `directory` may hold.
@@ -59,8 +58,8 @@ extension TemplateStore {
     /// Replaced stores that stay after a restore.
     static let keptReplaced = 3
 
-    /// Collects what was given away: by the backup's store, by the one that is replaced, and, where the high-water mark is
-    /// ahead of what can be read, by commits nobody can read any more.
+    /// Collects what was given away: by the backup's store, by the one that is replaced, and, where the high-water mark
+    /// is ahead of what can be read, by commits that cannot be read any more.
     ///
     /// - Returns: whether there was anything but the backup to ask.
     private static func raise(
@@ -81,7 +80,7 @@ extension TemplateStore {
         return replaced != nil || mark.head > 0
     }
 
-    /// What the data directory's store gave away; nil when there is none, or it cannot be read.
+    /// Numbers that the data directory's store gave away; nil when there is none, or it cannot be read.
     private static func givenAway(
         _ directory: DataDirectory
     ) throws -> (floors: NumberFloors, mark: HighWaterMark.Reading)? {
@@ -148,9 +147,10 @@ extension TemplateStore {
         return (HighWaterMark.Reading(epoch: epoch, head: CommitSequence(head)), parts)
     }
 
-    /// Renames a database, then its log: SQLite finds a log by the database's name, so the pair stays a working database.
-    /// Between the two, and until the new one is there, a start refuses (see ``provideDatabase(_:_:beginEmpty:)``); the old
-    /// database without its log, which would look sound, is never there under its own name.
+    /// Renames a database, then its log: SQLite finds a log by the database's name, so the pair stays a working
+    /// database. Between the two, and until the new one is there, a start refuses (see
+    /// ``provideDatabase(_:_:beginEmpty:)``); the old database without its log, which would look sound, is never there
+    /// under its own name.
     ///
     /// - Returns: the new name; nil when there was nothing.
     private static func setAside(_ path: String, _ suffix: String) throws -> String? {

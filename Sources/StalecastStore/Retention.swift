@@ -1,7 +1,7 @@
 import GRDB
 import StalecastWire
 
-/// Which versions may go: beyond the newest so many of a scope, or no longer active for too long.
+/// Rule for versions that may go: beyond the newest so many of a scope, or no longer active for too long.
 struct Retention: Sendable {
     let maxVersions: Int
     let maxAge: Duration
@@ -15,10 +15,9 @@ struct Retention: Sendable {
     var maxAgeMicroseconds: Int64 { Int64(min(max(maxAge / .microseconds(1), 0), 9e18)) }
 
     /// Removes at most `limit` versions, of `scope` or of all scopes, inside the caller's transaction.
-    ///
-    /// Versions are counted, not numbers: an origin's skip some. Age counts from when a version stopped being active,
-    /// which is when a later one came. The newest of a scope stays, and so does, whatever its age, the one before it: it
-    /// is what one rolls back to.
+    ///  Versions are counted, not numbers: an origin's skip some. Age counts from when a version stopped being active,
+    /// which is when a later one came. The newest of a scope stays, and so does, whatever its age, the one before it:
+    /// it is what one rolls back to.
     ///
     /// - Parameter now: nil removes by number only.
     /// - Returns: how many were removed; `limit` means there may be more.
@@ -54,7 +53,7 @@ struct Retention: Sendable {
 /// a machine that was resumed) would otherwise take versions away that do not come back when it does.
 ///
 /// Time counts as passed while the clock was read in steps shorter than the age; across a longer step, in either
-/// direction, nobody knows, and versions age anew from there: what is kept too long costs only space.
+/// direction, the time is not known, and versions age anew from there: what is kept too long costs only space.
 struct ClockWitness: Sendable {
     private var last: Timestamp?
     private var steadySince: Timestamp?
@@ -62,7 +61,7 @@ struct ClockWitness: Sendable {
     /// Steps up to this are believed whatever the age.
     private static let believable: Int64 = 86_400_000_000
 
-    /// What the stored versions say; before this, nothing ages.
+    /// Begins with the ages of the stored versions; before this, no version ages.
     mutating func begin(_ db: Database, _ retention: Retention, now: Timestamp) throws {
         guard last == nil else { return }
         let step = max(retention.maxAgeMicroseconds, Self.believable)
@@ -80,7 +79,8 @@ struct ClockWitness: Sendable {
 
     /// Reads the clock.
     ///
-    /// - Returns: `now` as far as versions may be removed by it, nil while they may not; and whether it has just jumped.
+    /// - Returns: `now` as far as versions may be removed by it, nil while they may not; and whether it has just
+    ///   jumped.
     mutating func read(_ now: Timestamp, _ retention: Retention) -> (trusted: Timestamp?, hasJumped: Bool) {
         guard let last else { return (nil, false) }
         let age = retention.maxAgeMicroseconds

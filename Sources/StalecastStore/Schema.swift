@@ -3,7 +3,7 @@ import StalecastWire
 
 /// The database's tables, and how a file is known to be ours.
 enum Schema {
-    /// In the header of every store, `STLC`: SQLite's `application_id`.
+    /// Mark in the header of every store, `STLC`: SQLite's `application_id`.
     static let applicationID: UInt32 = 0x5354_4C43
     /// SQLite's `user_version`; the highest migration.
     static let version = 7

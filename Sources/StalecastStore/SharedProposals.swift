@@ -1,8 +1,8 @@
 package import StalecastWire
 import Synchronization
 
-/// Where the nodes of a cluster share their proposals. What they put is in the store's own table when they return, and
-/// soon at every other node.
+/// Records in which the nodes of a cluster share their proposals. What they put is in the store's own table when they
+/// return, and soon at every other node.
 package struct SharedProposals: Sendable {
     package typealias Make = @Sendable (Int64) -> Proposal
     /// Throws where the proposal as it is must not be changed.
@@ -27,12 +27,12 @@ package struct SharedProposals: Sendable {
 }
 
 extension TemplateStore {
-    /// An approval under way holds off others for so long, and a rejection until nobody asks the log for it any more.
-    /// Whoever approves after that, approves by the same publish: it lands once.
+    /// An approval under way holds off others for so long, and a rejection until the log is not asked for it any more.
+    /// A later approval uses the same publish: it lands once.
     private static let approvalPatience = Duration.seconds(60)
     private static let rejectionPatience = Duration.seconds(660)
 
-    /// From now on proposals are those of all nodes.
+    /// Makes the proposals, from now on, those of all nodes.
     package func share(_ proposals: SharedProposals) { sharedProposals.withLock { $0 = proposals } }
 
     /// A proposal as all nodes have it.
@@ -100,7 +100,8 @@ extension TemplateStore {
         }
     }
 
-    /// Of an approval whose node could not say so, the log knows: it is decided here, then.
+    /// Refuses a decision about an approval that may be published: its node could not report the outcome, and the log
+    /// knows it.
     ///
     /// - Throws: ``StoreError/notOpen(_:_:)``; ``StoreError/unavailable(_:)`` when the log cannot be asked.
     private func mustNotBePublished(
@@ -125,7 +126,7 @@ extension TemplateStore {
 }
 
 extension Proposal {
-    /// The same at every node: approvals of it are one publish.
+    /// Key that is the same at every node: approvals of the proposal are one publish.
     fileprivate var approvalKey: String { "proposal \(scope) \(number) \(createTime.microseconds)" }
 
     /// - Parameters:

@@ -35,7 +35,7 @@ package struct StoreConfiguration: Sendable {
         self.projects = projects
     }
 
-    /// Which log the store is a replica of.
+    /// Log of which the store is a replica.
     package struct Replica: Sendable, Hashable {
         /// nil, while the log cannot be asked, takes the replica that is there.
         package var epoch: Epoch?

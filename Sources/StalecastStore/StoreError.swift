@@ -15,13 +15,13 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case unknownProposal(Int64)
     /// The proposal was approved, rejected, or waited too long.
     case notOpen(Int64, Proposal.State)
-    /// Who proposed it may not approve it.
+    /// The proposer may not approve its own proposal.
     case ownProposal(Int64)
-    /// So many proposals of the scope are open already.
+    /// The scope has as many open proposals as are allowed.
     case tooManyProposals(Int)
     /// The project is not configured.
     case unknownProject(ProjectID)
-    /// What nodes share of a proposal has more bytes than a record can have.
+    /// The part of the proposal that nodes share has more bytes than a record can have.
     case proposalTooLarge(Int)
     /// A version's content has more bytes than the shared log takes of one.
     case contentTooLarge(Int, most: Int)

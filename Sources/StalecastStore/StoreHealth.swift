@@ -10,7 +10,7 @@ package enum StoreHealth: Sendable, Hashable, CustomStringConvertible {
     /// ``TemplateStore/close()`` was called.
     case closed
 
-    /// For people; `ok` is what scripts ask for.
+    /// Sentence for people; `ok` is what scripts ask for.
     package var description: String {
         switch self {
         case .ok: "ok"
@@ -29,6 +29,6 @@ package enum StoreHealth: Sendable, Hashable, CustomStringConvertible {
         bytes < 1 << 20 ? "\(bytes >> 10) KiB" : "\(bytes >> 20) MiB"
     }
 
-    /// What readiness shows.
+    /// State that readiness shows.
     package var canCommit: Bool { self == .ok }
 }

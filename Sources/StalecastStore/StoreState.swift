@@ -1,6 +1,6 @@
 import StalecastWire
 
-/// What changes while a store is open; the effects happen outside the lock that guards it.
+/// State that changes while a store is open; the effects happen outside the lock that guards it.
 struct StoreState: Sendable {
     private enum Phase: Sendable {
         case open
@@ -100,7 +100,7 @@ struct StoreState: Sendable {
         }
     }
 
-    /// What there is to say about space.
+    /// Report about space on the disk.
     enum Space: Sendable {
         /// A write found none, or there is less than required; `free` bytes were there.
         case short(free: Int64)
@@ -116,7 +116,7 @@ struct StoreState: Sendable {
         let freeThen: Int64
     }
 
-    /// In bytes; less is the file system's own coming and going.
+    /// Change in bytes that is worth a report; smaller ones are the file system's own coming and going.
     private static let noticeableSpace: Int64 = 128 << 10
 
     /// Counts a durable commit.

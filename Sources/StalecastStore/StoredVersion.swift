@@ -21,7 +21,7 @@ package struct StoredVersion: Sendable, Hashable {
     package var version: VersionNumber { change.metadata.number }
 }
 
-/// Which versions ``TemplateStore/versions(of:_:)`` lists. The default is the newest ten.
+/// Versions that ``TemplateStore/versions(of:_:)`` lists. The default is the newest ten.
 package struct VersionQuery: Sendable, Hashable {
     /// 1 to 300; values outside are brought in. Default 10.
     package var pageSize = 10

@@ -21,7 +21,7 @@ extension TemplateStore {
         }
     }
 
-    /// An error that is not SQLite's, say content that cannot be read. In `COMMIT` nobody knows what it would mean.
+    /// An error that is not SQLite's, say content that cannot be read. In `COMMIT` its meaning is not known.
     private func judgeForeign(_ error: any Error, at stage: CommitFault.Stage) -> StoreError {
         switch stage {
         case .beforeCommit: .unavailable("the version could not be made (\(error)); nothing was committed")

@@ -1,9 +1,9 @@
 import GRDB
 package import StalecastWire
 
-/// Who sent which messages; what they said is kept nowhere.
+/// Log of sent messages with their senders; their content is not kept.
 extension TemplateStore {
-    /// Of a project.
+    /// Most messages of a project.
     package static let mostMessages = 300
 
     /// Keeps a message that is about to be sent, and returns when that is durable. What cannot be written is said, and
@@ -45,10 +45,10 @@ extension TemplateStore {
     }
 }
 
-/// A message that somebody sent to a topic, without its data.
+/// A message that was sent to a topic, without its data.
 package struct SentMessage: Sendable, Hashable {
     package let project: ProjectID
-    /// As its sender was told: `projects/demo/messages/1795…`.
+    /// Name as its sender was told: `projects/demo/messages/1795…`.
     package let name: String
     package let time: Timestamp
     /// A topic, or a condition over topics.

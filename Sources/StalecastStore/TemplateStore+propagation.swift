@@ -2,7 +2,7 @@ import GRDB
 package import StalecastWire
 import Synchronization
 
-/// How versions came to their clients, a record for each that ended; it means nothing here.
+/// Records of how versions came to their clients, one for each that ended; the store does not read them.
 extension TemplateStore {
     /// Rows of a scope that are kept.
     private static let maxRows = 300

@@ -4,7 +4,7 @@ package import StalecastWire
 import Synchronization
 
 extension TemplateStore {
-    /// Keeps a template for somebody else to approve, over the version that is current.
+    /// Keeps a template for another person to approve, over the version that is current.
     ///
     /// - Throws: ``StoreError/tooManyProposals(_:)``, and as ``publish(_:)``.
     package func propose(_ publish: Publish, by author: Proposal.Person) async throws(StoreError) -> Proposal {
@@ -44,7 +44,7 @@ extension TemplateStore {
 
     /// Makes an open proposal its scope's next version, of its author, if the version it was made over is current still.
     ///
-    /// - Parameter allowsOwn: whoever proposed it may approve it.
+    /// - Parameter allowsOwn: true when the proposer may approve it.
     /// - Throws: ``StoreError/unknownProposal(_:)``, ``StoreError/notOpen(_:_:)``, ``StoreError/ownProposal(_:)``, and as
     ///   ``publish(_:)``.
     package func approve(

@@ -45,8 +45,7 @@ extension TemplateStore {
         return try await commit(.rollback(rollback))
     }
 
-    /// What `validateOnly` needs: checks the project and the precondition against the version that is current now, and
-    /// changes nothing.
+    /// Checks the project and the precondition against the current version, for `validateOnly`, and changes nothing.
     ///
     /// - Returns: the parameters that publishing would change, sorted.
     /// - Throws: ``StoreError/versionMismatch(expected:found:)``, ``StoreError/unknownProject(_:)``.
@@ -231,7 +230,7 @@ extension TemplateStore {
     /// Bounds what retention adds to a publish: 1 in the long run, more after the limits were lowered.
     static let removalsPerPublish = 16
 
-    /// Memory and database agree as long as nobody else writes into the file; a second writer would break the promise
+    /// Memory and database agree as long as no other process writes into the file; a second writer would break the promise
     /// that a version's content never changes.
     func assertOnlyWriter(_ scope: Scope, _ current: StoredVersion?, _ db: Database) throws {
         let head = try Int64.fetchOne(db.cachedStatement(sql: "SELECT head FROM store")) ?? -1
@@ -259,7 +258,7 @@ struct QueuedPublish: Sendable {
     let done: CheckedContinuation<Result<StoredVersion, StoreError>, Never>
 }
 
-/// Where each scope and the store end inside a transaction, before what it adds is durable.
+/// Ends of each scope and of the store inside a transaction, before its additions are durable.
 private struct WriterEnds {
     private let durable: CurrentTemplates
     private var added: [Scope: StoredVersion] = [:]

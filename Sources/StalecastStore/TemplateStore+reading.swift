@@ -37,7 +37,7 @@ extension TemplateStore {
         }
     }
 
-    /// The scope's stored changes after a sequence, oldest first, at most `limit`: what somebody has missed. Blocks on the
+    /// The scope's stored changes after a sequence, oldest first, at most `limit`: what a reader has missed. Blocks on the
     /// database.
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.

@@ -21,7 +21,7 @@ package struct ReleaseStep: Sendable, Hashable {
     package let release: Release
     /// Places in the policy's stages that this commit reaches.
     package let stages: Range<Int>
-    /// Of this commit; a later stage's is higher than its version's.
+    /// Sequence of this commit; a later stage's is higher than its version's.
     package let sequence: CommitSequence
 
     package init(kind: Kind, release: Release, stages: Range<Int>, sequence: CommitSequence) {
@@ -220,10 +220,10 @@ extension TemplateStore {
 }
 
 extension Release {
-    /// How many stages were told.
+    /// Number of stages that were told.
     package var stagesTold: Int { policy.stages.count { $0 <= told } }
 
-    /// When each stage was told, by stage; nil: it was not.
+    /// Sequence at which each stage was told, by stage; nil: it was not.
     package var sequences: [CommitSequence?] {
         policy.stages.map { bound in reached.first { bound <= $0.stage }?.sequence }
     }

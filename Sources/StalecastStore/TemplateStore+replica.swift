@@ -6,7 +6,7 @@ import Synchronization
 /// A store whose versions come from a shared log. It numbers nothing by itself: what ``publish(_:)`` and its like are
 /// given goes to the authority, and comes back through ``apply(_:)``.
 extension TemplateStore {
-    /// Who orders what is published from now on. Set it once, before the first publish.
+    /// Sets the authority that orders publishes from now on. Set it once, before the first publish.
     package func setAuthority(_ authority: any VersionAuthority) {
         self.authority.withLock {
             precondition($0 == nil, "the authority is set once")
@@ -132,7 +132,7 @@ extension TemplateStore {
         try await write { db in try db.execute(sql: "UPDATE replica SET isWhole = 0") }
     }
 
-    /// What a publish made; nil when the replica knows nothing of it, or no longer.
+    /// Version that a publish made; nil when the replica knows nothing of it, or no longer.
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.
     package func made(by publish: String) async throws(StoreError) -> MadeVersion? {

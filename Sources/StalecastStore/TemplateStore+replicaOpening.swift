@@ -78,21 +78,22 @@ extension TemplateStore {
         return epoch
     }
 
-    /// What this store gave away, for the charter of a history that follows: by `project/namespace`; blocks.
+    /// Numbers that this store gave away, for the charter of a history that follows: by `project/namespace`; blocks.
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.
     package func numbersGivenAway() throws(StoreError) -> NumberFloors {
         do { return try database.read(NumberFloors.givenAway) } catch { throw .readFailed("\(error)") }
     }
 
-    /// What is known to be given away in other histories than the replica's, and of that what is above its own versions.
+    /// Floors of the numbers given away in other histories than the replica's, and the part of them that is above its
+    /// own versions.
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.
     package func floors() async throws(StoreError) -> (all: NumberFloors, above: NumberFloors) {
         try await read { (try NumberFloors.stored($0), try NumberFloors.aboveStored($0)) }
     }
 
-    /// From now on nothing up to these numbers is given away here.
+    /// Raises the floors: from now on no number up to these is given away here.
     ///
     /// - Throws: as ``publish(_:)``.
     package func raiseFloors(to floors: NumberFloors) async throws(StoreError) {

@@ -50,7 +50,7 @@ package final class TemplateStore: Sendable {
             StoreState(checkpointBytes: configuration.checkpointBytes, minFreeBytes: configuration.minFreeBytes))
     }
 
-    /// Which versions may go, as of now.
+    /// Rule for versions that may go, as of now.
     var retention: Retention { retentionLimits.withLock { $0 } }
 
     /// Changes what is kept, from the next publish or sweep on. See ``StoreConfiguration/maxVersionsPerScope``.
@@ -61,9 +61,9 @@ package final class TemplateStore: Sendable {
     /// The sequence of the newest visible commit; 0 while nothing was published.
     package func head() -> CommitSequence { currentTemplates.head }
 
-    /// Who hears of every commit: called on the writer's queue when the version is durable and visible, in sequence
-    /// order, before the next publish begins. Set it once, before the first publish. It must be quick and must not call
-    /// back into the store's database; ``currentTemplates`` is free to use.
+    /// Sets the receiver of every commit: called on the writer's queue when the version is durable and visible, in
+    /// sequence order, before the next publish begins. Set it once, before the first publish. It must be quick and must
+    /// not call back into the store's database; ``currentTemplates`` is free to use.
     package func setCommitHandler(_ handler: @escaping @Sendable (StoredVersion) -> Void) {
         state.withLock {
             precondition($0.commitHandler == nil, "the commit handler is set once")
@@ -71,8 +71,8 @@ package final class TemplateStore: Sendable {
         }
     }
 
-    /// Who hears, once, that the store has failed and the process should exit non-zero; the argument says why, for the
-    /// log. Called at once when it has failed already.
+    /// Sets the receiver of the report, sent once, that the store has failed and the process should exit non-zero; the
+    /// argument is the reason, for the log. Called at once when it has failed already.
     package func setFailureHandler(_ handler: @escaping @Sendable (String) -> Void) {
         let reason = state.withLock { state -> String? in
             state.failureHandler = handler
@@ -111,7 +111,7 @@ package final class TemplateStore: Sendable {
         guard state.withLock({ $0.close() }) else { return }
         do {
             // SQLite empties the log only when the last connection may write, and GRDB closes its writer first.
-            // Whoever copies the database file of a stopped daemon must get all of it.
+            // A copy of a stopped daemon's database file must be complete.
             if !hasFailed { _ = try database.writeWithoutTransaction { try $0.checkpoint(.truncate) } }
             try database.close()
         } catch {
@@ -120,7 +120,7 @@ package final class TemplateStore: Sendable {
         lock.release()
     }
 
-    /// What opening a store yields, before there is a store.
+    /// Parts that opening a store yields, before there is a store.
     struct Parts {
         let directory: DataDirectory
         let projects: ProjectTable
@@ -135,13 +135,13 @@ package final class TemplateStore: Sendable {
 
     /// Something worth a log line. The store has no logger; the daemon turns these into its own.
     package struct Notice: Sendable, Hashable {
-        /// How loud the line should be.
+        /// Level of the line.
         package enum Level: Sendable, Hashable { case info, warning, error }
 
         package let level: Level
         /// A constant lower-case phrase.
         package let message: String
-        /// What varies, by metadata key.
+        /// Details that vary, by metadata key.
         package let details: [String: String]
 
         package init(_ level: Level, _ message: String, _ details: [String: String] = [:]) {
@@ -151,9 +151,9 @@ package final class TemplateStore: Sendable {
         }
     }
 
-    /// What the store has done since it was opened.
+    /// Counts since the store was opened.
     package struct Figures: Sendable, Hashable {
-        /// How long commits took, from the transaction's begin to durable.
+        /// Seconds that commits took, from the transaction's begin to durable.
         package var commits = Histogram(bounds: [
             0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
         ])

@@ -23,7 +23,7 @@ enum VersionTable {
         try version(stored: number.rawValue, of: scope, db)
     }
 
-    /// By the number as it is stored: stores made before numbers were limited may hold higher ones.
+    /// Version by its number as stored: stores made before numbers were limited may hold higher ones.
     private static func version(stored number: Int64, of scope: Scope, _ db: Database) throws -> StoredVersion? {
         try Row.fetchOne(
             db, sql: "SELECT \(metadataColumns), version.content \(ofScope) AND version.number = ?",
@@ -59,8 +59,8 @@ enum VersionTable {
         return try rows.map { try change($0, of: scope) }
     }
 
-    /// The number of the first version after a sequence, or one that is not there yet. By bisection, because there is an
-    /// index of a scope's numbers, and numbers and sequences grow together.
+    /// The number of the first version after a sequence, or one that is not there yet. By bisection, because there is
+    /// an index of a scope's numbers, and numbers and sequences grow together.
     private static func firstNumber(
         of scope: Scope, after sequence: CommitSequence, _ db: Database
     ) throws -> VersionNumber {
@@ -182,7 +182,8 @@ enum VersionTable {
 }
 
 extension Database {
-    /// Runs a statement that is compiled once for each connection: compiling one through GRDB costs more than most of them.
+    /// Runs a statement that is compiled once for each connection: compiling one through GRDB costs more than most of
+    /// them.
     func run(_ sql: String, _ arguments: StatementArguments = StatementArguments()) throws {
         try cachedStatement(sql: sql).execute(arguments: arguments)
     }

@@ -1,21 +1,22 @@
 import StalecastWire
 
-/// The key set of one issuer, and when it is asked for again. Pure: whoever fetches is told, and tells.
+/// The key set of one issuer, and when it is asked for again. Pure: the fetching code gives it facts and takes its
+/// decisions.
 struct IssuerState: Sendable {
     var issuer: TokenIssuer
     private(set) var keys: KeySet?
-    /// When the set came.
+    /// Time when the set came.
     private(set) var loadedAt: Timestamp?
-    /// When it is due again; a time long past is at once.
+    /// Time when it is due again; a time long past is at once.
     private(set) var dueAt = Timestamp(microseconds: 0)
     private var askedAt: Timestamp?
     private var isBeingFetched = false
     private var failures = 0
     private(set) var problem: String?
 
-    /// Between two looks that tokens with unknown keys make us take.
+    /// Time between two fetches of the set that tokens with unknown keys cause.
     static let unknownKeyPause = Duration.seconds(30)
-    /// How long keys are good whose place does not answer.
+    /// Time that keys stay good while their place does not answer.
     static let outage = Duration.seconds(86_400)
     static let ages = Duration.seconds(60)...Duration.seconds(86_400)
     static let defaultAge = Duration.seconds(600)
@@ -82,7 +83,7 @@ struct IssuerState: Sendable {
 struct TokenCache: Sendable {
     struct Entry: Sendable {
         let principal: Principal
-        /// Of the key that signed it.
+        /// Digest of the key that signed it.
         let key: SecretDigest
         /// `iss`.
         let issuer: String

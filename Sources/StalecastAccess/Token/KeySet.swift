@@ -5,7 +5,7 @@ import StalecastWire
 /// The keys of one issuer, as a JWK set (RFC 7517) has them. What cannot be used is left out, one by one.
 package struct KeySet: Sendable {
     package let keys: [TokenKey]
-    /// How many of the set are of no use here.
+    /// Number of keys of the set that cannot be used here.
     package let skipped: Int
 
     package static let maxBytes = 256 << 10
@@ -44,14 +44,14 @@ package struct KeySet: Sendable {
 
 /// One key, for one algorithm.
 package struct TokenKey: Sendable {
-    /// By which it is found: texts are compared by bytes.
+    /// Index of a key: texts are compared by bytes.
     struct Place: Hashable {
         let id: [UInt8]?
         let algorithm: TokenAlgorithm
     }
 
     let place: Place
-    /// Of all there is to say of it.
+    /// Digest of all its values.
     let digest: SecretDigest
     private let material: Material
 

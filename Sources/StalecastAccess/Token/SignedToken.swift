@@ -40,7 +40,7 @@ package struct SignedToken: Sendable {
     }
 }
 
-/// Who a token is of.
+/// Holder of a token.
 package struct TokenIdentity: Sendable, Hashable {
     package let subject: String
     package let name: String
@@ -102,7 +102,7 @@ extension TokenIssuer {
         }
     }
 
-    /// In whole seconds, as a number: what is none of that is no time.
+    /// Time in whole seconds, as a number; anything else is refused.
     private static func seconds(_ claim: JSONValue) throws(Denial) -> Int64 {
         // Up to the year 9999: no sum below overflows.
         guard case .number(let text) = claim, let seconds = Int64(text), (0...253_402_300_799).contains(seconds) else {
@@ -135,7 +135,7 @@ extension TokenIssuer {
 // MARK: Grants
 
 extension TokenIssuer {
-    /// Of our entries in `authorization_details` (RFC 9396).
+    /// Type of our entries in `authorization_details` (RFC 9396).
     package static let detailType = "urn:stalecast:grant"
 
     private func grants(_ claims: JSONObject) throws(Denial) -> [Grant] {
@@ -180,7 +180,7 @@ extension TokenIssuer.Rule {
 }
 
 extension JSONValue {
-    /// What a rule compares.
+    /// Text that a rule compares.
     fileprivate var claimText: String? {
         switch self {
         case .string(let text), .number(let text): text

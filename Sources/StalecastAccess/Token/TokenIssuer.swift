@@ -1,9 +1,9 @@
 package import StalecastWire
 
-/// Who signs tokens that are taken here, and what they are good for. Everything is named by the operator: nothing of a
+/// Issuer whose tokens are taken here, and what they are good for. Everything is named by the operator: nothing of a
 /// token says how it is to be verified.
 package struct TokenIssuer: Sendable, Hashable {
-    /// What logs and `updateUser` call it; unique.
+    /// Name in logs and in `updateUser`; unique.
     package var name: String
     /// `iss`, byte for byte.
     package var issuer: String
@@ -11,18 +11,18 @@ package struct TokenIssuer: Sendable, Hashable {
     package var audiences: [String]
     /// HS256 alone, or any of the others.
     package var algorithms: Set<TokenAlgorithm>
-    /// Of the header's `typ`, in any case; the empty text is a token without one.
+    /// Accepted values of the header's `typ`, in any case; the empty text is a token without one.
     package var types: [String] = ["JWT", "at+jwt", ""]
     package var keys: KeyPlace
-    /// How far `nbf` and `iat` may lie ahead; `exp` has none.
+    /// Time that `nbf` and `iat` may lie ahead; `exp` has none.
     package var leeway: Duration = .seconds(30)
-    /// From `iat`, or from now, to `exp`.
+    /// Longest time from `iat`, or from now, to `exp`.
     package var maxLifetime: Duration = .seconds(86_400)
     /// Whether tokens say what they may do: in `authorization_details` and in the claim `stalecast`.
     package var grantsInTokens = false
     package var rules: [Rule] = []
 
-    /// Where the key set is.
+    /// Place of the key set.
     package struct KeyPlace: Sendable, Hashable {
         /// A file, or an https URL.
         package var location: String
@@ -70,7 +70,7 @@ package enum TokenAlgorithm: String, Sendable, CaseIterable {
     case rs256 = "RS256"
     case hs256 = "HS256"
 
-    /// As a header or a key spells it; RFC 9864 calls EdDSA by its curve.
+    /// Reads the name in a header or a key; RFC 9864 calls EdDSA by its curve.
     init?(jose name: String) {
         guard let known = Self(rawValue: name == "Ed25519" ? "EdDSA" : name) else { return nil }
         self = known

@@ -1,25 +1,25 @@
 package import StalecastWire
 import Synchronization
 
-/// From tokens to principals: issuers, their keys, and what was verified before. Part of ``Authorizer``.
-///
-/// Signatures cost up to 80 µs: Edge has them checked on threads of their own, and serves what is known at once. Control, with few
-/// callers, checks where it is asked.
+/// Verifies tokens and finds their principals: issuers, their keys, and what was verified before. Part of
+/// ``Authorizer``.
+///  Signatures cost up to 80 µs: Edge has them checked on threads of their own, and serves what is known at once.
+/// Control, with few callers, checks where it is asked.
 package final class TokenVerifier: Sendable {
     private struct State: Sendable {
-        /// By `iss`.
+        /// Issuers by `iss`.
         var issuers: [String: IssuerState] = [:]
         var cache: TokenCache
         var refused = RefusedTokens()
         var verified = 0
 
         func refusal(of token: SecretDigest, at now: Timestamp) -> Denial? {
-            // Nobody is told that a token is bad while keys are missing.
+            // No token is called bad while keys are missing.
             issuers.values.allSatisfy { $0.usable(at: now) != nil } ? refused.denial(of: token, at: now) : nil
         }
     }
 
-    /// What has waited for longer is "not now": whoever comes now would wait as long.
+    /// Time after which a waiting token is answered "not now": one that comes now would wait as long.
     static let patience = Duration.seconds(5)
 
     private let state: Mutex<State>
@@ -36,7 +36,7 @@ package final class TokenVerifier: Sendable {
 
     // MARK: Asking
 
-    /// Without issuers every token is nobody's.
+    /// True without issuers: every token is unknown then.
     var isEmpty: Bool { !hasIssuers.load(ordering: .relaxed) }
 
     /// Whether the credential must be looked at off the loop before it can be admitted.
@@ -59,7 +59,7 @@ package final class TokenVerifier: Sendable {
         return state.withLock { $0.cache.principal(of: token, at: now) }
     }
 
-    /// Who a number stands for; nil when the token is not good any more.
+    /// Principal of a number; nil when the token is not good any more.
     func standing(of number: Int32) -> Principal? {
         let now = clock()
         return state.withLock { $0.cache.principal(number, at: now) }
@@ -121,7 +121,7 @@ package final class TokenVerifier: Sendable {
 
     // MARK: Keys
 
-    /// - Returns: whether somebody may have lost something.
+    /// - Returns: whether a principal may have lost something.
     func configure(_ issuers: [TokenIssuer]) -> Bool {
         hasIssuers.store(!issuers.isEmpty, ordering: .relaxed)
         return state.withLock { state in
@@ -148,7 +148,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// - Returns: whether somebody lost the key that their token is signed with.
+    /// - Returns: whether a holder lost the key that their token is signed with.
     func fetched(_ keys: KeySet, age: Duration?, of issuer: TokenIssuer) -> Bool {
         let now = clock()
         return state.withLock { state in
@@ -159,7 +159,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// - Returns: whether somebody lost it: keys are kept for a day.
+    /// - Returns: whether a holder lost it: keys are kept for a day.
     func failed(_ reason: String, of issuer: TokenIssuer) -> Bool {
         let now = clock()
         return state.withLock { state in
@@ -180,7 +180,7 @@ package final class TokenVerifier: Sendable {
         package let problem: String?
     }
 
-    /// How each issuer stands, by name.
+    /// Status of each issuer, by name.
     package var reports: [Report] {
         let now = clock()
         let reports = state.withLock { state in

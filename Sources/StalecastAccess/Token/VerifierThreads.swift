@@ -4,8 +4,8 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Two threads for signatures, which anybody can have checked by asking. Under load all other threads run before them, so
-/// that a flood of tokens delays tokens, not deliveries.
+/// Two threads for signatures, which anybody can have checked by asking. Under load all other threads run before them,
+/// so that a flood of tokens delays tokens, not deliveries.
 final class VerifierThreads: Sendable {
     typealias Job = @Sendable () -> Void
 
@@ -16,12 +16,12 @@ final class VerifierThreads: Sendable {
         var weight = 0
     }
 
-    /// Bytes that wait; beyond them it is "not now". After a restart nobody is known: 20,000 clients that come at once
-    /// each with a token of 1 KB all get their turn.
+    /// Bytes that wait; beyond them it is "not now". After a restart no client is known: 20,000 clients that come at
+    /// once each with a token of 1 KB all get their turn.
     static let maxWaiting = 32 << 20
-    /// Of a job itself.
+    /// Weight of a job itself.
     private static let jobWeight = 512
-    /// A tenth of a core's time where somebody else wants all of it, see sched(7).
+    /// A tenth of a core's time where another thread wants all of it, see sched(7).
     private static let nice: Int32 = 10
 
     private let state = Mutex(State())
@@ -45,7 +45,7 @@ final class VerifierThreads: Sendable {
         return isTaken
     }
 
-    /// Whoever owns the threads calls it last; what waits is still run.
+    /// Stops the threads, as the owner's last call; jobs that wait are still run.
     func stop() {
         state.withLock { $0.isStopped = true }
         for _ in 0..<2 { news.signal() }

@@ -17,7 +17,7 @@ extension GoogleError {
             + "make another one."
     ).with("WWW-Authenticate", "Bearer realm=\"stalecast\", error=\"insufficient_scope\"")
 
-    /// Nobody would learn who did it.
+    /// Refuses a change because the audit log is full: it would leave no trace.
     static let auditIsFull = GoogleError(
         503,
         "The audit log has no room for what this would change, so nothing was done. Free space on its disk, then try "
@@ -46,7 +46,7 @@ extension GoogleError {
                 + "or remove the scope from sources in the configuration.")
     }
 
-    /// Nobody publishes there alone.
+    /// Refuses a publish in a scope where each needs an approval.
     static func needsApproval(_ scope: Scope) -> GoogleError {
         GoogleError(
             400, "FAILED_PRECONDITION",

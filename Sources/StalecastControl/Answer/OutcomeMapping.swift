@@ -3,8 +3,8 @@ package import StalecastStore
 import StalecastWire
 
 /// Every translation of a store's error into an answer (guarantee G12). An error answer to a publish is either
-/// *certainly not committed* (4xx, 503) or *unknown* (500 and 504, with `"outcome":"unknown"`); 503 is never used for unknown,
-/// because Firebase's Node Admin SDK sends a PUT again when it sees 503.
+/// *certainly not committed* (4xx, 503) or *unknown* (500 and 504, with `"outcome":"unknown"`); 503 is never used for
+/// unknown, because Firebase's Node Admin SDK sends a PUT again when it sees 503.
 package struct OutcomeMapping: Sendable {
     /// The answer to an out-of-date `If-Match`: Firebase documents 400 in one place and 409 in another.
     package enum StaleETagStatus: Int, Sendable, CaseIterable {
@@ -105,7 +105,7 @@ package struct OutcomeMapping: Sendable {
             + "Read the template before publishing again."
     ).with(detail: outcome("COMMIT_FAILED", "unknown"))
 
-    /// 504 is sent again by nobody.
+    /// No client sends a 504 again.
     private static func outcomePending(_ publish: String) -> GoogleError {
         let asking = "GET /v1/projects/{project}/publishes/\(publish)"
         return GoogleError(

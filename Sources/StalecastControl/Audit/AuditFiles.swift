@@ -6,8 +6,8 @@
     import Darwin
 #endif
 
-/// The files of an audit log: `audit.jsonl`, which is written, and before it `audit-<number of its last line>.jsonl`, which
-/// are full.
+/// The files of an audit log: `audit.jsonl`, which is written, and before it `audit-<number of its last line>.jsonl`,
+/// which are full.
 package enum AuditFiles {
     package static let current = "audit.jsonl"
     private static let (prefix, suffix) = ("audit-", ".jsonl")
@@ -18,7 +18,7 @@ package enum AuditFiles {
         return prefix + String(repeating: "0", count: max(0, 16 - digits.utf8.count)) + digits + suffix
     }
 
-    /// Those that are full, oldest first.
+    /// Files that are full, oldest first.
     package static func former(in directory: String) -> [String] {
         guard let stream = opendir(directory) else { return [] }
         defer { closedir(stream) }
@@ -41,7 +41,7 @@ package enum AuditFiles {
         former(in: directory) + (access("\(directory)/\(current)", F_OK) == 0 ? [current] : [])
     }
 
-    /// What stays the same when a file is renamed; nil when there is none.
+    /// Identity that stays when a file is renamed; nil when there is none.
     package static func identity(_ path: String) -> FileIdentity? {
         var status = stat()
         return stat(path, &status) == 0 ? FileIdentity(status) : nil

@@ -11,14 +11,15 @@ import Synchronization
     import Darwin
 #endif
 
-/// Who changed what, as lines of an ``AuditChain`` in `audit.jsonl` of the data directory, mode 0600. A line is with the
-/// kernel before the answer to what it tells of: it survives the end of the process, not the loss of power.
+/// Log of changes and their authors, as lines of an ``AuditChain`` in `audit.jsonl` of the data directory, mode 0600. A
+/// line is with the kernel before the answer to what it tells of: it survives the end of the process, not the loss of
+/// power.
 ///
 /// A file that is full is renamed (see ``AuditFiles``) and the chain goes on in another one, whose first line says so.
 package final class AuditLog: Sendable {
-    /// How much is kept.
+    /// Limits of what is kept.
     package struct Limits: Sendable, Equatable {
-        /// From this size on another file is begun. Default 64 MiB, some 200,000 changes.
+        /// Size from which another file is begun. Default 64 MiB, some 200,000 changes.
         package var maxBytes = 64 << 20
         /// Full files that stay. Default 16.
         package var keep = 16
@@ -149,11 +150,11 @@ package final class AuditLog: Sendable {
         return (chain, last + 1 < lines.count || !hasLineFeed)
     }
 
-    /// Bytes that are kept for lines to come, and how far they may shrink when the disk has no more: there is still room
-    /// for those of forty changes under way at once. Between the two are a hundred changes on a full disk.
+    /// Bytes that are kept for lines to come, and how far they may shrink when the disk has no more: there is still
+    /// room for those of forty changes under way at once. Between the two are a hundred changes on a full disk.
     private static let reserve: Int64 = 1 << 16
     private static let leastReserve: Int64 = 1 << 14
-    /// With so much left nothing more is set aside.
+    /// Bytes of the reserve above which nothing more is set aside.
     private static let ampleReserve: Int64 = 3 << 14
 
     /// Whether the line of a change that is about to be made will find room. Blocks are set aside behind the end of the
@@ -173,8 +174,8 @@ package final class AuditLog: Sendable {
         stalecast_reserve(file, reserve) == 0 || stalecast_reserve(file, leastReserve) == 0
     }
 
-    /// Writes a line. When that fails it is counted, and what was to be told goes on: a change that is durable cannot be
-    /// taken back for want of a line.
+    /// Writes a line. When that fails it is counted, and what was to be told goes on: a change that is durable cannot
+    /// be taken back for want of a line.
     ///
     /// - Parameter entry: without secrets and values.
     package func write(_ action: String, _ entry: JSONObject) {
@@ -206,14 +207,14 @@ package final class AuditLog: Sendable {
 
     // MARK: Other files
 
-    /// Goes on in another file. Whatever stands in the way, this one goes on meanwhile: no line is lost, and what was set
-    /// aside behind its end is there still.
+    /// Goes on in another file. Whatever stands in the way, this one goes on meanwhile: no line is lost, and what was
+    /// set aside behind its end is there still.
     private func rotate(_ state: inout State, _ time: Timestamp) {
         let next = path + ".next"
         let former = AuditFiles.former(endingAt: state.chain.count)
         unlink(next)
         state.rotateAt = state.size + Self.reserve
-        // A file that somebody has moved is theirs; the next SIGHUP goes on in another one.
+        // A file that was moved away is not written any more; the next SIGHUP goes on in another one.
         guard AuditFiles.identity(path) == AuditFiles.identity(state.file) else { return }
         guard access("\(directory)/\(former)", F_OK) != 0 else {
             state.rotationProblem = "\(former) is there already"
@@ -262,7 +263,7 @@ package final class AuditLog: Sendable {
         AuditFiles.former(in: directory).dropLast(limits.keep).filter { unlink("\(directory)/\($0)") == 0 }
     }
 
-    /// Goes on in a new file when somebody has moved this one away, as logrotate does before it sends SIGHUP.
+    /// Goes on in a new file when this one was moved away, as logrotate does before it sends SIGHUP.
     ///
     /// - Returns: whether that was so.
     /// - Throws: why it goes on in the old one.

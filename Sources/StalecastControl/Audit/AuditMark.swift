@@ -2,7 +2,7 @@ import Foundation
 package import StalecastAccess
 import StalecastWire
 
-/// How far an audit log had come, kept beside it: a log that is behind its mark was cut off, deleted or replaced.
+/// End of an audit log, kept beside it: a log that is behind its mark was cut off, deleted or replaced.
 ///
 /// Written at the start and at the end of a daemon, each time after the log itself was synchronised. So after a loss of
 /// power the mark is never ahead of the log; what was written since the start is not guarded against deletion.

@@ -4,7 +4,7 @@ import StalecastStore
 import StalecastWire
 import Synchronization
 
-/// What an operation's handler tells of what it did, for the audit log.
+/// Note for the audit log that an operation's handler fills.
 final class AuditNote: Sendable {
     private let members = Mutex(JSONObject())
     private let isTrial = Mutex(false)
@@ -12,7 +12,7 @@ final class AuditNote: Sendable {
 
     func set(_ name: String, _ value: JSONValue) { members.withLock { $0[name] = value } }
 
-    /// What was done, where the operation's name says something else.
+    /// Names what was done, where the operation's name says something else.
     func act(_ name: String) { action.withLock { $0 = name } }
 
     /// Nothing was to be changed.

@@ -3,8 +3,8 @@ import StalecastAccess
 import StalecastHTTP
 import StalecastWire
 
-/// What a browser adds to a request by itself, and what follows from it. Requests with a credential of their own are no
-/// page's: nothing here is asked of them.
+/// Facts that a browser adds to a request by itself, and what follows from them. Requests with a credential of their
+/// own are no page's: nothing here is asked of them.
 struct BrowserRequest: Sendable {
     private let head: RequestHead
     private let configuration: ControlConfiguration

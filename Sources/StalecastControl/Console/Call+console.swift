@@ -123,7 +123,7 @@ extension Call {
         return Answer(.object(object))
     }
 
-    /// Those that may be read, with what else may be done there.
+    /// Scopes that may be read, each with the other actions that are permitted there.
     private func scopes(of principal: Principal) -> [JSONValue] {
         control.store.projects.projects.flatMap { project in
             (control.namespaces[project.id] ?? []).compactMap { namespace in

@@ -3,7 +3,7 @@ package import StalecastHTTP
 
 /// The console's pages: what `Sources/CConsole/web` holds, embedded by the compiler.
 package enum ConsoleFiles {
-    /// By name.
+    /// Files by name.
     package static let all: [String: EmbeddedFile] = Dictionary(
         uniqueKeysWithValues: sequence(state: 0) { index in
             defer { index += 1 }
@@ -14,8 +14,8 @@ package enum ConsoleFiles {
             }
         }.map { ($0.name, $0) })
 
-    /// What a browser may do with the pages: run our scripts, show our styles, speak with this listener. Text never
-    /// becomes markup (Trusted Types), and nobody frames them.
+    /// Policy for the pages: run our scripts, show our styles, speak with this listener. Text never becomes markup
+    /// (Trusted Types), and no page frames them.
     package static let policy = """
         default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
         form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \

@@ -2,12 +2,12 @@ package import StalecastAccess
 package import StalecastWire
 import Synchronization
 
-/// Who is signed in to the console, in memory only. A session holds the credential it was opened with, which is judged
-/// again at each request: what happens to the key, or to the token, happens to the session.
+/// Sessions of the console, in memory only. A session holds the credential it was opened with, which is judged again at
+/// each request: what happens to the key, or to the token, happens to the session.
 package final class ConsoleSessions: Sendable {
     /// A code is for the page that opens next.
     package static let codeLife: Duration = .seconds(60)
-    /// Without a request; a page that is looked at asks all the time.
+    /// Time without a request after which a session ends; a page that is open asks all the time.
     package static let idleLife: Duration = .seconds(3600)
     package static let life: Duration = .seconds(12 * 3600)
     /// Sessions, and codes, at once; the one that was used longest ago makes room.
@@ -18,13 +18,13 @@ package final class ConsoleSessions: Sendable {
     package static let wrongPerMinute = 10
     /// Sign-ins of one holder within a minute: each is a line of the audit log.
     package static let signInsPerMinute = 20
-    /// Addresses, and holders, that are remembered; nobody signs in while there are more.
+    /// Addresses, and holders, that are remembered; sign-in is refused while there are more.
     private static let mostNames = 1024
 
-    /// What a cookie stands for.
+    /// Session that a cookie stands for.
     package struct Session: Sendable {
         package let presented: Presented
-        /// Who sits there, as far as they said; may be empty.
+        /// Name that the user gave; may be empty.
         package let user: String
         /// ``Principal/actor``; empty for a code.
         let holder: String
@@ -42,7 +42,7 @@ package final class ConsoleSessions: Sendable {
         var signIns = RecentCounts()
     }
 
-    /// How often something happened within a minute, by name.
+    /// Counts of events within a minute, by name.
     private struct RecentCounts: Sendable {
         private var counts: [String: (since: Timestamp, count: Int)] = [:]
 
@@ -59,7 +59,7 @@ package final class ConsoleSessions: Sendable {
     private let clock: @Sendable () -> Timestamp
     private let random: @Sendable () -> UInt64
 
-    /// - Parameter random: 64 bits that nobody can guess.
+    /// - Parameter random: 64 bits that cannot be guessed.
     package init(
         clock: @escaping @Sendable () -> Timestamp = Timestamp.now,
         random: @escaping @Sendable () -> UInt64 = { UInt64.random(in: .min ... .max) }
@@ -120,7 +120,7 @@ package final class ConsoleSessions: Sendable {
         }
     }
 
-    /// What a cookie stands for, which is used with it; nil for nothing.
+    /// Session of a cookie, which counts as used; nil for none.
     package func session(_ cookie: String) -> Session? {
         let (digest, now) = (SecretDigest(of: cookie), clock())
         return state.withLock { state in

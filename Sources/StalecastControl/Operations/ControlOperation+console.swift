@@ -64,7 +64,7 @@ extension ControlOperations {
             "The file", content: types.map { APIAnswer.Content($0) }, headers: ["ETag", "Content-Security-Policy"])
     }
 
-    /// What this listener knows to do, for a page that may be newer or older than it.
+    /// Paths that this listener serves, for a page that may be newer or older than it.
     static let paths: [String] = table.operations.map(\.document.path.text).filter { !$0.contains("{namespace}") }
 
     private static let text: JSONValue = ["type": "string"]

@@ -4,7 +4,7 @@ import StalecastHub
 import StalecastWire
 
 extension ControlOperations {
-    /// Who has a version, and who would hear of the next.
+    /// Operations that show which clients have a version, and which would hear of the next.
     static func propagation(under base: String) -> [ControlOperation] {
         let path = base + "/remoteConfig/"
         return [

@@ -63,7 +63,9 @@ extension ControlOperations {
             body: APIBody(
                 [
                     "type": "object",
-                    "properties": ["reason": ["type": "string", "maxLength": 1024], "alerts": .listSchema(["type": "object"])],
+                    "properties": [
+                        "reason": ["type": "string", "maxLength": 1024], "alerts": .listSchema(["type": "object"]),
+                    ],
                 ], isRequired: false),
             answers: [release], errors: [400, 404, 409, 500, 503], action: .publish)
     }
@@ -72,7 +74,7 @@ extension ControlOperations {
     private static let text: JSONValue = ["type": "string"]
     private static let moment: JSONValue = ["type": "string", "format": "date-time"]
 
-    /// How a publish is released.
+    /// Parameters for the way a publish is released.
     static let releaseParameters = [
         APIParameter(
             .query, "release",

@@ -35,7 +35,7 @@ extension ControlOperations {
     private static let time: JSONValue = ["type": "string", "format": "date-time"]
     private static let seconds: JSONValue = ["type": "string", "examples": ["15s"]]
 
-    /// What an owner decides.
+    /// Settings that an owner decides.
     private static let webhookSettings: JSONObject = [
         "url": ["type": "string", "examples": ["https://example.com/hook"]],
         "topics": .listSchema(["type": "string", "examples": ["PUSH_RC"]]),
@@ -54,7 +54,7 @@ extension ControlOperations {
         "signing": .objectSchema(["algorithm": .enumSchema(["hmac-sha256", "ed25519"]), "secret": text]),
     ]
 
-    /// The same with what the daemon adds.
+    /// Settings with the members that the daemon adds.
     private static let webhookFacts: JSONObject = {
         var object = webhookSettings
         for name in ["name", "id", "configuredAs", "etag"] { object[name] = text }
@@ -82,7 +82,7 @@ extension ControlOperations {
                     "lag": ["type": "integer"], "owed": ["type": "integer"], "inFlight": ["type": "boolean"],
                 ])),
         ])
-        // Of a cluster: which other node delivers, or why nobody says how it goes; there is no `delivery` then.
+        // Of a cluster: which other node delivers, or why its status is not known; there is no `delivery` then.
         object["deliveryNode"] = text
         object["deliveryProblem"] = text
         return object

@@ -5,20 +5,20 @@ import StalecastWire
 /// A line of the private listener's table.
 package typealias ControlOperation = Operation<ControlHandler>
 
-/// What serves an operation of the private listener.
+/// Function that serves an operation of the private listener.
 package struct ControlHandler: Sendable {
     package typealias Run = @Sendable (Call) async throws(GoogleError) -> Answer
 
-    /// Who may call it beside principals with a grant.
+    /// Callers that are admitted beside principals with a grant.
     package enum Access: Sendable {
         case granted, anyone
         /// Anyone, if the configuration says so.
         case metrics
-        /// Whoever a source's own credentials admit.
+        /// Callers that a source's own credentials admit.
         case trigger
     }
 
-    /// What it does something to; the grants must permit it there.
+    /// Object of the operation; the grants must permit it there.
     enum About: Sendable {
         /// Nothing of anybody's.
         case document

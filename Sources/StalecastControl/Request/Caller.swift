@@ -2,13 +2,13 @@ import NIOHTTP1
 import StalecastAccess
 import StalecastHTTP
 
-/// Who sent a request, as far as its credentials say.
+/// Sender of a request, as its credentials show it.
 struct Caller {
     private let outcome: Result<Principal, Denial>
     private let presented: Presented
     private let path: String
     private let access: Authorizer
-    /// Of the console; nil for a request with a credential of its own, and for strangers.
+    /// Session of the console; nil for a request with a credential of its own, and for strangers.
     let session: ConsoleSessions.Session?
 
     /// - Parameter isGuessing: too many bad credentials came from there: no signature is checked.
@@ -34,7 +34,7 @@ struct Caller {
         }
     }
 
-    /// nil when nobody is known.
+    /// nil when no caller is known.
     var principal: Principal? { try? outcome.get() }  // why not is said by known()
 
     /// - Throws: what to answer to a stranger.

@@ -3,7 +3,7 @@ import StalecastHTTP
 package import StalecastStore
 package import StalecastWire
 
-/// What a node of a cluster tells of it, and does to it.
+/// Questions to, and actions of, a node of a cluster.
 package struct ClusterDesk: Sendable {
     /// Why the log did not do what it was asked.
     package struct Failure: Error, CustomStringConvertible {
@@ -17,13 +17,13 @@ package struct ClusterDesk: Sendable {
         }
     }
 
-    /// What became of a publish.
+    /// Outcome of a publish.
     package enum Outcome: Sendable {
         case committed(MadeVersion)
         case pending, notCommitted, unknown
     }
 
-    /// How old this node's copy of the log may be.
+    /// Age that this node's copy of the log may have.
     package struct CopyAge: Sendable {
         /// The time since the log said that the copy is the newest.
         package let unverified: Duration
@@ -101,7 +101,7 @@ extension Call {
         }
     }
 
-    /// What became of a publish whose answer was 504; also good for what was answered at once.
+    /// Outcome of a publish whose answer was 504; also good for what was answered at once.
     func publishOutcome() async throws(GoogleError) -> Answer {
         let (cluster, publish, project) = (try cluster(), names["publish"], try project())
         let outcome: ClusterDesk.Outcome

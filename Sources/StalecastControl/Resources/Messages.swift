@@ -14,7 +14,7 @@ extension Call {
         guard let principal, control.may(principal, .publish, project: names["project"], topics) else {
             throw .forbidden
         }
-        // As in FCM, which makes topics of whatever is well formed: one that nobody declared has no subscribers. "Not
+        // As in FCM, which makes topics of whatever is well formed: an undeclared one has no subscribers. "Not
         // found" would make senders forget their tokens.
         let validatesOnly = try query.flag("validateOnly")
         if request.validateOnly || validatesOnly {
@@ -58,7 +58,7 @@ extension Call {
         Answer(["name": .string("projects/\(project)/messages/\(id)")])
     }
 
-    /// As FCM's: decimal, growing with time. The random tail keeps two in one microsecond apart.
+    /// Id like FCM's: decimal, growing with time. The random tail keeps two in one microsecond apart.
     private static func messageID() -> String {
         "\(Timestamp.now().microseconds)\(Int.random(in: 100...999))"
     }
@@ -89,7 +89,7 @@ extension Call {
     }
 }
 
-/// What nodes of a cluster need of messages that are sent by hand.
+/// Form in which nodes of a cluster pass on messages that are sent by hand.
 package enum Messaging {
     /// A message on its way to all nodes.
     package struct Relayed: Sendable {
@@ -121,7 +121,7 @@ package enum Messaging {
 }
 
 extension DataMessage.Target {
-    /// As it was asked for.
+    /// Target as the sender named it.
     fileprivate var words: String {
         switch self {
         case .topic(let name): name.description

@@ -47,7 +47,7 @@ extension Call {
         }
     }
 
-    /// How far the process before this one saw a version come; nil where it could not write that down.
+    /// Progress of a version that the process before this one saw; nil where it could not write that down.
     private func beforeRestart(
         _ version: VersionNumber, of resource: TemplateResource
     ) async throws(GoogleError) -> JSONValue? {
@@ -174,7 +174,7 @@ extension Call {
         ])
     }
 
-    /// As people write it; of IPv6 the network's first 48 bits, for more is not known.
+    /// Address as people write it; of IPv6 the network's first 48 bits, for more is not known.
     static func address(_ key: UInt64) -> String {
         let bytes = (0..<8).map { UInt8(truncatingIfNeeded: key >> UInt64($0 * 8)) }
         if key <= UInt64(UInt32.max) { return bytes.prefix(4).map { String($0) }.joined(separator: ".") }
@@ -185,7 +185,7 @@ extension Call {
 }
 
 extension Control {
-    /// As of now, of what is in memory. Of a version of before this process the streams are those that are here.
+    /// Progress as of now, from memory. Of a version of before this process the streams are those that are here.
     func propagation(of scope: Scope, _ version: VersionNumber?) async -> Propagation? {
         let reach = await reach(scope)
         guard var found = hub.propagation.propagation(of: scope, version), found.isPartial else {
@@ -256,7 +256,7 @@ extension Propagation {
         return way
     }
 
-    /// Of a scope without versions.
+    /// Answer for a scope without versions.
     static let nothing: JSONObject = [
         "versionNumber": "0", "state": .string(State.converged.rawValue), "partial": false, "streams": Reach().json,
         "clients": Clients().json, "polls": ["answered": 0],

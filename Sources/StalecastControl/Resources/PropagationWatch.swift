@@ -4,8 +4,8 @@ package import StalecastHub
 import StalecastStore
 import StalecastWire
 
-/// What somebody waits for on a version's way, and when that is over. The server decides, for commands, browsers and CI
-/// alike.
+/// Goal of a client that waits for a version's progress, and the end of the wait. The server decides, for commands,
+/// browsers and CI alike.
 package struct PropagationGoal: Sendable, Hashable {
     /// Why it is over. Raw values are on the wire.
     package enum Reason: String, Sendable {
@@ -32,7 +32,7 @@ package struct PropagationGoal: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - isNewest: no newer version was announced.
-    ///   - waited: since somebody began to wait.
+    ///   - waited: since the client began to wait.
     package func verdict(on way: Propagation, isNewest: Bool, waited: Duration) -> Reason? {
         let (count, awaited) = way.share(of: stage)
         let audience = stage.isOfClients ? way.clients.audience : way.streams.streams
@@ -115,7 +115,7 @@ struct PropagationWatch: Sendable {
         return .news(SSEEncoder.event("progress", data: json.encoded(.wire)), key: key)
     }
 
-    /// What is sent, and what of it is news when it changes.
+    /// JSON of an event, and the part of it whose change is news.
     private func described(_ way: Propagation?) -> (json: JSONValue, key: JSONValue) {
         var object = way?.json(hasCurve: goal == nil) ?? Propagation.nothing
         let json = JSONValue.object(object)

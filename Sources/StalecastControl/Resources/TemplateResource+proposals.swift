@@ -4,7 +4,7 @@ import StalecastStore
 import StalecastTemplate
 import StalecastWire
 
-/// Templates that wait for somebody else's approval.
+/// Templates that wait for another person's approval.
 extension TemplateResource {
     /// `PUT remoteConfig?propose=true`: everything a publish checks, and a proposal instead of a version.
     func propose(_ publish: Publish, _ call: Call) async throws(GoogleError) -> Answer {
@@ -135,7 +135,7 @@ extension TemplateResource {
             from: base?.template ?? .empty, to: store.currentTemplates[scope]?.template ?? .empty)
     }
 
-    /// What to say when something else was published since.
+    /// Error for a proposal when another version was published since.
     private func superseded(_ proposal: Proposal) async throws(GoogleError) -> GoogleError {
         let current = store.currentTemplates[scope]
         let since = try await changes(since: proposal)
@@ -163,7 +163,7 @@ extension TemplateResource {
 }
 
 extension Call {
-    /// Who calls, as it is kept with proposals and messages.
+    /// Caller as it is kept with proposals and messages.
     var person: Proposal.Person {
         Proposal.Person(principal: principal?.actor ?? "stranger", user: updateUser)
     }

@@ -56,7 +56,7 @@ extension TemplateResource {
     }
 
     /// `POST remoteConfig:rollback`: the target stands in the body or, as firebase-tools sends it, in the query. In an
-    /// emergency nobody waits for an approval, but everybody hears of it.
+    /// emergency no approval is waited for, but the log and the audit tell of it.
     func rollback(_ call: Call) async throws(GoogleError) -> Answer {
         if try call.query.flag("validateOnly") {
             throw .invalidArgument(

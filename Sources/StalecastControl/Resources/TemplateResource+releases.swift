@@ -36,8 +36,8 @@ extension TemplateResource {
         }
     }
 
-    /// Where the request does not say, the scope's plan does. An urgent publish, a proposal and a first version are not
-    /// staged for the plan's sake.
+    /// True when the version is to be staged. Where the request does not say, the scope's plan does. An urgent publish,
+    /// a proposal and a first version are not staged for the plan's sake.
     private func isStaged(_ call: Call, _ isUrgent: Bool) throws(GoogleError) -> Bool {
         switch call.query["release"] {
         case "staged": return true
@@ -85,8 +85,8 @@ extension TemplateResource {
         throw .notFound("Requested entity was not found: no version of \(scope) was ever released in stages.")
     }
 
-    /// `POST remoteConfig/release:pause`, `:resume` and `:promote`, with `{"reason":"…"}`. Alertmanager's webhook body is a
-    /// reason too; one that says that an alert is over pauses nothing.
+    /// `POST remoteConfig/release:pause`, `:resume` and `:promote`, with `{"reason":"…"}`. Alertmanager's webhook body
+    /// is a reason too; one that says that an alert is over pauses nothing.
     func changeRelease(_ action: ReleaseAction, _ call: Call) async throws(GoogleError) -> Answer {
         let reason = try Self.releaseReason(call.body)
         // Alertmanager sends the end of an alert to the same URL as its beginning.

@@ -9,10 +9,10 @@ struct TemplateResource: Sendable {
     let store: TemplateStore
     let configuration: ControlConfiguration
 
-    /// Of the project, as it stands in ETags.
+    /// Number of the project, as it stands in ETags.
     var projectNumber: UInt64 { store.projects.number(of: scope.project) ?? 0 }
 
-    /// What the scope's ETag is for `version`; 0 is an empty scope, and a validation.
+    /// Tag of the scope for `version`; 0 is an empty scope, and a validation.
     func etag(_ version: VersionNumber) -> String { TemplateETag.of(project: projectNumber, version: version) }
 
     /// Runs something in the store and turns its error into Google's.

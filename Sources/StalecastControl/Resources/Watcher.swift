@@ -27,13 +27,13 @@ struct Watcher: Sendable {
 
     let control: Control
     let principal: Principal?
-    /// Of the console's session that opened it; nil for who has a credential of their own.
+    /// Cookie of the console's session that opened it; nil for a caller with its own credential.
     let cookie: String?
     /// Else this.
     let presented: Presented
     let scope: Scope
 
-    /// At most four events a second.
+    /// Least time between two events: at most four a second.
     private static let pause: Duration = .milliseconds(250)
     private static let heartbeat: Duration = .seconds(15)
     /// A client that takes nothing for so long is let go.

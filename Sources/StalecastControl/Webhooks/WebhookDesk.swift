@@ -4,17 +4,17 @@ import StalecastHTTP
 package import StalecastWebhooks
 package import StalecastWire
 
-/// What the `webhooks` of the API speak for: the registry, and how delivery goes.
+/// Service behind the `webhooks` of the API: the registry, and how delivery goes.
 package struct WebhookDesk: Sendable {
     let registry: WebhookRegistry
     let verifier: WebhookVerifier
     let delivery: WebhookDelivery
     /// nil: this daemon delivers to all webhooks.
     let office: WebhookOffice?
-    /// Of all nodes of a cluster.
+    /// Counts of all nodes of a cluster.
     private let reachOfNodes: (@Sendable (Scope, VersionNumber) async -> WebhookReach)?
     private let logger: Logger
-    /// For what asks the delivery database, which blocks.
+    /// Queue for questions to the delivery database, which blocks.
     private let questions = BlockingQueue(label: "stalecast.deliveries.questions")
 
     package init(
@@ -59,13 +59,13 @@ package struct WebhookDesk: Sendable {
         }
     }
 
-    /// Which webhooks that hear a scope have a version of it, or a newer one.
+    /// Counts of the webhooks that hear a scope and have a version of it, or a newer one.
     func reach(of scope: Scope, _ version: VersionNumber) async -> WebhookReach {
         if let reachOfNodes { return await reachOfNodes(scope, version) }
         return await delivery.reach(of: scope, version)
     }
 
-    /// How long a webhook's receiver may take; nothing for one that is not there.
+    /// Time that a webhook's receiver may take; zero for a webhook that does not exist.
     package func timeout(of id: WebhookID) -> Duration {
         registry.webhooks.first { $0.id == id }?.limits.timeout ?? .zero
     }

@@ -1,14 +1,14 @@
 package import StalecastWebhooks
 package import StalecastWire
 
-/// What only the daemon can say or do that delivers to a webhook; in a cluster that may be another node.
+/// Question or action for the daemon that delivers to a webhook; in a cluster that may be another node.
 package struct WebhookQuestion: Sendable {
     /// A list of the delivery database.
     enum List: String { case attempts, deadLetters }
 
     enum Subject {
         case list(List, size: Int, place: Int64?)
-        /// With the body of the request, an object.
+        /// Action with the body of the request, an object.
         case action(WebhookAction, JSONValue)
     }
 
@@ -68,7 +68,7 @@ package struct WebhookQuestion: Sendable {
     }
 }
 
-/// Who delivers to the webhooks of a cluster, and says how that goes.
+/// Access to the node that delivers to a webhook of the cluster.
 package struct WebhookOffice: Sendable {
     /// Puts a question to the node that delivers to its webhook, which may be this one.
     let ask: @Sendable (WebhookQuestion) async throws(RegistryProblem) -> JSONValue
@@ -85,7 +85,7 @@ package struct WebhookOffice: Sendable {
 }
 
 extension WebhookDesk {
-    /// Has a question answered by whoever delivers.
+    /// Has a question answered by the node that delivers.
     func answer(_ question: WebhookQuestion) async throws(RegistryProblem) -> JSONValue {
         if let office { return try await office.ask(question) }
         return try await perform(question)
@@ -147,7 +147,7 @@ extension RegistryProblem {
         }
     }
 
-    /// What ``json`` made; anything else is a failure of the node that said it.
+    /// Reads the form that ``json`` made; anything else is a failure of the node that sent it.
     package init(json: JSONValue) {
         if let field = json["invalid"]?.string {
             self = .invalid(field: field, json["text"]?.string ?? "")

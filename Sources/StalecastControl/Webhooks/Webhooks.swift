@@ -102,7 +102,7 @@ extension Call {
         try desk.registry.entry(try id(), in: project)
     }
 
-    /// As Google's APIs do: 0 is the default, too much is cut.
+    /// Page as Google's APIs read it: 0 is the default, too much is cut.
     private func page() throws(GoogleError) -> (size: Int, token: String?) {
         let size = try query.integer("pageSize") ?? 0
         guard size >= 0 else { throw .invalidField("pageSize", "pageSize must not be negative.") }

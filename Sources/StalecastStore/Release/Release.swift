@@ -1,11 +1,11 @@
 package import StalecastWire
 
-/// A version that reaches its clients in stages: where it stands, and what may happen next. A pure value: callers bring the
-/// time and the sequence of each commit.
-///
-/// Times are of the wall clock, so that a release goes on after a restart: time in which no process ran counts, but only
-/// for one step, since each step begins a time of its own. A clock that was put back makes the next step later, never
-/// earlier. A clock that jumps forward makes the next step earlier by the jump; no record can tell that from elapsed time.
+/// A version that reaches its clients in stages: where it stands, and what may happen next. A pure value: callers bring
+/// the time and the sequence of each commit.
+///  Times are of the wall clock, so that a release goes on after a restart: time in which no process ran counts, but
+/// only for one step, since each step begins a time of its own. A clock that was put back makes the next step later,
+/// never earlier. A clock that jumps forward makes the next step earlier by the jump; no record can tell that from
+/// elapsed time.
 package struct Release: Sendable, Hashable {
     /// Raw values are on the wire and in the database.
     package enum State: String, Sendable, CaseIterable {

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// How a scope releases its versions, as configured.
+/// Plan by which a scope releases its versions, as configured.
 package struct ReleasePlan: Sendable, Equatable {
     package let scope: Scope
     package let policy: ReleasePolicy

@@ -1,8 +1,8 @@
 import GRDB
 import StalecastWire
 
-/// SQL of the table `release`: the newest releases of each scope, of which only the newest can be open. Every function runs
-/// inside the caller's transaction.
+/// SQL of the table `release`: the newest releases of each scope, of which only the newest can be open. Every function
+/// runs inside the caller's transaction.
 enum ReleaseTable {
     /// Releases kept of one scope.
     static let most = 100
