@@ -33,7 +33,7 @@ package final class AddressLedger: Sendable {
 
     package init() {}
 
-    /// Of a proxy's connection until it is known for whom it speaks: counts in the total only. Nobody's address has it.
+    /// Address of a proxy's connection until its client is known: counts in the total only. No address has this value.
     package static let unknown: UInt64 = 0
 
     /// Counts a connection in, whatever the answer: a refused one is held until it was told so.

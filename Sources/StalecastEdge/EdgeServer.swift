@@ -7,7 +7,7 @@ import Synchronization
 
 /// The public listener: engine and Front over one hub.
 package final class EdgeServer: Sendable {
-    /// What is fixed while Edge runs.
+    /// Settings that are fixed while Edge runs.
     package struct Options: Sendable {
         /// An IP address; default loopback.
         package var host = "127.0.0.1"
@@ -24,7 +24,7 @@ package final class EdgeServer: Sendable {
         package var hasCanaries = false
         /// nil, the default, listens without TLS.
         package var tls: TLSServer?
-        /// Of a node of a cluster; nil, the default: what is here is what there is.
+        /// Gate of a node of a cluster; nil, the default: this process has the newest version.
         package var freshness: (any FreshnessGate)?
 
         package init() {}
@@ -40,8 +40,8 @@ package final class EdgeServer: Sendable {
     private let listener = Mutex<HTTPListener?>(nil)
     private let canaries: Canaries?
 
-    /// Of the Front's threads beside the engine's. Whoever floods the Front takes a core's time; with this the engine gets
-    /// it first, and is done in milliseconds. 5 is a third of the engine's share.
+    /// Nice value of the Front's threads beside the engine's. A flood of the Front takes a core's time; with this
+    /// the engine gets it first, and is done in milliseconds. 5 is a third of the engine's share.
     private static let frontNice: Int32 = 5
 
     /// Opens the listening sockets of the engine; `start()` begins to serve.
@@ -102,8 +102,8 @@ package final class EdgeServer: Sendable {
         front.apply(settings)
     }
 
-    /// Changes the cap on connections, but not below those that are open: beyond the cap clients are told to come back, and far
-    /// beyond it they would only wait.
+    /// Changes the cap on connections, but not below those that are open: beyond the cap clients are told to come back,
+    /// and far beyond it they would only wait.
     ///
     /// - Returns: the cap.
     package func limitConnections(to room: Int) -> Int {
@@ -121,10 +121,10 @@ package final class EdgeServer: Sendable {
         front.accessChanged()
     }
 
-    /// Stops accepting and ends every stream cleanly, spread over `duration`, or over less where fewer have to be ended.
-    /// Requests that have begun are answered. Returns when all connections are gone, at the latest after `duration`, or
-    /// two seconds after the last stream was ended where that is later. Clients are told to stay away for as long as it
-    /// takes, so it must not take longer than it needs.
+    /// Stops accepting and ends every stream cleanly, spread over `duration`, or over less where fewer have to be
+    /// ended. Requests that have begun are answered. Returns when all connections are gone, at the latest after
+    /// `duration`, or two seconds after the last stream was ended where that is later. Clients are told to stay away
+    /// for as long as it takes, so it must not take longer than it needs.
     ///
     /// - Parameter each: with few connections the drain takes so long for each of them, and 200 ms.
     package func drain(over duration: Duration, each: Duration = .milliseconds(2)) async {
@@ -174,7 +174,7 @@ package final class EdgeServer: Sendable {
         (engine?.shards ?? []).map(\.lastTally).reduce(0) { $0 + $1.streams + $1.polls }
     }
 
-    /// What our own subscribers saw of the newest versions; empty without them.
+    /// Facts that our own subscribers saw of the newest versions; empty without them.
     package var sightings: [Scope: Canaries.Sighting] { canaries?.sightings ?? [:] }
 
     /// Connections held now, of any kind.
@@ -190,7 +190,7 @@ package final class EdgeServer: Sendable {
         return presence
     }
 
-    /// Who has a scope's newest message, as of now.
+    /// Counts of the streams that have a scope's newest message, as of now.
     package func reach(of scope: Scope) async -> Reach {
         var reach = await front.reach(of: scope)
         for shard in engine?.shards ?? [] {
@@ -200,8 +200,8 @@ package final class EdgeServer: Sendable {
         return reach
     }
 
-    /// What in the books of Edge contradicts itself, as sentences; empty when all agree. For tests: connections change
-    /// hands in between, so what does not agree at once may agree a moment later.
+    /// Contradictions in the books of Edge, as sentences; empty when all agree. For tests: connections change hands in
+    /// between, so what does not agree at once may agree a moment later.
     package func inconsistencies() async -> [String] {
         let before = ledger.total
         var held = await front.connectionCount()

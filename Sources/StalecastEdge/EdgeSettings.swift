@@ -1,6 +1,6 @@
 package import StalecastHTTP
 
-/// What of Edge can change while it runs: read by every shard and by the Front.
+/// Settings of Edge that can change while it runs: read by every shard and by the Front.
 package struct EdgeSettings: Sendable, Equatable {
     /// Time between comments on a silent stream; each is moved by ± 10 %. Default 25 s: below the 30 s at which the
     /// strictest common proxies cut.
@@ -24,7 +24,7 @@ package struct EdgeSettings: Sendable, Equatable {
     package var maxBodyBytes = 65_536
     /// Connections held at once; more are refused. Default 10,000; the daemon derives it from the descriptor limit.
     package var maxConnections = 10_000
-    /// At the cap a connection that has asked nothing for so long makes room for a new one. Default 1 s.
+    /// Silence after which a connection that has asked nothing makes room for a new one at the cap. Default 1 s.
     package var silence: Duration = .seconds(1)
     /// Connections held at once from one address; 0 (the default) is no limit of its own.
     package var maxConnectionsPerAddress = 0
@@ -33,7 +33,7 @@ package struct EdgeSettings: Sendable, Equatable {
     package var maxHandshakesPerAddress = 50
     /// Topics one stream or poll may name. Default 64.
     package var maxTopicsPerStream = 64
-    /// How long a poll is held when it does not say. Default 55 s: below common proxies' 60 s.
+    /// Time that a poll is held when it does not say. Default 55 s: below common proxies' 60 s.
     package var pollDefaultWait: Duration = .seconds(55)
     /// The longest `wait` granted. Default 600 s.
     package var pollMaxWait: Duration = .seconds(600)
@@ -43,12 +43,12 @@ package struct EdgeSettings: Sendable, Equatable {
     package var allowedOrigins: [String] = []
     /// The API keys of which Firebase's clients must show one to fetch; empty (the default) asks for none.
     package var apiKeys: [String] = [] { didSet { keys = APIKeys(apiKeys) } }
-    /// The same by their hashes.
+    /// Accepted keys by their hashes.
     private(set) var keys = APIKeys([])
-    /// Who may hear and fetch what. Default nobody is asked.
+    /// Rules for listening and fetching. Default: no credential is asked for.
     package var access = EdgeAccess()
 
-    /// Who may say for whom it speaks. Default nobody.
+    /// Proxies that may name their client. Default: none.
     package var proxies = TrustedProxies()
 
     /// The names under which Edge may be asked for, beside addresses and `localhost`. Default any.
@@ -56,7 +56,7 @@ package struct EdgeSettings: Sendable, Equatable {
 
     package init() {}
 
-    /// What one connection of the Front may use.
+    /// Limits of one connection of the Front.
     var connections: ConnectionLimits {
         var limits = ConnectionLimits()
         limits.maxHeadBytes = maxHeadBytes

@@ -1,7 +1,7 @@
 package import StalecastHub
 package import StalecastWire
 
-/// What a shard or the Front has counted since start. Counters only grow; gauges are as of the last report.
+/// Counts of a shard or the Front since start. Counters only grow; gauges are as of the last report.
 package struct EdgeTally: Sendable {
     /// Messages written whole or into a backlog, by transport.
     package var deliveries: [Transport: Int] = [:]

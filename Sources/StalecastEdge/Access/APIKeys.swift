@@ -6,11 +6,11 @@ import StalecastAccess
 package struct APIKeys: Sendable, Equatable {
     private let digests: [SecretDigest]
 
-    /// Without any, everybody is admitted.
+    /// Makes the set of accepted keys; an empty one admits every caller.
     package init(_ keys: [String]) { digests = keys.map { SecretDigest(of: $0) } }
 
-    /// What is kept of the key that a stream showed, so that a reload that withdraws the key ends the stream; 0: none. With
-    /// 32 bits a withdrawn key counts as another one for one in four billion.
+    /// Mark of the key that a stream showed, so that a reload that withdraws the key ends the stream; 0: none. With 32
+    /// bits a withdrawn key counts as another one for one in four billion.
     static func mark(_ offered: String?) -> UInt32 { offered.map { mark(SecretDigest(of: $0)) } ?? 0 }
 
     private static func mark(_ digest: SecretDigest) -> UInt32 { max(1, digest.mark) }

@@ -1,11 +1,11 @@
 package import StalecastAccess
 
-/// Who may hear and fetch what; part of ``EdgeSettings``.
+/// Rules for listening and fetching; part of ``EdgeSettings``.
 package struct EdgeAccess: Sendable, Equatable {
     package enum Mode: String, Sendable, CaseIterable {
-        /// Nobody is asked, but for `edge.apiKeys`.
+        /// Checks no credentials but `edge.apiKeys`.
         case off
-        /// As `off`; who would be refused is counted and logged.
+        /// Admits as `off` does; counts and logs callers that would be refused.
         case observe
         /// Grants decide.
         case enforce
@@ -37,7 +37,7 @@ package struct EdgeAccess: Sendable, Equatable {
     /// Keeps a stream's principal known. Also where `mode` only observes: a reload may enforce later.
     func hold(_ number: Int32) -> PrincipalHold? { number == 0 ? nil : authorizer?.hold(number) }
 
-    /// Who a stream's slot stands for, where that matters still.
+    /// Principal that a stream's slot stands for, where that matters still.
     func standing(of number: Int32) -> Principal? {
         guard mode == .enforce, let authorizer else { return nil }
         return authorizer.standing(of: number)

@@ -83,10 +83,10 @@ extension EdgeSettings {
         if access.mode == .observe { try keys.check(presented.plainKey) }
     }
 
-    /// The same where grants decide, and nobody is told or counted who may not; true where they do not.
+    /// Like `check`, but silent: records no error and no count. Always true unless grants decide.
     func permits(_ presented: @autoclosure () -> Presented, _ isPermitted: (Principal) -> Bool) -> Bool {
         guard access.mode == .enforce, let authorizer = access.authorizer else { return true }
-        // Whoever asks has what is wrong said by the check itself.
+        // The check itself gives the caller the reason.
         guard let principal = try? authorizer.admit(presented(), at: .edge) else { return false }
         return isPermitted(principal)
     }
@@ -115,7 +115,7 @@ extension EdgeSettings {
         throw deny(reason, presented, counts, words())
     }
 
-    /// Of a request that is not looked at any further.
+    /// Counts the refusal of a request that is not looked at any further.
     func countRefusal(_ reason: Denial, of request: FrontRequest) {
         _ = deny(reason, request.presented, true, String(request.path))
     }
@@ -159,7 +159,7 @@ extension Principal {
         may(action, in: topic.scope, topic.isInvalidation ? .all : .named(topic.name))
     }
 
-    /// At least 0; nil never.
+    /// Time to the end of the credential, at least 0; nil never.
     var expiresInMs: Int? {
         expiresAt.map { end in
             let (left, overflow) = end.microseconds.subtractingReportingOverflow(Timestamp.now().microseconds)
@@ -188,7 +188,7 @@ extension StreamRequest {
         }
     }
 
-    /// For the log.
+    /// Words for the log.
     fileprivate var words: String {
         let path =
             switch kind {

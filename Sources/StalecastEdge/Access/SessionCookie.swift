@@ -3,17 +3,17 @@ import StalecastAccess
 import StalecastHTTP
 import StalecastWire
 
-/// The cookie that pages of this site may have in place of a header: it holds their credential, out of their scripts' reach.
-/// `__Host-`: of this host alone, over TLS.
+/// The cookie that pages of this site may have in place of a header: it holds their credential, out of their scripts'
+/// reach. `__Host-`: of this host alone, over TLS.
 enum SessionCookie {
     static let name = "__Host-stalecast"
-    /// Of a credential that does not end.
+    /// Lifetime of a credential that does not end.
     private static let life: Int64 = 12 * 3600
-    /// What browsers keep is 4,096 bytes with name and attributes.
+    /// Limit of browsers, less name and attributes: they keep 4,096 bytes.
     private static let maxBytes = 3800
 
-    /// What a request has of it. It comes along with the requests of any page, so it counts only where nothing is changed,
-    /// and not for pages of origins that are not listed.
+    /// Value of the cookie in a request. It comes along with the requests of any page, so it counts only where nothing
+    /// is changed, and not for pages of origins that are not listed.
     static func value(in request: FrontRequest, allowedOrigins: [String]) -> String? {
         guard request.head.method == .GET || request.head.method == .HEAD,
             ["/v1/events", "/v1/poll", "/v1/state"].contains(request.path),
@@ -24,7 +24,7 @@ enum SessionCookie {
             for pair in field.split(separator: ";") {
                 let pair = pair.trimmingBlanks()
                 guard pair.hasPrefix(name + "=") else { continue }
-                // Of two, one is somebody else's.
+                // Of two, one was set by another site.
                 if found != nil { return nil }
                 found = String(pair.dropFirst(name.utf8.count + 1))
             }

@@ -6,17 +6,17 @@ import StalecastHub
 package import StalecastWire
 import Synchronization
 
-/// A subscriber of each scope inside this process, over real sockets: when a message that went through a loop of Edge was
-/// there, and when the fetch that it asks for was answered. Nothing happens between two versions.
-///
-/// It is nobody: in no audience and in no figure of streams, connections or fetches. It has no credential either, because
-/// both ends of its sockets are made here: nobody else can come in through them. So TLS and the network are not measured.
+/// A subscriber of each scope inside this process, over real sockets: when a message that went through a loop of Edge
+/// was there, and when the fetch that it asks for was answered. Nothing happens between two versions.
+///  It is in no audience and in no figure of streams, connections or fetches. It has no credential either, because both
+/// ends of its sockets are made here: no other client can come in through them. So TLS and the network are not
+/// measured.
 package final class Canaries: Sendable {
-    /// What it saw of the newest version.
+    /// Facts that it saw of the newest version.
     package struct Sighting: Sendable, Hashable {
         package let version: VersionNumber
-        /// Seconds from the announcement until the message was there, and until the answer of the fetch was; nil while it
-        /// was not, and where the scope's clients are served elsewhere.
+        /// Seconds from the announcement until the message was there, and until the answer of the fetch was; nil while
+        /// it was not, and where the scope's clients are served elsewhere.
         package fileprivate(set) var received: Double?
         package fileprivate(set) var fetched: Double?
     }
@@ -25,7 +25,7 @@ package final class Canaries: Sendable {
         var scopes: Set<Scope> = []
         var announced: [Scope: (sequence: CommitSequence, version: VersionNumber, at: UInt64)] = [:]
         var sightings: [Scope: Sighting] = [:]
-        /// When each scope's last fetch began, and the scopes that wait for their next.
+        /// Begin of each scope's last fetch, and the scopes that wait for their next.
         var fetchedAt: [Scope: UInt64] = [:]
         var planned: Set<Scope> = []
     }
@@ -39,8 +39,8 @@ package final class Canaries: Sendable {
 
     /// Scopes that have one; two descriptors each.
     private static let most = 64
-    /// Nanoseconds between two fetches of a scope at least: a fetch costs as much as a publish, and versions that follow
-    /// each other faster are seen by one.
+    /// Nanoseconds between two fetches of a scope at least: a fetch costs as much as a publish, and versions that
+    /// follow each other faster are seen by one.
     private static let fetchInterval: UInt64 = 100_000_000
 
     /// - Parameter loop: where its own ends are read.
@@ -102,7 +102,7 @@ package final class Canaries: Sendable {
 
     // MARK: What comes
 
-    /// On the loop: bytes of the stream, of which the last event's id says what it is.
+    /// Takes bytes of the stream, on the loop; the last event's id says what version they are of.
     private func received(_ bytes: [UInt8]?, of scope: Scope) {
         let now = stalecast_monotonic_ns()
         guard let bytes else { return ended(scope) }

@@ -3,7 +3,8 @@ import Glibc
 import StalecastHub
 import StalecastWire
 
-/// The ends of the canaries that a loop writes to, beside its subscribers: they are in no list of members and no figure.
+/// The ends of the canaries that a loop writes to, beside its subscribers: they are in no list of members and no
+/// figure.
 struct CanarySeats {
     private var sockets: [Scope: Int32] = [:]
 
@@ -14,13 +15,13 @@ struct CanarySeats {
         if let old = sockets.updateValue(socket, forKey: scope) { close(old) }
     }
 
-    /// After everybody else was written to.
+    /// After all other streams were written to.
     mutating func tell(_ run: [TopicBoard.Announcement]) {
         for announcement in run {
             guard let socket = sockets[announcement.change.scope],
                 let notice = announcement.notices.first(where: { !$0.notice.isInvalidation })?.notice
             else { continue }
-            // One that takes nothing has ended: nobody reads as little as it gets.
+            // One that takes nothing has ended: no reader is too slow for as little as it gets.
             guard stalecast_send(socket, notice.chunk.base, notice.chunk.count) != notice.chunk.count else { continue }
             sockets[announcement.change.scope] = nil
             close(socket)

@@ -12,7 +12,7 @@ package struct FetchHead: Sendable {
     package let ifNoneMatch: String?
     package let origin: String?
     package let keepAlive: Bool
-    /// What a trusted proxy says of its client.
+    /// Values of the header field in which a trusted proxy names its client.
     package let forwarded: [String]
 
     init(path: Range<Int>, query: Slice<UnsafeBufferPointer<UInt8>>, headers: StreamHeaders, length: Int) {

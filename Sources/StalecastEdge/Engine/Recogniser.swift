@@ -4,12 +4,11 @@ import StalecastWire
 
 /// Recognises, byte for byte, a complete and ordinary `GET` of a stream, a poll or the state, or a `POST` of a fetch or
 /// for flags with its body, with nothing after it.
-///
-/// It is not an HTTP server: whatever it does not recognise (another body, an upgrade, a folded line, a bare line feed, a
-/// second request behind the first, a byte beyond ASCII) is left to the Front, which parses HTTP of every shape.
-/// What it accepts must mean the same to any HTTP parser.
+///  It is not an HTTP server: whatever it does not recognise (another body, an upgrade, a folded line, a bare line
+/// feed, a second request behind the first, a byte beyond ASCII) is left to the Front, which parses HTTP of every
+/// shape. What it accepts must mean the same to any HTTP parser.
 package struct Recogniser {
-    /// What was recognised.
+    /// Request that was recognised.
     package enum Found: Sendable {
         case stream(StreamRequest)
         /// `/v1/state`; its request is a poll's.

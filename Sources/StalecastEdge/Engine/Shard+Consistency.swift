@@ -2,8 +2,8 @@ import Glibc
 import StalecastHub
 
 extension Shard {
-    /// What in the shard's books contradicts itself, as sentences; empty when all agree. For tests, between events:
-    /// slots, member lists, backlogs, wheel and gauges say the same about every connection.
+    /// Contradictions in the shard's books, as sentences; empty when all agree. For tests, between events: slots,
+    /// member lists, backlogs, wheel and gauges say the same about every connection.
     func inconsistencies() -> [String] {
         var problems: [String] = []
         var (used, streams, polls, joined, behind) = (0, 0, 0, 0, 0)
@@ -57,7 +57,7 @@ extension Shard {
         return problems
     }
 
-    /// How many topics a slot is in; each must know it at the place the slot says.
+    /// Counts the topics that a slot is in; each must know it at the place the slot says.
     private func memberships(of index: Int32, _ slot: StreamSlot, _ problems: inout [String]) -> Int {
         var places: [(Topic.Index, Int32)] = []
         if slot.topic >= 0 { places = [(Topic.Index(rawValue: slot.topic), slot.position)] }

@@ -9,8 +9,8 @@ import StalecastWire
 extension Shard {
     // MARK: Fetches
 
-    /// Answers a fetch, or gives it to the Front: that refuses and counts refusals, waits for the log of a cluster, and makes
-    /// the answers that take so long that streams would have to wait.
+    /// Answers a fetch, or gives it to the Front: that refuses and counts refusals, waits for the log of a cluster, and
+    /// makes the answers that take so long that streams would have to wait.
     func serve(_ head: FetchHead, _ index: Int32, _ bytes: UnsafeBufferPointer<UInt8>, _ isLookedAt: Bool) {
         let slot = slots[index]
         slot.pointee.waits = 0
@@ -102,8 +102,8 @@ extension Shard {
         return endingCache.bytes
     }
 
-    /// Lets a fetch whose body comes behind its head wait for it, for as long as a head may take; many clients write the
-    /// two apart. Over TLS only one record can be looked at.
+    /// Lets a fetch whose body comes behind its head wait for it, for as long as a head may take; many clients write
+    /// the two apart. Over TLS only one record can be looked at.
     ///
     /// - Returns: false where the Front is to go on.
     func awaitBody(_ index: Int32) -> Bool {
@@ -117,7 +117,7 @@ extension Shard {
         return true
     }
 
-    /// What came is read anew each time.
+    /// Most readings of a head that is not whole: its bytes are read anew each time.
     private static let maxWaits: UInt8 = 8
 
     /// The body did not come in time.

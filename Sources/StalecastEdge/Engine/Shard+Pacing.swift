@@ -25,7 +25,8 @@ extension Shard {
         echoes[topic, default: BurstEcho()].said(at: nowMs, delayMs: UInt64(settings.burstEcho.milliseconds))
     }
 
-    /// The same message went to some more: the next one keeps its distance from these, and the burst is not over.
+    /// Notes that the same message went to more streams: the next one keeps its distance from these, and the burst is
+    /// not over.
     func saidMore(_ topic: Topic.Index) {
         pacedUntil[topic] = wheel.now + Self.distance
         echoes[topic]?.saidMore(at: nowMs, delayMs: UInt64(settings.burstEcho.milliseconds))

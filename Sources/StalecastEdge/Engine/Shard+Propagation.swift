@@ -2,8 +2,8 @@ import CLinux
 import StalecastHub
 import StalecastWire
 
-/// Who was told of what, counted beside the walk: it gains nothing by this. Before it the members are counted; after it
-/// only those are looked at that did not take all of it.
+/// Counts the streams that were told of each version, beside the walk, which gains nothing by this. Before it the
+/// members are counted; after it only those are looked at that did not take all of it.
 extension Shard {
     // MARK: Streams
 
@@ -31,7 +31,7 @@ extension Shard {
         noteUnsent(topics, sequence...sequence)
     }
 
-    /// Who took less than all has not got these versions yet; who is dead never will.
+    /// Notes streams that took less than all bytes: they have not got these versions yet; a dead one never will.
     func noteUnsent(_ topics: [Topic.Index], _ range: ClosedRange<CommitSequence>) {
         func since(_ index: Int32) -> CommitSequence { min(range.lowerBound, unreached[index] ?? .max) }
         for (index, backlog) in backlogs where backlog.unsentSince == nil && hears(index, topics) {
@@ -54,7 +54,7 @@ extension Shard {
         if let since { spreads.left(since...(.max)) { hears(index, $0) } }
     }
 
-    /// How many of a version's audience wait for it.
+    /// Number of streams of a version's audience that wait for it.
     private func waiting(_ version: LoopSpreads.Version) -> Int {
         let held = version.topics.filter { heldSince[$0].map { $0 <= version.sequence } ?? false }
         let stalled = backlogs.count { index, backlog in
@@ -67,8 +67,8 @@ extension Shard {
 
     func tellReach() { spreads.tell(hub.propagation, as: loop, waiting: waiting) }
 
-    /// Who has a scope's newest message. It is asked for behind the announcements that it is about; of a version of before
-    /// this process, the streams that are here.
+    /// Counts of the streams that have a scope's newest message. It is asked for behind the announcements that it is
+    /// about; of a version of before this process, the streams that are here.
     func reach(of scope: Scope) -> Reach {
         guard let version = spreads.versions[scope]?.last else {
             var reach = Reach()
@@ -93,7 +93,7 @@ extension Shard {
         tellReach()
     }
 
-    /// Of the streams that were told of a version and are still here: how many, and whose peer has all bytes.
+    /// Streams that were told of a version and are still here: their number, and that of peers that have all bytes.
     private func acknowledged(_ version: LoopSpreads.Version) -> (received: Int, present: Int) {
         var (received, present) = (0, 0)
         let sequence = UInt32(truncatingIfNeeded: version.sequence)

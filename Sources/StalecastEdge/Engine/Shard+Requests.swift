@@ -89,7 +89,7 @@ extension Shard {
         if isState { answer(index, request, topics) } else { begin(index, request, topics) }
     }
 
-    /// Has a token verified that nobody has seen before. The request stays in the socket; after a restart thousands come
+    /// Has an unknown token verified. The request stays in the socket; after a restart thousands come
     /// so at once, and the way by the Front costs more than the signature.
     ///
     /// - Returns: false where the Front is to decide.
@@ -106,7 +106,7 @@ extension Shard {
         return true
     }
 
-    /// What it is will be found again with the request.
+    /// Handles the answer about a credential; the request is found again in the slot.
     func looked(at index: Int32, _ generation: UInt32, _ denial: Denial?, _ address: UInt64) {
         let slot = slots[index]
         guard slot.pointee.generation == generation, slot.pointee.phase == .verifying else {
@@ -133,7 +133,8 @@ extension Shard {
         if !postpones(.adoption(adoption)) { serve(adoption) }
     }
 
-    /// What the Front found good a moment ago may have become impossible since; it is answered all the same.
+    /// Serves a request from the Front. It may have become impossible since the Front's check; it is answered all the
+    /// same.
     func serve(_ adoption: Shard.Adoption) {
         var request = adoption.request
         request.address = adoption.address
@@ -227,7 +228,7 @@ extension Shard {
         wheel.insert(index, due: due(index), in: slots)
     }
 
-    /// To the end of a credential: a tick more, for the wheel may stand at the beginning of one.
+    /// Time to the end of a credential: a tick more, for the wheel may stand at the beginning of one.
     static func life(_ expiry: Int?) -> Int { expiry.map { $0 + 150 } ?? .max }
 
     // MARK: Polls

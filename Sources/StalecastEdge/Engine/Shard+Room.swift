@@ -2,11 +2,12 @@ import StalecastWire
 
 /// Room at the cap of connections: whoever says nothing must not keep clients out.
 extension Shard {
-    /// Slots that one look passes over: a look costs little however many streams there are, and the next one goes on there.
+    /// Slots that one look passes over: a look costs little however many streams there are, and the next one goes on
+    /// there.
     private static let slotsPerLook: Int32 = 64
 
-    /// Closes a connection that has asked nothing for ``EdgeSettings/silence``, here at once or soon in the Front. A stream,
-    /// a held poll or an answer under way is never closed.
+    /// Closes a connection that has asked nothing for ``EdgeSettings/silence``, here at once or soon in the Front. A
+    /// stream, a held poll or an answer under way is never closed.
     ///
     /// - Returns: false when none was found.
     @discardableResult

@@ -4,7 +4,7 @@ import NIOCore
 import StalecastHTTP
 import StalecastHub
 
-/// What goes over a slot's socket, plain or sealed. All of it is edge-triggered, and none of it blocks.
+/// Writes to and reads from a slot's socket, plain or sealed. All of it is edge-triggered, and none of it blocks.
 extension Shard {
     /// Sends bytes.
     ///
@@ -78,7 +78,7 @@ extension Shard {
             slot.pointee.fd, Int32(isWanted ? StreamEngine.fetchSendBuffer : StreamEngine.sendBuffer))
     }
 
-    /// What a call that failed with errno means: 0 when there is nothing to be done now, -1 when there never will be.
+    /// Meaning of a call that failed with errno: 0 when there is nothing to be done now, -1 when there never will be.
     func blocked() -> Int { errno == EAGAIN ? 0 : -1 }
 
     /// Looks at a request, as far as it has come and fits into ``peekBuffer``; over TLS as far as one record goes.
@@ -90,7 +90,7 @@ extension Shard {
         return count > 0 ? count : count < 0 ? blocked() : -1
     }
 
-    /// Whether a socket has input, or its end, that nobody looked at.
+    /// Whether a socket has input, or its end, that was not read yet.
     func hasUnread(_ slot: UnsafeMutablePointer<StreamSlot>) -> Bool {
         var byte: UInt8 = 0
         return stalecast_peek(slot.pointee.fd, &byte, 1) >= 0
@@ -144,7 +144,7 @@ extension Shard {
     }
 
     /// Frees a slot's TLS. Who was told everything is told that it was all: a stream that just breaks off may have lost
-    /// its end to somebody on the way.
+    /// its end to a proxy on the way.
     func letGo(of slot: UnsafeMutablePointer<StreamSlot>, _ reason: DropReason?) {
         let isWhole = !slot.pointee.hasBacklog && slot.pointee.phase != .answering && reason != .peerClosed
         switch slot.pointee.cover {

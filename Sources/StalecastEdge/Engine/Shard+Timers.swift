@@ -14,7 +14,7 @@ extension Shard {
         wheel.insert(index, due: due, in: slots)
     }
 
-    /// Of a stream without a backlog.
+    /// Next time of a stream without a backlog.
     func due(_ index: Int32) -> Tick {
         let slot = slots[index].pointee
         return min(slot.heartbeat, slot.deadline, slot.warning == 0 ? .max : slot.warning)
@@ -24,7 +24,7 @@ extension Shard {
         backlog.progress + TimerWheel.ticks(settings.writeStallLimit.milliseconds)
     }
 
-    /// Whether a client that reads slowly has taken a byte of its backlog since somebody looked. The socket says nothing
+    /// Whether a client that reads slowly has taken a byte of its backlog since the last look. The socket says nothing
     /// before a third of its buffer is free, nor TLS before a whole record is gone.
     private func hasTakenMore(_ index: Int32) -> Bool {
         let acknowledged = stalecast_acknowledged(slots[index].pointee.fd)
@@ -84,7 +84,7 @@ extension Shard {
     }
 
     private func beat(_ index: Int32) {
-        // Whoever has a heartbeat as its backlog counts as told of everything, also of what is being held back.
+        // A heartbeat that becomes the backlog would mark the held-back message as delivered: skip it.
         if slots[index].pointee.isInvalidation, !heldBack.isEmpty { return }
         tally.heartbeats += 1
         let told = unreached.isEmpty ? board.headSequence : unreached[index].map { $0 - 1 } ?? board.headSequence
@@ -99,7 +99,7 @@ extension Shard {
         slots[index].pointee.warning = wheel.now + TimerWheel.ticks(expiry - SubscriberPolicy.warningMs(before: expiry))
     }
 
-    /// Whoever reads too slowly is not told; it hears the end.
+    /// Warns a stream that its credential ends soon. A stream that reads too slowly is not warned; it hears the end.
     private func warn(_ index: Int32) {
         let slot = slots[index]
         guard !slot.pointee.hasBacklog, let standing = settings.access.standing(of: slot.pointee.principal),
@@ -170,7 +170,7 @@ extension Shard {
         _ = put(out[...], on: slot)
     }
 
-    /// What whoever is ended by the drain is told.
+    /// Retry time for a stream that the drain ends.
     func drainRetryMs() -> Int {
         let end = draining?.deadline ?? wheel.now
         let left = Int(end - min(end, wheel.now)) * Int(TimerWheel.tickNanoseconds / 1_000_000)

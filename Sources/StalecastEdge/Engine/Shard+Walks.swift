@@ -4,8 +4,8 @@ import StalecastWire
 
 /// Paced walks: see ``PacedWalk``. Streams of other kinds know nothing of them.
 extension Shard {
-    /// Begins to tell a hidden topic's streams one after the other, where the change asks for that; ends the walk that it
-    /// supersedes.
+    /// Begins to tell a hidden topic's streams one after the other, where the change asks for that; ends the walk that
+    /// it supersedes.
     ///
     /// - Returns: false where all are to be told now.
     func pace(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) -> Bool {
@@ -31,14 +31,15 @@ extension Shard {
         return true
     }
 
-    /// Whoever reads too slowly is told the newest when it reads again.
+    /// Leaves a stream that reads too slowly to its backlog: it gets the newest message when it reads again.
     private func leaveToBacklog(_ index: Int32, since: CommitSequence) {
         backlogs[index]?.deferred += 1
         let before = backlogs[index]?.unsentSince ?? since
         backlogs[index]?.unsentSince = min(before, since)
     }
 
-    /// Each tick: tells those whose turn it is. What is held back for the topic supersedes all of it, so it waits for that.
+    /// Each tick: tells those whose turn it is. What is held back for the topic supersedes all of it, so it waits for
+    /// that.
     func advanceWalks() {
         for topic in walks.keys where heldBack[topic] == nil {
             guard let turn = walks[topic]?.due(at: nowMs), let announcement = walks[topic]?.announcement,
@@ -56,7 +57,7 @@ extension Shard {
     }
 
     func tell(_ index: Int32, _ notice: Notice, _ sequence: CommitSequence) {
-        // Who left is no longer among them, also where its slot is somebody else's by now.
+        // A stream that left is no longer among them, even if another one has its slot by now.
         guard let since = unreached[index] else { return }
         spreads.hasNews = true
         guard !slots[index].pointee.hasBacklog else {
@@ -73,7 +74,7 @@ extension Shard {
         if slots[index].pointee.hasBacklog { backlogs[index]?.unsentSince = since }
     }
 
-    /// Of a stream that an emptied backlog has just told the newest, before its turn.
+    /// Sequence before that of a stream that an emptied backlog has just sent the newest message, before its turn.
     func reachedByBacklog(_ index: Int32) -> CommitSequence? {
         unreached.isEmpty ? nil : unreached.removeValue(forKey: index)
     }
@@ -84,7 +85,7 @@ extension Shard {
         reachedAtOnce.removeAll()
     }
 
-    /// How many streams of a version's audience wait for their turn.
+    /// Number of streams of a version's audience that wait for their turn.
     func unreached(of version: LoopSpreads.Version, but held: [Topic.Index]) -> Int {
         unreached.count { index, since in
             since <= version.sequence && !slots[index].pointee.hasBacklog && hears(index, version.topics)

@@ -11,8 +11,8 @@ import Synchronization
 ///
 /// `@unchecked Sendable`: all state but `inbox`, `published` and the atomics belongs to the shard's own thread, which
 /// `run()` occupies; other threads only post events.
-///
-/// Longer than other files: the loop, its inbox and its lists change together; delivery, membership and timers lie beside.
+///  Longer than other files: the loop, its inbox and its lists change together; delivery, membership and timers lie
+/// beside.
 package final class Shard: @unchecked Sendable {
     static let flushEvery = 64
     private static let ticksPerCount: Tick = 10
@@ -79,22 +79,23 @@ package final class Shard: @unchecked Sendable {
     private var postponedUntil: CommitSequence = 0
     let peekBuffer: UnsafeMutableBufferPointer<UInt8>
     let desk = TLSDesk()
-    /// When a hidden topic may have its next message, and what waits for that.
+    /// Times when hidden topics may have their next message, and the messages that wait for that.
     var pacedUntil: [Topic.Index: Tick] = [:]
     var heldBack: [Topic.Index: TopicBoard.Announcement] = [:]
     var echoes: [Topic.Index: BurstEcho] = [:]
-    /// Walks that take their time, and the streams they have not come to, each with the first version it was not told of.
+    /// Walks that take their time, and the streams they have not come to, each with the first version it was not told
+    /// of.
     var walks: [Topic.Index: PacedWalk<Int32>] = [:]
     var unreached: [Int32: CommitSequence] = [:]
-    /// Of walks superseded by one at once, until that is over.
+    /// Streams of superseded walks that one at once reaches, until that is over.
     var reachedAtOnce: [Int32] = []
     var walkTurn = 0
     var canaries = CanarySeats()
-    /// What the hub's book knows this shard by.
+    /// Number of this shard in the hub's book.
     private(set) var loop = 0
-    /// How far versions are on the streams here.
+    /// Progress of versions on the streams here.
     var spreads = LoopSpreads()
-    /// When peers' acknowledgements may be asked for again.
+    /// Time when peers' acknowledgements may be asked for again.
     var probeAt: UInt64 = 0
     /// The first version that is held back for a hidden topic.
     var heldSince: [Topic.Index: CommitSequence] = [:]
@@ -105,12 +106,12 @@ package final class Shard: @unchecked Sendable {
     /// Streams and polls whose clients say who they are, by what the book knows these by.
     var identities: [Int32: [UInt64]] = [:]
     var syncedCache: (sequence: CommitSequence, chunk: [UInt8]) = (.max, [])
-    /// Where the last look for room ended.
+    /// Slot at which the last look for room ended.
     var lastLook: Int32 = 0
     private var fired: [Int32] = []
     private var startedAt: UInt64 = 0
     private var isStopped = false
-    /// When this turn began, and how long the one before took.
+    /// Begin of this turn, and the length of the one before.
     private var turnBegan: UInt64 = 0
     private var turnLength: UInt64 = 0
 
@@ -162,7 +163,7 @@ package final class Shard: @unchecked Sendable {
         if isQueued { stalecast_ring(bell) } else { answerAfterStop(event) }
     }
 
-    /// Streams and polls as of the shard's last turn; the rest may be a tenth of a second old when nobody asked for a
+    /// Streams and polls as of the shard's last turn; the rest may be a tenth of a second old when no one asked for a
     /// second.
     package var lastTally: EdgeTally {
         wantedUntil.store(stalecast_monotonic_ns() + 1_000_000_000, ordering: .relaxed)
@@ -172,7 +173,7 @@ package final class Shard: @unchecked Sendable {
         return tally
     }
 
-    /// When the loop last turned, in nanoseconds of the monotonic clock; it turns at least ten times a second.
+    /// Time of the loop's last turn, in nanoseconds of the monotonic clock; it turns at least ten times a second.
     var lastTurn: UInt64 { turnedAt.load(ordering: .relaxed) }
 
     /// Runs the loop until `.stop`.
@@ -197,7 +198,7 @@ package final class Shard: @unchecked Sendable {
         turnLength = stalecast_monotonic_ns() &- turnBegan
     }
 
-    /// What a request has taken that came with this turn, in seconds: it may have waited for the whole turn before.
+    /// Seconds that a request took that came with this turn: it may have waited for the whole turn before.
     var secondsInTurn: Double { Double(turnLength &+ stalecast_monotonic_ns() &- turnBegan) / 1e9 }
 
     private func dispatch(_ event: epoll_event) {
@@ -248,7 +249,7 @@ package final class Shard: @unchecked Sendable {
         streams.store(tally.streams, ordering: .relaxed)
         polls.store(tally.polls, ordering: .relaxed)
         let turn = stalecast_monotonic_ns()
-        // Handing the counts out makes the next count copy them: ten times a second, or while somebody reads.
+        // Handing the counts out makes the next count copy them: ten times a second, or while a reader holds them.
         guard isStopped || turn >= publishAt || wantedUntil.load(ordering: .relaxed) > turn else { return }
         publishAt = turn + TimerWheel.tickNanoseconds
         if spreads.hasNews { tellReach() }
@@ -276,7 +277,7 @@ package final class Shard: @unchecked Sendable {
         broadcastRun(&run)
     }
 
-    /// True when a request must wait until the end of the turn: whoever was told of a version by another shard is
+    /// True when a request must wait until the end of the turn: a client that was told of a version by another shard is
     /// never shown an older one here, nor taken for a client from the future.
     func postpones(_ item: Postponed) -> Bool {
         let newest = hub.newestSequence
@@ -293,7 +294,7 @@ package final class Shard: @unchecked Sendable {
     }
 
     /// Takes what was announced before the postponed requests came, then serves them. By then a connection may be
-    /// gone, and its slot somebody else's.
+    /// gone, and its slot taken by another.
     private func resumePostponed() {
         guard !postponed.isEmpty else { return }
         let waiting = postponed
@@ -433,7 +434,7 @@ package final class Shard: @unchecked Sendable {
         return nil
     }
 
-    /// Stops watching a descriptor that somebody else will own.
+    /// Stops watching a descriptor that another thread will own.
     func unwatch(_ fd: Int32) { stalecast_epoll_remove(epoll, fd) }
 
     func growMembers() {
@@ -458,7 +459,8 @@ package final class Shard: @unchecked Sendable {
         publishTally()
     }
 
-    /// Nobody waits for ever on a shard that has stopped, and no descriptor stays open. On any thread.
+    /// Answers an event after the shard has stopped: no caller waits for ever, and no descriptor stays open. On any
+    /// thread.
     private func answerAfterStop(_ event: Event) {
         switch event {
         case .adopt(let adoption):
@@ -474,7 +476,7 @@ package final class Shard: @unchecked Sendable {
         }
     }
 
-    /// What other threads ask of a shard.
+    /// Request of another thread to a shard.
     package enum Event: Sendable {
         case hub(Hub.Event)
         case settings(EdgeSettings)
@@ -524,9 +526,9 @@ package final class Shard: @unchecked Sendable {
         let address: UInt64
         /// It is over a cap.
         let isRefused: Bool
-        /// That it had in the engine before.
+        /// TLS session that it had in the engine before.
         let tls: TLSSession?
-        /// As above.
+        /// Address of the proxy, as above.
         let proxy: IPAddress?
     }
 

@@ -93,7 +93,7 @@ final class StreamEngine: Sendable {
             return listeners
         }
 
-        /// A descriptor of our own for a socket that somebody else has opened.
+        /// A descriptor of our own for a socket that another thread has opened.
         static func adopt(
             _ handed: Int32, _ host: String, _ port: UInt16, _ userTimeoutMs: UInt32
         ) throws(EdgeError) -> Int32 {

@@ -5,7 +5,7 @@ import StalecastWire
 
 /// Everything the engine keeps for an ordinary connection.
 struct StreamSlot {
-    /// What is over the socket. The slot's to free; first, because its tag then takes no room of its own.
+    /// Cover of the bytes on the socket. The slot's to free; first, because its tag then takes no room of its own.
     var cover = Cover.plain
     var phase: Phase = .free
     var isHTTP11 = true
@@ -23,7 +23,7 @@ struct StreamSlot {
     var awaitsProxyHeader = false
     /// The kernel may hold more for it than for a stream: it had a large answer to a fetch.
     var hasRoom = false
-    /// How often the body of its fetch was not whole when something came.
+    /// Number of times the body of its fetch was not whole when bytes came.
     var waits: UInt8 = 0
     /// TLS records that a stream's client sent since it was last written to.
     var heard: UInt8 = 0
@@ -38,14 +38,14 @@ struct StreamSlot {
     var position: Int32 = 0
     var wheelNext: Int32 = -1
     var wheelPrevious: Int32 = -1
-    /// When the wheel fires; 0 is not in the wheel.
+    /// Time when the wheel fires; 0 is not in the wheel.
     var due: Tick = 0
     var heartbeat: Tick = 0
     /// End of a stream's life, or of a poll's wait.
     var deadline: Tick = 0
-    /// When to say that the credential comes to its end; 0 is never, or said.
+    /// Time of the warning that the credential comes to its end; 0 is never, or sent.
     var warning: Tick = 0
-    /// Whose credential opened the stream; 0 is nobody's. See ``Principal/number``.
+    /// Number of the principal whose credential opened the stream; 0 is none. See ``Principal/number``.
     var principal: Int32 = 0
     /// The key of `edge.apiKeys` that opened the stream: see ``APIKeys/mark(_:)``.
     var apiKey: UInt32 = 0
@@ -62,14 +62,14 @@ struct StreamSlot {
     /// Over TLS, chunked, and nothing is pending: a live message is one record.
     var isSealed: Bool { isHTTP11 && !hasBacklog && !isPlain }
 
-    /// How the slot's stream is written.
+    /// Dialect in which the slot's stream is written.
     var dialect: StreamDialect { StreamDialect(isHTTP11: isHTTP11, isInvalidation: isInvalidation) }
 
     static let none: Int32 = -1
     /// The topics are in the shard's table of streams with several topics.
     static let several: Int32 = -2
 
-    /// What the bytes of a connection are in.
+    /// Form in which a connection's bytes go over the socket.
     enum Cover {
         case plain
         /// BoringSSL's: any connection over TLS at first.
@@ -78,7 +78,7 @@ struct StreamSlot {
         case records(TLSRecords)
     }
 
-    /// What a connection of the engine is doing.
+    /// Phase of a connection of the engine.
     enum Phase: UInt8 {
         case free
         /// Waiting for a request head.
@@ -155,23 +155,23 @@ final class SlotTable {
     }
 }
 
-/// What a stalled stream still has to be sent: the rest of one write. Newer messages are not stored; when the rest
-/// is out, the board says what the newest of each topic is. Over TLS the rest begins with the record that was begun, as
+/// Rest of one write that a stalled stream still has to be sent. Newer messages are not stored; when the rest is out,
+/// the board says what the newest of each topic is. Over TLS the rest begins with the record that was begun, as
 /// ``TLSSession/send(_:_:)`` and ``TLSRecords`` want it.
 struct Backlog {
     var bytes: [UInt8]
     var offset = 0
-    /// What follows `bytes`: of a fetch's answer, which requests share.
+    /// Bytes after `bytes`: the body of a fetch's answer, which requests share.
     var body = ByteBuffer()
-    /// With `bytes` written, the subscriber has everything up to here.
+    /// Sequence up to which the subscriber has everything once `bytes` are written.
     var through: CommitSequence
     /// The newest data message that came meanwhile; a later one takes its place.
     var data: DataMessage?
     /// Messages held back since the stall began.
     var deferred = 0
-    /// When the client was last seen to have taken a byte.
+    /// Time when the client was last seen to have taken a byte.
     var progress: Tick
-    /// What its end of the connection had acknowledged by then.
+    /// Bytes that its end of the connection had acknowledged by then.
     var acknowledged: UInt64
     /// The first version of which the client has not got the whole message; nil when it has got all that were announced.
     var unsentSince: CommitSequence?

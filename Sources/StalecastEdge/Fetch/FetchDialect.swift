@@ -1,5 +1,5 @@
-/// The platform an app id names: `1:<project number>:<platform>:<hash>`; or that a client does not speak Firebase's way.
-/// Raw values are metric labels.
+/// The platform an app id names: `1:<project number>:<platform>:<hash>`; or that a client does not speak Firebase's
+/// way. Raw values are metric labels.
 package enum FetchDialect: String, Sendable, CaseIterable {
     case web
     case ios

@@ -63,7 +63,7 @@ enum FetchField: Int, Sendable, CaseIterable {
     /// A map of texts, not one text.
     var isMap: Bool { self == .userProperties || self == .customSignals }
 
-    /// What iOS prints for nothing, also within quotes.
+    /// Text that iOS prints for nil, also within quotes.
     static let printedNil: StaticString = "(null)"
 }
 

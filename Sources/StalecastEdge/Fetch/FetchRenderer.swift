@@ -3,14 +3,14 @@ package import StalecastTemplate
 package import StalecastWire
 
 /// Makes the answers of one version. Each name, and each value that some instance may get, is written and hashed once,
-/// when the version comes; an answer joins them. Who fetches chooses the outcome, custom signals being its own word, and
-/// must not be able to ask for more than a copy.
+/// when the version comes; an answer joins them. Who fetches chooses the outcome, custom signals being its own word,
+/// and must not be able to ask for more than a copy.
 package struct FetchRenderer: Sendable {
     /// nil while the scope has none.
     package let template: CompiledTemplate?
     private let number: VersionNumber
     private let version: String
-    /// Of ETags, up to the hash.
+    /// Stem of ETags, up to the hash.
     private let tagStem: String
     /// All pieces, one after the other.
     private let bytes: [UInt8]
@@ -59,7 +59,8 @@ package struct FetchRenderer: Sendable {
         return finished(body, hash, body.readableBytes == 1 ? .emptyConfig : .update)
     }
 
-    /// A body up to the end of its `entries`, which it has not when there are none, and what the ETag stands for, so far.
+    /// A body up to the end of its `entries`, which it has not when there are none, and what the ETag stands for, so
+    /// far.
     private func begun(_ places: [ResolvedValues.Place]) -> (ByteBuffer, ContentHash) {
         guard !places.isEmpty else { return (ByteBuffer(string: "{"), ContentHash("{")) }
         let beginning = "{\"entries\":{"

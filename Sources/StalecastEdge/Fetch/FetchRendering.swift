@@ -1,10 +1,10 @@
 package import NIOCore
 package import StalecastWire
 
-/// The finished answer to every instance with one outcome of a version's conditions: bytes that requests share. A class,
-/// as its parts are, so that a fetch takes it with one reference count.
+/// The finished answer to every instance with one outcome of a version's conditions: bytes that requests share. A
+/// class, as its parts are, so that a fetch takes it with one reference count.
 package final class FetchRendering: Sendable {
-    /// As on the wire, unquoted.
+    /// Tag as on the wire, unquoted.
     package let etag: String
     /// 0 where there is none.
     package let version: VersionNumber
@@ -20,11 +20,11 @@ package final class FetchRendering: Sendable {
         self.unchanged = unchanged
     }
 
-    /// What the rendering takes in memory.
+    /// Bytes that the rendering takes in memory.
     package var byteCount: Int { update.byteCount + unchanged.byteCount }
 }
 
-/// What a fetch says of the config. Raw values are on the wire.
+/// State of the config that a fetch reports. Raw values are on the wire.
 package enum FetchState: String, Sendable, CaseIterable {
     case update = "UPDATE"
     case noChange = "NO_CHANGE"
@@ -47,7 +47,7 @@ package final class FetchBytes: Sendable {
     /// Status line and whole header lines, open for more lines.
     package let head: ByteBuffer
     package let body: ByteBuffer
-    /// What the body says.
+    /// State in the body.
     package let state: FetchState
 
     var byteCount: Int { head.readableBytes + body.readableBytes }
@@ -81,7 +81,7 @@ package final class FetchBytes: Sendable {
         return head
     }
 
-    /// What ends the head of an answer: the same for all of one second, origin and kind of connection.
+    /// End of an answer's head: the same for all of one second, origin and kind of connection.
     ///
     /// - Parameter fields: lines for some requests, each ending in CRLF.
     static func ending(date: String, fields: String) -> [UInt8] { Array("Date: \(date)\r\n\(fields)\r\n".utf8) }

@@ -51,7 +51,8 @@ extension FetchRequest {
             active: members.text(.activeVersion).flatMap { VersionNumber($0) })
     }
 
-    /// Who holds a real-time stream. A web app says which version it runs, the others which one they fetched last.
+    /// Client that holds a real-time stream. A web app says which version it runs, the others which one they fetched
+    /// last.
     static func client(ofStream body: JSONObject, known: VersionNumber) -> ClientIdentity? {
         let fields = FetchFields(body)
         let app = fields.text(.appID) ?? ""

@@ -1,7 +1,8 @@
 import StalecastTemplate
 
-/// An ordinary body of a fetch, or of a request for flags, read once and in place: JSON as all SDKs but iOS's write it, with ASCII texts, each member
-/// that means something once. What it takes means the same to ``LenientJSON``, which reads everything else.
+/// An ordinary body of a fetch, or of a request for flags, read once and in place: JSON as all SDKs but iOS's write it,
+/// with ASCII texts, each member that means something once. What it takes means the same to ``LenientJSON``, which
+/// reads everything else.
 ///
 /// It must not outlive the bytes that it was made of.
 package struct FetchScan {

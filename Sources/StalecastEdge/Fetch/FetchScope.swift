@@ -5,8 +5,8 @@ import StalecastTemplate
 import StalecastWire
 import Synchronization
 
-/// A scope as clients fetch it: its newest version and the finished answers of that. While a release is open, clients of
-/// the stages that were told get its version, and all others the one before.
+/// A scope as clients fetch it: its newest version and the finished answers of that. While a release is open, clients
+/// of the stages that were told get its version, and all others the one before.
 package final class FetchScope: Sendable {
     typealias Cache = RenderingCache
 
@@ -92,7 +92,7 @@ package final class FetchScope: Sendable {
             .rendering(of: nil)
     }
 
-    /// From now on every answer is of this version or a newer one.
+    /// Installs a version: from now on every answer is of it or of a newer one.
     func install(_ template: Template, _ change: TemplateChange) {
         let template = CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace))
         let version = Version(template, change, projectNumber: projectNumber)
@@ -142,9 +142,10 @@ package final class FetchScope: Sendable {
 
     // MARK: Answers
 
-    /// What answers a body: the changed config, or "no change" when `ifNoneMatch` names what would be sent.
+    /// Answer to a body: the changed config, or "no change" when `ifNoneMatch` names what would be sent.
     ///
-    /// - Parameter address: stands for a client without an id in a release; nil is a canary, which gets the newest version.
+    /// - Parameter address: stands for a client without an id in a release; nil is a canary, which gets the newest
+    ///   version.
     /// - Throws: 400 and 413 for a body that cannot be understood; 400 when the scope's clients are served elsewhere.
     package func answer(
         _ body: [UInt8], ifNoneMatch: String?, maxBodyBytes: Int, address: UInt64? = nil
@@ -162,7 +163,7 @@ package final class FetchScope: Sendable {
         return finished(found, fields, appID: context.appID ?? "", ifNoneMatch)
     }
 
-    /// What answers an ordinary body, on a thread that has streams to write to.
+    /// Answer to an ordinary body, on a thread that has streams to write to.
     ///
     /// - Returns: nil where the body is not ordinary, cannot be understood, or would take long to answer.
     func answerAtOnce(

@@ -1,11 +1,11 @@
 package import StalecastHub
 package import StalecastWire
 
-/// What a shard or the Front has counted of fetches and installations since start.
+/// Counts of fetches and installations of a shard or the Front since start.
 package struct FetchTally: Sendable {
-    /// By dialect and, within it, by state.
+    /// Answers by dialect and, within it, by state.
     private var answered = [Int](repeating: 0, count: FetchDialect.allCases.count * FetchState.allCases.count)
-    /// By HTTP status.
+    /// Refusals by HTTP status.
     package private(set) var refused: [Int: Int] = [:]
     /// Bytes of heads and bodies written.
     package private(set) var bytes = 0
@@ -60,7 +60,7 @@ package struct FetchAnswer: Sendable {
     package let dialect: FetchDialect
     /// nil when the answer was finished already.
     package let renderingSeconds: Double?
-    /// Who got it, of which scope and version; nil for an id that is none.
+    /// Client that got it, of which scope and version; nil for an id that is none.
     package let client: ClientIdentity?
     package let scope: Scope
     package let version: VersionNumber

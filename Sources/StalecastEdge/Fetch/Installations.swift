@@ -20,7 +20,7 @@ enum Installations {
     /// `POST installations/{fid}/authTokens:generate` and the member `authToken`.
     static func token() -> JSONValue { ["token": .string(randomText(bytes: 48)), "expiresIn": expiresIn] }
 
-    /// What token and delete requests must prove: a known FID and a refresh token.
+    /// Checks the proofs of token and delete requests: a known FID and a refresh token.
     ///
     /// - Throws: 404 or 401, to both of which SDKs reply by making a new installation.
     static func check(fid: String, authorization: String?) throws(GoogleError) {

@@ -1,5 +1,6 @@
-/// What the ETag of a fetch says of its content. Java's hash alone is Firebase's form, but two short values often have
-/// one: the client that went from one to the other was told `NO_CHANGE`. Both follow for two texts together from theirs.
+/// Hash of its content that the ETag of a fetch carries. Java's hash alone is Firebase's form, but two short values
+/// often have one: the client that went from one to the other was told `NO_CHANGE`. Both follow for two texts together
+/// from theirs.
 package struct ContentHash: Sendable {
     private var java: JavaHash
     private var polynomial: PolynomialHash
@@ -21,8 +22,8 @@ package struct ContentHash: Sendable {
     }
 }
 
-/// A text's bytes as the digits of a number in a large base, modulo 2^61 − 1. Every program has the same base, so that the
-/// nodes of a cluster agree. Two different texts of `n` bytes have one value for at most `n` of the 2^61 bases.
+/// A text's bytes as the digits of a number in a large base, modulo 2^61 − 1. Every program has the same base, so that
+/// the nodes of a cluster agree. Two different texts of `n` bytes have one value for at most `n` of the 2^61 bases.
 struct PolynomialHash: Sendable {
     private static let prime: UInt64 = (1 << 61) - 1
     /// Digits of π.

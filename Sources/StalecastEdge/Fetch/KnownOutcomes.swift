@@ -2,9 +2,8 @@ package import StalecastTemplate
 import Synchronization
 
 /// The outcomes of a version by what its conditions read of a fetch: fetches that say the same are evaluated once.
-///
-/// A client chooses what it says, so the table is bounded: 1,024 keys of 512 bytes. When it is full it begins anew, which
-/// costs each of those that come again one evaluation.
+///  A client chooses what it says, so the table is bounded: 1,024 keys of 512 bytes. When it is full it begins anew,
+/// which costs each of those that come again one evaluation.
 package final class KnownOutcomes: Sendable {
     private static let maxKeys = 1024
     private static let maxKeyBytes = 512

@@ -97,7 +97,7 @@ package struct LenientJSON {
         }
     }
 
-    /// In double quotes, with JSON's escapes.
+    /// Reads a text in double quotes, with JSON's escapes.
     private mutating func escaped() throws(JSONError) -> String {
         let start = index + 1
         index = start
@@ -119,8 +119,8 @@ package struct LenientJSON {
         }
     }
 
-    /// In single quotes, as it is. An apostrophe may be part of the text, so the text ends at one that is followed,
-    /// blanks aside, by what must follow the text.
+    /// Reads a text in single quotes, as it is. An apostrophe may be part of the text, so the text ends at one that is
+    /// followed, blanks aside, by what must follow the text.
     private mutating func quoted(before one: Unicode.Scalar, _ other: Unicode.Scalar) throws(JSONError) -> String {
         let start = index + 1
         index = start
@@ -137,7 +137,7 @@ package struct LenientJSON {
         return next < bytes.count && (bytes[next] == UInt8(ascii: one) || bytes[next] == UInt8(ascii: other))
     }
 
-    /// Without quotes: `true`, `false`, `null`, `(null)`, a number; anything else counts as text.
+    /// Reads a word without quotes: `true`, `false`, `null`, `(null)`, a number; anything else counts as text.
     private mutating func word() throws(JSONError) -> JSONValue {
         let text = try bare("a value is expected")
         switch text {

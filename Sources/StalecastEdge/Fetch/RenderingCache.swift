@@ -4,8 +4,8 @@ import Synchronization
 
 /// Finished answers by scope and condition outcome, for the newest version of each scope, and for its base too while a
 /// release is open. Bounded: of one version it keeps ``maxOutcomes``, of all together ``maxBytes``. The oldest version
-/// gives way first; of one version's answers the one that was made first and not asked for since (second chance): answers
-/// that only one client asks for do not drive out those that many do.
+/// gives way first; of one version's answers the one that was made first and not asked for since (second chance):
+/// answers that only one client asks for do not drive out those that many do.
 package final class RenderingCache: Sendable {
     fileprivate struct Entry {
         let rendering: FetchRendering
@@ -23,13 +23,13 @@ package final class RenderingCache: Sendable {
     fileprivate struct Shelf {
         var change: CommitSequence
         var entries: [ConditionOutcome: Entry] = [:]
-        /// As made, or spared; those before `oldest` are gone.
+        /// Outcomes in the order in which they were made, or spared; those before `oldest` are gone.
         var order: [ConditionOutcome] = []
         var oldest = 0
     }
 
     fileprivate struct Shelves {
-        /// Of each scope at most two.
+        /// Shelves of each scope, at most two.
         var byScope: [Scope: [Shelf]] = [:]
         var byteCount = 0
     }
@@ -107,7 +107,7 @@ extension RenderingCache.Shelves {
         byScope[scope]?.firstIndex { $0.change == change }
     }
 
-    /// Of the versions that hold renderings the oldest.
+    /// Oldest of the versions that hold renderings.
     fileprivate var oldest: (Scope, Int)? {
         var found: (scope: Scope, place: Int, change: CommitSequence)?
         for (scope, shelves) in byScope {

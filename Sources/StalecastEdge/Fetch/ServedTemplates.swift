@@ -32,7 +32,7 @@ package final class ServedTemplates: Sendable {
     private let scopes: [Scope: FetchScope]
     /// Scopes by the path of their fetch as clients spell it, with the project's id and with its number.
     private let paths: [Substring: FetchScope]
-    /// The same by the path of requests for all flags.
+    /// Scopes by the path of requests for all flags.
     private let flagPaths: [Substring: FetchScope]
     private let cache: FetchScope.Cache
     /// `/openapi.json` of Edge.
@@ -41,7 +41,7 @@ package final class ServedTemplates: Sendable {
     /// - Parameters:
     ///   - projects: all there are; a scope outside them is unknown. Server templates are left out unless a project
     ///     says otherwise: they are for servers, which read them from the private listener.
-    ///   - elsewhere: scopes whose clients are served by somebody else, with a sentence that says by whom.
+    ///   - elsewhere: scopes whose clients are served elsewhere, with a sentence that says where.
     ///   - version: the daemon's, for `/openapi.json`.
     package init(_ projects: [Project] = [], elsewhere: [Scope: String] = [:], version: String = "0") {
         document = EdgeOperations.document(version: version).encoded(.pretty) + [0x0A]

@@ -58,7 +58,7 @@ final class Front: Sendable {
             }
             .withConnectedSocket(given.fd)
             .whenFailure { [logger] error in
-                // Whoever comes first counts it out: the connection may have been made already.
+                // The first of the two counts it out: the connection may have been made already.
                 peer.release()
                 logger.debug("connection lost at hand-over", metadata: ["error": "\(error)"])
             }
@@ -238,8 +238,8 @@ final class Front: Sendable {
         await answers { $0.http.count }.reduce(0, +)
     }
 
-    /// What each shard says on its loop; nothing once they have stopped: a loop that was shut down answers nobody, and
-    /// who asked it would wait for ever.
+    /// Answers of all shards, each from its loop; none once they have stopped: a loop that was shut down never answers,
+    /// and its caller would wait for ever.
     private func answers<Answer: Sendable>(
         _ question: @escaping @Sendable (FrontShard) -> Answer
     ) async -> [Answer] {

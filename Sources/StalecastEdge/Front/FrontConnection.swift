@@ -6,7 +6,7 @@ import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
-/// What is behind one connection of the Front: answers requests, holds a stream or poll, or gives it to the engine.
+/// Listener's part of one connection of the Front: answers requests, holds a stream or poll, or gives it to the engine.
 ///
 /// `@unchecked Sendable`: confined to the channel's event loop; the drain's timer hops there with it.
 final class FrontConnection: RequestHandler, @unchecked Sendable {
@@ -52,7 +52,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         lookAtToken(of: request) { connection, request in connection.proceed(request) }
     }
 
-    /// Has a token verified that nobody has seen before, or the user's backend asked, off this loop; redeems a ticket.
+    /// Has an unknown token verified, or the user's backend asked, off this loop; redeems a ticket.
     private func lookAtToken(
         of request: FrontRequest, _ proceed: @escaping @Sendable (FrontConnection, FrontRequest) -> Void
     ) {
@@ -108,7 +108,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
             return refuseForNow(request)
         }
         guard shard.isBehind else { return arrive(request) }
-        // Whoever was told of a version elsewhere is never shown an older one here.
+        // A client that was told of a version elsewhere is never shown an older one here.
         shard.loop.assumeIsolated().execute { [self] in
             if shard.connections[ObjectIdentifier(self)] != nil { arrive(request) }
         }
@@ -155,7 +155,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         if response.status >= 500 { noteRefusal(response.status, of: request) }
     }
 
-    /// What the client did not cause is evidence of too many fetches, when it is one that may fetch.
+    /// Notes a refusal that the client did not cause as evidence of too many fetches, when the client may fetch.
     private func noteRefusal(_ status: Int, of request: FrontRequest) {
         guard !request.mayBeStream, let scope = shard.served.scope(atPath: request.path)?.scope,
             shard.settings.permits(request.presented, { $0.may(.fetch, in: scope) })
@@ -163,7 +163,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         shard.hub.propagation.refused(scope, status: status)
     }
 
-    /// Whether a claim was believed is nobody's business; only too many of them are refused.
+    /// Whether a claim was believed is not told to the client; only too many of them are refused.
     private func take(_ claim: ClientClaim, of client: ClientIdentity, _ scope: Scope, _ request: FrontRequest) {
         do throws(ClientClaim.Refusal) {
             try shard.hub.propagation.claimed(client, scope, claim, address: peer.clientAddress)
@@ -262,7 +262,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         return (operation.handler.stream, names)
     }
 
-    /// Of the scope in a path; nil for an unknown one.
+    /// Newest version of the scope in a path; nil for an unknown one.
     private func newestVersion(_ names: PathValues) -> VersionNumber? {
         guard let scope = try? shard.served.scope(names["project"], names["namespace"]).scope,
             let topic = shard.board.invalidations(of: scope)

@@ -5,9 +5,9 @@ import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
-/// What the Front knows of a connection's other end and of the descriptor below its channel.
+/// Facts about a connection's other end and about the descriptor below its channel.
 ///
-/// `@unchecked Sendable`: made by whoever accepted, from then on confined to the connection's event loop.
+/// `@unchecked Sendable`: made by the accepting thread, from then on confined to the connection's event loop.
 final class FrontPeer: @unchecked Sendable {
     /// The connection is over a cap: it gets a refusal.
     private(set) var isRefused: Bool
@@ -37,7 +37,7 @@ final class FrontPeer: @unchecked Sendable {
         self.isCanary = isCanary
     }
 
-    /// As the hub's book wants it: behind a loopback address is a proxy, which speaks for all.
+    /// Address in the form of the hub's book: behind a loopback address is a proxy, which speaks for all.
     var clientAddress: PropagationBook.Address { (address, !stalecast_is_loopback_key(address)) }
 
     /// Takes a trusted proxy's word for whose request this is.

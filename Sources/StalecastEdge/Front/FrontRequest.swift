@@ -8,21 +8,21 @@ import StalecastWire
 package struct FrontRequest: Sendable {
     package let head: RequestHead
     package let body: [UInt8]
-    /// Of the token in it, once somebody has looked.
+    /// Result of checking its token, once that was done.
     var verdict: Presented.Verdict?
     /// It is one of ours, which asks for the newest version whatever a release covers.
     var isCanary = false
-    /// When a fetch was read whole, in nanoseconds of the monotonic clock.
+    /// Time when a fetch was read whole, in nanoseconds of the monotonic clock.
     var beganAt: UInt64 = 0
-    /// Seconds for which nobody has said that what is here is the newest.
+    /// Seconds since the last confirmation that this node has the newest.
     var unverified: Int?
     /// Its cursor is ahead of everything there is, and was waited for.
     var isAwaited = false
-    /// What the user's backend was asked.
+    /// Question that the user's backend was asked.
     var question: SecretDigest?
-    /// Of ``SessionCookie``, where it counts.
+    /// Value of ``SessionCookie``, where it counts.
     var cookie: String?
-    /// What the client showed in the handshake.
+    /// Certificate that the client showed in the handshake.
     var certificate: ClientCertificate?
     /// The peer's key in ``AddressLedger``.
     var address = AddressLedger.unknown
@@ -60,8 +60,8 @@ package struct FrontRequest: Sendable {
         return presented
     }
 
-    /// What of it the user's backend is to see; nil when there is nothing. A cookie comes along with the requests of any
-    /// page, so it counts only for those of ours.
+    /// Part of it that the user's backend is to see; nil when there is none. A cookie comes along with the requests of
+    /// any page, so it counts only for those of ours.
     func question(_ names: [String], allowedOrigins: [String]) -> CallerHook.Question? {
         let isForeign = origin.map { !allowedOrigins.contains($0) } ?? false
         return CallerHook.Question(
@@ -80,7 +80,7 @@ package struct FrontRequest: Sendable {
     }
 }
 
-/// What the Front does with a request.
+/// Outcome of a request in the Front.
 enum FrontOutcome {
     case respond(FrontResponse)
     /// An answer to `:fetch` whose bytes are shared.
@@ -101,7 +101,7 @@ struct FrontResponse {
     var caching = "no-store"
     /// Pages of all origins may read it, whatever `edge.allowedOrigins` says.
     var isForAnyPage = false
-    /// What it did to an installation, for the tally.
+    /// Event of an installation, for the tally.
     var installation: FetchTally.InstallationEvent?
 }
 

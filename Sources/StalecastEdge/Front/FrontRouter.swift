@@ -4,7 +4,7 @@ import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
-/// Which answer a request gets; pure, on a board as of now.
+/// Chooses the answer to a request; pure, on a board as of now.
 struct FrontRouter {
     let board: TopicBoard
     let settings: EdgeSettings
@@ -19,8 +19,9 @@ struct FrontRouter {
         }
     }
 
-    /// A storm of fetches finds its scope by the whole path, as SDKs spell it. Who may not have it goes the longer way, as
-    /// for a scope that is not there, after the same look at who asks: neither tells by its time which of the two it is.
+    /// A storm of fetches finds its scope by the whole path, as SDKs spell it. Who may not have it goes the longer way,
+    /// as for a scope that is not there, after the same look at who asks: neither tells by its time which of the two it
+    /// is.
     private func fetchAtOnce(_ request: FrontRequest) throws(GoogleError) -> FrontOutcome? {
         guard request.head.method == .POST, !request.mayBeStream else { return nil }
         let scope = served.scope(atPath: request.path)
@@ -47,7 +48,7 @@ struct FrontRouter {
         }
     }
 
-    /// Whoever has the two listeners mixed up is told so.
+    /// Error for a request that belongs to the other listener.
     private static let noSuchPath = GoogleError(
         404, "no such path; this is Edge, the public listener: templates, webhooks and status are at Control")
 
@@ -62,7 +63,7 @@ struct FrontRouter {
         return FrontResponse(status: 204, fields: fields)
     }
 
-    /// What pages send on streams and polls, and Firebase's SDKs on theirs.
+    /// Header fields that pages send on streams and polls, and Firebase's SDKs on theirs.
     private static let askedHeaders = """
         last-event-id, cache-control, x-stalecast-client, x-stalecast-cursor, content-type, content-encoding, accept, \
         if-none-match, if-match, authorization, x-api-key, x-goog-api-key, x-goog-firebase-installations-auth, \
@@ -106,7 +107,7 @@ extension FrontRouter {
         }
         var principal = try settings.admit(wanted, on: board, counts: true).principal
         guard let authorizer = settings.access.authorizer else { throw .denied(.notReady) }
-        // Where nobody is refused, the ticket still stands for whoever is known.
+        // Where no caller is refused, the ticket still stands for a known one.
         if settings.access.mode != .enforce {
             principal = (try? authorizer.admit(request.presented, at: .edge))?.number ?? 0
         }
@@ -127,7 +128,7 @@ extension FrontRouter {
         return FrontResponse(body: json.encoded() + [0x0A])
     }
 
-    /// What is current: the cursor, and for each scope of the topics the version each topic announced last.
+    /// Current state: the cursor, and for each scope of the topics the version each topic announced last.
     func state(of request: StreamRequest) throws(GoogleError) -> FrontResponse {
         let topics = try settings.admit(request, on: board, counts: false)
         return FrontResponse(
@@ -165,7 +166,7 @@ extension FrontRouter {
                 maxBodyBytes: settings.maxBodyBytes, address: request.isCanary ? nil : request.address))
     }
 
-    /// A client's word on how far it is, for whoever may hear of the scope or fetch from it.
+    /// A client's word on how far it is, from a caller that may hear of the scope or fetch from it.
     func report(_ request: FrontRequest) throws(GoogleError) -> FrontOutcome {
         guard request.body.count <= Self.maxReportBytes else {
             throw GoogleError(413, "a report has at most \(Self.maxReportBytes) bytes")
@@ -206,12 +207,13 @@ extension FrontRouter {
     }
 
     private func check(_ request: FrontRequest, _ isPermitted: (Principal) -> Bool) throws(GoogleError) {
-        // Nobody looks at credentials where nobody is asked for one.
+        // Credentials are not read where none is asked for.
         if settings.access.mode == .off, settings.apiKeys.isEmpty { return }
         try settings.check(request.presented, of: String(request.path), isPermitted)
     }
 
-    /// A project by its id or number, for whoever may do so to any of it. One that is not there is judged as it stands.
+    /// A project by its id or number, for a caller that may do so to any of it. One that is not there is judged as it
+    /// stands.
     private func servedProject(
         _ name: String, _ action: AccessAction, _ request: FrontRequest
     ) throws(GoogleError) -> ServedTemplates.Project {

@@ -28,18 +28,18 @@ final class FrontShard: @unchecked Sendable {
         }
     }
     private let maxConnections: Atomic<Int>
-    /// In milliseconds.
+    /// Silence in milliseconds.
     private let silence: Atomic<Int>
     var cache = NoticeCache()
     var policy: SubscriberPolicy
     var date = HTTPDate()
-    /// What its connections share below HTTP.
+    /// Limits and clocks that its connections share below HTTP.
     let http: ConnectionLoop
     var tally = EdgeTally()
-    /// As the engine's shards keep them.
+    /// Number of the loop, as the engine's shards have.
     private var loopNumber = 0
     var spreads = LoopSpreads()
-    /// Those that have not got all that was announced.
+    /// Subscribers that have not got all that was announced.
     var untold: [ObjectIdentifier: FrontSubscriber] = [:]
     private var members: [Topic.Index: [ObjectIdentifier: FrontSubscriber]] = [:]
     /// Walks that take their time.
@@ -48,7 +48,7 @@ final class FrontShard: @unchecked Sendable {
     var canaries = CanarySeats()
     /// Connections of any kind on this loop, for the drain.
     var connections: [ObjectIdentifier: FrontConnection] = [:]
-    /// When a running drain is over; nil while there is none.
+    /// End of a running drain; nil while there is none.
     private var drainEnd: ContinuousClock.Instant?
     var isDraining: Bool { drainEnd != nil }
 
@@ -87,12 +87,12 @@ final class FrontShard: @unchecked Sendable {
         }
     }
 
-    /// Between two looks around, in seconds.
+    /// Time between two turns, in seconds.
     private static let turn = 0.25
-    /// How long the last look had to wait for the loop, in seconds: so long do requests wait to be read.
+    /// Time that the last turn waited for the loop, in seconds: requests wait as long to be read.
     private var lateness = 0.0
 
-    /// What a request has taken that was read then.
+    /// Seconds that a request took that was read then.
     func seconds(since time: UInt64) -> Double {
         lateness + Double(stalecast_monotonic_ns() &- time) / 1e9
     }
@@ -274,7 +274,7 @@ final class FrontShard: @unchecked Sendable {
 
     private static var nowMs: UInt64 { stalecast_monotonic_ns() / 1_000_000 }
 
-    /// As the engine's shards: see ``PacedWalk``.
+    /// Begins a walk, as the engine's shards do: see ``PacedWalk``.
     private func beginWalk(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) {
         let rest = walks.removeValue(forKey: topic)?.rest.filter { members[topic]?[$0] != nil } ?? []
         tally.coalesced += rest.count
@@ -338,7 +338,7 @@ final class FrontShard: @unchecked Sendable {
         if hub.releases.isOpen { tellStreams(of: scope) }
     }
 
-    /// As the engine's shards tell the gates of a release.
+    /// Tells the gates of a release which streams are open, as the engine's shards do.
     private func tellStreams(of scope: Scope) {
         for subscriber in subscribers(of: board.seats(of: scope)).values where !subscriber.isPoll {
             for seat in board.releaseSeats(of: subscriber.topics) where seat.scope == scope {
@@ -357,7 +357,7 @@ final class FrontShard: @unchecked Sendable {
         }
     }
 
-    /// True when somebody may have been told of a version that this loop has not taken yet. It is queued on the loop
+    /// True when a client may have been told of a version that this loop has not taken yet. It is queued on the loop
     /// when this returns: what the loop is given now runs after it.
     var isBehind: Bool {
         guard hub.newestSequence > board.headSequence else { return false }
@@ -386,7 +386,7 @@ final class FrontShard: @unchecked Sendable {
         http.closeAll()
     }
 
-    /// What a stream ended by the drain is told: see the engine's.
+    /// Retry time for a stream that the drain ends: see the engine's.
     func drainRetryMs() -> Int {
         let left = drainEnd.map { max(0, ContinuousClock.now.duration(to: $0).milliseconds) } ?? 0
         return policy.drainRetryMs(left: left, connections: connections.count)

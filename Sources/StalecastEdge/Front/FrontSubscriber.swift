@@ -37,7 +37,7 @@ final class FrontSubscriber {
     private var heartbeat: Scheduled<Void>?
     /// Before the end of the credential.
     private var warning: Scheduled<Void>?
-    /// Beside ``deadline``, where the credential got another end.
+    /// Timer beside ``deadline``, where the credential got another end.
     private var expiry: Scheduled<Void>?
     private var stallTimer: Scheduled<Void>?
     private var isEnded = false
@@ -45,7 +45,7 @@ final class FrontSubscriber {
     private(set) var unsentSince: CommitSequence? {
         didSet { shard.untold[ObjectIdentifier(self)] = unsentSince == nil ? nil : self }
     }
-    /// What the hub's book knows its client by.
+    /// Keys of its client in the hub's book.
     private var identity: [UInt64] = []
 
     init(
@@ -177,7 +177,7 @@ final class FrontSubscriber {
 
     // MARK: Messages
 
-    /// What is newest is written when its turn comes: see ``takeTurn()``.
+    /// Waits for the stream's turn to write the newest message: see ``takeTurn()``.
     func awaitTurn(_ sequence: CommitSequence) {
         isWaiting = true
         if unsentSince == nil { unsentSince = sequence }

@@ -27,7 +27,7 @@ package struct FlagRequest {
 }
 
 extension FetchScope {
-    /// What answers an OpenFeature provider: flags, or 304 when it holds what would be sent.
+    /// Answer to an OpenFeature provider: flags, or 304 when it holds what would be sent.
     package func flags(
         _ body: [UInt8], _ request: FlagRequest = FlagRequest(), maxBodyBytes: Int = 65_536, address: UInt64? = nil
     ) throws(FlagRefusal) -> FetchAnswer {
@@ -45,7 +45,7 @@ extension FetchScope {
         }
     }
 
-    /// What answers an ordinary body, on a thread that has streams to write to.
+    /// Answer to an ordinary body, on a thread that has streams to write to.
     ///
     /// - Returns: nil where the body is not ordinary, is refused, or might take long to answer.
     func flagsAtOnce(_ body: UnsafeBufferPointer<UInt8>, _ request: FlagRequest, address: UInt64?) -> FetchAnswer? {
@@ -114,7 +114,7 @@ extension TemplateChange {
 }
 
 extension FetchScope.Version {
-    /// What its conditions say of a context; the same contexts, and fetches that say the same, are evaluated once.
+    /// Outcome of its conditions for a context; the same contexts, and fetches that say the same, are evaluated once.
     fileprivate func outcome(of members: some FlagMembers, _ scan: FetchScan?) -> ConditionOutcome {
         let key = scan.flatMap { outcomes.key(of: $0) }
         if let known = key.flatMap({ outcomes.outcome(of: $0) }) { return known }

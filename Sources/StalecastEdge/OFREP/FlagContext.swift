@@ -31,7 +31,7 @@ package enum FlagContext {
 
 /// The members of a context.
 protocol FlagMembers: FetchMembers {
-    /// Those that are no ``FetchField``.
+    /// Members that are no ``FetchField``.
     var signals: [String: String] { get }
 }
 

@@ -33,15 +33,15 @@ final class FlagRenderer: Sendable {
 
     private let template: CompiledTemplate
     private let version: VersionNumber
-    /// Of ETags, up to the hash.
+    /// Stem of ETags, up to the hash.
     private let tagStem: String
-    /// What ends an answer.
+    /// End of an answer.
     private let metadata: String
-    /// By the place of the value's text.
+    /// Pieces by the place of the value's text.
     private let known: [Int: Piece]
-    /// By key.
+    /// Pieces by key.
     private let withoutValue: [Piece]
-    /// By key, for those that cannot be told without knowing who asks.
+    /// Pieces by key, for those that cannot be made without knowing the client.
     private let withoutKey: [Int: Piece]
 
     private static let style = JSONStyle(asciiOnly: false)
@@ -108,7 +108,7 @@ final class FlagRenderer: Sendable {
 }
 
 extension FetchBytes {
-    /// Of all flags, with where to hear of new ones.
+    /// Makes the answer of all flags, with the place to hear of new ones.
     ///
     /// - Parameter streams: the value of `eventStreams`.
     convenience init(_ rendering: FetchRendering, eventStreams streams: String) {

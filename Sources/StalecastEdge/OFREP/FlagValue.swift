@@ -16,7 +16,7 @@ package enum FlagValue {
     /// Firebase's, which its SDKs read as true.
     private static let truths: Set<String> = ["1", "true", "t", "yes", "y", "on"]
 
-    /// As it was written, so that `3.0` stays a float; JSON has no `.5` and no `007`.
+    /// Number as it was written, so that `3.0` stays a float; JSON has no `.5` and no `007`.
     private static func number(_ text: String) -> JSONValue? {
         let isNegative = text.utf8.first == UInt8(ascii: "-")
         let parts = text.utf8.dropFirst(isNegative ? 1 : 0)

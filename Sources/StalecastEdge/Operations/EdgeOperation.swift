@@ -5,12 +5,12 @@ package import StalecastWire
 /// A line of the public listener's table.
 package typealias EdgeOperation = Operation<EdgeHandler>
 
-/// What serves an operation of the public listener.
+/// Function that serves an operation of the public listener.
 package struct EdgeHandler: Sendable {
     typealias Run = @Sendable (FrontRouter, FrontRequest, PathValues) throws(GoogleError) -> FrontOutcome
 
-    /// The endless answer it has: whoever is refused for want of room hears in it when to come back. nil ends with one
-    /// answer, and is refused with one.
+    /// The endless answer it has: a client that is refused for want of room hears in it when to come back. nil ends
+    /// with one answer, and is refused with one.
     let stream: StreamRequest.Kind?
     let run: Run
 }

@@ -1,13 +1,13 @@
-/// When the newest message of a burst is said once more on Firebase's streams.
+/// Schedule of the repeated message: the newest of a burst is said once more on Firebase's streams.
 ///
 /// The JS SDK does not read while it waits up to three seconds and fetches; of the messages that have piled up it then
 /// takes the first and drops the others. When that first one is what the fetch has just brought, it is passed over and
 /// the newest is lost until the stream ends. So the last message of a burst comes again when every client reads, once;
 /// one that has the version already passes it over, or is told "no change". Messages that stand alone never come twice.
 package struct BurstEcho: Equatable {
-    /// When the last message was written; nil before the first. In milliseconds of any clock, as all times here.
+    /// Time when the last message was written; nil before the first. In milliseconds of any clock, as all times here.
     private var lastAt: UInt64?
-    /// When the newest is to be said again; nil when it is not.
+    /// Time when the newest message is to be repeated; nil when it is not.
     package private(set) var due: UInt64?
 
     package init() {}
@@ -21,7 +21,7 @@ package struct BurstEcho: Equatable {
         lastAt = now
     }
 
-    /// The same message was written to others: what was said last was said now.
+    /// Notes that the same message was written to more streams: the last one counts as written now.
     package mutating func saidMore(at now: UInt64, delayMs: UInt64) {
         if due != nil { due = now + delayMs }
         lastAt = now

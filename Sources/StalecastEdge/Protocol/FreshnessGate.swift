@@ -4,7 +4,8 @@ import StalecastHTTP
 import StalecastHub
 package import StalecastWire
 
-/// What a node of a cluster asks before it answers: versions come to it from a log that others write to as well.
+/// Gate that a node of a cluster asks before it answers: versions come to it from a log that other nodes write to as
+/// well.
 package protocol FreshnessGate: Sendable {
     /// Whether everything that was in the log when this was called is fetchable here.
     ///
@@ -14,12 +15,12 @@ package protocol FreshnessGate: Sendable {
     func reached(_ sequence: CommitSequence, _ done: @escaping @Sendable (Freshness) -> Void)
 }
 
-/// What is known of a replica at the moment of an answer.
+/// Freshness of a replica at the moment of an answer.
 package enum Freshness: Sendable, Hashable {
     case fresh
-    /// Nobody has said for so many seconds that it is.
+    /// Freshness that was not confirmed for so many seconds.
     case unverified(seconds: Int)
-    /// Not to be answered now.
+    /// The replica must not answer now.
     case refused
     /// The log ends before the sequence: no history that is known here has it.
     case beyondTheLog
@@ -96,7 +97,7 @@ extension GoogleError {
 }
 
 extension FrontRequest {
-    /// Of the query, as a poll has it.
+    /// Cursor of the query, as a poll has it.
     fileprivate var cursor: String? {
         for member in query.split(separator: "&") where member.hasPrefix("cursor=") {
             return String(member.dropFirst("cursor=".count))

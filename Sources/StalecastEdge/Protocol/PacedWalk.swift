@@ -1,18 +1,19 @@
 package import StalecastHub
 
-/// The streams of a topic that are told of a change one after the other, evenly over a time: Firebase's SDKs fetch within
-/// three seconds whatever a message asks for. Pure: the loop that has the streams says the time and does the telling.
+/// The streams of a topic that are told of a change one after the other, evenly over a time: Firebase's SDKs fetch
+/// within three seconds whatever a message asks for. Pure: the loop that has the streams says the time and does the
+/// telling.
 package struct PacedWalk<ID: Hashable & Sendable>: Sendable {
     package let announcement: TopicBoard.Announcement
     private let order: [ID]
     private var next = 0
-    /// In milliseconds of any clock, as all times here.
+    /// Start in milliseconds of any clock, as all times here.
     private let startedAt: UInt64
     private let length: UInt64
 
     /// - Parameters:
     ///   - first: those whom the walk before this one had not come to; they have waited longest.
-    ///   - others: the rest; where they begin moves on with each `turn`, so that nobody is always the last.
+    ///   - others: the rest; where they begin moves on with each `turn`, so that no stream is always the last.
     package init(
         _ announcement: TopicBoard.Announcement, first: [ID] = [], others: [ID], turn: Int, at now: UInt64
     ) {
@@ -24,11 +25,11 @@ package struct PacedWalk<ID: Hashable & Sendable>: Sendable {
         order = first + others[start...] + others[..<start]
     }
 
-    /// Those it has not come to, also where they left meanwhile.
+    /// Streams that it has not come to, also where they left meanwhile.
     package var rest: ArraySlice<ID> { order[next...] }
     package var isOver: Bool { next == order.count }
 
-    /// Whose turn came since the last call.
+    /// Streams whose turn came since the last call.
     package mutating func due(at now: UInt64) -> ArraySlice<ID> {
         let elapsed = min(now - min(startedAt, now), length)
         let end = length == 0 ? order.count : Int(Double(order.count) * (Double(elapsed) / Double(length)))

@@ -2,7 +2,7 @@ import StalecastHTTP
 
 /// Heads of Edge's own: the same for both of its halves.
 extension ResponseHead {
-    /// What browsers of one origin may see; empty when cross-origin reading is not configured.
+    /// Fields that let browsers of one origin read the answer; empty when cross-origin reading is not configured.
     static func corsFields(origin: String?, allowed: [String]) -> String {
         guard !allowed.isEmpty else { return "" }
         if allowed.contains("*") { return "Access-Control-Allow-Origin: *\r\n" + exposed }

@@ -40,8 +40,8 @@ struct StreamDialect {
         }
     }
 
-    /// What follows the head at once. Events: `retry`, a comment, then `reset` if the cursor said nothing to us, and
-    /// `unknown-topics` if some of the names mean nothing.
+    /// Appends the bytes that follow the head at once. Events: `retry`, a comment, then `reset` if the cursor said
+    /// nothing to us, and `unknown-topics` if some of the names mean nothing.
     func appendBeginning(
         retryMs: Int, reset: Opening.ResetReason?, unknown: [TopicName] = [], epoch: Epoch, to bytes: inout [UInt8]
     ) {
@@ -88,7 +88,7 @@ struct StreamDialect {
         return SSEEncoder.event("synced", id: head.description, data: data.encoded())
     }
 
-    /// What goes before the end of an event stream whose credential is not good any more; nothing for other reasons.
+    /// Appends the event before the end of a stream whose credential is not good any more; nothing for other reasons.
     func appendAuth(_ reason: DropReason, to bytes: inout [UInt8]) {
         guard !isInvalidation, reason == .expired || reason == .revoked else { return }
         append(

@@ -24,7 +24,7 @@ package struct StreamRequest: Sendable, Equatable {
     }
 
     package var kind: Kind
-    /// Without repetitions, in the order given; at least one.
+    /// Topics without repetitions, in the order given; at least one.
     package var topics: [TopicName]
     /// Id or number; nil is the only project there is.
     package var project: String?
@@ -32,10 +32,10 @@ package struct StreamRequest: Sendable, Equatable {
     package var namespace: String?
     /// The credentials.
     package var presented = Presented()
-    /// Who the client says it is; nil when it does not.
+    /// Client that the request names; nil when it does not.
     package var client: ClientIdentity?
     package var resume: ResumePoint
-    /// How long a poll wants to be held, in milliseconds; nil leaves it to the server.
+    /// Time that a poll wants to be held, in milliseconds; nil leaves it to the server.
     package var waitMs: Int?
     /// False for HTTP/1.0, whose streams end with the connection.
     package var isHTTP11: Bool
@@ -44,17 +44,18 @@ package struct StreamRequest: Sendable, Equatable {
     package var origin: String?
     /// A poll that times out is answered 304 instead of an empty 200.
     package var wantsNotModified = false
-    /// What a trusted proxy says of its client; see ``TrustedProxies``. Only as the engine reads it.
+    /// Values of the header field in which a trusted proxy names its client; see ``TrustedProxies``. Only as the engine
+    /// reads it.
     package var forwarded: [String] = []
     /// The client's, as the ledger knows it; 0 while it is not known.
     package var address: UInt64 = 0
 
-    /// What leads its client to a stage of a release.
+    /// Key that leads its client to a stage of a release.
     package var clientKey: ClientKey { client.map { ClientKey(id: $0.id) } ?? ClientKey(address: address) }
 }
 
 extension StreamRequest {
-    /// What the request's names mean on a board.
+    /// Topics of the request's names on a board.
     ///
     /// - Throws: 400 when the project must be said, 404 for another one, and when none of the topics is there.
     func topics(on board: TopicBoard) throws(GoogleError) -> (known: [Topic.Index], unknown: [TopicName]) {
@@ -85,7 +86,7 @@ package struct StreamHeaders: Equatable {
         self.keepAlive = keepAlive
     }
 
-    /// As an HTTP parser read them.
+    /// Reads the head that an HTTP parser made.
     package init(_ head: RequestHead) {
         self.init(isHTTP11: head.isHTTP11, keepAlive: head.keepsAlive)
         lastEventID = head.headers.first(name: "last-event-id")
@@ -98,11 +99,10 @@ package struct StreamHeaders: Equatable {
 
 extension StreamRequest {
     /// Reads the query of `/v1/events` or `/v1/poll`.
-    ///
-    /// `topic` (repeated or separated by commas), `project` (id or number), `namespace`, `last_event_id` or `cursor`
+    ///  `topic` (repeated or separated by commas), `project` (id or number), `namespace`, `last_event_id` or `cursor`
     /// (the header wins), `have` (a version number), `wait` (`55s`, `500ms`, or seconds), `key` (an API key; the header
-    /// wins), `ticket`, and of the client itself `client` (its id; the header `X-Stalecast-Client` wins), `app`, `sdk` and `active`
-    /// (the version it runs). Other names are ignored.
+    /// wins), `ticket`, and of the client itself `client` (its id; the header `X-Stalecast-Client` wins), `app`, `sdk`
+    /// and `active` (the version it runs). Other names are ignored.
     package init(
         kind: Kind, query: some Collection<UInt8>, headers: StreamHeaders, maxTopics: Int
     ) throws(GoogleError) {

@@ -1,6 +1,6 @@
 import StalecastWire
 
-/// When things happen to a subscriber, in milliseconds: one value for both halves of Edge, so that a stream or poll is
+/// Times of a subscriber's events, in milliseconds: one value for both halves of Edge, so that a stream or poll is
 /// promised the same wherever it is held. Everything is jittered, so that clients that came together drift apart.
 struct SubscriberPolicy {
     /// Messages to Firebase's streams are at least so far apart, since their parsers take one from what one read
@@ -23,16 +23,16 @@ struct SubscriberPolicy {
         Int.random(in: value - spread...value + spread, using: &random)
     }
 
-    /// To the next comment on a silent stream: ± 10 %.
+    /// Time to the next comment on a silent stream: ± 10 %.
     mutating func heartbeatMs() -> Int { jittered(heartbeat, by: heartbeat / 10) }
 
-    /// How long a stream lives: the configured life ± 20 %, a Firebase stream never longer than its own.
+    /// Life of a stream: the configured one ± 20 %, a Firebase stream's never longer than its own.
     mutating func lifetimeMs(isInvalidation: Bool) -> Int {
         let life = (isInvalidation ? settings.invalidationLifetime : settings.streamLifetime).milliseconds
         return Int.random(in: life - life / 5...(isInvalidation ? life : life + life / 5), using: &random)
     }
 
-    /// How long to hold a poll: as asked within the limit, plus up to a sixteenth so that herds drift apart.
+    /// Time to hold a poll: as asked within the limit, plus up to a sixteenth so that herds drift apart.
     mutating func holdMs(wanted: Int?) -> Int {
         let wait = min(wanted ?? settings.pollDefaultWait.milliseconds, settings.pollMaxWait.milliseconds)
         return wait == 0 ? 0 : wait + Int.random(in: 0...wait / 16, using: &random)
@@ -53,10 +53,10 @@ struct SubscriberPolicy {
         return left + base + Int.random(in: 0...max(fewest, spread), using: &random)
     }
 
-    /// How long before the end of a credential its stream is told: half a minute, or a tenth of a shorter life.
+    /// Time between the warning and the end of a credential: half a minute, or a tenth of a shorter life.
     static func warningMs(before expiry: Int) -> Int { min(30_000, expiry / 10) }
 
-    /// When within a drain of that length one subscriber is ended.
+    /// Time within a drain of that length at which one subscriber is ended.
     mutating func drainWaitMs(over milliseconds: Int) -> Int {
         Int.random(in: 0...max(1, milliseconds), using: &random)
     }

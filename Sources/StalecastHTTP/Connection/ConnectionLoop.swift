@@ -70,7 +70,7 @@ package final class ConnectionLoop: @unchecked Sendable {
         return promise.futureResult
     }
 
-    /// Ends what is idle, but leaves streams and held polls alone: whoever holds them ends them. Requests that have begun
+    /// Ends what is idle, but leaves streams and held polls alone: their holder ends them. Requests that have begun
     /// are answered; handshakes end, and HTTP/2 connections end with their last stream.
     package func drainUnheld() {
         let now = NIODeadline.now().uptimeNanoseconds
@@ -138,12 +138,12 @@ package final class ConnectionLoop: @unchecked Sendable {
     }
 }
 
-/// What an event loop looks after: an HTTP connection, or what may become one.
+/// Member of an event loop's watch: an HTTP connection, or a connection that may become one.
 protocol LoopMember: AnyObject {
-    /// When the client was first waited for, in nanoseconds of the monotonic clock: for a handshake, a PROXY header or a
-    /// request head. nil when none of these is awaited.
+    /// Time since which the client is awaited, in nanoseconds of the monotonic clock: for a handshake, a PROXY header
+    /// or a request head. nil when none of these is awaited. nil when none of these is awaited.
     var headBegan: UInt64? { get }
-    /// When the last answer ended; nil where no other request was served, or one is being served.
+    /// End of the last answer; nil where no other request was served, or one is being served.
     var idleSince: UInt64? { get }
     /// Holds a stream or a poll.
     var isHolding: Bool { get }

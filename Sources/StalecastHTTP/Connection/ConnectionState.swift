@@ -10,7 +10,7 @@ package enum ConnectionFault: Sendable, Hashable {
 /// output is closed first and input is thrown away for a moment, so that no reset takes the answer with it.
 package struct ConnectionState: Sendable {
     private enum Phase {
-        /// Between two requests, or within a head of which so many bytes were seen.
+        /// State between two requests, or within a head of which so many bytes were seen.
         case head(bytes: Int)
         /// The head was parsed, of the body so much.
         case body(received: Int, limit: Int, began: UInt64)
@@ -27,7 +27,7 @@ package struct ConnectionState: Sendable {
         case closed
     }
 
-    /// What to do with bytes that arrived.
+    /// Action for bytes that arrived.
     package enum Take: Sendable, Equatable {
         /// Give so many to the parser.
         case pass(Int)
@@ -37,18 +37,18 @@ package struct ConnectionState: Sendable {
         case refuse(GoogleError)
     }
 
-    /// What to do when an answer has ended.
+    /// Action after the end of an answer.
     package enum Next: Sendable, Equatable {
         /// Take up what waits.
         case proceed
         /// Stop reading until what was written has left.
         case block
-        /// That was the last one: write nothing more, and tell when it has left.
+        /// Write nothing more after this last answer, and tell when it has left.
         case finish
         case nothing
     }
 
-    /// What to do when the client ended its side, or when a time has come.
+    /// Action when the client ended its side, or when a time has come.
     package enum End: Sendable, Equatable {
         case nothing
         case close(ConnectionFault?)
@@ -64,7 +64,7 @@ package struct ConnectionState: Sendable {
     /// No request after this one is answered.
     private var isLast = false
     private var isDraining = false
-    /// What waited for the client when it was last looked at.
+    /// Bytes that waited for the client at the last check.
     private var unwrittenBefore = 0
 
     /// - Parameter now: when the connection began.
@@ -78,12 +78,12 @@ package struct ConnectionState: Sendable {
     package var isHolding: Bool { if case .holding = phase { true } else { false } }
     package var isClosed: Bool { if case .closed = phase { true } else { false } }
     package var isBlocked: Bool { if case .blocked = phase { true } else { false } }
-    /// When the head that is awaited began, in nanoseconds; nil between two requests and while one is served.
+    /// Begin of the head that is awaited, in nanoseconds; nil between two requests and while one is served.
     package var headBegan: UInt64? {
         guard case .head = phase, let deadline, deadline.cause == .head else { return nil }
         return deadline.at - limits.headTimeout.nanoseconds
     }
-    /// When the last answer ended, in nanoseconds; nil before the first request and while one is served.
+    /// End of the last answer, in nanoseconds; nil before the first request and while one is served.
     package var idleSince: UInt64? {
         guard case .head = phase, let deadline, deadline.cause == .idle else { return nil }
         return deadline.at - limits.idleTimeout.nanoseconds
@@ -236,7 +236,7 @@ package struct ConnectionState: Sendable {
         }
     }
 
-    /// The connection is gone, or is somebody else's.
+    /// The connection is gone, or has another owner.
     package mutating func close() {
         phase = .closed
         deadline = nil

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// Bad credentials of this second by address, over all loops of a listener: whoever guesses is told to stop, and costs no
+/// Bad credentials of this second by address, over all loops of a listener: a guesser is told to stop, and costs no
 /// more signatures.
 package final class FailureRates: Sendable {
-    /// Of one address in a second.
+    /// Failures of one address in a second.
     package static let limit = 20
 
     private let rates = Mutex(ArrivalRates())

@@ -6,7 +6,7 @@ import StalecastWire
 /// The shell around ``ConnectionState``: feeds it with what NIO tells and does what it says. Confined to the channel's
 /// event loop.
 ///
-/// `@unchecked Sendable`: whoever answers later hops to the loop with it.
+/// `@unchecked Sendable`: a later answer hops to the loop with it.
 package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecked Sendable {
     package typealias InboundIn = HTTPServerRequestPart
     package typealias OutboundOut = ByteBuffer
@@ -17,11 +17,11 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     private var handler: (any RequestHandler)?
     private var isOver = false
     private var context: ChannelHandlerContext?
-    /// Of ``HTTPConnection/InputGate``, which is in front of the parser.
+    /// Context of ``HTTPConnection/InputGate``, which is in front of the parser.
     fileprivate var gate: ChannelHandlerContext?
     /// Received, and not given to the parser.
     private var input = ByteBuffer()
-    /// What the parser is being given.
+    /// Bytes that the parser is being given.
     private var parsing = ByteBuffer()
     private var head: RequestHead?
     private var body: [UInt8] = []
@@ -80,7 +80,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
             ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: parsing)))
         try pipeline.addHandler(connection)
         stream?.drained = { [weak connection] in connection?.drained() }
-        // Not before: whoever is made here hears of the end, and only of a connection that began.
+        // Not before: a handler that is made here hears of the end, and only of a connection that began.
         connection.handler = handler(connection)
         if channel.isActive { connection.begin() }
         return connection
@@ -226,7 +226,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     /// Nothing was received behind the request being served.
     package var isAlone: Bool { input.readableBytes == 0 && !inputEnded }
     package var channel: (any Channel)? { context?.channel }
-    /// What the client showed in the handshake; asked for once, while a request is served.
+    /// Certificate that the client showed in the handshake; read once, while a request is served.
     package private(set) lazy var clientCertificate: ClientCertificate? = {
         let channel = isStream ? context?.channel.parent : context?.channel
         // Without TLS there is no such handler, and no certificate.
@@ -346,7 +346,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     /// hold back a whole small answer.
     private func drained() { if !state.isHolding { flushed() } }
 
-    /// What the channel holds for a client that reads slowly, in bytes.
+    /// Bytes that the channel holds for a client that reads slowly.
     private var unwritten: Int {
         if let stream { return stream.unwritten }
         if isWritable { return 0 }
@@ -358,7 +358,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
 
     package func close() { context?.close(promise: nil) }
 
-    /// The descriptor is somebody else's now: this channel only lets go of its own.
+    /// The descriptor has another owner now: this channel only lets go of its own.
     package func abandon() {
         state.close()
         close()

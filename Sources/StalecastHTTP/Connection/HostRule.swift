@@ -1,8 +1,8 @@
-/// Which hosts a listener answers for. A page can make its own name resolve to 127.0.0.1 (DNS rebinding); then it is
-/// of one origin with whatever listens there, and only the `Host` field tells. Addresses cannot be rebound, so they
-/// are always accepted, and `localhost`, which browsers resolve by themselves.
+/// Hosts that a listener answers for. A page can make its own name resolve to 127.0.0.1 (DNS rebinding); then it is of
+/// one origin with whatever listens there, and only the `Host` field tells. Addresses cannot be rebound, so they are
+/// always accepted, and `localhost`, which browsers resolve by themselves.
 package struct HostRule: Sendable, Equatable {
-    /// In lower case, without ports; nil is any.
+    /// Names in lower case, without ports; nil is any.
     private let names: Set<String>?
 
     package static let any = HostRule(names: nil)
@@ -14,7 +14,7 @@ package struct HostRule: Sendable, Equatable {
 
     private init(names: Set<String>?) { self.names = names }
 
-    /// What a `Host` field, or the authority of an absolute target, is to this listener.
+    /// Judgement of a `Host` field, or of the authority of an absolute target.
     package enum Verdict: Sendable { case admitted, foreign, invalid }
 
     package func judge(_ authority: some StringProtocol) -> Verdict {
@@ -41,7 +41,7 @@ package struct HostRule: Sendable, Equatable {
 
     private typealias Bytes = Slice<UnsafeBufferPointer<UInt8>>
 
-    /// Without the port; nil when what follows the colon is none.
+    /// Host without the port; nil when what follows the colon is none.
     private static func host(of authority: Bytes) -> Bytes? {
         guard let colon = authority.lastIndex(of: UInt8(ascii: ":")), authority.last != UInt8(ascii: "]") else {
             return authority

@@ -9,7 +9,7 @@ extension IPAddress {
         self.init(text)
     }
 
-    /// Of a connected socket's other end; nil when it has none.
+    /// Address of a connected socket's other end; nil when it has none.
     package init?(peerOf fd: Int32) {
         var bytes = [UInt8](repeating: 0, count: 16)
         let count = stalecast_peer(fd, &bytes)

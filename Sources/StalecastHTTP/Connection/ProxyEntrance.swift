@@ -1,8 +1,8 @@
 package import NIOCore
 package import StalecastWire
 
-/// A connection of a listener behind proxies until its PROXY header is read: first in its pipeline, and gone from it when
-/// TLS or HTTP begins. It has the time of a request's head. Confined to the channel's event loop.
+/// A connection of a listener behind proxies until its PROXY header is read: first in its pipeline, and gone from it
+/// when TLS or HTTP begins. It has the time of a request's head. Confined to the channel's event loop.
 ///
 /// `@unchecked Sendable`: NIO's pipeline operations ask for it.
 final class ProxyEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMember, @unchecked Sendable {
@@ -54,7 +54,7 @@ final class ProxyEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopM
         }
     }
 
-    /// - Returns: false when nobody takes the connection.
+    /// - Returns: false when no loop takes the connection.
     @discardableResult
     private func end(_ arrival: ProxyArrival) -> Bool {
         guard !isOver else { return true }
@@ -74,9 +74,9 @@ final class ProxyEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopM
     func close() { context?.close(promise: nil) }
 }
 
-/// How the wait for a PROXY header ended.
+/// End of the wait for a PROXY header.
 package enum ProxyArrival: Sendable, Equatable {
-    /// For whom the proxy speaks; nil: for itself.
+    /// The client for which the proxy speaks; nil: the proxy itself.
     case client(IPAddress?)
     case invalid, timedOut, gone
 }

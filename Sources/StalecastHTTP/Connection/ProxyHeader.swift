@@ -3,7 +3,7 @@ package import StalecastWire
 /// The first bytes of a connection that a proxy passes on, in either version of the PROXY protocol:
 /// haproxy.org/download/2.9/doc/proxy-protocol.txt.
 package enum ProxyHeader: Sendable, Equatable {
-    /// What is there may become one.
+    /// Bytes that may become one.
     case incomplete
     case invalid
     /// The header's own length in bytes, and the client. nil: the proxy asks for itself, or does not know.
@@ -40,7 +40,7 @@ package enum ProxyHeader: Sendable, Equatable {
             length: fixedLength + rest, source: IPAddress(bytes: Array(bytes[fixedLength...].prefix(size)))?.canonical)
     }
 
-    /// Of each of the two addresses; 0 where the connection's own are meant, nil for what is no such header.
+    /// Size of each of the two addresses; 0 where the connection's own are meant, nil for what is no such header.
     private static func addressSize(command: UInt8, family: UInt8) -> Int? {
         switch (command, family) {
         // LOCAL, a check of the proxy's own; what follows means nothing.

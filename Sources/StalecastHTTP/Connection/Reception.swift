@@ -1,12 +1,13 @@
 package import NIOCore
 
-/// What a listener does with a connection, whatever it turns out to speak. Called on the connection's event loop.
+/// Receiver of a listener's connections, whatever protocol they turn out to speak. Called on the connection's event
+/// loop.
 package struct Reception {
     /// Said without anything being read; nil for a connection that is served.
     let refusal: GoogleError?
     /// Makes what is behind an HTTP/1.1 connection; it hears of the end.
     let connection: (HTTPConnection) -> any RequestHandler
-    /// The same for one stream of an HTTP/2 connection, which has a channel of its own.
+    /// Makes the reception for one stream of an HTTP/2 connection, which has a channel of its own.
     let stream: (any Channel) -> Reception
     /// The connection was let go before there was anything behind it.
     let fault: (ConnectionFault) -> Void
@@ -38,7 +39,7 @@ extension ConnectionLoop {
             on: channel, limits: limits, loop: self, refusal: reception.refusal, handler: reception.connection)
     }
 
-    /// As above, for a connection whose handshake is over, and which ``HTTPConnection/detachTLS()`` gave away before.
+    /// Receives a connection whose handshake is over, and which ``HTTPConnection/detachTLS()`` gave away before.
     package func receive(
         _ channel: any Channel, limits: ConnectionLimits, returning tls: ReturningTLS, _ reception: Reception
     ) throws {

@@ -1,6 +1,6 @@
-/// Where the parts of one request end. The parser is given the bytes of one request at a time, so that nothing of the
-/// next is parsed, queued or judged before this one is answered, and so that it is known that nothing lies behind it.
-/// The parser stays the judge of what is valid: when the two disagree the request is refused.
+/// Finds where the parts of one request end. The parser is given the bytes of one request at a time, so that nothing of
+/// the next is parsed, queued or judged before this one is answered, and so that it is known that nothing lies behind
+/// it. The parser stays the judge of what is valid: when the two disagree the request is refused.
 struct RequestFrame: Sendable {
     private enum Part {
         /// The request line, of which so many bytes were seen; `tail` are the last eight.
@@ -13,7 +13,7 @@ struct RequestFrame: Sendable {
         case chunkSize(Int, digits: Int)
         case chunkExtension(Int)
         case chunkData(left: Int)
-        /// Behind a chunk's data.
+        /// The line end after a chunk's data.
         case chunkEnd(left: Int)
         /// A line of the trailer section, of which so many bytes were seen.
         case trailer(length: Int)
@@ -42,7 +42,7 @@ struct RequestFrame: Sendable {
         }
     }
 
-    /// How many of `bytes` are this request's, up to the end of its head or of its body.
+    /// Number of `bytes` that belong to this request, up to the end of its head or of its body.
     mutating func extent(of bytes: UnsafeRawBufferPointer) -> Int {
         var index = 0
         while index < bytes.count {
@@ -75,7 +75,7 @@ struct RequestFrame: Sendable {
         while index < bytes.count {
             let byte = bytes[index]
             index += 1
-            // Empty lines before a request are nobody's.
+            // Empty lines before a request are ignored.
             if length == 0, byte == 0x0D || byte == 0x0A { continue }
             if byte == 0x0A {
                 isForeign = Self.isForeign(tail)

@@ -1,4 +1,4 @@
-/// What is behind a connection: the listener's own part of it. One object for each connection, confined to its loop.
+/// Listener's own part of a connection. One object for each connection, confined to its loop.
 package protocol RequestHandler: AnyObject {
     /// A head arrived, before any of its body is read.
     ///

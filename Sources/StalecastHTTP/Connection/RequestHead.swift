@@ -3,7 +3,7 @@ import StalecastWire
 
 /// A request's head after the rules that are beyond the parser's: nothing that two servers could read differently.
 package struct RequestHead: Sendable {
-    /// How the body's end is found.
+    /// Way in which the body's end is found.
     package enum Framing: Sendable, Hashable {
         case none
         case length(Int)
@@ -15,7 +15,7 @@ package struct RequestHead: Sendable {
     package let path: Substring
     /// Percent-encoded; empty when there is none.
     package let query: Substring
-    /// Without the blanks around their values, which are no part of them (RFC 9110 §5.5).
+    /// Fields without the blanks around their values, which are no part of them (RFC 9110 §5.5).
     package let headers: HTTPHeaders
     package let isHTTP11: Bool
     /// Whether the connection may serve another request after this one; never with HTTP/1.0.
@@ -60,7 +60,8 @@ package struct RequestHead: Sendable {
         }
     }
 
-    /// - Parameter isStream: the request is one of an HTTP/2 connection's, whose answers have no chunks and no successor.
+    /// - Parameter isStream: the request is one of an HTTP/2 connection's, whose answers have no chunks and no
+    ///   successor.
     /// - Throws: what to answer instead; the connection ends with it.
     package init(
         _ head: HTTPRequestHead, hosts rule: HostRule = .any, isStream: Bool = false
@@ -82,8 +83,8 @@ package struct RequestHead: Sendable {
         expectsContinue = isHTTP11 && fields.expectsContinue && framing != .none
     }
 
-    /// Whether bytes begin with a request line as RFC 9112 §3 has it, whatever its method: a token, a target and a version,
-    /// one space apart.
+    /// Whether bytes begin with a request line as RFC 9112 §3 has it, whatever its method: a token, a target and a
+    /// version, one space apart.
     package static func beginsWell(_ bytes: some Collection<UInt8>) -> Bool {
         let line = bytes.drop { $0 == 0x0D || $0 == 0x0A }.prefix { $0 != 0x0D && $0 != 0x0A }
         let parts = line.split(separator: 0x20, omittingEmptySubsequences: false)

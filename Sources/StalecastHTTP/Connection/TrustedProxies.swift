@@ -1,8 +1,8 @@
 package import StalecastWire
 
-/// The proxies in front of a listener whose word about their clients is taken. Nobody else's is.
+/// The proxies in front of a listener whose word about their clients is taken. No other peer's is.
 package struct TrustedProxies: Sendable, Hashable {
-    /// Where they say it in a request. One only: a proxy passes on, as it came, what it does not know.
+    /// Header field in which proxies name the client. One only: a proxy passes on, as it came, what it does not know.
     package enum Field: String, Sendable, CaseIterable {
         case xForwardedFor = "x-forwarded-for"
         /// RFC 7239.
@@ -19,8 +19,8 @@ package struct TrustedProxies: Sendable, Hashable {
 
     package func trust(_ address: IPAddress) -> Bool { networks.contains { $0.contains(address) } }
 
-    /// Who asks, as the trusted `proxy` says in the values of ``field``: the last one of the list who is no proxy. What
-    /// stands before may be anybody's invention.
+    /// Client of a request that came through the trusted `proxy`: the last address in the values of ``field`` that is
+    /// no proxy. What stands before may be anybody's invention.
     ///
     /// What is no address ends the search: then it is the last proxy that is known.
     package func client(behind proxy: IPAddress, saying values: [some StringProtocol]) -> IPAddress {
@@ -35,7 +35,7 @@ package struct TrustedProxies: Sendable, Hashable {
         return client
     }
 
-    /// Of one entry: an address, with or without a port.
+    /// Address of one entry, which may have a port.
     private func address(_ entry: String) -> IPAddress? {
         var text = entry.trimmingBlanks()
         if field == .forwarded {

@@ -1,18 +1,18 @@
-/// What an HTTP/2 client may send beside bodies, in bytes: 64 KiB at once, 2 KiB a second after that, and something for
-/// everything it is sent or answered. nio-http2 bounds most floods, but not those of WINDOW_UPDATE and of frames of unknown
-/// type, and it keeps what it refuses; so frames are counted in front of it, by their headers alone.
+/// Budget of an HTTP/2 client's bytes beside bodies: 64 KiB at once, 2 KiB a second after that, and something for
+/// everything it is sent or answered. nio-http2 bounds most floods, but not those of WINDOW_UPDATE and of frames of
+/// unknown type, and it keeps what it refuses; so frames are counted in front of it, by their headers alone.
 package struct FrameBudget: Sendable {
     /// The most that can be saved up.
     package static let capacity = 64 * 1024
     package static let perSecond = 2 * 1024
-    /// For an answered request: its head, and a few frames about it.
+    /// Bytes for an answered request: its head, and a few frames about it.
     package static let perAnswer = 2 * 1024
-    /// For a DATA frame of ours: two WINDOW_UPDATEs acknowledge it.
+    /// Bytes for a DATA frame of ours: two WINDOW_UPDATEs acknowledge it.
     package static let perDataFrame = 32
     /// A frame's header (RFC 9113 §4.1), and what the client's preface has before its first frame (§3.4).
     private static let headerBytes = 9
     private static let prefaceBytes = 24
-    /// What a DATA frame costs, whatever is in it: bodies have limits of their own.
+    /// Cost of a DATA frame, whatever is in it: bodies have limits of their own.
     private static let dataFrameCost = 16
 
     private var left = capacity

@@ -26,7 +26,7 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     private let budget: BudgetKeeper
     private var context: ChannelHandlerContext?
     private var open = 0
-    /// When the last stream ended, or when the client should have begun its first.
+    /// End of the last stream, or the time when the client should have begun its first.
     private var quietSince: UInt64
     private var hasServed = false
     private var isDraining = false
@@ -164,7 +164,7 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     }
 }
 
-/// In front of the decoder: lets in what the budget covers.
+/// Handler in front of the decoder that lets in what the budget covers.
 private final class BudgetKeeper: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

@@ -1,9 +1,10 @@
 package import StalecastWire
 
-/// A body that an answer writes piece by piece, server-sent events for example: `run` writes them and returns at their end.
-/// It is cancelled when the client goes or the daemon stops.
+/// A body that an answer writes piece by piece, server-sent events for example: `run` writes them and returns at their
+/// end. It is cancelled when the client goes or the daemon stops.
 package final class EventFeed: Hashable, Sendable {
-    /// Writes a piece, of events a whole one; false when the client has not taken the one before, and nothing was written.
+    /// Writes a piece, of events a whole one; false when the client has not taken the one before, and nothing was
+    /// written.
     package typealias Send = @Sendable ([UInt8]) async -> Bool
 
     package let run: @Sendable (Send) async -> Void
@@ -25,11 +26,11 @@ package struct Answer: Hashable, Sendable {
     /// Header lines of this answer's own, each ending in CRLF.
     package var fields = ""
     package var body: [UInt8]
-    /// `Cache-Control`. Default `no-store`: what is answered is somebody's, or of this moment.
+    /// `Cache-Control`. Default `no-store`: an answer is for one client, or of this moment.
     package var caching = "no-store"
     /// Ends the connection after the answer. Default false.
     package var closesConnection = false
-    /// In place of ``body``; nil for an answer with an end.
+    /// Events in place of ``body``; nil for an answer with an end.
     package var events: EventFeed?
 
     package static let jsonType = "application/json; charset=utf-8"
@@ -45,7 +46,7 @@ package struct Answer: Hashable, Sendable {
         self.init(status: status, contentType: Self.jsonType, body: json.encoded(.pretty) + [0x0A])
     }
 
-    /// What may be asked of a path, as the answer to OPTIONS.
+    /// Answer to OPTIONS: the methods that a path allows.
     package static func options(_ allowed: [String]) -> Answer {
         var answer = Answer(status: 204, contentType: "", body: [])
         answer.add("Allow", allowed.joined(separator: ", "))

@@ -21,7 +21,7 @@ package struct GoogleError: Error, Hashable, Sendable {
         self.message = message
     }
 
-    /// With Google's word for an HTTP status.
+    /// Makes the error with Google's word for an HTTP status.
     package init(_ code: Int, _ message: String) {
         let word =
             switch code {

@@ -5,7 +5,7 @@ package struct Inflater: ~Copyable {
     package enum Failure: Error, Equatable {
         /// The result is larger than the cap.
         case tooLarge
-        /// Not gzip, damaged, or cut off.
+        /// Input that is not gzip, damaged, or cut off.
         case damaged
     }
 

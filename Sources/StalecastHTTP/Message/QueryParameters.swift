@@ -1,12 +1,12 @@
 package import StalecastWire
 
-/// A request's query. Names may be camelCase or snake_case; names nobody asks for are ignored, as Google does with
+/// A request's query. Names may be camelCase or snake_case; unknown names are ignored, as Google does with
 /// `$alt`, `alt`, `key`, `quotaUser` and the like. Of a name given twice the last one counts.
 package struct QueryParameters: Sendable {
     private var values: [String: String] = [:]
     /// Given twice with different values.
     private var contradictory: Set<String> = []
-    /// What follows so many is ignored; no operation has a tenth of it.
+    /// Number of parameters after which the rest is ignored; no operation has a tenth of it.
     private static let maxParameters = 256
 
     package init(_ query: some StringProtocol = "") {

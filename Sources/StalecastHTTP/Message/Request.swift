@@ -3,7 +3,7 @@ package import NIOHTTP1
 /// A complete request.
 package struct Request: Sendable {
     package let head: RequestHead
-    /// As it was sent; see ``RequestBody``.
+    /// Body as it was sent; see ``RequestBody``.
     package let body: [UInt8]
 
     package init(_ head: RequestHead, body: [UInt8] = []) {
@@ -22,7 +22,7 @@ package struct Request: Sendable {
 /// A request's body as it was meant. gzip is found by its magic bytes whatever the headers say: Firebase's JS SDK
 /// declares gzip and sends plain text.
 package enum RequestBody {
-    /// What the bytes say, inflated when they begin as gzip does.
+    /// Content of the body, inflated when it begins as gzip does.
     ///
     /// - Parameter cap: the most bytes after inflation.
     /// - Throws: 413 beyond `cap`, 400 for damaged gzip.

@@ -5,7 +5,7 @@ package import StalecastWire
 package struct APIDocument: Sendable {
     package var title: String
     package var version: String
-    /// What every caller must know: authentication, errors, limits.
+    /// Facts for every caller: authentication, errors, limits.
     package var description: String
     package var operations: [APIOperation]
     /// JSON Schemas by name, for `$ref`.

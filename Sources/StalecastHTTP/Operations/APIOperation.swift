@@ -5,14 +5,14 @@ package import StalecastWire
 package struct APIOperation: Hashable, Sendable {
     /// Unique in a document, camelCase: `publishTemplate`.
     package var id: String
-    /// In capitals.
+    /// Method in capitals.
     package var method: String
     package var path: PathTemplate
     /// The heading it stands under.
     package var tag: String
     /// A line without its full stop.
     package var summary: String
-    /// Those of the path are added by themselves, as texts.
+    /// Parameters; those of the path are added by themselves, as texts.
     package var parameters: [APIParameter]
     /// nil when the operation has no body.
     package var body: APIBody?
@@ -21,7 +21,7 @@ package struct APIOperation: Hashable, Sendable {
     package var errors: [Int]
     /// Whether the bearer token is asked for.
     package var needsToken: Bool
-    /// What a caller's grants must permit; nil asks for none.
+    /// Action that a caller's grants must permit; nil asks for none.
     package var action: AccessAction?
 
     package init(
@@ -83,7 +83,7 @@ package struct APIAnswer: Hashable, Sendable {
     package var status: Int
     /// A line without its full stop.
     package var summary: String
-    /// By media type without parameters; empty when there is no body.
+    /// Contents by media type without parameters; empty when there is no body.
     package var content: [Content]
     /// Header fields that are always there.
     package var headers: [String]

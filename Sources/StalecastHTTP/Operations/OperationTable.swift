@@ -10,7 +10,7 @@ package struct Operation<Handler: Sendable>: Sendable {
     }
 }
 
-/// What the names in a path stand for, decoded.
+/// Values of the names in a path, decoded.
 package struct PathValues: Sendable {
     private let values: [String: String]
 
@@ -27,10 +27,10 @@ package struct OperationTable<Handler: Sendable>: Sendable {
     /// Theirs: to go through these copies nothing of the documents.
     private let paths: [PathTemplate]
 
-    /// What a request asks for.
+    /// Result of looking up a request.
     package enum Match: Sendable {
         case operation(Operation<Handler>, PathValues)
-        /// What may be asked of the path; in the order of the table.
+        /// Methods that the path allows, in the order of the table.
         case options([String])
     }
 

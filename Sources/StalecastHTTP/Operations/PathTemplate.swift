@@ -7,10 +7,10 @@ package struct PathTemplate: Hashable, Sendable, ExpressibleByStringLiteral {
         case name(String, suffix: String)
     }
 
-    /// As it was written.
+    /// Text as it was written.
     package let text: String
     private let segments: [Segment]
-    /// How much of the path is fixed: of several that match, the one with more is meant.
+    /// Bytes of the path that are fixed: of several templates that match, the one with more is meant.
     package let literalBytes: Int
 
     package init(stringLiteral text: String) {
@@ -36,7 +36,7 @@ package struct PathTemplate: Hashable, Sendable, ExpressibleByStringLiteral {
         segments.compactMap { if case .name(let name, _) = $0 { name } else { nil } }
     }
 
-    /// What the names stand for; nil when the path is another. A name never stands for nothing.
+    /// Values of the names; nil when the path is another. A name never stands for nothing.
     ///
     /// - Parameter path: decoded segments.
     package func match(_ path: [String]) -> [String: String]? {

@@ -4,7 +4,7 @@ package import StalecastAccess
 import StalecastWire
 
 extension TLSSession {
-    /// What the client showed, in this handshake or the one that it resumes; nil when nothing.
+    /// Certificate that the client showed, in this handshake or the one that it resumes; nil when none.
     package var clientCertificate: ClientCertificate? {
         guard let x509 = SSL_get_peer_certificate(raw) else { return nil }
         defer { X509_free(x509) }

@@ -1,7 +1,7 @@
-/// Which of several certificates a client gets, by the name it asks for (SNI).
+/// Chooses a client's certificate among several by the name it asks for (SNI).
 package struct ServerNames: Sendable {
     private var exact: [String: Int] = [:]
-    /// By what follows `*`, its dot included.
+    /// Indices by the text after `*`, its dot included.
     private var wildcards: [String: Int] = [:]
 
     /// - Parameter names: of each certificate in turn; where two have a name the first keeps it.

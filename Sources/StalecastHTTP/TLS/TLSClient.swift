@@ -1,6 +1,7 @@
 import CNIOBoringSSL
 
-/// What very many connections to one TLS server have in common: whom to trust, and the name that the server must have.
+/// Parts that very many connections to one TLS server share: the trusted authorities, and the name that the server must
+/// have.
 ///
 /// `@unchecked Sendable`: complete when it is made; BoringSSL counts and locks what its connections share.
 package final class TLSClient: @unchecked Sendable {

@@ -1,8 +1,8 @@
 import CNIOBoringSSL
 import NIOSSL
 
-/// What BoringSSL makes a listener's connections from: certificates, ciphers, whom to trust. A connection keeps its own
-/// alive.
+/// BoringSSL's context for a listener's connections: certificates, ciphers, trusted authorities. A connection keeps its
+/// own alive.
 ///
 /// `@unchecked Sendable`: complete when it is made; BoringSSL counts and locks what its connections share.
 final class TLSContext: @unchecked Sendable {
@@ -61,14 +61,14 @@ final class TLSContext: @unchecked Sendable {
         SSL_CTX_set_alpn_select_cb(raw, { TLSContext.choose($1, $2, $3, Int($4), $5) }, nil)
     }
 
-    /// Of TLS 1.3's ciphers, whatever the client likes best; left to BoringSSL where the processor knows no AES.
+    /// Lets the client choose among TLS 1.3's ciphers; left to BoringSSL where the processor knows no AES.
     private func preferTheCheapest() {
         guard EVP_has_aes_hardware() == 1 else { return }
         let ciphers = [Suite.aes128, .aes256, .chaCha20].map(\.rawValue)
         SSL_CTX_set1_tls13_ciphers(raw, ciphers, nil, ciphers.count)
     }
 
-    /// Of TLS 1.2; those of 1.3 are all of this kind.
+    /// Ciphers of TLS 1.2; those of 1.3 are all of this kind.
     private static let aead = """
         ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:\
         ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305
@@ -95,7 +95,7 @@ final class TLSContext: @unchecked Sendable {
 
     private func trust(_ authorities: [NIOSSLCertificate], isRequired: Bool) throws(TLSProblem) {
         SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | (isRequired ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), nil)
-        // Some clients send along a root that nobody trusts.
+        // Some clients send along a root that is not trusted.
         X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(raw), UInt(X509_V_FLAG_TRUSTED_FIRST))
         for authority in authorities {
             let isTaken = try Self.with(authority) { x509 in
@@ -125,7 +125,7 @@ final class TLSContext: @unchecked Sendable {
         SSL_CTX_set_tlsext_servername_arg(raw, Unmanaged.passUnretained(self).toOpaque())
         SSL_CTX_set_tlsext_servername_callback(raw) { ssl, _, own in
             guard let ssl, let own else { return SSL_TLSEXT_ERR_NOACK }
-            // Whoever shakes hands holds the context: see ``TLSHandler``.
+            // Each handshake holds the context: see ``TLSHandler``.
             let context = Unmanaged<TLSContext>.fromOpaque(own).takeUnretainedValue()
             let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name).map { String(cString: $0) }
             let index = context.names.index(for: name)

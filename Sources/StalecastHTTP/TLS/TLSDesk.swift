@@ -1,15 +1,15 @@
 import CNIOBoringSSL
 
-/// What all ``TLSRecords`` of one thread share: a cipher that is keyed for each record anew, and room for one record.
-/// Confined to its thread.
+/// Parts that all ``TLSRecords`` of one thread share: a cipher that is keyed for each record anew, and room for one
+/// record. Confined to its thread.
 package final class TLSDesk {
-    /// Of the plain text of a record, in bytes, and of one that comes in, with its header (RFC 8446 §5.1, §5.2).
+    /// Most bytes of a record's plain text, and of a record that comes in, with its header (RFC 8446 §5.1, §5.2).
     static let maxText = 16_384
     static let maxRecord = headerBytes + maxText + 256
     private static let headerBytes = 5
     private static let tagBytes = 16
 
-    /// What a record is about.
+    /// Content type of a record.
     enum Content: UInt8 { case alert = 21, handshake, applicationData }
 
     /// The record that is sealed, or came in; and a KeyUpdate before it.
@@ -47,8 +47,8 @@ package final class TLSDesk {
         return isSealed ? Self.headerBytes + length : 0
     }
 
-    /// Of the record that came in, with its header, when `count` bytes of it are there: 0 when that cannot be told yet,
-    /// nil when it is none that a client has for us.
+    /// Length of the record that came in, with its header, when `count` bytes of it are there: 0 when that cannot be
+    /// told yet, nil when it is none that a client has for us.
     func recordLength(_ count: Int) -> Int? {
         guard count >= Self.headerBytes else { return 0 }
         let header = UnsafeRawBufferPointer(start: record, count: Self.headerBytes)
@@ -106,7 +106,7 @@ enum Suite: UInt16 {
     static let ivBytes = 12
     static let maxSecretBytes = 48
 
-    /// Of the hash as well.
+    /// Bytes of the secret, and of the hash.
     var secretBytes: Int { self == .aes256 ? 48 : 32 }
     var keyBytes: Int { self == .aes128 ? 16 : 32 }
 

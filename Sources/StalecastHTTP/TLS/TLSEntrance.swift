@@ -15,7 +15,7 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
         /// The handshake's first bytes are here, and it has no place yet.
         case waiting
         case shaking
-        /// The connection is HTTP's, or nobody's.
+        /// The connection is HTTP's, or closed.
         case over
     }
 
@@ -36,7 +36,7 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
         began = NIODeadline.now().uptimeNanoseconds
     }
 
-    /// On the channel's event loop, before it is active.
+    /// Opens TLS, on the channel's event loop, before the channel is active.
     static func open(
         on channel: any Channel, _ tls: TLSServer, _ loop: ConnectionLoop, _ limits: ConnectionLimits,
         _ reception: Reception
@@ -98,7 +98,7 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
         try? context?.channel.syncOptions?.setOption(.autoRead, value: on)
     }
 
-    /// Somebody speaks plain HTTP to a TLS port, or nothing known: both are told what to do.
+    /// Answers a client that speaks plain HTTP, or nothing known, to a TLS port: says what to do.
     private func refusePlain(_ context: ChannelHandlerContext) {
         let bytes = received
         let channel = context.channel
@@ -145,7 +145,7 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
         if case .over = phase { return }
         let wasShaking = if case .shaking = phase { true } else { false }
         phase = .over
-        // Whoever just goes away during the handshake has failed it.
+        // A client that goes away during the handshake has failed it.
         if let outcome = outcome ?? (wasShaking ? .failed : nil) { tls.count(outcome) }
         loop.handshakes.leave(self)
         loop.remove(self)
@@ -171,7 +171,7 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
 
     func close() { context?.channel.close(mode: .all, promise: nil) }
 
-    /// Behind TLS: hears how the handshake ended.
+    /// Handler after TLS that hears how the handshake ended.
     private final class Landing: ChannelInboundHandler, RemovableChannelHandler {
         typealias InboundIn = ByteBuffer
 

@@ -15,12 +15,12 @@ final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler, @unchecke
     private enum Phase {
         case shaking
         case open
-        /// Closed, or somebody else's: the channel only ends.
+        /// Closed, or owned by the engine: the channel only ends.
         case over
     }
 
     private var phase: Phase
-    /// nil when somebody else has it.
+    /// nil when another owner has it.
     private var session: TLSSession?
     /// Its callbacks are asked until the handshake is over.
     private var origin: TLSContext?
@@ -28,7 +28,7 @@ final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler, @unchecke
     private var inputEnded = false
     private var saidGoodbye = false
 
-    /// How long a client may take to read what it is told last: as long as nothing else waits for it.
+    /// Time for a client to read the last bytes it is sent: as long as nothing else waits for it.
     private static let patience: TimeAmount = .seconds(1)
 
     init(_ origin: TLSContext) {
@@ -144,7 +144,7 @@ final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler, @unchecke
         switch phase {
         case .shaking: fail(context, session)
         case .open:
-            // HTTP heard of the goodbye. Whoever ends without one may not have been who ended.
+            // After `close_notify` HTTP has already closed. Without it the FIN may be an attacker's: treat it as truncation.
             if inputEnded { return }
             phase = .over
             context.close(promise: nil)

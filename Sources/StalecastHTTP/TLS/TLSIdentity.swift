@@ -5,7 +5,7 @@ package struct TLSIdentity: Sendable {
     /// The server's own certificate first, its issuers after it.
     package let chain: [NIOSSLCertificate]
     let key: NIOSSLPrivateKey
-    /// How the operator named the certificate: its path.
+    /// Name that the operator gave to the certificate: its path.
     package let name: String
     /// The DNS names it is for, in lower case; one may begin with `*.`.
     package let dnsNames: [String]
@@ -34,7 +34,7 @@ package struct TLSIdentity: Sendable {
         do {
             let found = try NIOSSLCertificate.fromPEMBytes(pem)
             if !found.isEmpty { return found }
-        } catch {}  // which of BoringSSL's reasons it was helps nobody
+        } catch {}  // BoringSSL's reason would not help the operator
         throw TLSProblem("\(name) holds no certificate in PEM: it should have a line -----BEGIN CERTIFICATE-----")
     }
 
@@ -56,7 +56,7 @@ package struct TLSIdentity: Sendable {
         }
     }
 
-    /// What an operator should know of it at that second since 1970; nil when all is well.
+    /// Warning for the operator at that second since 1970; nil when all is well.
     package func warning(at now: Int) -> String? {
         if now >= notAfter {
             return "\(name) has expired \(Self.spelled(now - notAfter)) ago: clients refuse it. Put a new one in its "

@@ -4,7 +4,7 @@ import NIOPosix
 package import NIOSSL
 import NIOTLS
 
-/// What a TLS server shows, seen from a client.
+/// Facts that a TLS server shows to a client.
 package struct TLSProbe: Sendable {
     /// Its own certificate first, as it sent them.
     package let chain: [NIOSSLCertificate]
@@ -25,7 +25,7 @@ package struct TLSProbe: Sendable {
     /// - Parameters:
     ///   - host: a name, which the certificate must be for, or an address.
     ///   - roots: the authorities trusted; nil: the system's.
-    /// - Throws: ``TLSProblem`` when there is nobody, or nobody who speaks TLS.
+    /// - Throws: ``TLSProblem`` when no server answers, or it does not speak TLS.
     package init(host: String, port: Int, roots: [NIOSSLCertificate]?) async throws(TLSProblem) {
         let seen: Sighting
         do { seen = try await Self.look(host, port, roots, verifies: false) } catch {

@@ -21,7 +21,7 @@ package struct TLSRecords: @unchecked Sendable {
     /// Followed by the secrets that are written and read with, the IV and the key that are written with.
     private struct State {
         var rest: Unmanaged<Box>?
-        /// Of the next record.
+        /// Number of the next record.
         var written: UInt32
         var read: UInt32
         let suite: Suite
@@ -31,7 +31,7 @@ package struct TLSRecords: @unchecked Sendable {
         var keyUpdates: UInt8 = 0
     }
 
-    /// So that a stream without a rest pays for a pointer.
+    /// Box, so that a stream without a rest pays for a pointer.
     private final class Box {
         var rest: Rest
         init(_ rest: Rest) { self.rest = rest }
@@ -39,9 +39,9 @@ package struct TLSRecords: @unchecked Sendable {
 
     private let state: UnsafeMutablePointer<State>
 
-    /// With one key at most so many records, of which AES-GCM bears 2^24.5 (RFC 8446 §5.5).
+    /// Most records with one key; AES-GCM bears 2^24.5 (RFC 8446 §5.5).
     private static let keyLife: UInt32 = 1 << 24
-    /// Without a word of ours between them; as BoringSSL.
+    /// Most key updates without a word of ours between them; as BoringSSL.
     private static let maxKeyUpdates: UInt8 = 32
 
     /// - Parameters:
@@ -84,8 +84,8 @@ package struct TLSRecords: @unchecked Sendable {
 
     /// Seals bytes and sends the records.
     ///
-    /// - Returns: the bytes taken, 0 when the socket takes nothing now; -1 when the connection is dead. Those of a record
-    ///   of which the socket took a part only are not taken: they have to be the next that are given.
+    /// - Returns: the bytes taken, 0 when the socket takes nothing now; -1 when the connection is dead. Those of a
+    ///   record of which the socket took a part only are not taken: they have to be the next that are given.
     package func send(_ bytes: UnsafeRawPointer, _ count: Int, to fd: Int32, _ desk: TLSDesk) -> Int {
         var taken = 0
         if let box = state.pointee.rest {
@@ -250,8 +250,8 @@ package struct TLSRecords: @unchecked Sendable {
 }
 
 extension TLSSession {
-    /// What goes on without BoringSSL, which is to be freed then; nil when that cannot be: before TLS 1.3, or while a
-    /// record of the client's has been read in part.
+    /// State that goes on without BoringSSL, which is to be freed then; nil when that cannot be: before TLS 1.3, or
+    /// while a record of the client's has been read in part.
     ///
     /// Right after a ``send(_:_:)`` that took everything: until then tickets and new keys may wait to be sent.
     package func records() -> TLSRecords? {

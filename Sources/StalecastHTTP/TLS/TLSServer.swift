@@ -4,9 +4,9 @@ import Synchronization
 /// The TLS of one listener: its certificates, which can be replaced while connections stand, and what became of the
 /// handshakes.
 package final class TLSServer: Sendable {
-    /// What a listener shows and asks for.
+    /// Certificates that a listener shows, and those that it asks for.
     package struct Material: Sendable {
-        /// The first is for whoever names none of the others; at least one.
+        /// The first is for clients that name none of the others; at least one.
         package var identities: [TLSIdentity]
         /// Authorities of the clients' certificates; empty asks for none.
         package var clientAuthorities: [NIOSSLCertificate] = []
@@ -21,10 +21,10 @@ package final class TLSServer: Sendable {
         }
     }
 
-    /// How a connection of a TLS listener began; the words of the metric.
+    /// Outcome of a TLS listener's handshake; the words of the metric.
     package enum Outcome: String, Sendable, CaseIterable {
         case completed, failed
-        /// Not over when the head should have arrived.
+        /// Handshake that was not over when the head should have arrived.
         case timedOut = "timed_out"
         /// It stood half-done while others waited for its place.
         case displaced
@@ -48,7 +48,7 @@ package final class TLSServer: Sendable {
         state = Mutex(State(material: material, context: try TLSContext(material)))
     }
 
-    /// From now on new connections get this; those that stand keep what they have.
+    /// Gives the material to new connections from now on; open ones keep theirs.
     ///
     /// - Throws: ``TLSProblem``; then nothing has changed.
     package func replace(_ material: Material) throws(TLSProblem) {
@@ -99,7 +99,7 @@ package struct ArrivalRates: Sendable {
         return true
     }
 
-    /// Of this second.
+    /// Connections of the address in this second.
     func count(of address: UInt64, at now: UInt64) -> Int {
         now / 1_000_000_000 == second ? counts[address, default: 0] : 0
     }

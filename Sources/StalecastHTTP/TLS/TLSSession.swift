@@ -2,7 +2,7 @@ import CNIOBoringSSL
 import Glibc
 import NIOCore
 
-/// One side of a TLS connection, in BoringSSL's hands. The server's begins over memory: whoever has it carries the
+/// One side of a TLS connection, in BoringSSL's hands. The server's begins over memory: the owner carries the
 /// records. ``use(_:)`` puts it over a descriptor.
 ///
 /// `@unchecked Sendable`: one owner at a time; the last one calls ``free()``.
@@ -45,7 +45,7 @@ package struct TLSSession: @unchecked Sendable {
         [SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE].contains(SSL_get_error(raw, result))
     }
 
-    /// What ALPN led to; nil when the client offered nothing.
+    /// Protocol that ALPN chose; nil when the client offered nothing.
     var application: String? {
         var name: UnsafePointer<UInt8>?
         var count: UInt32 = 0
@@ -78,7 +78,7 @@ package struct TLSSession: @unchecked Sendable {
         outcome(SSL_read(raw, buffer, Int32(clamping: count)))
     }
 
-    /// As ``read(_:_:)``, and leaves it there.
+    /// Reads as ``read(_:_:)`` does, and leaves the bytes there.
     package func peek(_ buffer: UnsafeMutableRawPointer?, _ count: Int) -> Int {
         outcome(SSL_peek(raw, buffer, Int32(clamping: count)))
     }
@@ -105,12 +105,12 @@ package struct TLSSession: @unchecked Sendable {
     /// Everything received was looked at, and everything written was taken.
     var isClear: Bool { BIO_pending(SSL_get_rbio(raw)) == 0 && BIO_pending(SSL_get_wbio(raw)) == 0 }
 
-    /// What came from the network.
+    /// Takes records from the network.
     func receive(_ records: ByteBuffer) {
         _ = records.withUnsafeReadableBytes { BIO_write(SSL_get_rbio(raw), $0.baseAddress, Int32(clamping: $0.count)) }
     }
 
-    /// What is to go to the network; empty when nothing is.
+    /// Records for the network; empty when there are none.
     func takeRecords(_ allocator: ByteBufferAllocator) -> ByteBuffer {
         let count = BIO_pending(SSL_get_wbio(raw))
         var records = allocator.buffer(capacity: count)
@@ -132,7 +132,7 @@ package struct TLSSession: @unchecked Sendable {
 
     // MARK: Over a descriptor
 
-    /// From now on records go to and come from a non-blocking socket, which stays the caller's to close.
+    /// Sends and receives records over a non-blocking socket from now on, which stays the caller's to close.
     package func use(_ fd: Int32) {
         let bio = BIO_new(Self.descriptor)
         BIO_set_data(bio, UnsafeMutableRawPointer(bitPattern: Int(fd) + 1))
