@@ -1,6 +1,7 @@
 package import StalecastWire
 
-/// Which addresses requests may be sent to: judged on the address that is really dialled, after name resolution.
+/// Rule for the addresses to which requests may be sent: judged on the address that is really dialled, after name
+/// resolution.
 ///
 /// The ranges are those of the special-purpose address registries (RFC 6890 and its registry), with the metadata
 /// services of clouds, which lie inside them, and Azure's 168.63.129.16, which does not.
@@ -34,13 +35,13 @@ package struct AddressPolicy: Sendable, Hashable {
         return !denied.contains { $0.contains(address) }
     }
 
-    /// As ``allows(_:)``, for an address and a port of it.
+    /// True when an address and a port of it are allowed; see ``allows(_:)``.
     package func allows(_ address: IPAddress, port: Int) -> Bool {
         if allow.contains(where: { $0.contains(address) }) { return true }
         return allows(address) && (port >= 1024 || Self.wellKnownPorts.contains(port))
     }
 
-    /// As ``allows(_:port:)``, and no address of this machine that is not named in ``allow``.
+    /// True when ``allows(_:port:)`` is, and the address is not one of this machine's that ``allow`` does not name.
     func allowsDialling(_ address: IPAddress, port: Int) -> Bool {
         if allow.contains(where: { $0.contains(address) }) { return true }
         return allows(address, port: port) && !address.isOwn
@@ -54,7 +55,7 @@ package struct AddressPolicy: Sendable, Hashable {
         "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 "
             + "192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 "
             + "168.63.129.16/32 2001::/23 2001:db8::/32 2002::/16 3fff::/20")
-    /// What stays denied when private networks are allowed; 100.100.100.200, fd00:ec2::254 (Amazon) and
+    /// Ranges that stay denied when private networks are allowed; 100.100.100.200, fd00:ec2::254 (Amazon) and
     /// fd20:ce::254 (Google) are metadata services.
     private static let deniedToInternal = ranges(
         "0.0.0.0/8 127.0.0.0/8 169.254.0.0/16 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 "

@@ -8,8 +8,8 @@ struct CurlShelf {
 
     /// Nil when memory is short.
     ///
-    /// - Parameter sockets: where all shelves of an engine count theirs: together they keep to the configuration, which is
-    ///   a share of the process's descriptors.
+    /// - Parameter sockets: where all shelves of an engine count theirs: together they keep to the configuration, which
+    ///   is a share of the process's descriptors.
     init?(
         epoll: Int32, number: Int, sockets: UnsafeMutablePointer<Int32>, _ configuration: OutboundConfiguration
     ) {
@@ -34,7 +34,7 @@ struct HandlePool {
     /// The one used last at the end.
     private var byKey: [Int: [EasyHandle]] = [:]
     private(set) var count = 0
-    /// In the order in which handles came back; void when the key's oldest handle has another turn.
+    /// Keys in the order in which handles came back; void when the key's oldest handle has another turn.
     private var order: [(key: Int, turn: UInt64)] = []
     private var first = 0
     private var turn: UInt64 = 0

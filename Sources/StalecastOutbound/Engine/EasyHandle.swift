@@ -8,7 +8,7 @@ final class EasyHandle {
     let transfer: UnsafeMutablePointer<stalecast_transfer>
     /// The last request's.
     private(set) var key: Int?
-    /// When it went back to the pool.
+    /// Turn in which it went back to the pool.
     var turn: UInt64 = 0
     private var url = ""
     private var method = ""

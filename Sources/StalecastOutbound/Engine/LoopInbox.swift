@@ -1,7 +1,7 @@
 import CLinux
 import Synchronization
 
-/// What other threads want of the loop, and how they wake it.
+/// Commands of other threads to the loop, and the way they wake it.
 final class LoopInbox: Sendable {
     enum Command: Sendable {
         case start(RunningRequest)
@@ -23,7 +23,7 @@ final class LoopInbox: Sendable {
     private struct Contents {
         var commands: [Command] = []
         var isAsleep = false
-        /// After the loop's end nobody takes commands any more.
+        /// After the loop's end commands are not taken any more.
         var isClosed = false
     }
 
@@ -61,7 +61,7 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// What is left when the loop ends.
+    /// Closes the inbox when the loop ends; returns the commands that are left.
     func close() -> [Command] {
         contents.withLock { contents in
             contents.isClosed = true

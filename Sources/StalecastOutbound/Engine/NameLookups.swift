@@ -10,7 +10,7 @@ struct NameLookups {
     typealias Answer = Result<[IPAddress], OutboundFailure>
 
     private let most: Int
-    /// Who waits for each name; a name is here from its first request to the end of its lookup.
+    /// Requests that wait for each name; a name is here from its first request to the end of its lookup.
     private var waiting: [String: [OutboundEngine.Ticket]] = [:]
     private var begun: Set<String> = []
     /// Names that were answered the last time. The others share half of the threads: however many hosts are gone for
@@ -31,7 +31,7 @@ struct NameLookups {
         waiting[name, default: []].append(ticket)
     }
 
-    /// That request waits no more.
+    /// Removes a request that waits no more.
     mutating func remove(_ ticket: OutboundEngine.Ticket, _ name: String) { waiting[name]?.removeAll { $0 == ticket } }
 
     /// A name whose lookup is to begin now; nil when there is none, or no thread for one.

@@ -1,4 +1,4 @@
-/// How an engine is run.
+/// Settings of an engine.
 package struct OutboundConfiguration: Sendable {
     /// Requests under way at once; more wait their turn. Default 1,024.
     package var maxInFlight: Int
@@ -14,7 +14,7 @@ package struct OutboundConfiguration: Sendable {
     package var shelves: Int
     /// PEM file of trusted certificates; nil: where libcurl's builder put them, `/etc/ssl/certs/ca-certificates.crt`.
     package var caFile: String?
-    /// Of the engine's thread, at most 15 characters.
+    /// Name of the engine's thread, at most 15 characters.
     package var threadName: String
 
     package init(

@@ -59,7 +59,7 @@ package final class OutboundEngine: Sendable {
 
     /// Sends a request whose body is passed on as it comes and not kept.
     ///
-    /// - Parameter onBytes: on the engine's thread; false ends the request. Whoever needs a time limit without bytes
+    /// - Parameter onBytes: on the engine's thread; false ends the request. A caller that needs a time limit without bytes
     ///   cancels the task.
     /// - Returns: the end of the stream; its `answered` has an empty body.
     package func stream(
@@ -112,7 +112,7 @@ package final class OutboundEngine: Sendable {
         package let description: String
     }
 
-    /// What an engine has done so far, and does now.
+    /// Counts of an engine so far, and its gauges.
     package struct Figures: Sendable, Hashable {
         package var inFlight = 0
         package var waiting = 0
@@ -130,7 +130,7 @@ package final class OutboundEngine: Sendable {
         package var handles = 0
         /// Open connections, idle ones included.
         package var connections = 0
-        /// Host names being looked up, each on a thread of its own; also when nobody waits for one any more.
+        /// Host names being looked up, each on a thread of its own; also when no request waits for one any more.
         package var lookups = 0
 
         package init() {}

@@ -18,7 +18,7 @@ final class OutboundLoop: @unchecked Sendable {
 
     private let epoll: Int32
     private var shelves: [CurlShelf]
-    /// Those of the shelves.
+    /// Handles of the shelves.
     private let curls: [UnsafeMutablePointer<stalecast_curl>]
     /// Open sockets of all shelves.
     private let sockets = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
@@ -29,7 +29,7 @@ final class OutboundLoop: @unchecked Sendable {
     /// Requests that wait for their host's addresses, with the timer that ends the wait.
     private var unresolved: [OutboundEngine.Ticket: (request: RunningRequest, timer: UInt64)] = [:]
     private var lookups: NameLookups
-    /// What commands of the thread itself wait for, when it gives them to itself.
+    /// Commands that the thread gives to itself.
     private var own: [LoopInbox.Command] = []
     private var tally = OutboundEngine.Figures()
     private var ending: (deadline: UInt64, done: [@Sendable () -> Void])?

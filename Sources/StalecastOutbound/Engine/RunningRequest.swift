@@ -7,12 +7,13 @@ final class RunningRequest: @unchecked Sendable {
     let ticket: OutboundEngine.Ticket
     let request: OutboundRequest
     let completion: @Sendable (OutboundOutcome) -> Void
-    /// For a streamed body: called without bytes at the end of the head; false ends the request.
+    /// Receiver of a streamed body: called without bytes at the end of the head; false ends the request.
     let onBytes: (@Sendable (_ status: Int, _ bytes: [UInt8]) -> Bool)?
-    /// On the monotonic clock, in nanoseconds.
+    /// Time of the submission on the monotonic clock, in nanoseconds.
     let submittedAt: UInt64
     var startedAt: UInt64 = 0
-    /// Of the host, once they were looked up, and how long that took in nanoseconds; empty while it goes without.
+    /// Addresses of the host, once they were looked up, and the time that took in nanoseconds; empty while it goes
+    /// without.
     var addresses: [IPAddress] = []
     var lookupTime: UInt64 = 0
     var handle: EasyHandle?
@@ -53,7 +54,7 @@ final class RunningRequest: @unchecked Sendable {
 }
 
 extension RunningRequest {
-    /// What a finished handle says.
+    /// Outcome of a finished handle.
     func outcome(_ code: CURLcode) -> OutboundOutcome {
         guard let handle else { return OutboundOutcome(result: .failed(OutboundFailure(.cancelled))) }
         let easy = handle.easy
@@ -66,7 +67,7 @@ extension RunningRequest {
             remoteAddress: String(cString: stalecast_easy_text(easy, CURLINFO_PRIMARY_IP)))
     }
 
-    /// By reference: a transfer is large, and there is one answer after the other.
+    /// Reference to a transfer: it is large, and there is one answer after the other.
     private typealias Transfer = UnsafeMutablePointer<stalecast_transfer>
 
     private func answer(_ status: Int, _ transfer: Transfer) -> OutboundOutcome.Result {

@@ -1,6 +1,6 @@
 import HeapModule
 
-/// What is to be done when, earliest first; a cancelled entry stays until its time or until it is at the top.
+/// Tasks by their times, earliest first; a cancelled entry stays until its time or until it is at the top.
 struct TimerHeap {
     private struct Entry: Comparable {
         let time: UInt64

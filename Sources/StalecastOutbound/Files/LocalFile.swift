@@ -11,7 +11,7 @@ package struct LocalFile: Sendable, Equatable {
     package static let maxBytes = 2 << 20
 
     /// Reads a regular file whole; what is larger than `maxBytes`, or is no regular file (a FIFO would hold the thread
-    /// for as long as nobody writes to it), is refused.
+    /// for as long as no process writes to it), is refused.
     ///
     /// - Throws: ``LocalFile/Unreadable``, a sentence that names the file.
     package init(path: String, maxBytes: Int = Self.maxBytes) throws(Unreadable) {
@@ -33,7 +33,7 @@ package struct LocalFile: Sendable, Equatable {
         return try LocalFile(path: path)
     }
 
-    /// By identity: content is not compared.
+    /// Compares by identity, not by content.
     package static func == (one: LocalFile, other: LocalFile) -> Bool {
         one.path == other.path && one.identity == other.identity
     }
@@ -59,16 +59,16 @@ package struct LocalFile: Sendable, Equatable {
         throw Unreadable("\(path) is larger than \(maxBytes) bytes")
     }
 
-    /// What tells that a file is another one than before, or was written to, without reading it.
+    /// Facts that tell, without reading it, that a file is another one than before, or was written to.
     package struct Identity: Sendable, Hashable {
         private let device: UInt64
         private let inode: UInt64
-        /// As the file says, which may be any number: a sparse file costs nothing.
+        /// Size that the file claims, which may be any number: a sparse file costs nothing.
         package let bytes: Int64
-        /// When the content changed, since 1970. Any time that 64 bits of seconds can say, so it is no number of
+        /// Time when the content changed, since 1970. Any time that 64 bits of seconds can say, so it is no number of
         /// nanoseconds: 2300 does not fit into those.
         package let modified: Duration
-        /// When content or properties changed.
+        /// Time when content or properties changed.
         package let changed: Duration
 
         package init(_ status: stat) {
@@ -105,7 +105,7 @@ package struct LocalFile: Sendable, Equatable {
 }
 
 extension Sequence<LocalFile.Identity> {
-    /// Of all files together, at most `Int64.max`: sparse files may claim any size.
+    /// Size of all files together, at most `Int64.max`: sparse files may claim any size.
     package var bytes: Int64 {
         reduce(0) { total, identity in
             let (sum, isMore) = total.addingReportingOverflow(Swift.max(0, identity.bytes))

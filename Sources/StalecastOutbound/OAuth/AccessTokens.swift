@@ -21,7 +21,7 @@ package final class AccessTokens: Sendable {
     private struct State {
         var token: Token?
         var fetch: Task<String, any Error>?
-        /// What is added to this machine's clock to get the endpoint's, in seconds.
+        /// Seconds that are added to this machine's clock to get the endpoint's.
         var clockOffset: Int64 = 0
     }
 
@@ -143,7 +143,7 @@ package final class AccessTokens: Sendable {
             self.isRefusal = isRefusal
         }
 
-        /// From the endpoint's `{"error": …, "error_description": …}`.
+        /// Failure from the endpoint's `{"error": …, "error_description": …}`.
         static func answer(_ status: Int, _ body: [UInt8], host: String) -> Failure {
             var words: [String] = []
             if case .object(let members)? = try? JSONValue.parse(body) {
@@ -160,12 +160,13 @@ package final class AccessTokens: Sendable {
 
     /// The signed statement that a service account exchanges for an access token (RFC 7523, RS256).
     struct Assertion {
-        /// How long it may be used, in seconds; Google takes at most an hour.
+        /// Lifetime in seconds; Google takes at most an hour.
         static let lifetime: Int64 = 3600
 
         let account: ServiceAccount
         let scope: String
-        /// Where it is sent, and for whom alone it is good: another server that gets hold of it cannot exchange it.
+        /// URL to which it is sent, and for which alone it is good: another server that gets hold of it cannot exchange
+        /// it.
         let audience: OutboundURL
 
         /// - Parameter time: seconds since 1970 as the token endpoint's clock shows them.

@@ -17,7 +17,7 @@ package struct OutboundHeader: Sendable, Hashable {
         self.init(trusted: name, value)
     }
 
-    /// For names and values that the caller has made itself.
+    /// Makes a header of a name and a value that the caller has made itself.
     package init(trusted name: String, _ value: String) {
         self.name = name
         self.value = value

@@ -1,4 +1,4 @@
-/// What became of a request.
+/// Outcome of a request.
 package struct OutboundOutcome: Sendable {
     package enum Result: Sendable {
         /// - headers: those wanted, names in lower case; of several with one name the last.
@@ -25,14 +25,14 @@ package struct OutboundOutcome: Sendable {
 }
 
 extension OutboundOutcome {
-    /// How long each part of a request took, in microseconds; 0 for a part that was not needed.
+    /// Times of a request's parts, in microseconds; 0 for a part that was not needed.
     package struct Phases: Sendable, Hashable {
         /// Waiting for a place.
         package var queue: Int64 = 0
         package var dns: Int64 = 0
         package var connect: Int64 = 0
         package var tls: Int64 = 0
-        /// From the request sent to the first byte of the answer.
+        /// Time from the request sent to the first byte of the answer.
         package var server: Int64 = 0
         /// Everything, without the queue.
         package var total: Int64 = 0
@@ -58,7 +58,7 @@ package struct OutboundFailure: Error, Sendable, Hashable, CustomStringConvertib
     }
 
     package let reason: Reason
-    /// For the operator's log: names addresses and libcurl's words.
+    /// Detail for the operator's log: names addresses and libcurl's words.
     package let detail: String
 
     package init(_ reason: Reason, detail: String = "") {
@@ -66,7 +66,7 @@ package struct OutboundFailure: Error, Sendable, Hashable, CustomStringConvertib
         self.detail = detail
     }
 
-    /// For the owner of the URL: coarse enough not to tell an open port from a closed one.
+    /// Text for the owner of the URL: coarse enough not to tell an open port from a closed one.
     package var ownerText: String {
         switch reason {
         case .dnsTimeout, .dns: "the host name could not be resolved"

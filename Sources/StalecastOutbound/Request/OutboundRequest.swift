@@ -1,4 +1,4 @@
-/// One request to somebody else's server.
+/// One request to a foreign server.
 package struct OutboundRequest: Sendable {
     /// `GET`, `POST`, `OPTIONS`, …; sent as it stands.
     package var method: String
@@ -7,7 +7,7 @@ package struct OutboundRequest: Sendable {
     /// Nil sends no body.
     package var body: [UInt8]?
     package var limits: OutboundLimits
-    /// Which addresses may be dialled.
+    /// Rule for the addresses that may be dialled.
     package var policy: AddressPolicy
     /// Beyond the system's certificates; nil for those alone.
     package var tls: OutboundTLS?
@@ -34,17 +34,17 @@ package struct OutboundRequest: Sendable {
     var handleKey: Int { tls.map { url.spread ^ $0.hashValue } ?? url.spread }
 }
 
-/// How long and how much a request may take.
+/// Limits of a request's time and size.
 package struct OutboundLimits: Sendable, Hashable {
-    /// For name, connection and TLS together.
+    /// Limit for name, connection and TLS together.
     package var connectTimeout: Duration
-    /// For everything, from the first attempt to connect to the last byte; `.zero` is no limit (streams).
+    /// Limit for everything, from the first attempt to connect to the last byte; `.zero` is no limit (streams).
     package var timeout: Duration
     /// Bytes of the body that are kept.
     package var maxBodyBytes: Int
     package var overflow: Overflow
 
-    /// What happens to a body that is longer.
+    /// Rule for a body that is longer.
     package enum Overflow: Sendable, Hashable {
         /// The start is kept, the request succeeds. At 64 KiB beyond it the connection is closed.
         case truncate
@@ -62,10 +62,10 @@ package struct OutboundLimits: Sendable, Hashable {
         self.overflow = overflow
     }
 
-    /// How long a request waits for its host's addresses.
+    /// Longest time that a request waits for its host's addresses.
     var longestLookup: Duration { timeout == .zero ? connectTimeout : min(connectTimeout, timeout) }
 
-    /// What is left of the times.
+    /// Limits that are left of the times.
     func after(_ spent: Duration) -> OutboundLimits {
         var left = self
         left.connectTimeout = max(.milliseconds(1), connectTimeout - spent)
@@ -78,10 +78,10 @@ package struct OutboundLimits: Sendable, Hashable {
 package struct OutboundTLS: Sendable, Hashable {
     /// Certificates trusted instead of the system's.
     package var caFile: String?
-    /// What this side shows, with its key.
+    /// File of the certificate that this side shows, with its key.
     package var certificateFile: String?
     package var keyFile: String?
-    /// For requests that show no secret and believe nothing but the status, such as a health check.
+    /// True for requests that show no secret and believe nothing but the status, such as a health check.
     package var trustsAnyServer: Bool
 
     package init(

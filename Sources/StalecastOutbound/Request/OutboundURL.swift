@@ -3,7 +3,7 @@ package import StalecastWire
 
 /// An http or https URL as libcurl's own parser reads it, so that what is checked is what is dialled.
 package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
-    /// As libcurl normalises it.
+    /// Text as libcurl normalises it.
     package let text: String
     /// `http` or `https`.
     package let scheme: String
@@ -11,23 +11,23 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
     package let host: String
     /// Given, or the scheme's.
     package let port: Int
-    /// With its query; at least `/`.
+    /// Path with its query; at least `/`.
     package let path: String
     /// The address when the host is one, also in a spelling that only inet_aton takes (`0x7f.1`, `2130706433`).
     package let addressLiteral: IPAddress?
     /// False for an address, and for the names that libcurl knows for loopback itself.
     var needsLookup: Bool { addressLiteral == nil && host != "localhost" && !host.hasSuffix(".localhost") }
-    /// For logs and for others than its owner: keys and tokens are often in the query.
+    /// Text for logs and for readers other than its owner: keys and tokens are often in the query.
     package var withoutQuery: String { String(text.prefix { $0 != "?" }) }
-    /// The same for all URLs of one host and port; not negative.
+    /// Number that is the same for all URLs of one host and port; not negative.
     let spread: Int
 
     /// The longest URL taken, in bytes.
     package static let maxBytes = 2048
 
     /// - Parameter maxBytes: the longest text taken.
-    /// - Throws: ``OutboundURL/Invalid`` that says what is wrong: another scheme, a user name, a fragment, a zone, no host,
-    ///   control characters or blanks, more than 2,048 bytes.
+    /// - Throws: ``OutboundURL/Invalid`` that says what is wrong: another scheme, a user name, a fragment, a zone, no
+    ///   host, control characters or blanks, more than 2,048 bytes.
     package init(_ text: String, maxBytes: Int = Self.maxBytes) throws(Invalid) {
         guard text.utf8.count <= maxBytes else { throw Invalid("is longer than \(maxBytes) bytes") }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
@@ -80,7 +80,7 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
         return "must be plain ASCII without blanks: percent-encode what is not, a blank as %20 and é as %C3%A9"
     }
 
-    /// What is wrong with a URL, as the end of a sentence that begins with its name.
+    /// Problem of a URL, as the end of a sentence that begins with its name.
     package struct Invalid: Error, CustomStringConvertible {
         package let description: String
 

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// How long a server asks to be left alone: `Retry-After` as RFC 9110 §10.2.3 has it, seconds or a date.
+/// Time that a server asks to be left alone: `Retry-After` as RFC 9110 §10.2.3 has it, seconds or a date.
 package enum RetryAfter {
     /// No origin can silence its source for longer than this.
     package static let longest = Duration.seconds(3600)

@@ -3,7 +3,7 @@ import StalecastTemplate
 import StalecastWire
 
 extension Adoption {
-    /// What was seen at a scope's origin, as the store takes it.
+    /// Makes the store's form of the content that was seen at a scope's origin.
     ///
     /// - Parameter isNumbered: whether the origin's numbers are used; otherwise versions are counted here.
     init(_ scope: Scope, _ sight: OriginLook.Sight, isNumbered: Bool) {

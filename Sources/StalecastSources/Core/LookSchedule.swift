@@ -1,10 +1,11 @@
 import StalecastOutbound
 
-/// When a source is looked at again.
+/// Decides when a source is looked at again.
 package struct LookSchedule: Sendable, Hashable {
-    /// Between two looks while all is well. Default 30 s.
+    /// Time between two looks while all is well. Default 30 s.
     package var interval: Duration
-    /// Of the interval, added or taken away at random so that many scopes do not look in step. Default 0.1.
+    /// Share of the interval that is added or taken away at random, so that many scopes do not look in step. Default
+    /// 0.1.
     package var jitter: Double
     /// The longest pause between two looks that fail. Default 5 min; never shorter than the interval.
     package var longestPause: Duration
@@ -18,7 +19,7 @@ package struct LookSchedule: Sendable, Hashable {
     static let longestRetryAfter = Duration.seconds(3600)
     /// The longest pause after one failure.
     static let firstRetry = Duration.seconds(5)
-    /// How often a version that was promised is looked for soon, before the interval takes over: 10 s in all.
+    /// Number of early looks for a version that was promised, before the interval takes over: 10 s in all.
     static let promisedLooks = 8
 
     package init(

@@ -29,14 +29,14 @@ package struct OriginProblem: Error, Sendable, Hashable, CustomStringConvertible
         case sameVersion = "same_version"
         /// A file or directory that cannot be read.
         case unreadable
-        /// What was seen could not be committed here.
+        /// Content that was seen and could not be committed here.
         case store
     }
 
     package let reason: Reason
     /// A sentence for the operator: what was seen, and where it helps, what to do. No secrets.
     package let description: String
-    /// As the origin asked; nil when it did not.
+    /// Wait that the origin asked for; nil when it did not.
     package let retryAfter: Duration?
 
     /// Looking again after ``retryAfter`` is likely to help: that, doubled each time, is the pause.

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// How a scope's source is doing, for `/status`, `/metrics`, `/readyz` and the CLI.
+/// Status of a scope's source, for `/status`, `/metrics`, `/readyz` and the CLI.
 package struct SourceStatus: Sendable, Hashable {
     package let scope: Scope
     package let kind: SourceKind
@@ -8,28 +8,28 @@ package struct SourceStatus: Sendable, Hashable {
     /// Since when it is watched; monotonic, like the ages made of it.
     package let began: ContinuousClock.Instant
 
-    /// When the last look ended, whatever it saw; nil before the first.
+    /// End of the last look, whatever it saw; nil before the first.
     package var lastLook: Timestamp?
     package var lastLookAt: ContinuousClock.Instant?
-    /// When a look last showed what the origin has.
+    /// Time when a look last showed the origin's content.
     package var lastSuccess: Timestamp?
     package var lastSuccessAt: ContinuousClock.Instant?
-    /// When the version that is current was made, by its origin's clock where that says, and which it is; nil while there
+    /// Time when the current version was made, by its origin's clock where that says, and its number; nil while there
     /// is none.
     package var lastChange: Timestamp?
     package var version: VersionNumber?
     /// The newest number of the origin's own that was seen; nil where it has none.
     package var originVersion: VersionNumber?
 
-    /// What is wrong; nil while all is well.
+    /// Present problem; nil while all is well.
     package var problem: OriginProblem?
     package var problemSince: Timestamp?
     /// Failed looks since the last good one.
     package var failures = 0
-    /// When the next look is due, unless something triggers it before.
+    /// Time of the next look, unless an event triggers it before.
     package var nextLookAt: ContinuousClock.Instant?
     package var isLooking = false
-    /// How changes are heard of besides looking; nil where they are not.
+    /// State of listening for changes; nil where the source only looks.
     package var listening: Listening?
 
     package var counts = Counts()
@@ -41,10 +41,10 @@ package struct SourceStatus: Sendable, Hashable {
         self.began = began
     }
 
-    /// How old our knowledge of the origin is; since the start while no look succeeded.
+    /// Age of our knowledge of the origin; since the start while no look succeeded.
     package func age(at now: ContinuousClock.Instant) -> Duration { now - (lastSuccessAt ?? began) }
 
-    /// What happened at a source since the start.
+    /// Counts of a source's events since the start.
     package struct Counts: Sendable, Hashable {
         package var looks = 0
         /// Looks that gave nothing, by reason.
@@ -63,7 +63,7 @@ package struct SourceStatus: Sendable, Hashable {
         package init() {}
     }
 
-    /// How a source hears of changes besides looking.
+    /// Way in which a source hears of changes besides looking.
     package struct Listening: Sendable, Hashable {
         /// Changes are heard now, and looks may be seldom.
         package var isOpen: Bool

@@ -143,7 +143,7 @@ package final class SourceWatcher: Sendable {
                 before: store.currentTemplates[scope]?.template))
     }
 
-    /// What is worth a line in the log about a source; each of them once, however often it is looked at.
+    /// Report about a source that is worth a line in the log; each of them once, however often it is looked at.
     package enum Report: Sendable, Hashable {
         case adopted(VersionNumber, hasFenceTimedOut: Bool)
         /// Something else is wrong than before.

@@ -1,7 +1,8 @@
 import StalecastTemplate
 package import StalecastWire
 
-/// What a scope's versions come from. Raw values are those of the configuration, of `/status` and of metrics.
+/// Kind of origin from which a scope's versions come. Raw values are those of the configuration, of `/status` and of
+/// metrics.
 package enum SourceKind: String, Sendable, Hashable, CaseIterable {
     /// Published through our API; nothing to look at.
     case store
@@ -13,7 +14,7 @@ package enum SourceKind: String, Sendable, Hashable, CaseIterable {
 /// Something outside that can be looked at for a scope's newest template.
 package protocol TemplateSource: Sendable {
     var kind: SourceKind { get }
-    /// Where it is, for people: a path, or a URL without its query.
+    /// Place for people: a path, or a URL without its query.
     var place: String { get }
 
     /// One look. Never called again before it returned. What cannot be used is reported by every look until there is
@@ -27,7 +28,7 @@ package protocol TemplateSource: Sendable {
     /// is worth looking, with the version that should be seen or nil. Returns at once where it cannot.
     func listen(onChange: @escaping @Sendable (VersionNumber?) -> Void) async
 
-    /// How listening goes; nil where the source only looks.
+    /// State of listening; nil where the source only looks.
     var listening: SourceStatus.Listening? { get }
 }
 
@@ -37,9 +38,9 @@ extension TemplateSource {
     package func listen(onChange: @escaping @Sendable (VersionNumber?) -> Void) async {}
 }
 
-/// What a look at an origin found.
+/// Result of a look at an origin.
 package enum OriginLook: Sendable, Hashable {
-    /// The same as the look before.
+    /// Content that equals that of the look before.
     case unchanged
     case seen(Sight)
     case failed(OriginProblem)
@@ -47,9 +48,9 @@ package enum OriginLook: Sendable, Hashable {
     /// A template as the origin has it now.
     package struct Sight: Sendable, Hashable {
         package var content: OriginContent
-        /// What the origin says about the version; nil where it says nothing.
+        /// Metadata that the origin gives to the version; nil where it gives none.
         package var metadata: VersionMetadata?
-        /// Of the answer it was read from, as received; nil when there was none.
+        /// Tag of the answer it was read from, as received; nil when there was none.
         package var etag: String?
         /// Clients are asked to fetch at once, whatever the herd window.
         package var isUrgent: Bool
@@ -63,7 +64,7 @@ package enum OriginLook: Sendable, Hashable {
             self.isUrgent = isUrgent
         }
 
-        /// What the origin says about the version, in words.
+        /// Description that the origin gives to the version.
         package var description: String { metadata?.description ?? content.template.requestedDescription }
     }
 }

@@ -1,11 +1,11 @@
 import StalecastWire
 
-/// What a watcher knows: what happened, and when it has to look next.
+/// State of a watcher: what happened, and when it has to look next.
 struct WatchState: Sendable {
-    /// How one look ended, adopting included.
+    /// Outcome of one look, adopting included.
     enum Outcome: Sendable, Hashable {
         case unchanged
-        /// What was seen is current here already; with the origin's number of it.
+        /// The content is current here already; with the origin's number of it.
         case current(VersionNumber?)
         case adopted(VersionNumber, origin: VersionNumber?, Fence.Verdict?)
         case failed(OriginProblem)
@@ -14,9 +14,9 @@ struct WatchState: Sendable {
     }
 
     private(set) var status: SourceStatus
-    /// Somebody asked for a look that has not begun.
+    /// True while a look was asked for that has not begun.
     private var isTriggered = false
-    /// As the origin asked; triggers wait for it too.
+    /// Time before which the origin asked not to be looked at; triggers wait for it too.
     private var notBefore: ContinuousClock.Instant?
     /// A version that was promised and not seen so far.
     private var promised: VersionNumber?
@@ -26,7 +26,7 @@ struct WatchState: Sendable {
 
     init(_ status: SourceStatus) { self.status = status }
 
-    /// When to look next; in the past when it is time.
+    /// Time of the next look; in the past when it is due.
     var nextLook: ContinuousClock.Instant {
         guard let due = status.nextLookAt, let last = status.lastLookAt else { return .now }
         guard isTriggered else { return due }

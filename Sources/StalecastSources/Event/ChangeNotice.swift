@@ -1,6 +1,6 @@
 import StalecastWire
 
-/// What a remote-config event's data says: Firebase's `RemoteConfigEventData`, or this daemon's own message.
+/// Data of a remote-config event: Firebase's `RemoteConfigEventData`, or this daemon's own message.
 struct ChangeNotice {
     private let data: JSONObject
 

@@ -39,7 +39,7 @@ package enum EventReader {
         return events
     }
 
-    /// Without CloudEvents' headers only the body can tell.
+    /// Reads an event without CloudEvents' headers, which only its body can identify.
     private static func uncovered(_ type: String, _ body: [UInt8]) throws(SourceEvent.Problem) -> SourceEvent {
         guard isJSON(type) || type.isEmpty else { return SourceEvent(form: .plain) }
         guard let document = try optionalJSON(body), let object = document.object else {
@@ -83,7 +83,7 @@ package enum EventReader {
         var event = SourceEvent(form: .plain)
         let message = body["data"]?["CONFIG_STATE"] == nil ? JSONValue.object(body) : body["data"]
         ChangeNotice(message).complete(&event)
-        // Whoever posts here named the project in the path; a foreign body's "project" may be anything.
+        // The sender named the project in the path; a foreign body's "project" may be anything.
         event.project = nil
         return event
     }

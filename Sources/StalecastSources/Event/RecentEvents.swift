@@ -12,7 +12,7 @@ package final class RecentEvents: Sendable {
 
     private struct State {
         var takenAt: [Digest: ContinuousClock.Instant] = [:]
-        /// In the order they were taken; a circle once it is full.
+        /// Digests in the order they were taken; a circle once it is full.
         var order: [Digest] = []
         var next = 0
 
@@ -24,7 +24,7 @@ package final class RecentEvents: Sendable {
         }
     }
 
-    /// Half a SHA-256: an id may be long, and may be chosen by somebody who wants collisions.
+    /// Half a SHA-256: an id may be long, and may be chosen by an attacker who wants collisions.
     private struct Digest: Hashable {
         let high: UInt64
         let low: UInt64
@@ -53,6 +53,6 @@ package final class RecentEvents: Sendable {
         }
     }
 
-    /// How many are remembered.
+    /// Number of events that are remembered.
     package var count: Int { state.withLock { $0.takenAt.count } }
 }

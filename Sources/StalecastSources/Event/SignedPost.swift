@@ -7,10 +7,10 @@ package struct SignedPost: Sendable, Hashable {
     package let timestamp: String
     package let signatures: String
 
-    /// How far the timestamp may be from our clock, both ways, as the reference libraries have it.
+    /// Largest distance of the timestamp from our clock, both ways, as the reference libraries have it.
     package static let tolerance = Duration.seconds(300)
 
-    /// A sender that rotates its keys signs with each of them; nobody has more than a few.
+    /// A sender that rotates its keys signs with each of them; senders have few.
     private static let maxSignatures = 16
     /// A signature is at most `v1a,` and 88 characters.
     private static let maxSignatureBytes = maxSignatures * 96

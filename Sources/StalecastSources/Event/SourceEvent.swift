@@ -1,9 +1,9 @@
 package import StalecastWire
 
-/// What somebody outside says about an origin: "it changed", perhaps with the version that can be seen there now. Never
-/// trusted for content: it only makes a source look.
+/// Event from outside about an origin: "it changed", perhaps with the version that can be seen there now. Never trusted
+/// for content: it only makes a source look.
 package struct SourceEvent: Sendable, Hashable {
-    /// How the event was packed; raw values name it in metrics and answers.
+    /// Form in which the event was packed; raw values name it in metrics and answers.
     package enum Form: String, Sendable, Hashable, CaseIterable {
         /// CloudEvents 1.0, binary, structured or batched.
         case cloudEvent = "cloudevent"

@@ -2,18 +2,18 @@ import Dispatch
 package import StalecastWire
 import Synchronization
 
-/// Where inbound events arrive: finds out who may trigger what, recognises repetitions, and makes sources look. Never
-/// touches content. An event is taken by the time of the answer; the looking goes on behind it.
+/// Receiver of inbound events: finds out which sender may trigger what, recognises repetitions, and makes sources look.
+/// Never touches content. An event is taken by the time of the answer; the looking goes on behind it.
 package final class TriggerDesk: Sendable {
     private let targets: [Target]
     private let recent: RecentEvents
     private let now: @Sendable () -> Timestamp
     private let tally = Mutex(Figures())
-    /// Where signatures are checked, one post at a time: a stranger's costs a hash of its body for each key.
+    /// Queue on which signatures are checked, one post at a time: a stranger's costs a hash of its body for each key.
     private let queue = DispatchQueue(label: "stalecast.triggers")
     /// Posts in ``queue``.
     private let judging = Mutex(0)
-    /// So many are judged within some 50 ms.
+    /// Most posts that are judged at once, which takes some 50 ms.
     private static let maxJudging = 32
 
     /// - Parameters:
@@ -125,7 +125,7 @@ package final class TriggerDesk: Sendable {
         if concerned.isEmpty { return Verdict(event: event, result: .ignored, scopes: []) }
         let looking = concerned.filter { !$0.knows(event) }
         if looking.isEmpty { return Verdict(event: event, result: .known, scopes: []) }
-        // Asked last: an event that made nobody look is not remembered.
+        // Asked last: an event that caused no look is not remembered.
         let fresh = looking.filter { isNew(event, to: $0.scope) }
         if fresh.isEmpty { return Verdict(event: event, result: .duplicate, scopes: []) }
         for target in fresh { target.look(event.version) }
@@ -138,7 +138,7 @@ package final class TriggerDesk: Sendable {
         return recent.take(sender: "\(scope) \(event.form.rawValue) \(event.sender)", id: id)
     }
 
-    /// How posts and events ended so far.
+    /// Counts of posts and events by their end.
     package struct Figures: Sendable, Hashable {
         /// Events by result.
         package fileprivate(set) var events: [Verdict.Result: Int] = [:]
@@ -166,7 +166,7 @@ package final class TriggerDesk: Sendable {
     package struct Post: Sendable {
         /// nil when the path names no project that is served.
         package var project: ProjectID?
-        /// By lower-case name.
+        /// Header fields by lower-case name.
         package var headers: [String: String]
         /// The query's `token`.
         package var token: String?
@@ -186,7 +186,7 @@ package final class TriggerDesk: Sendable {
             self.isOperator = isOperator
         }
 
-        /// What may be a trigger token: the query's, else that of `Authorization`.
+        /// Text that may be a trigger token: the query's, else that of `Authorization`.
         var offeredToken: String? {
             if let token { return token }
             let words = (headers["authorization"] ?? "").split(separator: " ")
@@ -195,7 +195,7 @@ package final class TriggerDesk: Sendable {
         }
     }
 
-    /// How a ``TriggerDesk/Post`` ends.
+    /// End of a ``TriggerDesk/Post``.
     package enum Outcome: Sendable, Hashable {
         /// One verdict per event, in order.
         case taken([Verdict])
@@ -208,7 +208,7 @@ package final class TriggerDesk: Sendable {
         case malformed(SourceEvent.Problem)
     }
 
-    /// What became of one event.
+    /// Result of one event.
     package struct Verdict: Sendable, Hashable {
         /// Raw values are the words on the wire and in metrics.
         package enum Result: String, Sendable, Hashable, CaseIterable {
@@ -244,13 +244,13 @@ package final class TriggerDesk: Sendable {
         package var projectNames: Set<String>
         /// Tokens that may trigger this scope and nothing else.
         package var tokens: [TriggerToken]
-        /// For Standard-Webhooks-signed posts.
+        /// Keys for posts that are signed by Standard Webhooks.
         package var keys: [SignedPost.Key]
-        /// The newest version of the origin that was adopted; nil when none was, or the origin has no numbers. Called on
-        /// any thread, must not block.
+        /// The newest version of the origin that was adopted; nil when none was, or the origin has no numbers. Called
+        /// on any thread, must not block.
         package var knownVersion: @Sendable () -> VersionNumber?
-        /// Makes the source look now; `expecting` is the version it should see, nil when the event named none. Returns at
-        /// once.
+        /// Makes the source look now; `expecting` is the version it should see, nil when the event named none. Returns
+        /// at once.
         package var look: @Sendable (_ expecting: VersionNumber?) -> Void
 
         package init(

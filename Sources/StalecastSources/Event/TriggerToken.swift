@@ -8,7 +8,8 @@ package struct TriggerToken: Sendable, Hashable {
     /// A token that is shorter can be guessed.
     package static let minBytes = 24
 
-    /// - Throws: ``TriggerToken/Invalid`` for a token that is too short, or has characters a URL or header would change.
+    /// - Throws: ``TriggerToken/Invalid`` for a token that is too short, or has characters a URL or header would
+    ///   change.
     package init(_ text: String) throws(Invalid) {
         let isSafe = text.utf8.allSatisfy { $0.isTokenByte }
         guard text.utf8.count >= Self.minBytes, isSafe else { throw Invalid() }

@@ -2,7 +2,7 @@ package import StalecastOutbound
 package import StalecastTemplate
 package import StalecastWire
 
-/// Holds a version back until the origin's public answer shows it, so that nobody is told of a version that a fetch
+/// Holds a version back until the origin's public answer shows it, so that no client is told of a version that a fetch
 /// would not bring yet; for a bounded time, since a message too early is better than none.
 package struct Fence: Sendable {
     private let settings: Settings
@@ -10,7 +10,7 @@ package struct Fence: Sendable {
     private let kind: TemplateKind
     private let now: @Sendable () -> ContinuousClock.Instant
 
-    /// What a probe shows.
+    /// Result of a probe.
     private enum Sight {
         /// The goal, or something newer.
         case goal
@@ -162,16 +162,17 @@ package struct Fence: Sendable {
         }
     }
 
-    /// How to find out what an origin's clients are answered now, before a version is announced.
+    /// Settings for finding out what an origin's clients are answered now, before a version is announced.
     package struct Settings: Sendable {
         /// A URL that answers as clients are answered: behind the same cache, from the same replicas.
         package var url: OutboundURL
         package var proof: Proof
-        /// As whom ``Proof/fetch(apiKey:appID:)`` asks, for an origin that serves only installations; nil for others.
+        /// Installation with which ``Proof/fetch(apiKey:appID:)`` asks, for an origin that serves only installations;
+        /// nil for others.
         package var installation: FirebaseInstallation?
-        /// How long the origin may take to catch up. Default 2 s; then the version is announced all the same.
+        /// Time that the origin may take to catch up. Default 2 s; then the version is announced all the same.
         package var wait: Duration = .seconds(2)
-        /// Between two probes. Default 50 ms; doubles up to 250 ms.
+        /// Time between two probes. Default 50 ms; doubles up to 250 ms.
         package var interval: Duration = .milliseconds(50)
 
         package init(url: OutboundURL, proof: Proof) {
@@ -179,7 +180,7 @@ package struct Fence: Sendable {
             self.proof = proof
         }
 
-        /// What in the answer shows the version.
+        /// Part of the answer that shows the version.
         package enum Proof: Sendable {
             /// A GET; the integer at this place of its JSON.
             case pointer(JSONPointer)
@@ -193,14 +194,14 @@ package struct Fence: Sendable {
         }
     }
 
-    /// What a fence has to see.
+    /// Version that a fence has to see.
     package struct Goal: Sendable {
-        /// At least this; nil when the origin has no numbers.
+        /// Least version that is enough; nil when the origin has no numbers.
         package var version: VersionNumber?
         /// The ETag of the answer the version was read from.
         package var etag: String?
         package var content: OriginContent
-        /// What clients may be answered until then; nil when that is not known.
+        /// Content that clients may be answered until then; nil when that is not known.
         package var before: Template?
 
         package init(version: VersionNumber?, etag: String?, content: OriginContent, before: Template? = nil) {
@@ -211,7 +212,7 @@ package struct Fence: Sendable {
         }
     }
 
-    /// How waiting at a fence ended.
+    /// End of the wait at a fence.
     package enum Verdict: Sendable, Hashable {
         /// The origin's public answer shows the version, or one that came after it; after this long.
         case passed(after: Duration)

@@ -9,18 +9,18 @@ struct FileReading: Sendable {
     let path: String
     let reading: ContentReading
     let kind: TemplateKind
-    /// Of all files together.
+    /// Most bytes of all files together.
     let maxBytes: Int
 
     private static let extensions = ["json", "yaml", "yml"]
 
-    /// What is there now.
+    /// Files that are there now.
     struct Inventory: Sendable, Hashable {
-        /// By name; one for a path that is a file.
+        /// Stamps by name; one for a path that is a file.
         let stamps: [Stamp]
         let isDirectory: Bool
 
-        /// How long ago any of it changed last, by the clock that file systems use; negative for times to come.
+        /// Time since any of them changed last, by the clock that file systems use; negative for times to come.
         var age: Duration {
             var now = timespec()
             clock_gettime(CLOCK_REALTIME, &now)
@@ -30,7 +30,7 @@ struct FileReading: Sendable {
         var bytes: Int64 { stamps.map(\.identity).bytes }
     }
 
-    /// What to hear of, whatever is there.
+    /// Files and directories to watch, whatever is there.
     func watched() -> WatchedFiles {
         var watched = WatchedFiles()
         let walk = PathWalk(path)
@@ -107,7 +107,7 @@ struct FileReading: Sendable {
         return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
     }
 
-    /// By its name; hidden files and those of editors are not.
+    /// True when the name is a template's; hidden files and those of editors are not.
     static func isTemplate(_ name: String) -> Bool {
         extensions.contains { name.hasSuffix(".\($0)") } && !name.hasPrefix(".") && !name.hasPrefix("#")
     }
@@ -128,7 +128,7 @@ struct FileReading: Sendable {
         return names.sorted()
     }
 
-    /// What tells that a file is another one, or was written to, without reading it.
+    /// Facts that tell, without reading it, that a file is another one, or was written to.
     struct Stamp: Sendable, Hashable {
         let name: String
         let identity: LocalFile.Identity

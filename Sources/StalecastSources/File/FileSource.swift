@@ -16,23 +16,24 @@ package final class FileSource: TemplateSource {
     private let state = Mutex(State())
 
     private struct State {
-        /// What was read last, when it is sure that a change would show in it.
+        /// Inventory of the last reading, when it is sure that a change would show in it.
         var inventory: FileReading.Inventory?
         var content: OriginContent?
-        /// What was wrong with it.
+        /// Problem of the last reading.
         var problem: OriginProblem?
-        /// What has that problem, when it is sure that a change would show in it: not read again before it changes.
+        /// Inventory that has that problem, when it is sure that a change would show in it: not read again before it
+        /// changes.
         var spoilt: FileReading.Inventory?
         var writers = OpenWriters()
         var watched = WatchedFiles()
-        /// When something happened to what is watched, last.
+        /// Time of the last event at a watched file.
         var heardAt: ContinuousClock.Instant?
-        /// Nil while nobody listens.
+        /// Nil while no stream is open.
         var listener: Int?
 
         var heard: Settling.Heard { Settling.Heard(hasWriters: writers.areOpen, lastEvent: heardAt) }
 
-        /// - Returns: whether somebody began to write to what is read, or goes on with it; and whether that is news.
+        /// - Returns: whether a process began to write to what is read, or goes on with it; and whether that is news.
         mutating func hear(_ event: FileWatch.Event) -> (isWriting: Bool, isFirst: Bool) {
             heardAt = .now
             let isRead = watched.isRead(event)
@@ -40,9 +41,9 @@ package final class FileSource: TemplateSource {
         }
     }
 
-    /// What is not there or not valid is reported when it stays so for this long: somebody may be in the middle of it.
+    /// Time that a missing or invalid file must stay so before it is reported: a writer may be in the middle of it.
     private static let grace = Duration.seconds(1)
-    /// Between two tries within one look.
+    /// Time between two tries within one look.
     private static let pause = Duration.milliseconds(20)
     /// Times of files count in steps of the kernel's clock tick, 10 ms at most: what changed just before it was read
     /// may change again and look the same.

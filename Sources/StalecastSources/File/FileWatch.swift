@@ -4,7 +4,7 @@ import Glibc
 import Synchronization
 
 /// One inotify instance for all sources that are files. Where there is none to be had, or a file system tells nothing,
-/// nobody hears anything, and the looks that go on anyway must do.
+/// no event comes, and the looks that go on anyway must do.
 package final class FileWatch: Sendable {
     package let descriptor: Int32
     private let queue = DispatchQueue(label: "stalecast.files.events")
@@ -15,7 +15,8 @@ package final class FileWatch: Sendable {
     private struct State {
         var nextListener = 0
         var listeners: [Int: Listener] = [:]
-        /// By watch. The kernel gives one to a directory under all of its names: with `..`, relative, bind mounts.
+        /// Names by watch. The kernel gives one to a directory under all of its names: with `..`, relative, bind
+        /// mounts.
         var directories: [Int32: Set<String>] = [:]
         var watches: [String: Int32] = [:]
 
@@ -159,7 +160,7 @@ package final class FileWatch: Sendable {
         let isUnfinished: Bool
     }
 
-    /// Which names in a watched directory matter.
+    /// Names in a watched directory that matter.
     enum Names: Sendable, Hashable {
         case all
         case these(Set<String>)
@@ -183,5 +184,5 @@ package final class FileWatch: Sendable {
     }
 }
 
-/// The directories whose events matter to somebody.
+/// The directories whose events matter to a source.
 typealias WatchedPlaces = [String: FileWatch.Names]

@@ -8,7 +8,7 @@ struct PathWalk: Sendable, Hashable {
     /// The end without links; nil when there is nothing there.
     private(set) var target: String?
 
-    /// As many as Linux follows.
+    /// Most links that Linux follows.
     private static let maxLinks = 40
 
     /// - Parameter path: relative ones are taken from the working directory.
@@ -65,7 +65,7 @@ struct PathWalk: Sendable, Hashable {
     }
 }
 
-/// What a source hears of: where to watch, and whose writers to wait for.
+/// Files of a source: where to watch, and whose writers to wait for.
 struct WatchedFiles: Sendable, Hashable {
     private(set) var places: WatchedPlaces = [:]
     /// Every name on the way to what is read: of a file that is reached by a link the writer works under another name.

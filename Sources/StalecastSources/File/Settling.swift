@@ -1,21 +1,21 @@
 /// Whether files are left alone long enough to be read, found out within one look.
 ///
-/// One file is whole as soon as nobody writes to it. Of a directory nobody says which of its files belong together, so
+/// One file is whole as soon as no process writes to it. No event says which of its files belong together, so
 /// that a checkout or a save that moves the old file away first becomes one version only when it is waited for.
 struct Settling: Sendable {
-    /// What must have stayed the same for so long: a directory, and a file that changed lately when nobody tells of
-    /// writers.
+    /// Time for which files must have stayed the same: a directory, and a file that changed lately while no events tell
+    /// of writers.
     let quiet: Duration
     private var seen: FileReading.Inventory?
     private var since = ContinuousClock.now
 
-    /// What events tell.
+    /// Events about files.
     struct Heard: Sendable {
         let hasWriters: Bool
         let lastEvent: ContinuousClock.Instant?
     }
 
-    /// What was not changed for so long, by the wall clock, is taken to be whole.
+    /// Age by the wall clock from which an unchanged file counts as whole.
     private static let restingAge = Duration.seconds(2)
     /// A directory in which something happens all the time is read all the same after this.
     private static let longestUnrest = Duration.seconds(2)
@@ -25,7 +25,7 @@ struct Settling: Sendable {
     init(quiet: Duration) { self.quiet = quiet }
 
     /// - Parameters:
-    ///   - heard: nil when nobody tells.
+    ///   - heard: nil without events.
     ///   - waited: since the look began.
     mutating func isQuiet(_ inventory: FileReading.Inventory, _ heard: Heard?, waited: Duration) -> Bool {
         if waited > Self.longestWrite { return true }
@@ -36,7 +36,7 @@ struct Settling: Sendable {
         return hasStayed(inventory) && isSilent
     }
 
-    /// Of a directory it does not show when a file went away.
+    /// True when nothing changed lately; a directory does not show when a file went away.
     private func isOld(_ inventory: FileReading.Inventory) -> Bool {
         !inventory.isDirectory && inventory.age > Self.restingAge
     }
@@ -52,10 +52,10 @@ struct Settling: Sendable {
 
 /// The files that are being written to, as far as events tell.
 struct OpenWriters: Sendable {
-    /// By directory and name, when they were written to last.
+    /// Times of the last write, by directory and name.
     private var written: [String: ContinuousClock.Instant] = [:]
 
-    /// Who keeps a file open and is silent for so long is taken to be done. In seconds.
+    /// Seconds without a write after which an open file counts as complete. In seconds.
     static let patience = 2.0
 
     /// - Parameter isRead: whether the file has a part in the template.

@@ -4,7 +4,7 @@ import StalecastWire
 /// only once.
 struct TemplateMerge {
     private(set) var object = JSONObject()
-    /// Which file brought what, to name it when another brings it too.
+    /// File that brought each member, to name it when another brings it too.
     private var origins: [String: String] = [:]
 
     var document: JSONValue { .object(object) }
@@ -33,7 +33,7 @@ struct TemplateMerge {
         object[name] = .object(merged)
     }
 
-    /// What describes a document as a whole comes from the last one that has it.
+    /// Places a member that describes a document as a whole: the last file that has it wins.
     private mutating func place(_ value: JSONValue, _ name: String, _ file: String) throws(OriginProblem) {
         if name != "version", name != "etag" { try claim(name, file) }
         object[name] = value

@@ -17,7 +17,7 @@ package final class FirebaseInstallation: Sendable {
         /// Until then the token is used without asking for another.
         var renewal = ContinuousClock.now
         var end = ContinuousClock.now
-        /// Not asked before, after a failure.
+        /// Time before which no token is asked for, after a failure.
         var retry = ContinuousClock.now
         /// Why no token came when one was asked for last.
         var problem: OriginProblem?
@@ -29,7 +29,7 @@ package final class FirebaseInstallation: Sendable {
     static let fallbackID = "cStalecastSourceProbe0"
     /// A token is renewed when less than this is left of it, or half of its life.
     private static let margin = Duration.seconds(600)
-    /// After a failure nobody asks again for so long: a fence probes twenty times a second.
+    /// Time after a failure without another request: a fence probes twenty times a second.
     private static let pause = Duration.seconds(10)
 
     /// - Throws: ``OutboundURL/Invalid`` for a base that is no URL or a key that is no header's value.
@@ -47,7 +47,7 @@ package final class FirebaseInstallation: Sendable {
 
     package var id: String { state.withLock(\.id) }
 
-    /// Behind a refusal: why no token could be had; empty when one was.
+    /// Reason for the end of a refusal: why no token could be had; empty when one was.
     package var excuse: String {
         state.withLock { $0.problem.map { "; no installation token could be had: \($0.description)" } ?? "" }
     }

@@ -18,7 +18,7 @@ package final class FirebaseSource: TemplateSource {
     private struct State {
         /// The version that was read last; 0 before the first, and after ``FirebaseSource/forget()``.
         var version: VersionNumber = 0
-        /// What was wrong with that version.
+        /// Problem of that version.
         var problem: OriginProblem?
     }
 

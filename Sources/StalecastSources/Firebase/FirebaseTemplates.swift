@@ -2,7 +2,8 @@ import Foundation
 package import StalecastOutbound
 package import StalecastWire
 
-/// The templates of one scope at Firebase, or at anything that speaks its REST API, another Stalecast's Control included.
+/// The templates of one scope at Firebase, or at anything that speaks its REST API, another Stalecast's Control
+/// included.
 package struct FirebaseTemplates: Sendable {
     private let list: OutboundURL
     private let template: OutboundURL
@@ -10,7 +11,7 @@ package struct FirebaseTemplates: Sendable {
 
     /// Google's host.
     package static let defaultBase = "https://firebaseremoteconfig.googleapis.com"
-    /// What a service account's token is asked for.
+    /// OAuth scope of a service account's token.
     package static let oauthScope = "https://www.googleapis.com/auth/firebase.remoteconfig"
     /// Versions in one answer, and answers at most: Firebase keeps 300 versions.
     private static let pageSize = 300

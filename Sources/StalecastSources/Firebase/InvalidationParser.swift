@@ -6,7 +6,7 @@ package struct Invalidation: Sendable, Hashable {
     package var version: VersionNumber?
     /// The server asks not to be used: the project has real-time updates switched off.
     package var isDisabled = false
-    /// How long to stay away after the stream ended; nil when the server does not say.
+    /// Time to stay away after the stream ended; nil when the server does not say.
     package var retryInterval: Duration?
 
     package init(version: VersionNumber? = nil, isDisabled: Bool = false, retryInterval: Duration? = nil) {

@@ -14,10 +14,10 @@ package final class InvalidationStream: Sendable {
 
     private struct State {
         var parser = InvalidationParser()
-        /// Of the connection that is open or was last.
+        /// Begin of the connection that is open or was last.
         var openedAt: ContinuousClock.Instant?
         var lastBytesAt = ContinuousClock.now
-        /// As told last on this connection.
+        /// Last version that this connection announced.
         var told: VersionNumber?
         var pause: Duration?
         var isDisabled = false
@@ -32,7 +32,7 @@ package final class InvalidationStream: Sendable {
                 pause = InvalidationStream.disabledPause
                 problem = "the origin has real-time updates switched off"
             }
-            // Any other number is worth a look: an origin that began anew counts from 1 again. One that nobody can
+            // Any other number is worth a look: an origin that began anew counts from 1 again. One that no look can
             // mean is no promise of a version.
             guard let version = message.version, version != told else { return [] }
             told = version
@@ -44,7 +44,7 @@ package final class InvalidationStream: Sendable {
     private static let silence = Duration.seconds(330)
     /// A connection that lived shorter than this is no reason to come back at once.
     private static let goodLife = Duration.seconds(5)
-    /// How long to stay away from an origin that has real-time updates switched off.
+    /// Time to stay away from an origin that has real-time updates switched off.
     private static let disabledPause = Duration.seconds(3600)
 
     /// - Parameters:
@@ -63,7 +63,8 @@ package final class InvalidationStream: Sendable {
 
     /// Whether the stream is open, so that polls may be seldom.
     package var isOpen: Bool { state.withLock { $0.openedAt != nil } }
-    /// What ended the last connection, or keeps the next from being made; nil while one is open and after a clean end.
+    /// Reason that ended the last connection, or keeps the next from being made; nil while one is open and after a
+    /// clean end.
     package var problem: String? { state.withLock { $0.problem } }
     /// Connections that were answered with 200 so far.
     package var connections: Int { state.withLock { $0.connections } }
@@ -127,7 +128,7 @@ package final class InvalidationStream: Sendable {
         return nil
     }
 
-    /// On the engine's thread.
+    /// Takes bytes of the answer, on the engine's thread.
     private func received(_ status: Int, _ bytes: [UInt8]) -> Bool {
         guard status == 200 else { return true }
         let heard = state.withLock { state -> [VersionNumber?]? in
@@ -172,7 +173,7 @@ package final class InvalidationStream: Sendable {
         }
     }
 
-    /// How long to wait before a stream is opened again.
+    /// Wait before a stream is opened again.
     package struct Backoff: Sendable {
         /// After a stream that lived well. Default 200 ms, so that an origin's restart is no hot loop.
         package var afterEnd: Duration = .milliseconds(200)
@@ -183,19 +184,19 @@ package final class InvalidationStream: Sendable {
 
         package init() {}
 
-        /// With jitter: between half and the whole of it.
+        /// Wait with jitter: between half and the whole of it.
         func delay(afterFailures failures: Int) -> Duration {
             let whole = failures == 0 ? afterEnd : first.doubled(afterFailures: failures, atMost: longest)
             return whole * Double.random(in: 0.5...1)
         }
     }
 
-    /// As which client an origin's real-time stream is opened.
+    /// Client as which an origin's real-time stream is opened.
     package struct Settings: Sendable {
         package let url: OutboundURL
-        /// With the API key.
+        /// Header fields, with the API key.
         let headers: [OutboundHeader]
-        /// For Google, which asks for an installation's token; nil where none is needed.
+        /// Installation for Google, which asks for its token; nil where none is needed.
         package var installation: FirebaseInstallation?
         package var backoff = InvalidationStream.Backoff()
         private let project: String

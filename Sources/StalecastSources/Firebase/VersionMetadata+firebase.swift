@@ -2,7 +2,7 @@ import StalecastWire
 
 extension VersionMetadata {
     /// Reads Firebase's `version` objects, as `:listVersions` lists them and a template carries one: nil unless there is
-    /// a positive `versionNumber`. Words of enums that nobody knew when this was written become unspecified; a time that
+    /// a positive `versionNumber`. Words of enums that were unknown when this was written become unspecified; a time that
     /// cannot be read becomes `seenAt`.
     ///
     /// - Throws: ``OriginProblem`` for a number above ``VersionNumber/max``.

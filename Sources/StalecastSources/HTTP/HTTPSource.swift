@@ -19,7 +19,7 @@ package final class HTTPSource: TemplateSource {
         var validators = Validators.none
         /// SHA-256 of the last body; nil before the first, and after ``HTTPSource/forget()``.
         var digest: [UInt8]?
-        /// What was wrong with that body.
+        /// Problem of that body.
         var problem: OriginProblem?
     }
 
@@ -77,7 +77,7 @@ package final class HTTPSource: TemplateSource {
         return .unchanged
     }
 
-    /// What an origin said about the identity of its document, to be shown again in a conditional GET.
+    /// Validators that an origin gave its document, to be shown again in a conditional GET.
     struct Validators: Sendable, Hashable {
         private var etag: String?
         private var lastModified: String?

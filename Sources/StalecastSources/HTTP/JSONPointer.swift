@@ -3,7 +3,7 @@ package import StalecastWire
 /// A place in a JSON document as RFC 6901 spells it: empty is the whole document, `/data/0/a~1b` the member `a/b` of
 /// the first element of `data`.
 package struct JSONPointer: Hashable, Sendable, CustomStringConvertible {
-    /// As given.
+    /// Text as given.
     package let description: String
     private let tokens: [String]
 
@@ -48,7 +48,7 @@ package struct JSONPointer: Hashable, Sendable, CustomStringConvertible {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// What stands there; nil when there is nothing.
+    /// Value at that place; nil when there is none.
     package func value(in document: JSONValue) -> JSONValue? {
         var value = document
         for token in tokens {

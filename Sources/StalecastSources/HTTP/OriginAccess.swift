@@ -1,10 +1,10 @@
 package import StalecastOutbound
 import StalecastWire
 
-/// How an origin is reached over HTTP: what all requests to it have in common.
+/// Settings that all HTTP requests to an origin have in common.
 package struct OriginAccess: Sendable {
     package var engine: OutboundEngine
-    /// Which addresses may be dialled; loopback only when it is allowed by name.
+    /// Rule for the addresses that may be dialled; loopback only when it is allowed by name.
     package var policy: AddressPolicy
     package var tls: OutboundTLS?
     package var limits: OutboundLimits
@@ -25,7 +25,7 @@ package struct OriginAccess: Sendable {
         self.headers = headers
     }
 
-    /// What is shown to an origin as `Authorization: Bearer …`.
+    /// Credential that is shown to an origin as `Authorization: Bearer …`.
     package enum Credential: Sendable {
         case none
         case file(BearerFile)
@@ -36,7 +36,7 @@ package struct OriginAccess: Sendable {
     /// An answer that came whole.
     package struct Answer: Sendable {
         package let status: Int
-        /// By lower-case name: those in ``OriginAccess/kept``.
+        /// Header fields by lower-case name: those in ``OriginAccess/kept``.
         package let headers: [String: String]
         package let body: [UInt8]
     }

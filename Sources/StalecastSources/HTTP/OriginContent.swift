@@ -1,7 +1,7 @@
 package import StalecastTemplate
 package import StalecastWire
 
-/// What an origin's document says: a template, and its version where the origin has one.
+/// Content of an origin's document: a template, and its version where the origin has one.
 package struct OriginContent: Sendable, Hashable {
     package let template: Template
     /// nil when the origin has no versions that count.
@@ -13,13 +13,13 @@ package struct OriginContent: Sendable, Hashable {
     }
 }
 
-/// How to read an origin's document.
+/// Rules for reading an origin's document.
 package struct ContentReading: Sendable, Hashable {
     /// Default ``Format/auto``.
     package var format = Format.auto
-    /// Where the template is. Default: the whole document.
+    /// Place of the template. Default: the whole document.
     package var content = JSONPointer.whole
-    /// Where the version is, an integer as number or text; nil when there is none.
+    /// Place of the version, an integer as number or text; nil when there is none.
     package var version: JSONPointer?
     /// Default ``Shape/template``.
     package var shape = Shape.template
@@ -28,7 +28,7 @@ package struct ContentReading: Sendable, Hashable {
 
     /// Raw values are those of the configuration.
     package enum Format: String, Sendable, Hashable, CaseIterable {
-        /// By `Content-Type`, else by the first character.
+        /// Format by `Content-Type`, else by the first character.
         case auto, json, yaml
     }
 
@@ -52,7 +52,7 @@ package struct ContentReading: Sendable, Hashable {
         return OriginContent(template: template, version: try version(in: document))
     }
 
-    /// What is at ``content``.
+    /// Part of the document at ``content``.
     func part(of document: JSONValue) throws(OriginProblem) -> JSONValue {
         guard let content = content.value(in: document) else {
             throw invalid("there is nothing at \(self.content) in the document")

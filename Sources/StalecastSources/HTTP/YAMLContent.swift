@@ -6,13 +6,14 @@ import Yams
 package enum YAMLContent {
     /// Deeper documents could exhaust the stack of the parser.
     static let maxDepth = 64
-    /// Of names, values, lists and mappings; a template of 2,000 parameters with 30 conditional values each has fewer.
+    /// Most names, values, lists and mappings; a template of 2,000 parameters with 30 conditional values each has
+    /// fewer.
     static let maxNodes = 250_000
     /// Whatever the source's `maxBytes` says: a larger document is JSON, which is read ten times as fast.
     static let maxBytes = 8 << 20
 
-    /// - Throws: ``YAMLContent/Invalid`` for a text that is not YAML, is nested too deeply, has more nodes than any template, or
-    ///   has anchors, whose aliases grow a short text into one of any size.
+    /// - Throws: ``YAMLContent/Invalid`` for a text that is not YAML, is nested too deeply, has more nodes than any
+    ///   template, or has anchors, whose aliases grow a short text into one of any size.
     package static func parse(_ bytes: [UInt8]) throws(Invalid) -> JSONValue {
         guard bytes.count <= maxBytes else {
             throw Invalid("it has more than \(maxBytes >> 20) MiB; serve documents of that size as JSON")

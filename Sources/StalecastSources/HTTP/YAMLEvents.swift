@@ -4,7 +4,7 @@ import StalecastWire
 /// Walks through a YAML text as libyaml's parser meets it, without building anything: what would make the tree of its
 /// nodes dangerous is known before there is one.
 package enum YAMLEvents {
-    /// What a text must not have, with the line where it is.
+    /// Feature that a text must not have, with the line where it is.
     package enum Obstacle: Sendable, Hashable {
         /// An anchor or an alias. Aliases of aliases grow a short text into a tree of any size.
         case anchor(line: Int)
@@ -14,7 +14,7 @@ package enum YAMLEvents {
         case marks(line: Int)
     }
 
-    /// The first obstacle. nil for a text without one, and for one that is no YAML: whoever composes it says why.
+    /// The first obstacle. nil for a text without one, and for one that is no YAML: composing it gives the reason.
     ///
     /// - Parameters:
     ///   - maxDepth: mappings and lists inside each other; composing and freeing them recurses.

@@ -1,12 +1,12 @@
 import DequeModule
 
-/// Who may start next. Webhooks that answer have half of the places to themselves, so that those that are dead, slow or
-/// still unknown cannot delay them.
+/// Decides which attempt may start next. Webhooks that answer have half of the places to themselves, so that those that
+/// are dead, slow or still unknown cannot delay them.
 package struct Admission: Sendable {
     package enum Class: Int, CaseIterable, Sendable {
         /// Answered last time.
         case healthy
-        /// Not asked yet in this process: it may be dead, and takes a new connection.
+        /// Not contacted yet in this process: the kept connection may be dead, so the attempt takes a new one.
         case unknown
         /// Failed last time.
         case failing
@@ -33,7 +33,7 @@ package struct Admission: Sendable {
     /// False when no more attempts can be called slow.
     var hasRoomForSlow: Bool { slow < maxSlow }
     var waiting: Int { queues.reduce(0) { $0 + $1.count } }
-    /// Whether ``next()`` has somebody.
+    /// Whether ``next()`` has an attempt.
     var canStart: Bool { Class.allCases.contains { !queues[$0.rawValue].isEmpty && hasPlace(for: $0) } }
 
     mutating func enqueue(_ endpoint: Int, _ place: Class) { queues[place.rawValue].append(endpoint) }

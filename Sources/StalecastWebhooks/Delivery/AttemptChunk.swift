@@ -10,7 +10,7 @@ struct AttemptChunk {
     private(set) var bytes: [UInt8] = []
     private(set) var count = 0
 
-    /// As many attempts at most.
+    /// Most attempts that one chunk holds.
     static let capacity = 64
 
     init() { bytes.reserveCapacity(Self.capacity * 160) }
@@ -42,7 +42,7 @@ struct AttemptChunk {
         return AttemptRecord(bytes[(start + 4)..<(start + 4 + length)])
     }
 
-    /// Of the attempt whose length stands there.
+    /// Length of the attempt whose length field stands at `start`.
     private static func length(at start: Int, _ bytes: [UInt8]) -> Int? {
         guard start + 4 <= bytes.count else { return nil }
         let length = (0..<4).reduce(0) { $0 | Int(bytes[start + $1]) << (8 * $1) }

@@ -1,14 +1,14 @@
 import GRDB
 
-/// Where the stored attempts end.
+/// Position after the last stored attempt.
 struct AttemptLog {
-    /// Of each webhook its last attempt.
+    /// Last attempt of each webhook.
     private(set) var heads: [WebhookID: Int64] = [:]
     private(set) var nextChunk: Int64 = 1
     /// Attempts written so far, those that were removed since included.
     private(set) var total: Int64 = 0
 
-    /// What one transaction adds.
+    /// Changes that one transaction adds.
     struct Addition {
         /// 0 for a webhook that was removed.
         var heads: [WebhookID: Int64] = [:]

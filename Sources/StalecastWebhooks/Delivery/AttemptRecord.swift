@@ -2,9 +2,8 @@ import StalecastOutbound
 import StalecastWire
 
 /// An attempt as it is stored.
-///
-/// Its bytes: a version of the layout, then numbers as variable-length integers and texts with their length; a number or
-/// text that may be missing is preceded by 0 or 1.
+///  Its bytes: a version of the layout, then numbers as variable-length integers and texts with their length; a number
+/// or text that may be missing is preceded by 0 or 1.
 struct AttemptRecord {
     let attempt: DeliveryAttempt
     /// The webhook's attempt before it; 0 for none.

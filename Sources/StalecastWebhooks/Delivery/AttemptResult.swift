@@ -1,13 +1,13 @@
 import StalecastOutbound
 package import StalecastWire
 
-/// What came of a request, as the owner of its URL may know it.
+/// Result of a request, as the owner of its URL may know it.
 package struct AttemptResult: Sendable, Hashable {
     /// Nil without an answer.
     package var status: Int?
     /// `2xx`…`5xx`, or why there was no answer.
     package var name: String
-    /// What went wrong; nil for success.
+    /// Reason of the failure; nil for success.
     package var problem: String?
     /// The start of the answer's body.
     package var response = ""
@@ -23,7 +23,7 @@ package struct AttemptResult: Sendable, Hashable {
         return object
     }
 
-    /// Of a request that could not be made.
+    /// Makes the result of a request that could not be built.
     init(_ problem: AttemptProblem) {
         name = problem.reason.rawValue
         self.problem = problem.description
@@ -50,7 +50,7 @@ package struct AttemptResult: Sendable, Hashable {
 }
 
 extension OutboundFailure {
-    /// As the owner of the URL sees it: nothing that tells an open port from a closed one.
+    /// Name of the failure that its owner sees: nothing that tells an open port from a closed one.
     fileprivate var publicName: String {
         switch reason {
         case .connectTimeout, .refused, .unreachable, .blocked, .reset: "no_connection"

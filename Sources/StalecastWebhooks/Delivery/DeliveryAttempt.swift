@@ -11,24 +11,24 @@ package struct DeliveryAttempt: Sendable, Hashable {
     package let kind: String
     /// Empty when no message could be made.
     package let messageID: String
-    /// From 1, per message.
+    /// Number of the attempt, from 1, per message.
     package let number: Int
     package let startedAt: Timestamp
     /// Nil without an answer.
     package let status: Int?
     /// `2xx`…`5xx`, or why there was no answer.
     package let outcome: String
-    /// For the owner: what went wrong; nil for success.
+    /// Reason of the failure, for the owner; nil for success.
     package let problem: String?
     /// The start of the answer's body, at most ``maxResponseBytes``.
     package let response: String
     package let phases: OutboundOutcome.Phases
-    /// When it is tried again; nil for never, or at once.
+    /// Time of the next attempt; nil for never, or at once.
     package let nextAt: Timestamp?
 
     package static let maxResponseBytes = 1024
 
-    /// As the API shows it; durations in milliseconds.
+    /// JSON that the API shows; durations in milliseconds.
     package var json: JSONValue {
         var object: JSONObject = ["kind": .string(kind), "startTime": .string(startedAt.description)]
         if !messageID.isEmpty { object["messageId"] = .string(messageID) }
@@ -46,7 +46,7 @@ package struct DeliveryAttempt: Sendable, Hashable {
 }
 
 extension DeliveryAttempt {
-    /// Without a scope and a version it is of a message that is about none.
+    /// Makes an attempt. One without a scope and a version belongs to a message that is about no version.
     init(
         webhook: WebhookID, scope: Scope? = nil, version: VersionNumber? = nil, kind: String, messageID: String,
         number: Int = 1, startedAt: Timestamp, _ result: AttemptResult, phases: OutboundOutcome.Phases,
@@ -72,7 +72,7 @@ extension OutboundOutcome.Phases {
 
 /// A version that could not be delivered within its time, or that the receiver will never take.
 package struct DeadLetter: Sendable, Hashable {
-    /// Of the row; 0 before it is written.
+    /// Id of the row; 0 before it is written.
     package let id: Int64
     package let scope: Scope
     package let version: VersionNumber

@@ -1,4 +1,4 @@
-/// How deliveries are made.
+/// Settings of deliveries.
 package struct DeliveryConfiguration: Sendable {
     /// Path of `deliveries.sqlite`.
     package var path: String
@@ -6,9 +6,9 @@ package struct DeliveryConfiguration: Sendable {
     package var maxInFlight: Int
     /// Continuous failure after which a webhook is disabled. Default 5 days.
     package var disableAfter: Duration
-    /// How long attempts are kept. Default 14 days.
+    /// Time that attempts are kept. Default 14 days.
     package var attemptRetention: Duration
-    /// How long dead letters are kept. Default 30 days.
+    /// Time that dead letters are kept. Default 30 days.
     package var deadLetterRetention: Duration
     package var pace: DeliveryConfiguration.Pace
 
@@ -51,7 +51,7 @@ extension DeliveryConfiguration {
         package var probeAfter = Duration.seconds(30)
         /// An attempt that takes longer gives its place to others.
         package var slowAfter = Duration.seconds(1)
-        /// What is due at start is spread over at most this long.
+        /// Longest time over which deliveries that are due at start are spread.
         package var startSpread = Duration.seconds(5)
 
         package init() {}

@@ -73,7 +73,7 @@ extension DeliveryDatabase {
 }
 
 extension Scope {
-    /// From ``description``, as rows have it.
+    /// Reads ``description``, the form that rows hold.
     init?(stored text: String) {
         let parts = text.split(separator: "/", maxSplits: 1)
         guard parts.count == 2, let project = try? ProjectID(String(parts[0])),  // rows hold names that were checked

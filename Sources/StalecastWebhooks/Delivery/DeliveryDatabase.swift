@@ -8,12 +8,12 @@ import Synchronization
 /// for the disk (`synchronous=NORMAL`).
 final class DeliveryDatabase: Sendable {
     let queue: DatabaseQueue
-    /// Where attempts are written next.
+    /// Position for the next attempt that is written.
     private let log = Mutex(AttemptLog())
 
-    /// As many dead letters of one webhook are kept at most.
+    /// Most dead letters kept for one webhook.
     static let maxDeadLetters = 1000
-    /// As many attempts are kept at most.
+    /// Most attempts kept.
     private static let maxAttempts = 1_000_000
     /// SQLite's `application_id`, `STLD`.
     private static let applicationID: Int32 = 0x5354_4C44
@@ -187,7 +187,7 @@ final class DeliveryDatabase: Sendable {
     /// Writes all of `entries`, or throws and writes none. One thread at a time.
     func write(_ entries: [JournalEntry]) throws {
         let addition = try queue.write { db in
-            // Nobody holds on to it when it is added to below: it would be copied, and has an element for each webhook.
+            // No other reference is held when it is added to below: it would be copied, and has an element for each webhook.
             var writer = JournalWriter(db, log.withLock { $0 })
             for entry in entries { try writer.take(entry) }
             return try writer.end()

@@ -2,10 +2,10 @@ import Foundation
 import GRDB
 package import StalecastWire
 
-/// What the owner of a duty leaves to its successor.
+/// Document that the owner of a duty leaves to its successor.
 extension DeliveryImage {
-    /// Of another history (`epoch`) only the health counts: its places say nothing here, and the newest version is owed.
-    /// What cannot be read is left out: its webhook is owed its newest version as well.
+    /// Reads a document. From another history (`epoch`) only the health counts: its places say nothing here, and the
+    /// newest version is owed. What cannot be read is left out: its webhook is owed its newest version as well.
     package init(document: [UInt8], epoch: Epoch) {
         guard let document = try? JSONValue.parse(document) else { return }
         let isRenewed = document["epoch"]?.string != epoch.description
@@ -22,7 +22,7 @@ extension DeliveryImage {
         }
     }
 
-    /// What a daemon by itself has left in its database, that of a node begins with; blocks.
+    /// Image that a daemon by itself has left in its database; a node begins with it. Blocks.
     ///
     /// - Returns: nil where there is none.
     package static func left(in directory: String, epoch: Epoch) throws -> DeliveryImage? {
@@ -36,7 +36,7 @@ extension DeliveryImage {
         return try database.load()
     }
 
-    /// Of these webhooks alone.
+    /// Image of these webhooks alone.
     package func only(_ chosen: Set<WebhookID>) -> DeliveryImage {
         var image = DeliveryImage()
         image.ids = ids.intersection(chosen)
@@ -60,7 +60,7 @@ extension DeliveryImage {
         return JSONValue.object(["epoch": .string(epoch.description), "webhooks": .object(webhooks)]).encoded()
     }
 
-    /// What the database would hold after this entry.
+    /// Applies an entry, so that the image holds what the database would hold after it.
     package mutating func take(_ entry: JournalEntry) {
         switch entry {
         case .lane(let id, let scope, let record):

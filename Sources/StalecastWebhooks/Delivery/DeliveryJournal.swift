@@ -130,7 +130,7 @@ final class DeliveryJournal: Sendable {
         }
     }
 
-    /// What cannot be removed now is removed with a later write.
+    /// Removes old rows; a later write removes what cannot be removed now.
     private func prune(_ now: UInt64) {
         let attempts = Timestamp(
             microseconds: Timestamp.now().microseconds - configuration.attemptRetention.microseconds)

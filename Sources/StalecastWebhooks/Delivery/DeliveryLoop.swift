@@ -26,9 +26,9 @@ final class DeliveryLoop: @unchecked Sendable {
     private var isTicking = false
     private var isStopped = false
 
-    /// Where the store's older versions are read.
+    /// Queue on which the store's older versions are read.
     static let readings = DispatchQueue(label: "stalecast.deliveries.history")
-    /// In nanoseconds.
+    /// Interval of the sweep, in nanoseconds.
     private static let sweepEvery: UInt64 = 60_000_000_000
 
     init(
@@ -53,7 +53,7 @@ final class DeliveryLoop: @unchecked Sendable {
         return fact(&state)
     }
 
-    /// As counted by the state, with what only the engine's answers tell.
+    /// Counts of the state, with those that only the engine's answers tell.
     var tally: DeliveryTally {
         var tally = state.tally(at: .now())
         tally.phases = phases
@@ -131,7 +131,7 @@ final class DeliveryLoop: @unchecked Sendable {
             case .needsToken(let fetch): fetchToken(fetch, attempt)
             }
         } catch {
-            // Not at once: whoever starts attempts is in the middle of it.
+            // Not at once: the code that starts attempts is in the middle of it.
             engine.perform { self.fail(attempt.id, error) }
         }
     }
@@ -212,7 +212,7 @@ final class DeliveryLoop: @unchecked Sendable {
 }
 
 extension DeliveryState.Attempt {
-    /// As attempts are listed.
+    /// Kind that listed attempts show.
     fileprivate var kind: String {
         if case .operational(let event) = content { return event.type }
         return "stale"

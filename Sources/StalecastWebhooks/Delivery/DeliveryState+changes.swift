@@ -1,7 +1,7 @@
 package import StalecastHub
 package import StalecastWire
 
-/// What is announced, registered and asked for.
+/// Facts: announcements, registrations and requests.
 extension DeliveryState {
     // MARK: The beginning
 
@@ -211,7 +211,8 @@ extension DeliveryState {
         }
     }
 
-    /// What it is sent to has changed: nothing of the former receiver counts, and nothing more goes there.
+    /// Forgets the former receiver after the webhook's target changed: nothing of it counts, and nothing more goes
+    /// there.
     private mutating func leaveReceiver(_ endpoint: Endpoint) {
         endpoint.generation += 1
         endpoint.isKnown = false

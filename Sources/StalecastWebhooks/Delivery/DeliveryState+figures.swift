@@ -1,7 +1,7 @@
 import Logging
 package import StalecastWire
 
-/// What can be asked, and what has to be true at any time.
+/// Questions, and the rules that must hold at any time.
 extension DeliveryState {
     /// Nil for a webhook that is not there.
     package func status(of id: WebhookID, at now: Moment) -> DeliveryStatus? {
@@ -33,7 +33,7 @@ extension DeliveryState {
         }
     }
 
-    /// What deliveries have come to, with the gauges.
+    /// Sums of all deliveries so far, with the gauges.
     package func tally(at now: Timestamp) -> DeliveryTally {
         var tally = tally
         for lane in Admission.Class.allCases { tally.underWay["\(lane)"] = admission.underWay[lane.rawValue] }
@@ -54,7 +54,7 @@ extension DeliveryState {
         return tally
     }
 
-    /// Which webhooks that hear a scope have a version of it, or a newer one.
+    /// Counts of the webhooks that hear a scope and have a version of it, or a newer one.
     package func reach(of scope: Scope, _ version: VersionNumber) -> WebhookReach {
         var reach = WebhookReach()
         for endpoint in endpoints.values where endpoint.isDeliverable {
@@ -73,7 +73,7 @@ extension DeliveryState {
 
     // MARK: What must not be
 
-    /// Looks for webhooks that owe something and that nobody will look at again. There are none; should there be, they
+    /// Looks for webhooks that owe something and that will not be looked at again. There are none; should there be, they
     /// are counted, told and looked at.
     package mutating func sweep(at now: UInt64) {
         for endpoint in endpoints.values where isStuck(endpoint, at: now) {

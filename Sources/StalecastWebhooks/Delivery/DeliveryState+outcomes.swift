@@ -3,7 +3,7 @@ import Logging
 import StalecastOutbound
 package import StalecastWire
 
-/// What became of attempts.
+/// Facts: outcomes of attempts.
 extension DeliveryState {
     /// After so many failures in a row the recovery is announced, and after an operator's `enable`.
     static let failuresWorthANotice = 5
@@ -16,7 +16,7 @@ extension DeliveryState {
     ///   - status: of the answer.
     ///   - name: the class of outcome that metrics count.
     ///   - result: the same for the webhook's owner.
-    /// - Returns: the attempt, and when its message is tried again; nil when nobody is interested any more.
+    /// - Returns: the attempt, and when its message is tried again; nil when no webhook is interested any more.
     package mutating func finished(
         _ id: UInt64, _ verdict: Verdict, status: Int?, named name: String, _ result: AttemptResult? = nil,
         at now: Moment
@@ -174,7 +174,8 @@ extension DeliveryState {
         return endpoint.health.disabledReason == nil ? now.after(delay) : nil
     }
 
-    /// In mode `all` a receiver that refuses one version may take the others; a few times that is believed.
+    /// True while a refusal may concern one version only: in mode `all` a receiver that refuses one may take the
+    /// others, a few times.
     private func isMessagesOwn(_ endpoint: Endpoint, _ status: Int?) -> Bool {
         guard endpoint.mode == .all, let status else { return false }
         return (400..<500).contains(status) && status != 429 && endpoint.health.failures < 5

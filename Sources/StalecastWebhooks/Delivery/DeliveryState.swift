@@ -6,9 +6,8 @@ package import StalecastWire
 
 /// Decides what is sent when: takes facts, and tells in ``takeActions()`` what is to be done. It knows no socket, no
 /// database and no clock, and belongs to one thread.
-///
-/// After every fact that touches a webhook it is looked at anew (``touch(_:at:)``): what is next follows from its lanes,
-/// so that nothing that is owed can be left lying.
+///  After every fact that touches a webhook it is looked at anew (``touch(_:at:)``): what is next follows from its
+/// lanes, so that nothing that is owed can be left lying.
 package struct DeliveryState {
     /// Something for the shell to do.
     package enum Action: Sendable {
@@ -27,7 +26,7 @@ package struct DeliveryState {
         package let id: UInt64
         package let webhook: Webhook
         package let content: Delivery.Content
-        /// From 1, per message.
+        /// Number of the attempt, from 1, per message.
         package let number: Int
         package let startedAt: Timestamp
         /// Monotonic.
@@ -58,7 +57,7 @@ package struct DeliveryState {
         }
     }
 
-    /// What a change says to webhooks that have acknowledged the same version before it: the message made last.
+    /// Last message, for webhooks that have acknowledged the same version before a change.
     private struct LastMessage {
         let heard: ScopeLog.Heard
         /// nil: its mode is not `latest`.
@@ -78,7 +77,7 @@ package struct DeliveryState {
     var endpoints: [Int: Endpoint] = [:]
     var endpointCount = 0
     var numbers: [WebhookID: Int] = [:]
-    /// Those that hear about webhooks.
+    /// Indices of the endpoints that hear about webhooks.
     var hearers: Set<Int> = []
     /// The endpoints with a lane for it, in the order of their numbers; of some that are gone as well.
     var members: [Scope: [Int]] = [:]
@@ -109,7 +108,7 @@ package struct DeliveryState {
         for route in routes { self.routes[route.name] = route }
     }
 
-    /// What is to be done because of the facts since the last time, in order.
+    /// Actions that follow from the facts since the last call, in order.
     package mutating func takeActions() -> [Action] {
         defer { actions = [] }
         return actions
@@ -153,7 +152,7 @@ package struct DeliveryState {
         put(.lane(endpoint.id, endpoint.lanes[lane].scope, endpoint.lanes[lane].recordToWrite()))
     }
 
-    /// When ``tick(at:)`` is wanted: 0 for at once, nil for not before another fact.
+    /// Time at which ``tick(at:)`` is wanted: 0 for at once, nil for not before another fact.
     package var nextTick: UInt64? {
         if admission.canStart { return 0 }
         var next = alarms.min?.time
@@ -166,7 +165,7 @@ package struct DeliveryState {
     /// Answers are taken in between, so that attempts at quick receivers follow each other on the same connections.
     private static let startsPerTurn = 32
 
-    /// Time has passed, or somebody is in a queue: starts what is due, some at a time.
+    /// Time has passed, or a queue is not empty: starts what is due, some at a time.
     package mutating func tick(at now: Moment) {
         while let alarm = alarms.min, alarm.time <= now.monotonic {
             alarms.removeMin()
@@ -266,7 +265,7 @@ package struct DeliveryState {
 
     // MARK: The store
 
-    /// What a read brought.
+    /// Takes the versions that a read brought.
     ///
     /// - Parameter oldest: the first change of the scope that is stored; nil when the store could not be read.
     package mutating func read(_ id: UInt64, oldest: TemplateChange?, _ changes: [TemplateChange], at now: Moment) {
@@ -283,11 +282,11 @@ package struct DeliveryState {
         touch(endpoint, at: now.monotonic)
     }
 
-    /// In nanoseconds.
+    /// Pause before a failed read is repeated, in nanoseconds.
     private static let rereadAfter: UInt64 = 5_000_000_000
 
-    /// What the store has removed before it was sent cannot be sent any more: that is told once, each version by a dead
-    /// letter, of which the newest ``DeliveryDatabase/maxDeadLetters`` are written.
+    /// Reports versions that the store removed before they were sent: once, each by a dead letter, of which the newest
+    /// ``DeliveryDatabase/maxDeadLetters`` are written.
     private mutating func tellGap(
         _ gap: Lane.Gap, _ id: WebhookID, _ scope: Scope, at now: Moment
     ) {

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// What is known of one webhook's deliveries.
+/// Status of one webhook's deliveries.
 package struct DeliveryStatus: Sendable {
     package let state: WebhookState
     package let failures: Int

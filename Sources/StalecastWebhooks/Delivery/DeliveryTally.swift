@@ -1,18 +1,18 @@
 package import StalecastOutbound
 package import StalecastWire
 
-/// What deliveries have come to so far; counters unless said otherwise.
+/// Sums of all deliveries so far; counters unless said otherwise.
 package struct DeliveryTally: Sendable {
-    /// By class of outcome.
+    /// Attempts by class of outcome.
     package var attempts: [String: Int] = [:]
     package var delivered = 0
     package var failed = 0
     /// Versions that were folded into a newer one.
     package var coalesced = 0
     package var deadLetters = 0
-    /// Webhooks that were owed something and that nobody looked at; stays 0.
+    /// Webhooks that were owed something and that were not looked at; stays 0.
     package var stuck = 0
-    /// From a commit's announcement to the 2xx; of webhooks that answered last time, and of all.
+    /// Time from a commit's announcement to the 2xx; of webhooks that answered last time, and of all.
     package var latencyOfHealthy = Histogram(bounds: bounds)
     package var latency = Histogram(bounds: bounds)
     /// Total time of the parts of attempts, in microseconds.
@@ -27,17 +27,17 @@ package struct DeliveryTally: Sendable {
     /// Age of the oldest version that is owed, in seconds.
     package var oldestPending = 0.0
 
-    /// In seconds; a receiver that answers after ten minutes has been tried again.
+    /// Upper bounds in seconds; a receiver that answers after ten minutes has been tried again.
     private static let bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600]
 
     package init() {}
 }
 
-/// How far a version has come among the webhooks that hear of it and are sent to.
+/// Progress of a version among the webhooks that hear of it and are sent to.
 package struct WebhookReach: Sendable, Hashable {
     package var owed = 0
     package var delivered = 0
-    /// Of the owed those whose last attempt failed.
+    /// Webhooks among the owed ones whose last attempt failed.
     package var failing = 0
 
     package init() {}

@@ -1,10 +1,11 @@
 package import StalecastWire
 import Synchronization
 
-/// Delivery on one node of several: to the webhooks whose duty is this node's, from where their last owner left them, and
-/// so that the next one can go on. What is remembered of a duty's webhooks is one document, written at most each second.
+/// Delivery on one node of several: to the webhooks whose duty is this node's, from where their last owner left them,
+/// and so that the next one can go on. What is remembered of a duty's webhooks is one document, written at most each
+/// second.
 package final class DutyDelivery: Sendable {
-    /// What it asks of the cluster.
+    /// Questions to the cluster.
     package struct Office: Sendable {
         package typealias Token = Int64
 
@@ -14,7 +15,7 @@ package final class DutyDelivery: Sendable {
         package var permits: @Sendable (_ duty: String, Duration) -> Bool
         /// Writes what the next owner needs; false when the ownership has ended.
         package var keep: @Sendable ([UInt8], _ duty: String, Token) async throws -> Bool
-        /// What was kept last; nil: nothing.
+        /// Document that was stored last; nil: nothing.
         package var kept: @Sendable (_ duty: String) async throws -> [UInt8]?
 
         package init(
@@ -35,7 +36,7 @@ package final class DutyDelivery: Sendable {
         let since = Timestamp.now()
         /// nil until what the last owner has left is read.
         var image: DeliveryImage?
-        /// Of the image so far, and those of them that are written.
+        /// Changes of the image so far, and how many of them are written.
         var changes = 0
         var written = 0
     }
@@ -53,12 +54,12 @@ package final class DutyDelivery: Sendable {
     private let office: Office
     private let state = Mutex(State())
     private let wakes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-    /// Whether ``run()`` writes; nobody else may then.
+    /// Whether ``run()`` writes; no other writer may then.
     private let isFollowing = Atomic(false)
-    /// So long somebody waits until something is written.
+    /// Longest time that a caller waits for a write.
     private static let patience = Duration.seconds(2)
-    /// Of an attempt, whatever the webhook's timeout says: it must fit into what is left of the lease of 45 s at any time
-    /// between two renewals, else it would never begin.
+    /// Longest attempt, whatever the webhook's timeout says: it must fit into what is left of the lease of 45 s at any
+    /// time between two renewals, else it would never begin.
     package static let longestAttempt = Duration.seconds(30)
 
     /// - Parameters:
@@ -186,14 +187,14 @@ package final class DutyDelivery: Sendable {
                 for duty in state.withLock({ $0.owned.filter { $1.image == nil }.keys.sorted() }) { await adopt(duty) }
                 // One after the other: an older document never comes after a newer one.
                 let changed = state.withLock { $0.owned.filter { $1.written < $1.changes }.keys.sorted() }
-                // Cancelled: whoever finishes a duty writes it.
+                // Cancelled: the end of a duty writes it.
                 for duty in changed where !Task.isCancelled { await write(duty) }
             }
             group.cancelAll()
         }
     }
 
-    /// If it cannot be read, nothing is sent, and it is tried again.
+    /// Takes over a duty. If its document cannot be read, nothing is sent, and the read is repeated.
     private func adopt(_ duty: String) async {
         guard let token = state.withLock({ $0.owned[duty]?.token }) else { return }
         let image: DeliveryImage

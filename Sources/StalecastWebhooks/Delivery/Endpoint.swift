@@ -8,10 +8,10 @@ final class Endpoint {
     let number: Int
     let id: WebhookID
     var webhook: Webhook { didSet { takeOver() } }
-    /// What every delivery looks at, so that it need not copy the whole of ``webhook``.
+    /// Copy of what every delivery reads, so that it need not copy the whole of ``webhook``.
     private(set) var mode: DeliveryMode
     private(set) var topics: [TopicName] = []
-    /// Of an attempt.
+    /// Limit of an attempt.
     private(set) var timeout = Duration.zero
     private(set) var ratePerSecond: Double?
     private(set) var minInterval: UInt64 = 0
@@ -20,7 +20,7 @@ final class Endpoint {
     var generation = 0
 
     var lanes: [Lane] = []
-    /// Whose turn it is.
+    /// Index of the lane whose turn it is.
     private var turn = 0
     /// Operational messages that wait for it.
     var notices: Deque<Notice> = []
@@ -29,7 +29,7 @@ final class Endpoint {
     var inFlight = 0
 
     var health = JournalEntry.TargetHealth()
-    /// When it began to fail before an operator enabled it; nil once it has answered with a 2xx.
+    /// Time at which it began to fail before an operator enabled it; nil once it has answered with a 2xx.
     var onTrialSince: Timestamp?
     var lastFailure: DeliveryStatus.Failure?
     /// Messages in a row that the receiver will never take.
@@ -49,7 +49,7 @@ final class Endpoint {
     var isLeaving = false
     /// True while it is in one of the queues.
     var isQueued = false
-    /// Of its earliest entry among the alarms; `max` for none.
+    /// Time of its earliest entry among the alarms; `max` for none.
     var alarmAt: UInt64 = .max
 
     struct Notice {
@@ -99,7 +99,7 @@ final class Endpoint {
         lanes.flatMap { $0.tries.compactMap(\.attempt) } + [noticeAttempt].compactMap(\.self)
     }
 
-    /// As its owner sees it.
+    /// State that its owner sees.
     var state: WebhookState {
         if let reason = health.disabledReason {
             return .disabled(reason: reason, since: health.disabledSince ?? Timestamp(microseconds: 0))
@@ -111,7 +111,7 @@ final class Endpoint {
 
     // MARK: What is next
 
-    /// What is to be done for it.
+    /// Next step of an endpoint.
     enum Next {
         case send(lane: Int, ScopeLog.Heard)
         case notice
@@ -145,7 +145,7 @@ final class Endpoint {
         return open > max(due.time, now) ? .wait(open) : due.next
     }
 
-    /// Passes over what concerns nobody.
+    /// Passes over what concerns no webhook.
     ///
     /// - Returns: of which lanes something is to be written: extras that are lost, one that was found, and the cursor.
     func advance(
@@ -165,7 +165,7 @@ final class Endpoint {
 
     // MARK: Health
 
-    /// A failure that counts, with the time since the last one: a time in which nobody was asked is no failing.
+    /// A failure that counts, with the time since the last one: a time without attempts is no failing.
     func fails(at now: Moment, since start: Timestamp, _ pace: DeliveryConfiguration.Pace) {
         health.failedAttempts += 1
         if health.failingSince == nil { health.failingSince = start }
@@ -190,7 +190,7 @@ final class Endpoint {
         notBefore = min(notBefore, max(now, lastFailureAt + pace.probeAfter.nanoseconds))
     }
 
-    /// What waits only because attempts failed is tried at once; a receiver's `Retry-After` stays.
+    /// Makes attempts due that wait only because earlier ones failed; a receiver's `Retry-After` stays.
     func hurry() {
         notBefore = 0
         for index in lanes.indices { lanes[index].hurry() }

@@ -14,7 +14,7 @@ package enum JournalEntry: Sendable {
 }
 
 extension JournalEntry {
-    /// Where a webhook stands in one scope.
+    /// Position of a webhook in one scope.
     package struct LaneRecord: Sendable, Hashable {
         /// Everything up to here is settled.
         package var cursor = ScopeLog.Place.start
@@ -52,25 +52,25 @@ extension DeliveryImage {
 }
 
 extension JournalEntry {
-    /// What is remembered of a webhook besides its lanes.
+    /// Memory of a webhook besides its lanes.
     package struct TargetHealth: Sendable, Hashable {
         /// Failures in a row.
         package var failures = 0
         /// Attempts that failed since ``failingSince``.
         package var failedAttempts = 0
         package var failingSince: Timestamp?
-        /// How long it has been failing while the daemon ran, in microseconds.
+        /// Time it has been failing while the daemon ran, in microseconds.
         package var failingTime: Int64 = 0
         package var disabledReason: String?
         package var disabledSince: Timestamp?
-        /// Of the receiver all this is about: ``Webhook/receiverDigest``; nil when none is known.
+        /// Digest of the receiver that all this is about: ``Webhook/receiverDigest``; nil when none is known.
         package var receiver: String?
 
         package init() {}
     }
 }
 
-/// What a run starts from.
+/// Image from which a run starts.
 package struct DeliveryImage: Sendable, Equatable {
     package var lanes: [WebhookID: [Scope: DeliveryImage.StoredLane]] = [:]
     package var health: [WebhookID: JournalEntry.TargetHealth] = [:]
@@ -81,7 +81,8 @@ package struct DeliveryImage: Sendable, Equatable {
 
     /// Whether a webhook is owed its newest version wherever that stands in the store.
     ///
-    /// - Parameter bound: the topics that are about a scope. A webhook of none is owed nothing, and nothing is known of it.
+    /// - Parameter bound: the topics that are about a scope. A webhook of none is owed nothing, and nothing is known of
+    ///   it.
     package func needsAll(_ webhooks: [Webhook], bound: Set<TopicName>) -> Bool {
         webhooks.contains { !ids.contains($0.id) && !bound.isDisjoint(with: $0.topics) }
             || lanes.values.contains { $0.values.contains(where: \.isRenewed) }

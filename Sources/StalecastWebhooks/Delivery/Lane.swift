@@ -1,6 +1,6 @@
 import StalecastWire
 
-/// What one webhook is owed of one scope.
+/// Versions of one scope that one webhook is owed.
 ///
 /// Nothing here says what is planned: ``next(_:at:_:_:)`` tells it anew from the cursor, what was begun, and the log.
 ///
@@ -12,10 +12,10 @@ struct Lane: Sendable {
     private(set) var beyond: [CommitSequence: VersionNumber]
     /// Sent again on request besides what the cursor says; ascending.
     private(set) var extras: SequenceSet
-    /// What was begun and is not settled: under way, or waiting for its next attempt; ascending.
+    /// Attempts that were begun and are not settled: under way, or waiting for the next one; ascending.
     private(set) var tries: [Try] = []
-    /// Everything up to here is settled, begun, or concerns nobody here. In mode `latest` it only says how far the store
-    /// was searched for ``newest``.
+    /// Everything up to here is settled, begun, or concerns no webhook here. In mode `latest` it only says how far the
+    /// store was searched for ``newest``.
     private(set) var frontier: ScopeLog.Place
     /// The newest change one of the webhook's topics announced.
     var newest: ScopeLog.Heard?
@@ -27,7 +27,8 @@ struct Lane: Sendable {
     private var notBefore: UInt64 = 0
     private var rereadAt: UInt64 = 0
     private var page: ScopeLog.Page?
-    /// Where ``newest`` is looked for among what was passed over and not taken, after its terms have changed.
+    /// Search for ``newest`` among versions that were passed over and not taken, after the webhook's terms have
+    /// changed.
     private var search: Search?
     private var journaled: CommitSequence
 
@@ -35,7 +36,7 @@ struct Lane: Sendable {
     struct Try: Sendable {
         let heard: ScopeLog.Heard
         var attempts = 0
-        /// Of the first attempt, monotonic; 0 before.
+        /// Monotonic time of the first attempt; 0 before.
         var firstAt: UInt64 = 0
         var notBefore: UInt64 = 0
         /// The attempt under way.
@@ -53,11 +54,11 @@ struct Lane: Sendable {
     struct Gap {
         let after: ScopeLog.Place
         let through: ScopeLog.Place
-        /// Of some that may be among them, and were settled out of order.
+        /// Versions that may be among them and were settled out of order.
         let settled: Set<VersionNumber>
     }
 
-    /// What to do next for it.
+    /// Next step of a lane.
     enum Next: Sendable {
         case send(ScopeLog.Heard)
         case read(after: CommitSequence)
@@ -65,7 +66,7 @@ struct Lane: Sendable {
         case nothing
     }
 
-    /// As many versions are read at once, and may have failed at once in mode `all`.
+    /// Versions that are read at once, and that may have failed at once in mode `all`.
     static let window = 256
 
     init(_ scope: Scope, _ stored: DeliveryImage.StoredLane) {
@@ -87,8 +88,8 @@ struct Lane: Sendable {
         return max(1, newest.version - record.cursor.version)
     }
 
-    /// The newest version that one of the webhook's topics announced, as far as that is known: after a restart it may be
-    /// older than the log in memory, and then it is what the receiver has.
+    /// The newest version that one of the webhook's topics announced, as far as that is known: after a restart it may
+    /// be older than the log in memory, and then it is what the receiver has.
     var current: VersionNumber? {
         if let known = newest?.change.version { return known }
         let begun = tries.last?.heard.change.version ?? 0
@@ -103,7 +104,7 @@ struct Lane: Sendable {
 
     // MARK: What is next
 
-    /// What is to be done at `now`, if anything; the same facts always give the same answer. See ``advance(_:_:_:)``.
+    /// Next step at `now`, if any; the same facts always give the same answer. See ``advance(_:_:_:)``.
     func next(_ mode: DeliveryMode, at now: UInt64, _ log: ScopeLog, _ interest: ScopeLog.Interest) -> Next {
         guard isActive else { return .nothing }
         if let search { return read(after: search.place.sequence, at: now) }
@@ -148,7 +149,7 @@ struct Lane: Sendable {
         return rereadAt > now ? .wait(rereadAt) : .read(after: sequence)
     }
 
-    /// Of what waits for its next attempt the one that counts: in order the first, else the earliest.
+    /// Waiting attempt that counts: in order the first, else the earliest.
     private func soonest(_ mode: DeliveryMode) -> Try? {
         let waiting = tries.lazy.filter { $0.attempt == nil }
         return mode == .all ? waiting.min { $0.notBefore < $1.notBefore } : waiting.first
@@ -218,8 +219,8 @@ struct Lane: Sendable {
         return (dropLostExtras(log), found, record.cursor.sequence >= journaled + 64)
     }
 
-    /// In mode `latest`: nothing before ``newest`` need be read, and when something is owed again the newest version is
-    /// looked for, which after a restart may be older than the log.
+    /// Prepares mode `latest`: nothing before ``newest`` need be read, and when something is owed again the newest
+    /// version is looked for, which after a restart may be older than the log.
     private mutating func prepareLatest() {
         if let newest {
             if newest.sequence > frontier.sequence { frontier = ScopeLog.Place(newest.change) }
@@ -263,7 +264,7 @@ struct Lane: Sendable {
         return oweNewest(mode, refused: record.givenUp)
     }
 
-    /// Those of the extras at the front that were looked for and are not stored.
+    /// Removes the extras at the front that were looked for and are not stored; returns them.
     private mutating func dropLostExtras(_ log: ScopeLog) -> [CommitSequence] {
         var lost: [CommitSequence] = []
         while let extra = freshExtra {
@@ -480,7 +481,7 @@ struct Lane: Sendable {
         return wanted
     }
 
-    /// What waits only because attempts failed is tried at once.
+    /// Makes attempts due that wait only because earlier ones failed.
     mutating func hurry() {
         for index in tries.indices { tries[index].notBefore = 0 }
         rereadAt = 0

@@ -2,7 +2,7 @@ import Crypto
 package import StalecastOutbound
 package import StalecastWire
 
-/// What an attempt's outcome means for its message and its webhook.
+/// Consequence of an attempt's outcome for its message and its webhook.
 package enum Verdict: Equatable, Sendable {
     case delivered
     /// 410: the receiver says the URL is gone for good.
@@ -15,10 +15,10 @@ package enum Verdict: Equatable, Sendable {
     /// Ended from this side: the message is owed as before.
     case cancelled
 
-    /// How long to wait before the next attempt.
+    /// Wait before the next attempt.
     package enum Wait: Equatable, Sendable {
         case backoff
-        /// At least as long as the backoff.
+        /// Wait of at least this length, or of the backoff if that is longer.
         case atLeast(Duration)
         /// The receiver's own word, for all that is sent to it; meanwhile nothing counts as failing.
         case patience(Duration)
@@ -85,7 +85,7 @@ extension DeliveryConfiguration.Pace {
 }
 
 extension OutboundOutcome.Result {
-    /// As metrics count it: `2xx` to `5xx`, or the reason of a failure.
+    /// Class that metrics count: `2xx` to `5xx`, or the reason of a failure.
     var className: String {
         switch self {
         case .answered(let status, _, _, _): (200...599).contains(status) ? "\(status / 100)xx" : "other_status"

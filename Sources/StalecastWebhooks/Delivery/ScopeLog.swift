@@ -25,7 +25,7 @@ extension ScopeLog {
 
 /// The newest changes of one scope, oldest first.
 package struct ScopeLog: Sendable {
-    /// Older ones are read from the store when somebody is owed them.
+    /// Older ones are read from the store when a webhook is owed them.
     static let capacity = 300
 
     /// A change and when it was announced, by the monotonic clock; 0 for one of a former run.
@@ -36,10 +36,10 @@ package struct ScopeLog: Sendable {
     private(set) var startsAfter: CommitSequence = 0
 
     var newest: TemplateChange? { entries.last?.change }
-    /// Where a lane stands that wants only what comes from now on.
+    /// Position of a lane that wants only what comes from now on.
     var end: ScopeLog.Place { newest.map { ScopeLog.Place($0) } ?? .start }
 
-    /// What the store holds at the start, oldest first, older ones perhaps left out.
+    /// Takes a change that the store holds at the start; called oldest first, older ones perhaps left out.
     mutating func know(_ change: TemplateChange) {
         if entries.isEmpty, change.version > 1 { startsAfter = change.sequence - 1 }
         append(change, at: 0)
@@ -54,7 +54,7 @@ package struct ScopeLog: Sendable {
         entries.append((change, time))
     }
 
-    /// Where a lane stands that wants what comes after `sequence`; nil when that is no longer known.
+    /// Position of a lane that wants what comes after `sequence`; nil when that is no longer known.
     func place(after sequence: CommitSequence) -> ScopeLog.Place? {
         guard sequence >= startsAfter else { return nil }
         if let next = first(after: sequence) { return ScopeLog.Place(before: next.change) }
@@ -63,7 +63,7 @@ package struct ScopeLog: Sendable {
 
     /// The first change after `sequence` that is known.
     func first(after sequence: CommitSequence) -> Entry? {
-        // Nearly everybody asks for the last one, or what follows it.
+        // Nearly every reader asks for the last one, or what follows it.
         guard let last = entries.last, last.change.sequence > sequence else { return nil }
         if entries.count == 1 || entries[entries.count - 2].change.sequence <= sequence { return last }
         return entries[index(after: sequence)]
@@ -95,7 +95,7 @@ package struct ScopeLog: Sendable {
         case unread
     }
 
-    /// What comes after `sequence`, as far as log and page show it.
+    /// Changes after `sequence`, as far as log and page show them.
     func known(after sequence: CommitSequence, _ page: Page?) -> Known {
         var sequence = sequence
         if sequence < startsAfter {
@@ -111,11 +111,11 @@ package struct ScopeLog: Sendable {
 
     // MARK: What a message says
 
-    /// What a message about `change` says to somebody who has `since`: how many versions it stands for besides its own,
-    /// and the union of their changed keys, nil when one of them is unknown.
+    /// Folds what a message about `change` says to a reader that has `since`: the number of versions it stands for
+    /// besides its own, and the union of their changed keys, nil when one of them is unknown.
     ///
-    /// - Parameter own: the topic's own part of a list of keys. It is applied before the limit on the union: names of other
-    ///   topics must neither be told nor fill the list.
+    /// - Parameter own: the topic's own part of a list of keys. It is applied before the limit on the union: names of
+    ///   other topics must neither be told nor fill the list.
     func folded(
         since: ScopeLog.Place, into change: TemplateChange, own: ([String]?) -> [String]? = { $0 }
     ) -> (coalesced: Int, keys: [String]?) {
@@ -137,7 +137,7 @@ package struct ScopeLog: Sendable {
 }
 
 extension ScopeLog {
-    /// What a webhook hears: its topics, as the configuration binds them.
+    /// Topics that a webhook hears, as the configuration binds them.
     package struct Interest {
         let topics: [TopicName]
         let routes: [TopicName: TopicBinding]
@@ -153,8 +153,8 @@ extension ScopeLog {
         }
     }
 
-    /// A change as a webhook hears of it. A class: all webhooks that hear it on one topic share it, and pass it on with one
-    /// reference count.
+    /// A change as a webhook hears of it. A class: all webhooks that hear it on one topic share it, and pass it on with
+    /// one reference count.
     package final class Heard: Sendable {
         package let change: TemplateChange
         package let topic: TopicName

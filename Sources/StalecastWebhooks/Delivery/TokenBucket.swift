@@ -6,7 +6,7 @@ package struct TokenBucket: Sendable {
 
     package init() {}
 
-    /// When the next attempt may start; not later than `now` when it may at once.
+    /// Time at which the next attempt may start; not later than `now` when it may at once.
     ///
     /// - Parameter rate: in attempts per second; nil is no limit.
     package func ready(_ rate: Double?, at now: UInt64) -> UInt64 {

@@ -71,8 +71,8 @@ package final class WebhookDelivery: Sendable {
 
     // MARK: One node of several
 
-    /// Beside ``start(webhooks:changes:others:)``, which then is given no webhook: those whose duty is this node's come by
-    /// ``adopt(_:_:)``.
+    /// Starts a node's delivery, beside ``start(webhooks:changes:others:)``, which then gets no webhook: the webhooks
+    /// whose duty is this node's come by ``adopt(_:_:)``.
     ///
     /// - Parameters:
     ///   - permits: whether an attempt that takes at most so long may begin now.
@@ -122,8 +122,8 @@ package final class WebhookDelivery: Sendable {
         perform { $0.take { $0.installed(webhook, at: OutboundEngine.now()) } }
     }
 
-    /// Returns when what was told until now is written, or cannot be. After a crash a webhook without a written position is
-    /// owed the newest version only, so its creation is answered when it has one.
+    /// Returns when what was told until now is written, or cannot be. After a crash a webhook without a written
+    /// position is owed the newest version only, so its creation is answered when it has one.
     package func settle() async {
         let journal = journal
         await askWhileItRuns { _ in }
@@ -132,7 +132,8 @@ package final class WebhookDelivery: Sendable {
 
     package func remove(_ id: WebhookID) { perform { $0.take { $0.removed(id) } } }
 
-    /// From now on `hub` tells of versions and of topics that a reload changed, in the order all others hear of them.
+    /// Subscribes to `hub`: from now on it tells of versions and of topics that a reload changed, in the order in which
+    /// all others hear of them.
     package func attach(to hub: Hub) {
         _ = hub.attach { [self] event in
             switch event {
@@ -163,13 +164,13 @@ package final class WebhookDelivery: Sendable {
 
     // MARK: Figures
 
-    /// What deliveries have come to, for metrics.
+    /// Sums of all deliveries so far, for metrics.
     package func tally() async -> DeliveryTally {
         let loop = loop
         return await handedOver { handOver in engine.perform { handOver(loop.tally) } }
     }
 
-    /// Which webhooks that hear a scope have a version of it, or a newer one.
+    /// Counts of the webhooks that hear a scope and have a version of it, or a newer one.
     package func reach(of scope: Scope, _ version: VersionNumber) async -> WebhookReach {
         await ask { $0.reach(of: scope, version) }
     }
@@ -189,7 +190,8 @@ package final class WebhookDelivery: Sendable {
 
     private func perform(_ body: @escaping @Sendable (DeliveryLoop) -> Void) {
         let (loop, engine) = (loop, engine)
-        // Without the engine's thread it is the end, and nothing is told any more: what is owed is found at the next start.
+        // Without the engine's thread it is the end, and nothing is told any more: what is owed is found at the next
+        // start.
         engine.perform { if engine.isCurrent { body(loop) } }
     }
 

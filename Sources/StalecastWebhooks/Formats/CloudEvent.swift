@@ -10,7 +10,7 @@ struct CloudEvent {
     let extensions: [(name: String, value: String)]
     let data: JSONValue
 
-    /// What `onConfigUpdated` handlers are registered for.
+    /// Event type for which `onConfigUpdated` handlers are registered.
     static let firebaseType = "google.firebase.remoteconfig.remoteConfig.v1.updated"
     static let structuredContentType = "application/cloudevents+json"
     static let dataContentType = "application/json"

@@ -3,7 +3,7 @@ import StalecastWire
 /// Bodies of format `fcm`: FCM HTTP v1 `messages:send`.
 enum FCMMessage {
     static let contentType = "application/json; charset=utf-8"
-    /// What tokens are asked for.
+    /// OAuth scope of the tokens.
     static let scope = "https://www.googleapis.com/auth/firebase.messaging"
 
     /// Exactly what Firebase's guide sends when a template changes.

@@ -11,7 +11,7 @@ struct RenderedMessage: Sendable {
 }
 
 extension RenderedMessage {
-    /// What a STALE message's bytes depend on.
+    /// Facts on which a STALE message's bytes depend.
     struct Key: Hashable {
         let format: WebhookFormat
         let topic: TopicName

@@ -64,7 +64,7 @@ package final class WebhookFormatter: AttemptFormatter {
 
     var origin: String { identity.origin }
 
-    /// What an answer's headers can say about delivery.
+    /// Headers of an answer that can say something about delivery.
     private static let keptHeaders: Set<String> = ["retry-after", "location", "webhook-delivery"]
 
     private func signature(
@@ -162,7 +162,7 @@ package final class WebhookFormatter: AttemptFormatter {
 }
 
 extension WebhookFormatter {
-    /// How the daemon names itself to receivers.
+    /// Name of the daemon towards receivers.
     package struct Sender: Sendable {
         let userAgent: OutboundHeader
         let requestOrigin: OutboundHeader

@@ -4,7 +4,7 @@ package import StalecastWire
 package struct Delivery: Sendable, Hashable {
     package let webhook: WebhookID
     package let content: Content
-    /// Which attempt this is, from 1.
+    /// Number of this attempt, from 1.
     package let attempt: Int
 
     package init(webhook: WebhookID, content: Content, attempt: Int = 1) {
@@ -29,13 +29,13 @@ package struct Delivery: Sendable, Hashable {
 }
 
 extension Delivery {
-    /// What a STALE message to a webhook says.
+    /// Content of a STALE message to a webhook.
     package struct StaleContent: Sendable, Hashable {
         package let topic: TopicName
         package let change: TemplateChange
         /// The version of this scope the webhook acknowledged last; nil when none is known.
         package let since: VersionNumber?
-        /// How many versions between `since` and this one were folded into this message.
+        /// Number of versions between `since` and this one that were folded into this message.
         package let coalesced: Int
         /// The union of changed parameter names since `since`; nil means "anything may have changed".
         package let changedKeys: [String]?
@@ -56,7 +56,7 @@ extension Delivery {
     /// A message about a webhook rather than about a template, sent to those subscribed to
     /// ``StalecastWire/TopicName/webhookOperations``.
     package struct OperationalEvent: Sendable, Hashable {
-        /// For example `webhook.disabled`, `webhook.recovered`.
+        /// Type, for example `webhook.disabled`, `webhook.recovered`.
         package let type: String
         package let project: ProjectID
         package let time: Timestamp

@@ -1,4 +1,4 @@
-/// Which versions a webhook is owed.
+/// Versions that a webhook is owed.
 package enum DeliveryMode: Sendable, Hashable {
     /// The newest only: versions that came while one was in flight or failing are folded into one. The default.
     case latest
@@ -7,7 +7,7 @@ package enum DeliveryMode: Sendable, Hashable {
     /// Every version in order, one at a time.
     case fifo(onExhaustion: Exhaustion)
 
-    /// What a `fifo` webhook does with a version whose attempts are used up.
+    /// Rule of a `fifo` webhook for a version whose attempts are used up.
     package enum Exhaustion: String, Sendable, Hashable, CaseIterable {
         /// Keeps trying that version; nothing after it is sent. The default.
         case block
@@ -15,7 +15,7 @@ package enum DeliveryMode: Sendable, Hashable {
         case advance
     }
 
-    /// On the wire: `latest`, `all`, `fifo` (which blocks) or `fifo-advance`.
+    /// Name on the wire: `latest`, `all`, `fifo` (which blocks) or `fifo-advance`.
     package var name: String {
         switch self {
         case .latest: "latest"

@@ -23,7 +23,7 @@ package enum ReservedHeaders {
         return names.contains(name) || prefixes.contains { name.hasPrefix($0) }
     }
 
-    /// What is wrong with a header; nil when nothing is. The sentence does not repeat the value.
+    /// Problem of a header; nil when it has none. The sentence does not repeat the value.
     package static func problem(name: String, value: String) -> String? {
         let isToken = name.utf8.allSatisfy { $0.isASCIIAlphanumeric || "!#$%&'*+-.^_`|~".utf8.contains($0) }
         guard isToken, (1...maxNameBytes).contains(name.utf8.count) else {

@@ -3,13 +3,13 @@ package import StalecastWire
 /// Whether and how a receiver is asked before anything is sent to it, and what it said.
 package struct Verification: Sendable, Hashable {
     package var method: Method
-    /// When the receiver agreed to the URL as it is now; nil while it has not. Cleared by a change of the URL.
+    /// Time at which the receiver agreed to the URL as it is now; nil while it has not. Cleared by a change of the URL.
     package var verifiedAt: Timestamp?
     /// Attempts per minute the receiver granted (`WebHook-Allowed-Rate`); nil when it set no limit.
     package var allowedPerMinute: Int?
 
     package enum Method: String, Sendable, Hashable, CaseIterable {
-        /// Nobody is asked. The default.
+        /// Asks no receiver. The default.
         case none
         /// A signed POST with a random challenge, which the answer must contain.
         case challenge

@@ -8,9 +8,9 @@ package struct Webhook: Sendable, Equatable {
     package let project: ProjectID
     /// The name of an entry of the configuration file; nil for those made through the API.
     package let name: String?
-    /// Where requests go, complete.
+    /// Complete URL to which requests go.
     package var url: OutboundURL
-    /// At least one, without repetition. ``TopicName/webhookOperations`` is delivery's own.
+    /// Topics, at least one, without repetition. ``TopicName/webhookOperations`` is delivery's own.
     package var topics: [TopicName]
     package var format: WebhookFormat
     package var mode: DeliveryMode
@@ -19,12 +19,12 @@ package struct Webhook: Sendable, Equatable {
     package var limits: WebhookLimits
     /// Private CA, client certificate; nil for the system's trust and no certificate.
     package var tls: OutboundTLS?
-    /// Which addresses the name may lead to, besides those the configuration allows.
+    /// Addresses to which the name may lead, besides those the configuration allows.
     package var profile: AddressPolicy.Profile
     /// Settings of ``WebhookFormat/fcm``; nil for every other format.
     package var fcm: Webhook.FCMSettings?
     package var verification: Verification
-    /// For people; at most 256 characters.
+    /// Description for people; at most 256 characters.
     package var description: String
     /// Stopped by the operator.
     package var isPaused: Bool
@@ -33,14 +33,15 @@ package struct Webhook: Sendable, Equatable {
     package var updatedAt: Timestamp
     /// Counts up with every change, from 1; the source of the resource's etag.
     package var generation: Int
-    /// On one node of several: how far the node that gave it a topic had the history then. What is later is owed to it,
-    /// however late the node that delivers hears of it. Topics from before there were several are not there.
+    /// Position in the history of the node that gave it a topic, at that time; on one node of several. What is later is
+    /// owed to it, however late the node that delivers hears of it. Topics from before there were several are not
+    /// there.
     package var since: [TopicName: Cursor] = [:]
 
-    /// Who may change it.
+    /// Place where it may be changed.
     package enum Origin: String, Sendable, Hashable {
         case api
-        /// From the configuration file, changed only there; it can be paused and resumed.
+        /// Configuration file: changed only there; it can be paused and resumed.
         case configuration
     }
 
@@ -87,11 +88,11 @@ package struct Webhook: Sendable, Equatable {
 }
 
 extension Webhook {
-    /// What ``WebhookFormat/fcm`` needs besides the URL.
+    /// Settings that ``WebhookFormat/fcm`` needs besides the URL.
     package struct FCMSettings: Sendable, Hashable {
         /// Path of the service account's key file (JSON).
         package var serviceAccountFile: String
-        /// Where tokens are fetched; nil is the key file's `token_uri`.
+        /// URL where tokens are fetched; nil is the key file's `token_uri`.
         package var tokenURL: OutboundURL?
 
         package init(serviceAccountFile: String, tokenURL: OutboundURL? = nil) {

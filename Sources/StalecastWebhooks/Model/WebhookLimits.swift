@@ -1,10 +1,11 @@
-/// How fast and how long one webhook may be asked.
+/// Limits of the rate and the time of one webhook's requests.
 package struct WebhookLimits: Sendable, Hashable {
     /// Attempts per second at most, 0.001 to 1,000; nil is no limit, the default.
     package var maxPerSecond: Double?
-    /// For one attempt from name look-up to the end of the answer. Default 15 s, 1 s to 60 s.
+    /// Limit of one attempt, from name look-up to the end of the answer. Default 15 s, 1 s to 60 s.
     package var timeout: Duration
-    /// Between the starts of two deliveries of one scope, 0 (the default) to 1 day. Versions in between are folded.
+    /// Least time between the starts of two deliveries of one scope, 0 (the default) to 1 day. Versions in between are
+    /// folded.
     package var minInterval: Duration
 
     package init(

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// What a webhook does now, as its owner sees it: the operator's word (registry) combined with delivery's experience.
+/// State of a webhook that its owner sees: the operator's word (registry) combined with delivery's experience.
 package enum WebhookState: Sendable, Hashable {
     /// Delivers, or has nothing to deliver.
     case active
@@ -14,7 +14,7 @@ package enum WebhookState: Sendable, Hashable {
     /// - Parameter reason: a stable token, for example `gone`, `failing`, `refused_by_receiver`.
     case disabled(reason: String, since: Timestamp)
 
-    /// On the wire: `active`, `unverified`, `paused`, `failing`, `disabled`.
+    /// Name on the wire: `active`, `unverified`, `paused`, `failing`, `disabled`.
     package var name: String {
         switch self {
         case .active: "active"

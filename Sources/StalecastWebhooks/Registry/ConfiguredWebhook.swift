@@ -60,7 +60,7 @@ extension WebhookRegistry {
         Set(webhooks.filter { $0.origin == .configuration }.map(\.id)).union(rememberedIDs)
     }
 
-    /// What the webhook becomes; nil when it is that already.
+    /// Entry that the webhook becomes; nil when it is that already.
     private func entry(
         of webhook: ConfiguredWebhook, _ draft: WebhookDraft, at now: Timestamp
     ) throws(RegistryProblem) -> RegistryEntry? {
@@ -80,7 +80,7 @@ extension WebhookRegistry {
 }
 
 extension RegistryProblem {
-    /// The same about one webhook of several.
+    /// Problem that names the webhook it is about, one of several.
     fileprivate func about(_ name: String) -> RegistryProblem {
         guard case .invalid(let field, let sentence) = self else { return self }
         return .invalid(field: "webhook \(name): \(field)", sentence)

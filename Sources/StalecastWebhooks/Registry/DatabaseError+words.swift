@@ -1,7 +1,7 @@
 import GRDB
 
 extension Error {
-    /// What happened to a database and what to do about it; without the statement at which it was noticed.
+    /// Sentence about a database's failure and its remedy; without the statement at which it was noticed.
     package var databaseWords: String {
         guard let error = self as? DatabaseError else { return "\(self)" }
         let said = error.message ?? "\(error.extendedResultCode)"

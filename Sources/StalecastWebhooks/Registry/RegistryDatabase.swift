@@ -105,7 +105,7 @@ final class RegistryDatabase: Sendable {
                 """, arguments: [id, try seal(entry), revision])
     }
 
-    /// As a row has it, and a shared record.
+    /// Seals an entry in the form that rows and shared records hold.
     func seal(_ entry: RegistryEntry) throws -> Data {
         try vault.seal(entry.record.encoded(), for: Self.place(entry.webhook.id.description))
     }

@@ -9,7 +9,7 @@ package struct RegistryEntry: Sendable {
     package private(set) var signer: Signer
     /// True after an update that made a key: no answer has shown its secret yet.
     package internal(set) var hasNewSecret = false
-    /// Of its row, what a newer program wrote and this one does not know; it stays.
+    /// Members of its row that a newer program wrote and this one does not know; they stay.
     private var foreign = JSONObject()
 
     /// Old keys of one webhook at most, the current one aside.
@@ -21,14 +21,14 @@ package struct RegistryEntry: Sendable {
         signer = Signer(keys)
     }
 
-    /// What the API shows: the document, without secrets, with what is known of the keys.
+    /// Document that the API shows: without secrets, with what is known of the keys.
     package func document(at now: Timestamp) -> JSONObject {
         var object = webhook.document(hidesCredentials: true)
         object["signing"] = signingDocument(at: now)
         return object
     }
 
-    /// The same with the current secret, which is shown this once.
+    /// Document with the current secret, which is shown this once.
     package func documentWithSecret(at now: Timestamp) -> JSONObject {
         var object = document(at: now)
         guard let secret = keys.first, var signing = object["signing"]?.object else { return object }

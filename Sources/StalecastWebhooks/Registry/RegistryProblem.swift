@@ -1,9 +1,9 @@
-/// Why the registry refused or failed; the sentence is for whoever asked.
+/// Why the registry refused or failed; the sentence is for the caller.
 package enum RegistryProblem: Error, Hashable, CustomStringConvertible {
     /// A field of the request is wrong; `field` is its path, for example `limits.timeout`.
     case invalid(field: String, String)
     case notFound(String)
-    /// Somebody changed it since the etag was read.
+    /// The webhook has changed since its etag was read.
     case changedMeanwhile
     /// It comes from the configuration file and is changed there.
     case configured(name: String)
@@ -12,7 +12,7 @@ package enum RegistryProblem: Error, Hashable, CustomStringConvertible {
     case tooMany(limit: Int)
     /// The database failed; `cause` is for the log.
     case storage(cause: String)
-    /// What all nodes of the cluster share cannot be changed now; it may have been changed all the same.
+    /// The records that all nodes share cannot be changed now; the change may have been made all the same.
     case away(cause: String)
     /// Only another node of the cluster can say, and it does not; a sentence that names it.
     case elsewhere(String)

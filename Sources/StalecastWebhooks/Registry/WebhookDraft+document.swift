@@ -68,7 +68,7 @@ extension WebhookDraft {
         return isOutput || WebhookField(rawValue: "\(container).\(name)") != nil
     }
 
-    /// What this program does not know in a stored document, as deep as its containers.
+    /// Members of a stored document that this program does not know, as deep as its containers.
     static func foreign(in stored: JSONObject) -> JSONObject {
         var foreign = JSONObject()
         for (name, value) in stored.members where !outputOnly.contains(name) {

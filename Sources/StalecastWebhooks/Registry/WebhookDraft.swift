@@ -1,7 +1,7 @@
 package import StalecastOutbound
 package import StalecastWire
 
-/// What an owner decides about a webhook, before it is one: the settings of ``Webhook`` with their defaults.
+/// Settings of ``Webhook`` that its owner decides, with their defaults, before it is one.
 package struct WebhookDraft: Sendable, Equatable {
     /// nil while none was given.
     package var url: OutboundURL?
@@ -61,7 +61,7 @@ package struct WebhookDraft: Sendable, Equatable {
 }
 
 extension Webhook {
-    /// The same webhook with other settings, one generation on.
+    /// Makes this webhook with other settings, one generation on.
     func applying(_ draft: WebhookDraft, at now: Timestamp) -> Webhook {
         var next = self
         next.url = draft.url ?? url

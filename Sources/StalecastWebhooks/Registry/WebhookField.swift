@@ -73,7 +73,7 @@ enum WebhookField: String, CaseIterable {
     }
 }
 
-/// How names of files in a document become paths.
+/// Rule by which names of files in a document become paths.
 package enum FileNames: Sendable {
     /// They are paths already: our own records, the configuration file.
     case paths

@@ -1,7 +1,7 @@
 package import StalecastWire
 
 extension WebhookRegistry {
-    /// How long an old key goes on signing unless the request says otherwise: 24 h.
+    /// Time that an old key goes on signing unless the request says otherwise: 24 h.
     package static let defaultGracePeriod = Duration.seconds(86_400)
     /// 0 makes the old keys worthless at once.
     package static let gracePeriodRange = Duration.zero...Duration.seconds(7 * 86_400)
@@ -50,7 +50,7 @@ extension WebhookRegistry {
         return period
     }
 
-    /// Which key a webhook gets: a given one, or a new one of an algorithm.
+    /// Choice of a webhook's key: a given one, or a new one of an algorithm.
     struct SigningChoice: Sendable {
         private let algorithm: SigningKey.Algorithm
         private let secret: String?

@@ -3,16 +3,16 @@ import GRDB
 package import StalecastWire
 import Synchronization
 
-/// Where all nodes of a cluster keep their webhooks: sealed as in the database, compared and set.
+/// Records in which all nodes of a cluster keep their webhooks: sealed as in the database, compared and set.
 package struct SharedWebhooks: Sendable {
-    /// Puts a webhook's sealed row, or removes it for nil. It is mirrored when this returns, or, for false, what is there
-    /// instead.
+    /// Puts a webhook's sealed row, or removes it for nil. It is mirrored when this returns, or, for false, what is
+    /// there instead.
     ///
     /// - Parameter revision: of the record it replaces; nil: there is none.
     package typealias Change = @Sendable (_ id: String, _ sealed: Data?, _ revision: Int64?) async throws -> Bool
 
     let change: Change
-    /// How far this node has the history.
+    /// Position of this node in the history.
     let place: @Sendable () -> StalecastWire.Cursor
 
     package init(place: @escaping @Sendable () -> StalecastWire.Cursor, change: @escaping Change) {
@@ -22,14 +22,14 @@ package struct SharedWebhooks: Sendable {
 }
 
 extension WebhookRegistry {
-    /// What becomes of an entry.
+    /// Step that an entry needs.
     enum Step: Sendable { case install, uninstall, nothing }
 
-    /// So often a change is decided anew when another node was quicker.
+    /// Number of times a change is decided anew when another node was quicker.
     private static let attempts = 10
 
-    /// The one way of a change: decided alone, on the registry's thread, from what is there then; written and told here,
-    /// or where all nodes keep it.
+    /// The one way of a change: decided alone, on the registry's thread, from what is there then; written and told
+    /// here, or where all nodes keep it.
     func commit(
         _ decide: @escaping @Sendable () throws(RegistryProblem) -> (RegistryEntry, Step)
     ) async throws(RegistryProblem) -> RegistryEntry {
@@ -143,8 +143,8 @@ extension WebhookRegistry {
         }
     }
 
-    /// Makes the webhooks of a directory, whose registry is not open, its own: what another cluster knew of them is nothing to
-    /// the next one, which would take them for removed. Blocks.
+    /// Makes the webhooks of a directory, whose registry is not open, its own: what another cluster knew of them is
+    /// nothing to the next one, which would take them for removed. Blocks.
     ///
     /// - Throws: `DatabaseError`.
     package static func unshare(in directory: String) throws {
@@ -159,7 +159,7 @@ extension WebhookRegistry {
         try install(entry, revision: revision, db)
     }
 
-    /// Of a webhook of the file only what was decided at run time goes.
+    /// Forgets a webhook. Of one from the file only what was decided at run time goes.
     private func forget(_ id: WebhookID, _ db: Database) throws {
         guard let own = known(id), own.entry.webhook.origin == .configuration, own.isInstalled else {
             return try uninstall(id, db)

@@ -11,7 +11,7 @@ package final class WebhookRegistry: Sendable {
     let clock: @Sendable () -> Timestamp
     let state = Mutex(WebhookRegistry.Contents())
 
-    /// What became of a webhook.
+    /// Change of a webhook.
     package enum Change: Sendable {
         case installed(Webhook)
         case removed(WebhookID)
@@ -54,7 +54,7 @@ package final class WebhookRegistry: Sendable {
         state.withLock { $0.observer = observer }
     }
 
-    /// What may be registered from now on, and where requests may go; webhooks that exist are not looked at again.
+    /// Sets the rules for new webhooks, and where requests may go; existing webhooks are not checked again.
     package func setRules(_ rules: WebhookRules, maxPerProject: Int) {
         state.withLock { state in
             state.rules = rules
@@ -87,7 +87,7 @@ package final class WebhookRegistry: Sendable {
     /// The webhook's prepared keys; nil for a webhook that is gone.
     package func signer(of id: WebhookID) -> Signer? { state.withLock { $0.entries[id]?.entry.signer } }
 
-    /// Where a webhook's requests may go.
+    /// Address policy of a webhook's requests.
     package func policy(of profile: AddressPolicy.Profile) -> AddressPolicy {
         state.withLock { profile == .public ? $0.publicPolicy : $0.internalPolicy }
     }
@@ -126,7 +126,7 @@ package final class WebhookRegistry: Sendable {
         }
     }
 
-    /// Writes `entry`, then lets everybody know. Only within ``serially(_:)``.
+    /// Writes `entry`, then tells the listeners. Only within ``serially(_:)``.
     ///
     /// - Parameter revision: of the shared record that it is; nil leaves it.
     func install(_ entry: RegistryEntry, revision: Int64? = nil, _ db: Database) throws {
@@ -134,7 +134,7 @@ package final class WebhookRegistry: Sendable {
         installed(entry, revision: revision)
     }
 
-    /// Lets everybody know of what is written. Only within ``serially(_:)``.
+    /// Tells the listeners of what is written. Only within ``serially(_:)``.
     func installed(_ entry: RegistryEntry, revision: Int64? = nil) {
         let observer = state.withLock { state in
             state.put(entry)
@@ -153,13 +153,13 @@ package final class WebhookRegistry: Sendable {
         }
     }
 
-    /// Removes it, then lets everybody know. Only within ``serially(_:)``.
+    /// Removes it, then tells the listeners. Only within ``serially(_:)``.
     func uninstall(_ id: WebhookID, _ db: Database) throws {
         try database.remove(id, db)
         uninstalled(id)
     }
 
-    /// Lets everybody know of what is removed. Only within ``serially(_:)``.
+    /// Tells the listeners of what is removed. Only within ``serially(_:)``.
     func uninstalled(_ id: WebhookID) {
         let observer = state.withLock { state in
             state.remove(id)
@@ -170,12 +170,12 @@ package final class WebhookRegistry: Sendable {
 
     // MARK: Shared with other nodes
 
-    /// From now on changes go to where all nodes keep them, and come back by ``mirror(_:_:revision:)``.
+    /// Sends changes from now on to the records that all nodes share; they come back by ``mirror(_:_:revision:)``.
     package func share(_ shared: SharedWebhooks) { state.withLock { $0.shared = shared } }
 
     var shared: SharedWebhooks? { state.withLock { $0.shared } }
 
-    /// Of the shared record of a webhook; nil: it has none.
+    /// Revision of a webhook's shared record; nil: it has none.
     func revision(of id: WebhookID) -> Int64? { state.withLock { $0.revisions[id] } }
 
     /// Every webhook that has a shared record, as far as this node knows.
@@ -189,7 +189,7 @@ package final class WebhookRegistry: Sendable {
 }
 
 extension WebhookRegistry {
-    /// What the registry holds in memory.
+    /// Contents that the registry holds in memory.
     struct Contents: Sendable {
         private(set) var entries: [WebhookID: Boxed] = [:]
 
@@ -200,7 +200,7 @@ extension WebhookRegistry {
             init(_ entry: RegistryEntry) { self.entry = entry }
         }
 
-        /// How many of a project were made through the API.
+        /// Number of webhooks that each project made through the API.
         private(set) var made: [ProjectID: Int] = [:]
         /// Rows of configured webhooks that the configuration has not named (yet).
         var remembered: [WebhookID: RegistryEntry] = [:]
@@ -215,7 +215,7 @@ extension WebhookRegistry {
         var maxPerProject = 0
         var observer: (@Sendable (WebhookRegistry.Change) -> Void)?
         var shared: SharedWebhooks?
-        /// Of shared records.
+        /// Revisions of shared records.
         var revisions: [WebhookID: Int64] = [:]
         /// Shared records that the database did not take: they are tried again.
         var unmirrored: [String: (sealed: Data?, revision: Int64)] = [:]

@@ -1,7 +1,7 @@
 package import StalecastOutbound
 package import StalecastWire
 
-/// What of a webhook the operator's configuration permits; asked when one is made or changed.
+/// Rules of the operator's configuration for webhooks; checked when one is made or changed.
 package struct WebhookRules: Sendable {
     /// Whether webhooks of a project can subscribe to a topic.
     package var isKnownTopic: @Sendable (ProjectID, TopicName) -> Bool
@@ -9,11 +9,11 @@ package struct WebhookRules: Sendable {
     package var topics: @Sendable (ProjectID) -> [TopicName]
     /// Addresses allowed besides those of the webhook's profile.
     package var allowed: [CIDR]
-    /// Where files named through the API lie; nil refuses such names.
+    /// Directory of files that are named through the API; nil refuses such names.
     package var filesDirectory: String?
     /// Refuses `http:` URLs. Default false.
     package var httpsOnly: Bool
-    /// Of webhooks that name none. Default `public`.
+    /// Profile of webhooks that name none. Default `public`.
     package var defaultProfile = AddressPolicy.Profile.public
 
     package init(

@@ -4,7 +4,7 @@ package import StalecastWire
 /// A receiver's view: whether a request was signed by the holder of a secret, as Standard Webhooks demands.
 package struct SignatureCheck: Sendable {
     private let key: VerificationKey
-    /// How far `webhook-timestamp` may be from the receiver's clock, in both directions. Default 300 s.
+    /// Largest distance of `webhook-timestamp` from the receiver's clock, in both directions. Default 300 s.
     private let tolerance: Duration
 
     package init(key: VerificationKey, tolerance: Duration = .seconds(300)) {
@@ -79,7 +79,7 @@ extension SignatureCheck {
     }
 }
 
-/// What a receiver holds: the shared secret (`whsec_`), or the public key (`whpk_`) of an Ed25519 pair; the pair's
+/// Key that a receiver holds: the shared secret (`whsec_`), or the public key (`whpk_`) of an Ed25519 pair; the pair's
 /// secret (`whsk_`) does too.
 package struct VerificationKey: Sendable {
     private enum State: Sendable {

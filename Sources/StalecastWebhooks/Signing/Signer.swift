@@ -33,7 +33,7 @@ extension Signer {
     package struct SecretKey: Sendable, Equatable {
         package let key: SigningKey
         package let createdAt: Timestamp
-        /// From when it no longer signs; nil for the current key.
+        /// Time from which it no longer signs; nil for the current key.
         package var expiresAt: Timestamp?
 
         package init(_ key: SigningKey, createdAt: Timestamp, expiresAt: Timestamp? = nil) {

@@ -96,7 +96,7 @@ extension SigningKey {
 }
 
 extension String {
-    /// Without blanks and line ends at both ends.
+    /// Text without blanks and line ends at both ends.
     func trimmingWhitespace() -> String {
         var rest = self[...].drop(while: \.isWhitespace)
         while rest.last?.isWhitespace == true { rest.removeLast() }

@@ -7,7 +7,7 @@ struct ConsentQuestion: Sendable {
     let formatter: WebhookFormatter
     let engine: OutboundEngine
 
-    /// What the receiver granted.
+    /// Topics that the receiver granted.
     struct Consent: Sendable, Equatable {
         /// Requests per minute; nil is no limit.
         let allowedPerMinute: Int?
