@@ -1,11 +1,12 @@
 package import StalecastWire
 import Synchronization
 
-/// Questions of one run of a node to another, for what only that one can do, over the shared records: `ask/<id>` under a
-/// lease, and `answer/<id>` under the same one, made once. It needs no addresses, certificates or credentials of nodes.
+/// Questions of one run of a node to another, for what only that one can do, over the shared records: `ask/<id>` under
+/// a lease, and `answer/<id>` under the same one, made once. It needs no addresses, certificates or credentials of
+/// nodes.
 ///
-/// A node that was away finds the question gone when it comes back; one that stood still while it acted answers nobody.
-/// Whoever hears nothing does not know whether it was done.
+/// A node that was away finds the question gone when it comes back; one that stood still while it acted answers no one.
+/// Without an answer it is not known whether it was done.
 package final class Asks: Sendable {
     private struct Question: Sendable {
         let id: String
@@ -19,7 +20,7 @@ package final class Asks: Sendable {
     package static let maxBytes = SharedRecord.maxBytes - 4096
     /// Questions that are answered at the same time; others are not heard.
     private static let most = 64
-    /// A question stays for so long after nobody waits any more, where it cannot be taken back.
+    /// A question stays for so long after its last waiter left, where it cannot be taken back.
     private static let grace = Duration.seconds(5)
 
     private let mark: String
@@ -78,7 +79,7 @@ package final class Asks: Sendable {
             heard.continuation.yield(Question(id: record.name.id, lease: lease, body: body))
         }
         await board.observe(Self.answer) { [self] change in
-            // What is no answer is nobody's.
+            // What is no answer is ignored.
             guard case .put(let record) = change, let value = try? JSONValue.parse(record.value) else { return }
             let asker = waiting.withLock { $0[record.name.id] }
             asker?.yield(value)
@@ -103,7 +104,7 @@ package final class Asks: Sendable {
     }
 
     private func answer(_ question: Question, _ answerer: @Sendable (JSONValue) async -> JSONValue) async {
-        // Taken back meanwhile: nobody waits.
+        // Taken back meanwhile: no caller waits.
         guard await board.record(RecordName(Self.question, question.id)) != nil else { return }
         let value = await answerer(question.body).encoded()
         // The lease has ended, or etcd is away: the asker says that it does not know.

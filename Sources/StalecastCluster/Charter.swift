@@ -1,18 +1,19 @@
 package import StalecastStore
 package import StalecastWire
 
-/// The identity and the rules of a shared log, one value that is only changed by compare-and-set. Whoever removes entries
-/// or changes the epoch changes it in the same step, so that what was proposed under the one before never lands.
+/// The identity and the rules of a shared log, one value that is only changed by compare-and-set. A node that removes
+/// entries or changes the epoch changes it in the same step, so that what was proposed under the one before never
+/// lands.
 package struct Charter: Sendable, Hashable {
-    /// What the log says of itself; members that this program does not know stay as they are.
+    /// Document that the log holds about itself; members that this program does not know stay as they are.
     private var document: JSONObject { didSet { stored = nil } }
-    /// As it was read: compared byte by byte, whoever wrote it.
+    /// Bytes as they were read: compared one by one, whichever program wrote them.
     private var stored: [UInt8]?
     package let epoch: Epoch
-    /// Which value of the charter this is; never twice in one history. Not part of the document.
+    /// Revision of the charter's value; never twice in one history. Not part of the document.
     package var revision: Int64
 
-    /// What this program writes and understands.
+    /// Format that this program writes and understands.
     package static let format: Int64 = 1
 
     package init(epoch: Epoch, revision: Int64 = 0) {
@@ -89,7 +90,7 @@ package struct Charter: Sendable, Hashable {
         return charter
     }
 
-    /// Of the key that webhooks' secrets are sealed with, equal on all nodes; nil until a node has said it.
+    /// Check value of the key that webhooks' secrets are sealed with, equal on all nodes; nil until a node has set it.
     package var keyCheck: String? {
         get { document["keyCheck"]?.string }
         set { document["keyCheck"] = newValue.map { .string($0) } }
@@ -102,13 +103,13 @@ package struct Charter: Sendable, Hashable {
         set { document["stamp"] = .string(newValue) }
     }
 
-    /// While it is, nobody appends: an operator changes something.
+    /// While it is, no node appends: an operator changes something.
     package var isFrozen: Bool {
         get { document["frozen"]?.bool ?? false }
         set { document["frozen"] = newValue ? true : nil }
     }
 
-    /// The same rules for a history that is not the continuation of the one before.
+    /// Charter with these rules for a history that does not continue the one before.
     package func renewed(_ epoch: Epoch) -> Charter {
         var charter = Charter(epoch: epoch)
         charter.document = document

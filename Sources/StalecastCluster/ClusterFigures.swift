@@ -1,8 +1,8 @@
 package import StalecastWire
 
-/// What a node has done with the shared log since its process began.
+/// Counts of a node's work with the shared log since its process began.
 package struct ClusterFigures: Sendable {
-    /// What came of calls that append. A publish may take several.
+    /// Result of calls that append. A publish may take several.
     package enum Append: String, Sendable, CaseIterable {
         /// Its entry is in the log, by this call or an earlier one.
         case committed
@@ -19,7 +19,7 @@ package struct ClusterFigures: Sendable {
         case unknown
     }
 
-    /// What a node could not do, and tries again.
+    /// Work that a node could not do, and tries again.
     package enum Failure: String, Sendable, CaseIterable {
         /// Read the log.
         case read
@@ -29,20 +29,20 @@ package struct ClusterFigures: Sendable {
         case watch
     }
 
-    /// What came of looks at the log's head.
+    /// Result of looks at the log's head.
     package enum Check: String, Sendable, CaseIterable { case current, behind, unanswered }
 
     package var appends: [Append: Int] = [:]
     package var failures: [Failure: Int] = [:]
     package var checks: [Check: Int] = [:]
-    /// Publishes whose publisher was told that nobody knows, and what became of them; nil: for ever unknown.
+    /// Publishes whose publisher was told that the outcome is unknown, and what became of them; nil: for ever unknown.
     package var unknownPublishes = 0
     package var resolved: [Bool?: Int] = [:]
     /// Watches opened on the log.
     package var watches = 0
     /// Histories begun because the log was not the one that was followed.
     package var renewals = 0
-    /// Long contents that nobody needed any more.
+    /// Long contents that were not needed any more.
     package var sweptContents = 0
     /// The log's end as it was heard of last, by whatever way.
     package var newest: CommitSequence = 0

@@ -2,7 +2,8 @@ package import StalecastStore
 import StalecastWire
 
 extension StoreError {
-    /// The error as a publisher hears it whose version is in the log: a failed read does not mean that nothing was committed.
+    /// The error as a publisher hears it whose version is in the log: a failed read does not mean that nothing was
+    /// committed.
     package func afterLanding(_ publish: PublishID) -> StoreError {
         if case .readFailed = self { .outcomePending(publish: publish.description) } else { self }
     }
@@ -17,9 +18,9 @@ extension ClusterNode: VersionAuthority {
         var publisher: CheckedContinuation<Result<StoredVersion, StoreError>, Never>?
         var version: StoredVersion?
         var refusal: StoreError?
-        /// Of the content of the present draft, when it is long.
+        /// Chunks of the present draft's content, when it is long.
         var chunks: [[UInt8]] = []
-        /// Of the follower when it was proposed last.
+        /// Session of the follower when it was proposed last.
         var session = 0
     }
 
@@ -132,7 +133,7 @@ extension ClusterNode: VersionAuthority {
         }
     }
 
-    /// What was made under its identity before; nil: nothing that is known.
+    /// Entry that was made under its identity before; nil: none that is known.
     ///
     /// - Throws: ``StoreError/keyReused(_:)`` when that is not what is asked for.
     private func recall(
@@ -250,7 +251,7 @@ extension ClusterNode: VersionAuthority {
 
     // MARK: Asking later
 
-    /// What became of a publish.
+    /// Outcome of a publish.
     package enum Outcome: Sendable {
         case committed(MadeVersion)
         /// This node still asks the log.

@@ -1,12 +1,12 @@
 package import StalecastStore
 import StalecastWire
 
-/// What changes the log for all nodes.
+/// Changes of the log that concern all nodes.
 extension ClusterNode {
     /// Entries removed in one step; etcd takes 128 operations.
     private static let prunedAtOnce = 100
-    /// Nothing younger is removed from the log: whoever finds nothing in a place must not think that it was removed, and
-    /// proposers ask for ten minutes.
+    /// Nothing younger is removed from the log: a node that finds nothing in a place must not think that it was
+    /// removed, and proposers ask for ten minutes.
     private static let leastAge: Duration = .seconds(3600)
 
     /// Removes from the log what retention has removed here; a scope's newest version stays. Any node may, at any time.
@@ -25,7 +25,8 @@ extension ClusterNode {
         return sequences.count
     }
 
-    /// Takes over everything that is in the log: for a replica that was begun empty, before anything is answered from it.
+    /// Takes over everything that is in the log: for a replica that was begun empty, before anything is answered from
+    /// it.
     ///
     /// - Returns: false when the log is not the one that the replica began with, by now.
     package static func fill(_ store: TemplateStore, from log: any SharedLog) async throws -> Bool {
@@ -65,9 +66,10 @@ extension ClusterNode {
 
     // MARK: The charter
 
-    /// Begins another history with the log as it is; every node takes its versions anew, every client is told to forget.
+    /// Begins another history with the log as it is; every node takes its versions anew, every client is told to
+    /// forget.
     ///
-    /// - Throws: when nobody knows whether it was done, too.
+    /// - Throws: also when it is not known whether it was done.
     /// - Returns: the charter that holds.
     package func renewEpoch() async throws(LogError) -> Charter {
         // What it gave away goes along: it should know all of it.
@@ -99,7 +101,7 @@ extension ClusterNode {
         }
     }
 
-    /// From now on every node must understand what this program does.
+    /// Raises the format: from now on every node must understand what this program does.
     package func upgrade() async throws(LogError) -> Charter {
         try await amend { charter in
             if charter.minimumVersion >= Charter.format { return nil }
@@ -109,14 +111,14 @@ extension ClusterNode {
         }
     }
 
-    /// What others may change at the same time, each once in a while.
+    /// Attempts at an amendment: other nodes may change the charter at the same time, each once in a while.
     private static let amendments = 10
 
     private func amend(_ wanted: (Charter) throws(LogError) -> Charter?) async throws(LogError) -> Charter {
         try await amend(try await log.page(after: follower.head.sequence, limit: 1).charter, wanted)
     }
 
-    /// Changes the charter until it says what is wanted, whoever else changes it.
+    /// Changes the charter until it says what is wanted, whichever node changes it too.
     ///
     /// - Parameters:
     ///   - charter: that holds, as far as is known.

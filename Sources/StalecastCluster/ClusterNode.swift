@@ -2,23 +2,24 @@ package import StalecastStore
 package import StalecastWire
 
 /// A daemon's part in a cluster: keeps its store at the end of the shared log, and gives what is published its place
-/// there. ``Follower``, ``Proposer`` and ``HeadChecks`` decide; this does what they say, and tells them what came of it.
+/// there. ``Follower``, ``Proposer`` and ``HeadChecks`` decide; this does what they say, and tells them what came of
+/// it.
 package actor ClusterNode {
-    /// What an operator should hear of.
+    /// Report for the operator.
     package enum Report: Sendable, Hashable {
-        /// The log gives no answer, or none that can be used; says why. Comes once until ``reachable``, or until it is for
-        /// another reason.
+        /// The log gives no answer, or none that can be used; says why. Comes once until ``reachable``, or until it is
+        /// for another reason.
         case unreachable(String)
         case reachable
-        /// What was read from the log cannot be stored here; says why. It is tried again. Comes once until ``appliesAgain``,
-        /// or until it is for another reason.
+        /// An entry that was read from the log cannot be stored here; says why. It is tried again. Comes once until
+        /// ``appliesAgain``, or until it is for another reason.
         case cannotApply(String)
         case appliesAgain
         /// The log's history is not the one this node followed; another was begun.
         case renewing
         /// The store must be opened anew as a replica of this epoch: the process has to begin again.
         case foreignEpoch(Epoch)
-        /// What became of a publish whose publisher was told that nobody knows; nil for ever unknown.
+        /// Outcome of a publish whose publisher was told that it is not known; nil for ever unknown.
         case resolved(PublishID, isCommitted: Bool?)
     }
 
@@ -29,7 +30,7 @@ package actor ClusterNode {
     let report: @Sendable (Report) -> Void
     let now: @Sendable () -> Duration
     let fetchWindow: FetchWindow
-    /// How long a read waits for the log's answer.
+    /// Time that a read waits for the log's answer.
     private let patience: Duration
 
     /// Milliseconds over which the clients of all nodes spread their fetches after a change of a scope.
@@ -42,28 +43,28 @@ package actor ClusterNode {
     private var lastTicket: UInt64 = 0
     /// Why the log gives no answer that can be used, when it gives none.
     private(set) var trouble: String?
-    /// What was told last of that, and when.
+    /// Problem that was reported last, and when.
     private var told: (problem: String, at: Duration)?
-    /// When the log was asked last with an answer that says that the replica is at its end, also before the process
-    /// began; nil: nobody knows.
+    /// Time of the last answer of the log that says that the replica is at its end, also before the process began; nil:
+    /// not known.
     private var verifiedAt: Duration?
     private var silence = LogSilence()
     private var isProbing = false
-    /// What each scope brought into the log.
+    /// Bytes that each scope brought into the log.
     var budget = LogBudget()
     private var pauses = Pauses()
     /// The log has another history, and the process has to begin again.
     private(set) var isOver = false
     private var hindrance = Hindrance()
 
-    /// What was done so far; ``ClusterFigures/newest`` is how far the log goes.
+    /// Counts so far; ``ClusterFigures/newest`` is how far the log goes.
     package internal(set) var figures = ClusterFigures()
     var contentSweep = ContentSweep()
     /// The last charter that the replica and the log agree under which numbers are given away.
     private var floored: Charter?
 
     var runs: [PublishID: Run] = [:]
-    /// Publishes that came to nothing after their publisher was told that nobody knows.
+    /// Publishes that came to nothing after their publisher was told that the outcome is unknown.
     var failures: [PublishID] = []
     var random = SystemRandomNumberGenerator()
     var isProposing = false
@@ -92,7 +93,7 @@ package actor ClusterNode {
         verifiedAt = store.verifiedBefore.map { now() - $0 }
     }
 
-    /// Between two looks at the log's head when nobody asks: finds what a watch did not bring.
+    /// Time between two looks at the log's head without a request: finds what a watch did not bring.
     private static let lookEvery: Duration = .seconds(5)
 
     /// Follows the log until the task is cancelled.
@@ -113,8 +114,8 @@ package actor ClusterNode {
 
     // MARK: Reading
 
-    /// Whether the store has everything that was in the log when this was called; nil when nobody said so in time.
-    /// While the log is silent it says so at once, and one question goes on in the background.
+    /// Whether the store has everything that was in the log when this was called; nil when the log did not answer in
+    /// time. While the log is silent it says so at once, and one question goes on in the background.
     package func isCurrent(within time: Duration) async -> Bool? {
         guard silence.isOn else { return await look(within: time) }
         if !isProbing {
@@ -171,7 +172,7 @@ package actor ClusterNode {
         tickets.removeValue(forKey: ticket)?.resume(returning: answer)
     }
 
-    /// For how long nobody has said that the replica is at the log's end, over restarts; a year when nobody knows.
+    /// Time since the log last confirmed that the replica is at its end, over restarts; a year when not known.
     package var unverified: Duration { verifiedAt.map { now() - $0 } ?? .seconds(365 * 86_400) }
 
     private func perform(_ actions: [HeadChecks.Action]) {
@@ -269,7 +270,7 @@ package actor ClusterNode {
     }
 
     private func beginAnew(_ charter: Charter) async {
-        // What lies between the replica and the log was pruned: whether it is the same history nobody can say.
+        // What lies between the replica and the log was pruned: it is not known whether it is the same history.
         while charter.epoch == follower.epoch, !Task.isCancelled {
             do throws(StoreError) {
                 try await store.becamePartial()
@@ -286,8 +287,8 @@ package actor ClusterNode {
         report(.foreignEpoch(charter.epoch))
     }
 
-    /// Under a charter that says which numbers this replica knows to be given away, and they are no longer given here that
-    /// it says of others: a node that was away may know more than the one that began this history.
+    /// Under a charter that says which numbers this replica knows to be given away, and they are no longer given here
+    /// that it says of others: a node that was away may know more than the one that began this history.
     private func page(after: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
         let page = try await log.page(after: after, limit: limit)
         let charter = page.charter
@@ -353,7 +354,7 @@ package actor ClusterNode {
 
     private func unhindered() { if hindrance.passed() { report(.appliesAgain) } }
 
-    /// For how long nothing that was read could be stored; zero: it can.
+    /// Time for which nothing that was read could be stored; zero: it can.
     package var hinderedFor: Duration { hindrance.time(now: now()) }
 
     /// Members can be away for different reasons: another one is told after this long.

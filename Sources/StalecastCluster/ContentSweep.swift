@@ -1,8 +1,8 @@
 /// A long content as it is stored beside the log.
 package struct StoredContent: Sendable, Hashable {
-    /// As its entries name it: SHA-256, 64 hexadecimal digits in lower case.
+    /// Digest as its entries name it: SHA-256, 64 hexadecimal digits in lower case.
     package let digest: String
-    /// Its pieces, and when each was stored last: whoever stores one anew makes another value of this.
+    /// Its pieces, and when each was stored last: a node that stores one anew makes another value of this.
     package let revisions: [String: Int64]
 
     package init(digest: String, revisions: [String: Int64]) {
@@ -11,11 +11,11 @@ package struct StoredContent: Sendable, Hashable {
     }
 }
 
-/// Which long contents no entry refers to any more: found by one look at the log, removed by one ten minutes later that
-/// finds them as they were. A proposer stores its content before it appends, and may be between the two. Times are of a
-/// clock that only goes forward.
+/// Finds long contents that no entry refers to any more: found by one look at the log, removed by one ten minutes later
+/// that finds them as they were. A proposer stores its content before it appends, and may be between the two. Times are
+/// of a clock that only goes forward.
 package struct ContentSweep: Sendable {
-    /// As long as a proposer asks what became of its entry.
+    /// Time for which a proposer asks for the outcome of its entry.
     package static let grace = Duration.seconds(600)
 
     private var unused: [StoredContent: Duration] = [:]
@@ -37,11 +37,11 @@ package struct ContentSweep: Sendable {
 }
 
 extension ClusterNode {
-    /// What is appended while one content is looked at, at most so often; then it waits for the next call.
+    /// Most looks at one content while entries are appended; then it waits for the next call.
     private static let attempts = 20
 
-    /// Removes long contents that no entry refers to, and that a call at least ``ContentSweep/grace`` ago found so as well.
-    /// One node should; two do no harm.
+    /// Removes long contents that no entry refers to, and that a call at least ``ContentSweep/grace`` ago found so as
+    /// well. One node should; two do no harm.
     ///
     /// - Returns: how many were removed.
     package func sweepContents() async throws(LogError) -> Int {
@@ -56,7 +56,7 @@ extension ClusterNode {
                     break
                 }
                 let more = try await contentsUsed(after: head)
-                // It was stored anew: somebody is about to append it.
+                // It was stored anew: a node is about to append it.
                 if more.head == head { break }
                 used.formUnion(more.used)
                 head = more.head

@@ -4,7 +4,7 @@ import Synchronization
 /// Work that exactly one node of the cluster does: takes the duties that this node should have, keeps them while their
 /// lease lives, gives them away. Ownership is a record `duty/<name>` that its owner made; what made it is its token.
 package final class Duties: Sendable {
-    /// Who does the work. Calls come one after the other; `begin` and `lost` must be quick.
+    /// Functions that do the work. Calls come one after the other; `begin` and `lost` must be quick.
     package struct Worker: Sendable {
         /// The duty is this node's under this token.
         package var begin: @Sendable (String, DutyLease.Token) -> Void
@@ -72,7 +72,7 @@ package final class Duties: Sendable {
         try await records.keep(kept, of: RecordName(Self.kind, name), token: token)
     }
 
-    /// What was kept last, by whomever.
+    /// Document that was stored last, by whichever node.
     package func kept(of name: String) async throws(LogError) -> [UInt8]? {
         try await records.kept(of: RecordName(Self.kind, name))
     }
@@ -84,7 +84,7 @@ package final class Duties: Sendable {
 
     // MARK: What to do
 
-    /// From now on there are these duties.
+    /// Sets the duties that there are from now on.
     package func want(_ names: Set<String>) { tell { $0.wanted(names) } }
 
     /// Hands everything over; ``run()`` ends when it is done.

@@ -1,5 +1,5 @@
-/// Which duties a node has, takes and gives away: facts in, actions out. Who should have one follows from the nodes that
-/// live; who has it is who made its record. Times are of a clock that goes on while the machine sleeps.
+/// Decides which duties a node has, takes and gives away: facts in, actions out. Who should have one follows from the
+/// nodes that live; who has it is who made its record. Times are of a clock that goes on while the machine sleeps.
 package struct DutyBoard: Sendable {
     package typealias Token = DutyLease.Token
 
@@ -29,17 +29,17 @@ package struct DutyBoard: Sendable {
     private var nodes = NodeBoard()
     private var records: [String: (token: Token, isOurs: Bool)] = [:]
     private var phases: [String: Phase] = [:]
-    /// With when the last renewal was sent that arrived; nil: there is none.
+    /// Lease, and the time at which the last renewal that arrived was sent; nil: there is none.
     private var current: (lease: RecordLease, sent: Duration)?
     private var isStopping = false
-    /// What facts have brought about already.
+    /// Actions that facts have brought about already.
     private var pending: [Action] = []
-    /// Of the nodes as they are.
+    /// Owners that the nodes have at present.
     private var owners: [String: String] = [:]
 
     /// - Parameters:
     ///   - lease: how ownerships are counted.
-    ///   - calm: for so long nobody must have come or gone before a duty moves; default 10 s.
+    ///   - calm: for so long no node must have come or gone before a duty moves; default 10 s.
     package init(node: String, lease: DutyLease = DutyLease(), calm: Duration = .seconds(10)) {
         self.node = node
         counted = lease
@@ -99,7 +99,7 @@ package struct DutyBoard: Sendable {
         pending.append(.begin(name, token))
     }
 
-    /// Somebody else has it, or nobody knows.
+    /// Handles a duty that another node has, or whose owner is not known.
     package mutating func notTaken(_ name: String) {
         if case .taking = phases[name] { phases[name] = nil }
     }
@@ -113,7 +113,7 @@ package struct DutyBoard: Sendable {
 
     // MARK: What follows
 
-    /// What is to be done now; after every fact, and every second.
+    /// Actions that are due now; called after every fact, and every second.
     package mutating func due(now: Duration) -> [Action] {
         if let current, current.sent + counted.lifetime < now { leaseEnded() }
         var actions = pending
@@ -165,11 +165,11 @@ package struct DutyBoard: Sendable {
         return lease.permit(timeout, now: now)
     }
 
-    /// How duties stand.
+    /// Counts of the duties.
     package struct Figures: Sendable {
-        /// By kind, which is what their names begin with.
+        /// Counts by kind, with which names of duties begin.
         package var kinds: [String: (wanted: Int, held: Int, unowned: Int)] = [:]
-        /// Of the ownership that ends first; nil while nothing is held.
+        /// Time left of the ownership that ends first; nil while nothing is held.
         package var leaseLeft: Duration?
     }
 

@@ -1,12 +1,12 @@
-/// What the owner of a duty may still do: the lease of its ownership, counted so that it ends here before it ends at the
-/// log, whatever answers take. Times are of a clock that only goes forward, and goes on while the machine sleeps.
+/// Lease of a duty's owner, counted so that it ends here before it ends at the log, whatever answers take. Times are of
+/// a clock that only goes forward, and goes on while the machine sleeps.
 package struct DutyLease: Sendable {
     /// The number with which the ownership was taken; never twice, and higher each time.
     package typealias Token = Int64
 
-    /// How long the log keeps the ownership after a renewal. Default 45 s.
+    /// Time that the log keeps the ownership after a renewal. Default 45 s.
     package let lifetime: Duration
-    /// Between two renewals. Default 10 s.
+    /// Time between two renewals. Default 10 s.
     package let renewal: Duration
     /// An attempt must end this long before the lease does. Default 2 s.
     package let margin: Duration
@@ -42,7 +42,7 @@ package struct DutyLease: Sendable {
     /// Until it ends, by the last renewal that is known to have arrived; nil while nothing is held.
     package func left(now: Duration) -> Duration? { if case .held(_, let until) = phase { until - now } else { nil } }
 
-    /// The log says that it is somebody else's or nobody's, or it was given away.
+    /// The log says that it is another owner's or free, or it was given away.
     package mutating func lost() { phase = .none }
 
     /// The token under which an attempt that takes at most `timeout` may begin now; nil when it may outlive the lease.

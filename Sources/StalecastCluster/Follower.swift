@@ -4,7 +4,7 @@ package import StalecastWire
 /// applied one after the other, each to the head it was made for. A page that ends at another head than the replica
 /// then has, or an entry that was made for another, says that the log is not the one that was followed.
 ///
-/// A watch and everything heard on it have a session. When one ends, nobody knows whether the log that comes next is
+/// A watch and everything heard on it have a session. When one ends, it is not known whether the log that comes next is
 /// the one that was, until a read has said so.
 package struct Follower: Sendable {
     /// A request to be told when the replica has everything that was in the log at the time of asking.
@@ -17,11 +17,11 @@ package struct Follower: Sendable {
         case read(id: Int, after: CommitSequence, limit: Int)
         /// Make durable, visible, and announce, each entry before the next begins; then ``applied()``.
         case apply([LogEntry])
-        /// The log has another history, or one that cannot be compared: the process begins anew with an empty replica of
-        /// this epoch. The last action.
+        /// The log has another history, or one that cannot be compared: the process begins anew with an empty replica
+        /// of this epoch. The last action.
         case rebuild(Charter)
-        /// The log is not the one that was followed: put a charter with a new epoch in the place of this one, if the log
-        /// ends at this head, since what was read may be of long ago; then ``renewed()``, whatever came of it.
+        /// The log is not the one that was followed: put a charter with a new epoch in the place of this one, if the
+        /// log ends at this head, since what was read may be of long ago; then ``renewed()``, whatever came of it.
         case renewEpoch(Charter, at: LogHead)
         case caughtUp([Ticket], isDone: Bool)
         /// Call ``due()`` after a pause: 0 to 200 ms at random, so that nodes do not come back at once.
@@ -37,11 +37,11 @@ package struct Follower: Sendable {
         case pausing
     }
 
-    /// Of the replica; nil while it has none.
+    /// Epoch of the replica; nil while it has none.
     package let epoch: Epoch?
-    /// Of the replica.
+    /// Head of the replica.
     package private(set) var head: LogHead
-    /// As last read; nil before.
+    /// Charter as last read; nil before.
     package private(set) var charter: Charter?
     /// The present watch.
     package private(set) var session = 0
@@ -55,11 +55,11 @@ package struct Follower: Sendable {
     /// kept with the replica.
     package private(set) var isWhole: Bool
     private var needsRead = true
-    /// What the log lacked when it was read last, although retention did not take it.
+    /// Sequence that the log lacked at the last read, although retention did not take it.
     package private(set) var hole: CommitSequence?
-    /// Where the replica will be whole.
+    /// Sequence at which the replica will be whole.
     private var wholeAt: CommitSequence?
-    /// To be applied next, each known to follow the one before.
+    /// Entries to be applied next, each known to follow the one before.
     private var pending: [LogEntry] = []
     /// ``Action/retry`` was asked for, and ``due()`` has not come.
     private var isRetrying = false
@@ -155,7 +155,7 @@ package struct Follower: Sendable {
         return arrivals() + step()
     }
 
-    /// What was to be applied cannot be had from the log: it may be another one by now.
+    /// Handles entries that cannot be had from the log: it may be another one by now.
     package mutating func applyFailed() -> [Action] {
         guard case .applying = work else { return [] }
         work = nil
@@ -163,7 +163,7 @@ package struct Follower: Sendable {
         return readFailed()
     }
 
-    /// The database does not take it now: nobody waits for that.
+    /// The database does not take it now: no caller waits for that.
     package mutating func applyIsLate() -> [Action] {
         let failed = waiting
         waiting = []
@@ -242,7 +242,7 @@ package struct Follower: Sendable {
 
     // MARK: What the log and the bell say
 
-    /// What is applied or will be.
+    /// Head of what is applied or will be.
     private var newest: LogHead { pending.last.map { LogHead(of: $0) } ?? head }
 
     /// Bounds what waits for the database; more is read from the log.

@@ -1,5 +1,5 @@
-/// Which fetches one look at the log's head answers for: facts in, actions out. One look at a time, their beginnings a
-/// few milliseconds apart; a look that has begun proves nothing for who asks after it.
+/// Decides which fetches one look at the log's head answers for: facts in, actions out. One look at a time, their
+/// beginnings a few milliseconds apart; a look that has begun proves nothing for who asks after it.
 package struct HeadChecks: Sendable {
     package typealias Ticket = UInt64
 
@@ -8,7 +8,7 @@ package struct HeadChecks: Sendable {
         case check
         /// Call ``due(now:)`` after this long.
         case wake(Duration)
-        /// The replica had everything that was in the log when they asked, or nobody knows whether.
+        /// The replica had everything that was in the log when they asked, or it is not known whether.
         case release([Ticket], isVerified: Bool)
         /// There is more in the log: they may go on when it is read from now on to its end and applied.
         case catchUp([Ticket])

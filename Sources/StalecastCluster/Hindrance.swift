@@ -1,5 +1,5 @@
-/// What keeps entries of the log from the store: told when it is another, and tried again after pauses that grow until
-/// something was stored. That the log answers meanwhile says nothing of it.
+/// Trouble that keeps entries of the log from the store: reported when it is another, and tried again after pauses that
+/// grow until something was stored. That the log answers meanwhile says nothing of it.
 package struct Hindrance {
     private var found: (why: String, since: Duration)?
     private var pauses = Pauses()
@@ -29,7 +29,7 @@ package struct Hindrance {
         return found != nil
     }
 
-    /// For how long there has been one; zero: there is none.
+    /// Age of the trouble; zero: there is none.
     package func time(now: Duration) -> Duration { found.map { now - $0.since } ?? .zero }
 
     /// Until the next try; nil while there is none.

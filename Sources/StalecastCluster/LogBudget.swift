@@ -1,8 +1,8 @@
 package import StalecastWire
 
-/// Bytes that each scope's versions brought into the log within the last hour, in which nothing leaves the log: one scope must
-/// not fill it for all. Counted unpacked, by what this node has applied since it began; times are of a clock that only
-/// goes forward.
+/// Bytes that each scope's versions brought into the log within the last hour, in which nothing leaves the log: one
+/// scope must not fill it for all. Counted unpacked, by what this node has applied since it began; times are of a clock
+/// that only goes forward.
 package struct LogBudget: Sendable {
     /// Bytes of one scope in an hour: a quarter of etcd's default quota.
     package static let most = 512 << 20

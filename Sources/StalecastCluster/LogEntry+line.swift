@@ -1,14 +1,14 @@
 import Crypto
 package import StalecastWire
 
-/// How an entry is stored: one line of JSON, a line feed, and the content as zlib packs it. Members that are not known
+/// Stored form of an entry: one line of JSON, a line feed, and the content as zlib packs it. Members that are not known
 /// are skipped, so that a newer node may add some.
 extension LogEntry {
     /// Packed contents up to this size stand in the entry, in bytes.
     package static let maxInline = 64 * 1024
     /// etcd takes requests of 1.5 MiB; the rest is for the request around it.
     package static let chunkSize = 1_000_000
-    /// No content is larger, unpacked, in bytes: nobody could read its entry, nor go on behind it.
+    /// No content is larger, unpacked, in bytes: no node could read its entry, nor go on behind it.
     package static let maxContent = 16 << 20
 
     /// An entry whose content stands in it, or beside it when it is long.
@@ -69,7 +69,7 @@ extension LogEntry {
             let size = Int(exactly: size), (0...maxContent).contains(size)
         else { return nil }
         if let chunks = head["chunks"]?.int64 {
-            // More pieces than bytes are nobody's.
+            // More pieces than bytes are an error.
             guard digest.utf8.allSatisfy(\.isASCIIAlphanumeric), (1...64).contains(chunks) else { return nil }
             return .beside(ContentKey(digest: digest, size: size, chunks: Int(chunks)))
         }

@@ -7,7 +7,7 @@ package struct LogEntry: Sendable, Hashable {
     package let publish: PublishID
     /// The head it was made for, and the only one it may stand behind.
     package let previous: LogHead
-    /// Who proposed it.
+    /// Node that proposed it.
     package let node: String
     /// Milliseconds over which clients of all nodes spread their fetches; the proposer knows how many there are.
     package let fetchWindowMs: Int64

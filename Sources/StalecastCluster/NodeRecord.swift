@@ -1,15 +1,16 @@
 import Crypto
 package import StalecastWire
 
-/// What a node tells the others of itself. Members that are missing or unreadable are empty: a newer node is a node.
+/// Record that a node keeps of itself for the others. Members that are missing or unreadable are empty: a newer node is
+/// a node.
 package struct NodeRecord: Sendable, Hashable {
-    /// Where it listens, by listener (`edge`, `control`), for people.
+    /// Addresses where it listens, by listener (`edge`, `control`), for people.
     package var addresses: [String: String] = [:]
     /// The program's.
     package var version = ""
     /// Differs where nodes are configured differently.
     package var configurationHash = ""
-    /// By what is configured, a mark that differs where that does.
+    /// Marks of its settings by name; a mark differs where the setting does.
     package var settings: [String: String] = [:]
     /// The newest entry it has applied.
     package var head = LogHead.empty
@@ -18,7 +19,7 @@ package struct NodeRecord: Sendable, Hashable {
     package var topics: [TopicName: Int64] = [:]
     /// Duties are others': it ends, or cannot store what it reads.
     package var isLeaving = false
-    /// Which run of the program this is: two daemons with one node id differ in it.
+    /// Run of the program: two daemons with one node id differ in it.
     package var instance = ""
 
     package static let kind = "node"
@@ -40,14 +41,14 @@ package struct NodeRecord: Sendable, Hashable {
         head = document["head"]?.string.flatMap { LogHead($0) } ?? .empty
         subscribers = Self.count(document["subscribers"])
         for (name, count) in (document["topics"]?.object?.members ?? []).prefix(Self.maxTopics) {
-            // Nobody subscribes to what is no topic's name.
+            // A text that is no topic's name has no subscribers.
             if let topic = try? TopicName(name) { topics[topic] = Self.count(count) }
         }
         isLeaving = document["leaving"]?.bool ?? false
         instance = document["instance"]?.string ?? ""
     }
 
-    /// What is configured otherwise at another node, in order; a node of a program that says nothing of that has none.
+    /// Names of settings that differ at another node, in order; a node of a program that says nothing of that has none.
     package func differences(from other: NodeRecord) -> [String] {
         if settings.isEmpty || other.settings.isEmpty { return [] }
         return Set(settings.keys).union(other.settings.keys).filter { settings[$0] != other.settings[$0] }.sorted()
@@ -77,11 +78,11 @@ package struct NodeRecord: Sendable, Hashable {
         return JSONValue.object(document).encoded()
     }
 
-    /// What another node says may be anything; sums of it must not overflow.
+    /// Count that another node reports, limited: it may be anything, and sums of it must not overflow.
     private static func count(_ value: JSONValue?) -> Int64 { min(max(value?.int64 ?? 0, 0), 1 << 40) }
 }
 
-/// Which nodes live, and since when it has been these. Times are of a clock that goes on while the machine sleeps.
+/// Living nodes, and the time since when it has been these. Times are of a clock that goes on while the machine sleeps.
 package struct NodeBoard: Sendable {
     package private(set) var nodes: [String: NodeRecord] = [:]
     private var changed: Duration = .zero
@@ -95,7 +96,7 @@ package struct NodeBoard: Sendable {
         nodes[id] = record
     }
 
-    /// Whether nobody came, came back or went for so long.
+    /// True when no node came, came back or went for so long.
     package func isStable(for time: Duration, now: Duration) -> Bool { changed + time <= now }
 
     /// Over all nodes, as far as the topic is one of their largest.

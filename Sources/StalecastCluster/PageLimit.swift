@@ -1,7 +1,7 @@
 /// Entries to ask for in one read. What they weigh is known only when they come: after a read without an answer it is
 /// fewer, since that may have been too much for the time, or the room, that one answer has.
 struct PageLimit: Sendable, Hashable {
-    /// Where nothing has failed.
+    /// Most entries of a page where nothing has failed.
     static let most = 100
     /// Answers in a row after which twice as many are tried.
     private static let confidence = 8

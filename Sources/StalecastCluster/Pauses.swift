@@ -1,4 +1,4 @@
-/// How long to wait before the store is asked again on one's own account: by chance up to a bound, so that nodes do not come
+/// Waits before the store is asked again on one's own account: by chance up to a bound, so that nodes do not come
 /// together, which doubles while nothing answers, to five times what it was.
 package struct Pauses {
     private let shortest: Duration

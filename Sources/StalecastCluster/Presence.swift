@@ -8,7 +8,7 @@ package final class Presence: Sendable {
         var lease: RecordLease?
         var renewed: Duration = .zero
         var written: (value: [UInt8], isLeaving: Bool, at: Duration)?
-        /// When another daemon with this node's id was seen last.
+        /// Time when another daemon with this node's id was seen last.
         var rivalSeen: Duration?
         var problem: String?
     }

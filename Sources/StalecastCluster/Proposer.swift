@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// One publish on its way into the log: facts in, at most one action out. Whoever drives it owns the clock (any one that
+/// One publish on its way into the log: facts in, at most one action out. Its driver owns the clock (any one that
 /// only goes forward), the replica and the log.
 ///
 ///     begin ─> prepare ─> append ─ committed, or taken by itself ──> waits until applied ─> answers
@@ -8,18 +8,18 @@ package import StalecastWire
 ///                │  └ does not match: catches up once, looks again, only then refuses
 ///                └── catch up <── taken by another, or the charter changed: it never landed, and never will
 package struct Proposer: Sendable {
-    /// How long a publish is tried for.
+    /// Times for a publish.
     package struct Limits: Sendable {
-        /// From the beginning to the answer.
+        /// Time from the beginning to the answer.
         package var answer: Duration = .seconds(10)
-        /// From the beginning until nobody asks any more what became of it. Retention removes nothing younger than six
-        /// times this: else "nothing is there" might mean that it was removed.
+        /// Time from the beginning until the outcome matters to no publisher any more. Retention removes nothing
+        /// younger than six times this: else "nothing is there" might mean that it was removed.
         package var giveUp: Duration = .seconds(600)
         /// The longest pause of one who lost the race for a place three times; half of it on average.
         package var lostPause: Duration = .milliseconds(40)
         /// Before the log is asked again after it gave no answer.
         package var retryPause: Duration = .milliseconds(50)
-        /// The same once the publisher has been answered: publishes of which nobody knows may be many.
+        /// Pause between looks once the publisher has been answered: such publishes may be many.
         package var laterPause: Duration = .seconds(2)
 
         package init() {}
@@ -38,16 +38,17 @@ package struct Proposer: Sendable {
         case offer(LogEntry)
         /// The publisher's answer; comes once. After ``Answer/unknown`` there are further actions.
         case answer(Answer)
-        /// What became of a publish that was answered ``Answer/unknown``; nil for ever unknown. The last action.
+        /// Outcome of a publish that was answered ``Answer/unknown``; nil for ever unknown. The last action.
         case resolve(Bool?)
     }
 
     package enum Answer: Sendable, Hashable {
-        /// In the log, and applied here.
+        /// The entry is in the log, and applied here.
         case committed(CommitSequence)
-        /// For the reason last given to ``prepared(_:now:)``, or because its owner was deposed: certainly not committed.
+        /// The publish is certainly not committed: for the reason last given to ``prepared(_:now:)``, or because its
+        /// owner was deposed.
         case refused
-        /// In time there was no way: certainly not committed.
+        /// The publish is certainly not committed: in time there was no way.
         case notCommitted
         case unknown
     }
@@ -63,7 +64,7 @@ package struct Proposer: Sendable {
         }
     }
 
-    /// What the replica says of the publish.
+    /// Answer of the replica to the publish.
     package enum Preparation: Sendable {
         case draft(Draft)
         /// Its precondition does not hold here.
@@ -87,7 +88,7 @@ package struct Proposer: Sendable {
     private let began: Duration
     private let limits: Limits
     private var phase = Phase.preparing
-    /// What the replica says no to after this, the log says no to.
+    /// True once the replica has caught up: a publish that it refuses after this, the log refuses.
     private var hasCaughtUp = false
     /// Nothing was made of it since the log was read last for that reason.
     private var wasUnready = false
@@ -102,7 +103,7 @@ package struct Proposer: Sendable {
         self.limits = limits
     }
 
-    /// When to call ``deadlinePassed(now:)``.
+    /// Time of the next call of ``deadlinePassed(now:)``.
     package var deadline: Duration { began + limits.answer }
 
     package func begin() -> Action { .prepare }

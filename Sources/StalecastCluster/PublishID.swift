@@ -47,13 +47,13 @@ package struct PublishID: Hashable, Sendable, CustomStringConvertible {
     package var description: String { code.description }
 }
 
-/// The end of a history. Each publish id has at least 40 random bits, and an entry is appended only behind the head it was
-/// made for, so two histories that end alike are alike in everything before. A sequence alone says nothing after a
+/// The end of a history. Each publish id has at least 40 random bits, and an entry is appended only behind the head it
+/// was made for, so two histories that end alike are alike in everything before. A sequence alone says nothing after a
 /// restore: the same number is given again.
 package struct LogHead: Hashable, Sendable, CustomStringConvertible {
     /// 0 is an empty log.
     package let sequence: CommitSequence
-    /// Of the entry at ``sequence``; nil for an empty log only.
+    /// Publish of the entry at ``sequence``; nil for an empty log only.
     package let publish: PublishID?
 
     package static let empty = LogHead(sequence: 0, publish: nil)

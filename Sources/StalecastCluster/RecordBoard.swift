@@ -1,5 +1,5 @@
-/// All shared records in memory, kept in step with what is stored: a bell, a read, the difference. While the store is away
-/// the last state stays; after a lost watch everything is read again, and the difference is told.
+/// All shared records in memory, kept in step with what is stored: a bell, a read, the difference. While the store is
+/// away the last state stays; after a lost watch everything is read again, and the difference is told.
 ///
 /// An actor, because it waits for the store between changes, and observers must hear of changes in their order.
 package actor RecordBoard {
@@ -14,7 +14,7 @@ package actor RecordBoard {
     private var pauses: Pauses
     private var chance = SystemRandomNumberGenerator()
     private var held: [RecordName: SharedRecord] = [:]
-    /// Of changes made here that no read has seen yet; a read that began before one is older.
+    /// Revisions of changes made here that no read has seen yet; a read that began before one is older.
     private var ownChanges: [RecordName: Int64] = [:]
     private var highest: Int64 = 0
     private var observers: [String: [@Sendable (Change) -> Void]] = [:]
@@ -36,7 +36,7 @@ package actor RecordBoard {
 
     package func record(_ name: RecordName) -> SharedRecord? { held[name] }
 
-    /// In no order.
+    /// Records of a kind, in no order.
     package func all(_ kind: String) -> [SharedRecord] { held.values.filter { $0.name.kind == kind } }
 
     /// Hears of the records of a kind that there are, and of every change from now on, in order; it must be quick.

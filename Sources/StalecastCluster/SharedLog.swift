@@ -1,18 +1,20 @@
 package import StalecastWire
 
-/// The one order of versions that several daemons agree on. Everything it reads is linearizable; what a watch brings is a
-/// hint. Narrow enough for a table of an SQL database: a row for the charter, a row for the head that an append locks.
+/// The one order of versions that several daemons agree on. Everything it reads is linearizable; what a watch brings is
+/// a hint. Narrow enough for a table of an SQL database: a row for the charter, a row for the head that an append
+/// locks.
 package protocol SharedLog: Sendable {
     /// The entries after a sequence, oldest first, at most `limit`, and charter and head at the same moment.
     func page(after sequence: CommitSequence, limit: Int) async throws(LogError) -> LogPage
-    /// Appends an entry behind exactly the head it was made for, under exactly this charter, its content being stored. The same call again, as often
-    /// as one likes, tells what became of a call whose outcome is unknown.
+    /// Appends an entry behind exactly the head it was made for, under exactly this charter, its content being stored.
+    /// The same call again, as often as one likes, tells what became of a call whose outcome is unknown.
     ///
     /// - Parameter owner: of a duty, whose record must still be the one with this token; nil: nothing is asked for.
     func append(
         _ entry: LogEntry, under charter: Charter, owner: DutyOwner?
     ) async throws(LogError) -> Appended
-    /// Puts the pieces of a long content where ``content(of:)`` finds them; before the entry is appended, as often as needed.
+    /// Puts the pieces of a long content where ``content(of:)`` finds them; before the entry is appended, as often as
+    /// needed.
     func store(_ chunks: [[UInt8]], of key: ContentKey) async throws(LogError)
     /// Whether both are still what is newest: the cheapest question that makes a replica's answer linearizable.
     func isCurrent(_ head: LogHead, under charter: Charter) async throws(LogError) -> Bool
@@ -39,12 +41,13 @@ package protocol SharedLog: Sendable {
     func watch() async throws(LogError) -> AsyncStream<Bell>
 }
 
-/// What a read of the log brings.
+/// Page that a read of the log brings.
 package struct LogPage: Sendable {
     package let charter: Charter
-    /// Of the log, not of the page.
+    /// Head of the log, not of the page.
     package let head: LogHead
-    /// In sequence. Between two that do not follow each other retention removed those below ``Charter/prunedBelow``.
+    /// Entries in sequence. Between two that do not follow each other retention removed those below
+    /// ``Charter/prunedBelow``.
     package let entries: [LogEntry]
 
     package init(charter: Charter, head: LogHead, entries: [LogEntry]) {
@@ -54,20 +57,20 @@ package struct LogPage: Sendable {
     }
 }
 
-/// In whose name an entry is proposed: the duty's record, and the token with which it was made.
+/// Owner in whose name an entry is proposed: the duty's record, and the token with which it was made.
 package typealias DutyOwner = (duty: RecordName, token: DutyLease.Token)
 
-/// What became of a proposed entry.
+/// Result of a proposed entry.
 package enum Appended: Sendable {
     case committed
     /// This entry is in its place; with the same publish id it is the one proposed, by an earlier call.
     case taken(LogEntry)
     /// Nothing is in its place and the charter is another: it never landed and never will.
     case superseded(Charter)
-    /// Nothing is in its place, the charter is the same, and the log ends elsewhere: the log lost its end. With the head it
-    /// was made for: its content is not stored, or no longer.
+    /// Nothing is in its place, the charter is the same, and the log ends elsewhere: the log lost its end. With the
+    /// head it was made for: its content is not stored, or no longer.
     case elsewhere(LogHead)
-    /// Nothing is in its place, and the duty is another owner's or nobody's: it never landed and never will.
+    /// Nothing is in its place, and the duty is another owner's or free: it never landed and never will.
     case deposed
 }
 
@@ -80,7 +83,7 @@ extension SharedLog {
         try await amend(old, to: new, at: nil)
     }
 
-    /// As ``page(after:limit:)``, with as many entries as one answer can bring.
+    /// Reads a page as ``page(after:limit:)`` does, with as many entries as one answer can bring.
     func page(after sequence: CommitSequence, _ limit: inout PageLimit) async throws(LogError) -> LogPage {
         while true {
             do throws(LogError) {
@@ -102,7 +105,7 @@ package enum LogError: Error, Sendable, Hashable, CustomStringConvertible {
     case notDone(String)
     /// It may have been done, or be done later.
     case unknown(String)
-    /// What is stored there is not ours, or is newer than this program.
+    /// Stored bytes that are not ours, or are newer than this program.
     case unreadable(String)
 
     package var description: String {

@@ -3,7 +3,7 @@
 package protocol SharedRecords: Sendable {
     /// All there are. Not of one moment when they are many: what changes while they are read rings the bell.
     func all() async throws(LogError) -> RecordPage
-    /// Those of the names that are there, at most 100 names, at one moment.
+    /// Records of those names that exist, at most 100 names, at one moment.
     func records(_ names: [RecordName]) async throws(LogError) -> RecordPage
     /// - Parameters:
     ///   - revision: of the record that is replaced; nil makes a new one.
@@ -25,13 +25,13 @@ package protocol SharedRecords: Sendable {
     ///
     /// - Parameter token: of the ownership; false when it has ended.
     func keep(_ state: [UInt8], of duty: RecordName, token: DutyLease.Token) async throws(LogError) -> Bool
-    /// What was kept last; nil: nothing.
+    /// Document that was stored last; nil: nothing.
     func kept(of duty: RecordName) async throws(LogError) -> [UInt8]?
 }
 
 package typealias RecordLease = Int64
 
-/// What a record is called: a kind without a slash, and an id, which may have some.
+/// Name of a record: a kind without a slash, and an id, which may have some.
 package struct RecordName: Sendable, Hashable, CustomStringConvertible {
     package let kind: String
     package let id: String
@@ -53,9 +53,9 @@ package struct RecordName: Sendable, Hashable, CustomStringConvertible {
 package struct SharedRecord: Sendable, Hashable {
     package let name: RecordName
     package let value: [UInt8]
-    /// Of its last change: what the next one compares.
+    /// Revision of its last change, which the next one compares.
     package let revision: Int64
-    /// Of the change that made it: the token of an ownership.
+    /// Revision of the change that made it: the token of an ownership.
     package let creation: Int64
 
     /// Bytes of a value, at most.
@@ -69,10 +69,10 @@ package struct SharedRecord: Sendable, Hashable {
     }
 }
 
-/// What a read of records brings.
+/// Page that a read of records brings.
 package struct RecordPage: Sendable {
     package var records: [SharedRecord]
-    /// Of all there is, at the read; of the first when it took several.
+    /// Revision of all records at the read; of the first read when it took several.
     package var revision: Int64
 
     package init(_ records: [SharedRecord], revision: Int64) {
@@ -81,7 +81,7 @@ package struct RecordPage: Sendable {
     }
 }
 
-/// What became of a change.
+/// Result of a change.
 package enum RecordOutcome: Sendable {
     /// - Parameters:
     ///   - revision: of all there is, after the change.

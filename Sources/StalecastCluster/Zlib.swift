@@ -2,7 +2,7 @@ import CZlib
 
 /// Bytes packed and unpacked in one piece.
 package enum Zlib {
-    /// As zlib packs them at its usual level.
+    /// Packs bytes with zlib at its usual level.
     package static func packed(_ bytes: [UInt8]) -> [UInt8] {
         var size = compressBound(uLong(bytes.count))
         return [UInt8](unsafeUninitializedCapacity: Int(size)) { room, count in

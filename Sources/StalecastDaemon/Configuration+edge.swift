@@ -7,7 +7,7 @@ import StalecastHub
 import StalecastStore
 
 extension Configuration {
-    /// What of Edge can change while it runs.
+    /// Settings of Edge that can change while it runs.
     func edgeSettings(_ authorizer: Authorizer, _ budget: DescriptorBudget) -> EdgeSettings {
         var settings = edge.settings
         settings.access = EdgeAccess(auth.mode, authorizer)
@@ -17,13 +17,13 @@ extension Configuration {
         return settings
     }
 
-    /// Whoever reaches loopback only through a browser must not do it under a name of its own.
+    /// Hosts of Edge. A page that reaches loopback only through a browser must not do it under a name of its own.
     private var edgeHosts: HostRule {
         let isOpen = edge.hosts.isEmpty && !(edge.listen.isLoopback && edge.apiKeys.isEmpty)
         return isOpen ? .any : .only(edge.hosts)
     }
 
-    /// What opens connections besides listeners and webhooks.
+    /// Parts that open connections besides listeners and webhooks.
     var descriptorParts: DescriptorBudget.Parts {
         DescriptorBudget.Parts(
             sources: sources.scopes.count { $0.needsEngine }, hasHook: auth.hook.url != nil,

@@ -50,7 +50,7 @@ package struct Daemon: Sendable {
         /// nil as well.
         let propagation: ClusterPropagation?
         let readiness: Readiness
-        /// Of the listeners that have any.
+        /// TLS of the listeners that have any.
         let tls: [ListenerTLS]
         let reloads: ReloadLog
     }
@@ -110,7 +110,7 @@ package struct Daemon: Sendable {
         let sources = try SourceParts(configuration, descriptors.sources, store: store, logger)
         let versions = VersionLog(logger: logger)
         store.setCommitHandler { stored in
-            // Whoever hears of a version can fetch it.
+            // A client that hears of a version can fetch it.
             served.install(stored.template, stored.change)
             let topics = hub.announce(stored.change, at: stalecast_monotonic_ns())
             versions.announced(stored.change, on: topics)
@@ -225,7 +225,7 @@ package struct Daemon: Sendable {
         logger.info("stopped")
     }
 
-    /// What `stalecast doctor` says, shortly.
+    /// Logs the findings of `stalecast doctor`, shortly.
     private func sayWhatTheMachineAllows() {
         for finding in SystemCheck(configuration).findings {
             let metadata: Logger.Metadata = ["finding": "\(finding.sentence)"]

@@ -6,7 +6,7 @@ import Synchronization
 /// Writes log lines to standard error: text for people, one JSON object per line for collectors.
 package struct DaemonLog: LogHandler {
     package var metadata: Logger.Metadata = [:]
-    /// Never below the process's; setting it makes this logger quieter and no other.
+    /// Level, never below the process's; setting it makes this logger quieter and no other.
     package var logLevel: Logger.Level {
         get { max(Self.level.withLock { $0 }, floor) }
         set { floor = newValue }

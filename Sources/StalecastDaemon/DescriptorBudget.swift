@@ -54,11 +54,11 @@ package struct DescriptorBudget: Sendable, Hashable {
 
     /// The fewest descriptors with which the daemon starts.
     package static let least = 384
-    /// Databases, event loops, logs, canaries, etcd, and what libcurl has for itself: 66 for webhooks, 4 for each other part.
-    /// An idle daemon with all parts has 120 open.
+    /// Databases, event loops, logs, canaries, etcd, and what libcurl has for itself: 66 for webhooks, 4 for each other
+    /// part. An idle daemon with all parts has 120 open.
     private static let own = 128
-    /// Descriptors that no part may keep: for libdispatch, files that are read now and then, and connections that are being
-    /// refused, of which Edge and Control have at most 24 each at a time.
+    /// Descriptors that no part may keep: for libdispatch, files that are read now and then, and connections that are
+    /// being refused, of which Edge and Control have at most 24 each at a time.
     private static let reserve = 64
 
     /// Makes the shares of a process.
@@ -95,8 +95,8 @@ package struct DescriptorBudget: Sendable, Hashable {
         try DescriptorBudget(limit: stalecast_raise_descriptor_limit(), for: parts)
     }
 
-    /// Connections to Edge under a limit that was changed after the start: Control gives what it can, and the other parts
-    /// keep the shares that they have.
+    /// Connections to Edge under a limit that was changed after the start: Control gives what it can, and the other
+    /// parts keep the shares that they have.
     package func edge(under limit: UInt64) -> Int {
         let (share, overflow) = (edge + control - control(under: limit))
             .addingReportingOverflow(Int(clamping: limit) - self.limit)

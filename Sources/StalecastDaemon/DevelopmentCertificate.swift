@@ -2,8 +2,8 @@ import Crypto
 package import Foundation
 import StalecastWire
 
-/// A certificate for this machine's own names, and the authority that signed it, for trying TLS out. The authority's key
-/// is forgotten at once: nobody, neither its owner, can certify anything else with it.
+/// A certificate for this machine's own names, and the authority that signed it, for trying TLS out. The authority's
+/// key is forgotten at once: not even its owner can certify anything else with it.
 package struct DevelopmentCertificate {
     /// PEM.
     package let authority: String

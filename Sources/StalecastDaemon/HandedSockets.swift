@@ -1,7 +1,7 @@
 import Foundation
 
-/// Sockets that systemd opened and keeps for this process (`sd_listen_fds(3)`): connections wait in them while the daemon
-/// restarts, instead of being refused.
+/// Sockets that systemd opened and keeps for this process (`sd_listen_fds(3)`): connections wait in them while the
+/// daemon restarts, instead of being refused.
 package struct HandedSockets: Sendable {
     /// Descriptors by the names of `FileDescriptorName=`.
     private let named: [(name: String, descriptor: Int32)]

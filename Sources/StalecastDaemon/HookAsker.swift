@@ -10,7 +10,7 @@ final class HookAsker: Sendable {
     private let engine: OutboundEngine
     private let request: OutboundRequest
     private let logger: Logger
-    /// What was said of it last.
+    /// Text that was logged last.
     private let said = Mutex("")
 
     private static let timeout: Duration = .seconds(1)

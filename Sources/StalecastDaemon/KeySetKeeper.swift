@@ -21,7 +21,7 @@ final class KeySetKeeper: Sendable {
         /// A thread that exists once a URL is to be asked.
         var engine: OutboundEngine?
         var isReading = false
-        /// What was logged of each issuer.
+        /// Text that was logged last about each issuer.
         var said: [String: String] = [:]
     }
 
@@ -43,7 +43,7 @@ final class KeySetKeeper: Sendable {
             fetchDue(&group)
             let ticks = AsyncTimer(period: .milliseconds(500)).cancelOnGracefulShutdown()
             for await _ in ticks { fetchDue(&group) }
-            // Of requests under way nobody needs the answer.
+            // The answers of requests under way are not needed.
             group.cancelAll()
         }
         await state.withLock { $0.engine }?.shutdown(grace: .milliseconds(200))
@@ -116,7 +116,7 @@ final class KeySetKeeper: Sendable {
         }
     }
 
-    /// Of `Cache-Control`; nil without a `max-age`.
+    /// Value of `max-age` in `Cache-Control`; nil without one.
     static func maxAge(_ field: String) -> Duration? {
         for part in field.split(separator: ",") {
             let words = part.trimming(while: \.isWhitespace).lowercased().split(separator: "=")

@@ -9,9 +9,9 @@ import Synchronization
 /// The files of one listener's TLS, read at one time.
 struct TLSFiles {
     let material: TLSServer.Material
-    /// What the operator should know, sentences.
+    /// Warnings for the operator, sentences.
     let warnings: [String]
-    /// What tells that one of them is another file since.
+    /// Identities of the files, which show that one of them is another file since.
     let identities: [LocalFile.Identity?]
 
     /// - Throws: ``TLSProblem``, a sentence that names the file.
@@ -36,7 +36,7 @@ struct TLSFiles {
         self.warnings = warnings
     }
 
-    /// As the paths show them now, through whatever links lead there.
+    /// Identities of the files to which the paths lead now, through whatever links.
     static func identities(_ tls: Configuration.TLS) -> [LocalFile.Identity?] {
         let paths = tls.pairs.flatMap { [$0.certificate, $0.key] } + [tls.clientAuthorities].compactMap(\.self)
         return paths.map { LocalFile.Identity(path: $0) }
@@ -58,11 +58,11 @@ struct TLSFiles {
 /// Keeps one listener's TLS in step with its files.
 final class ListenerTLS: Sendable {
     private struct State {
-        /// As of the last attempt to read them, whatever came of it.
+        /// Identities at the last attempt to read the files, whatever its outcome.
         var known: [LocalFile.Identity?]
-        /// As of the last look.
+        /// Identities at the last look.
         var seen: [LocalFile.Identity?]
-        /// When what was read begins to be valid, in seconds since 1970; nil when that was no reason to leave it.
+        /// Begin of the new certificates' validity, in seconds since 1970; nil when that was no reason to leave them.
         var due: Int?
         var warned: Set<String> = []
     }
@@ -178,7 +178,7 @@ final class ListenerTLS: Sendable {
         Timestamp(microseconds: Int64(clamping: seconds).multipliedReportingOverflow(by: 1_000_000).partialValue)
     }
 
-    /// For `/status`: one object for each certificate.
+    /// JSON for `/status`: one object for each certificate.
     func json() -> [JSONValue] {
         let now = Int(Date().timeIntervalSince1970)
         return server.material.identities.map { identity in
@@ -198,7 +198,7 @@ extension TLSIdentity {
 }
 
 extension MetricsText {
-    /// When certificates expire, and what became of handshakes.
+    /// Writes when certificates expire, and the counts of handshakes.
     mutating func tls(_ listeners: [ListenerTLS]) {
         family(
             "stalecast_tls_certificate_not_after_seconds", .gauge,

@@ -3,7 +3,7 @@ import StalecastEtcd
 import StalecastWire
 
 extension MetricsText {
-    /// What a node of a cluster has done with its log, and what it knows of the others.
+    /// Writes a node's work with its log, and its knowledge of the other nodes.
     mutating func cluster(_ cluster: ClusterParts) async {
         let (follower, figures) = await (cluster.node.follower, cluster.node.figures)
         family(

@@ -3,8 +3,8 @@ import StalecastHub
 import StalecastWire
 
 extension MetricsText {
-    /// Who has the newest version of each scope. A version is never a label: every publish would leave series behind. Of
-    /// the nodes of a cluster each shows its own, so that their sum is the cluster's.
+    /// Writes which clients have the newest version of each scope. A version is never a label: every publish would
+    /// leave series behind. Of the nodes of a cluster each shows its own, so that their sum is the cluster's.
     mutating func propagation(_ book: PropagationBook, _ scopes: [Scope]) {
         let ways = scopes.compactMap { scope in
             book.own(of: scope, limit: 1)?.ways.first.map { (scope, $0) }
@@ -57,7 +57,7 @@ extension MetricsText {
         clients(book)
     }
 
-    /// What the fetches of scopes with a budget may cost.
+    /// Writes the budgets of scopes that have one.
     mutating func herds(_ hub: Hub, _ scopes: [Scope]) {
         let herds = scopes.compactMap { scope in hub.herd(of: scope).map { (scope.labels, $0) } }
         family(
@@ -68,7 +68,7 @@ extension MetricsText {
             herds.map { ($0, Double($1.budget)) })
     }
 
-    /// What our own subscribers saw of the newest version.
+    /// Writes the facts that our own subscribers saw of the newest version.
     mutating func canaries(_ sightings: [Scope: Canaries.Sighting]) {
         family(
             "stalecast_canary_seconds", .gauge,

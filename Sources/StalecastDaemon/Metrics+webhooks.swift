@@ -2,7 +2,7 @@ import StalecastOutbound
 import StalecastWebhooks
 
 extension MetricsText {
-    /// What deliveries to webhooks, and the engine that sends them, have done.
+    /// Writes the counts of deliveries to webhooks, and of the engine that sends them.
     mutating func webhooks(_ webhooks: WebhookParts) async {
         let tally = await webhooks.delivery.tally()
         outcomes(tally)

@@ -21,7 +21,7 @@ struct MetricsText {
         family(name, kind, help, [([], value)])
     }
 
-    /// As Prometheus has it: buckets add up.
+    /// Writes a histogram in Prometheus's form: buckets add up.
     mutating func histogram(_ name: String, _ help: String, _ histogram: Histogram) {
         histograms(name, help, [([], histogram)])
     }
@@ -164,7 +164,7 @@ extension MetricsText {
 }
 
 extension MetricsText {
-    /// What `:fetch`, Installations and the cache of finished answers have done.
+    /// Writes the counts of `:fetch`, Installations and the cache of finished answers.
     mutating func fetches(_ tally: FetchTally, renderings: (count: Int, byteCount: Int)) {
         let samples = FetchDialect.allCases.flatMap { dialect in
             FetchState.allCases.map { state in

@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 
 /// The signals of this process, waited for by a plain thread of its own: whatever the cooperative pool, a disk or a log
-/// that nobody reads does, a daemon that was told to end is gone within 15 s.
+/// without a reader does, a daemon that was told to end is gone within 15 s.
 ///
 /// Made first thing, so that a signal during a long start is neither lost nor deadly.
 package final class ProcessSignals: Sendable {
@@ -68,7 +68,7 @@ package final class ProcessSignals: Sendable {
     }
 }
 
-/// What signals and the clock mean for the process: an end that was asked for has a last moment.
+/// Meaning of signals and of the clock for the process: an end that was asked for has a last moment.
 package struct EndingState {
     package enum Action: Equatable {
         case reload, end

@@ -1,7 +1,7 @@
 import CLinux
 import Foundation
 
-/// What this process uses, as the kernel tells.
+/// Resources that this process uses, as the kernel reports them.
 struct ProcessUsage {
     let cpuSeconds: Double
     let residentBytes: Int

@@ -71,7 +71,7 @@ final class RefusalLog: Service {
         }
     }
 
-    /// How often each reason has counted since the start.
+    /// Counts of each reason since the start.
     private func totals() -> [String: Int] {
         let tally = edge.tally
         var totals = access.refusals.reduce(into: [String: Int]()) { $0[$1.key.sentence, default: 0] += $1.value.count }
@@ -87,15 +87,15 @@ package struct RefusalCounts {
 
     package init(_ totals: [String: Int]) { last = totals }
 
-    /// What rose since the last call, by name.
+    /// Reasons that rose since the last call, by name.
     package mutating func rises(to totals: [String: Int]) -> [(reason: String, count: Int)] {
         defer { last = totals }
         return totals.map { ($0.key, $0.value - (last[$0.key] ?? 0)) }.filter { $0.1 > 0 }.sorted { $0.0 < $1.0 }
     }
 }
 
-/// What the audit log is told of them: the first of a reason soon, then all of an hour in one line. Strangers make these
-/// lines, and each that is written brings the end of what others did nearer.
+/// Lines for the audit log about refusals: the first of a reason soon, then all of an hour in one line. Strangers make
+/// these lines, and each that is written brings the end of what others did nearer.
 package struct RefusalLines {
     package static let period = Duration.seconds(3600)
 
@@ -117,7 +117,7 @@ package struct RefusalLines {
 }
 
 extension DropReason {
-    /// Of a connection that was refused; names the key that an operator may raise.
+    /// Sentence about a connection that was refused; names the key that an operator may raise.
     fileprivate var sentence: String {
         switch self {
         case .capacity: "as many connections as edge.maxConnections allows"

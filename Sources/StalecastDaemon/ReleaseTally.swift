@@ -15,7 +15,7 @@ final class ReleaseTally: Sendable {
 }
 
 extension MetricsText {
-    /// Where the newest release of each scope stands.
+    /// Writes the share that the newest release of each scope covers.
     mutating func releases(_ store: TemplateStore, _ tally: ReleaseTally, _ scopes: [Scope]) {
         family(
             "stalecast_release_percent", .gauge,

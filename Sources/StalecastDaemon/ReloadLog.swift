@@ -1,10 +1,10 @@
 import StalecastWire
 import Synchronization
 
-/// What became of the reloads: the log line alone reaches no monitoring.
+/// Results of the reloads for monitoring, which the log line alone does not reach.
 final class ReloadLog: Sendable {
     struct Outcome: Sendable {
-        /// When the configuration in force was read.
+        /// Time when the configuration in force was read.
         var succeededAt: Timestamp
         /// Why the newest one was refused; nil when it is in force.
         var problem: String?

@@ -67,7 +67,7 @@ extension Daemon.Parts {
         }
     }
 
-    /// Lets go of old versions hourly: a scope nobody publishes to ages too.
+    /// Lets go of old versions hourly: a scope without publishes ages too.
     func sweepStore() async {
         for await _ in AsyncTimer(period: .seconds(3600)).cancelOnGracefulShutdown() { store.beginSweep() }
     }

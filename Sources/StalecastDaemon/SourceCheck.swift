@@ -10,7 +10,7 @@ package struct SourceCheck: Sendable {
     private let feeds: [Configuration.Feed]
     private let factory: SourceFactory
 
-    /// What became of one source.
+    /// Result for one source.
     package struct Finding: Sendable {
         package let scope: Scope
         package let kind: String
@@ -19,7 +19,7 @@ package struct SourceCheck: Sendable {
         package let isUsable: Bool
         /// Whole sentences without a full stop; the first says how it went.
         package let sentences: [String]
-        /// The same for scripts.
+        /// JSON for scripts.
         package let json: JSONValue
     }
 

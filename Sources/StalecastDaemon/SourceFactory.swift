@@ -79,7 +79,7 @@ package struct SourceFactory: Sendable {
             access: try access(feed), stream: try stream(feed, project, namespace))
     }
 
-    /// Nobody but the origin's REST API gets credentials.
+    /// Opens the real-time stream. Only the origin's REST API gets credentials.
     private func stream(
         _ feed: Configuration.Feed, _ project: String, _ namespace: Namespace
     ) throws -> (settings: InvalidationStream.Settings, access: OriginAccess)? {
@@ -92,7 +92,7 @@ package struct SourceFactory: Sendable {
         return (settings, try plainAccess(feed, to: settings.url))
     }
 
-    /// - Parameter forGoogle: whether it is shown to Google, which serves nobody without.
+    /// - Parameter forGoogle: whether it is shown to Google, which serves no request without.
     private func installation(_ feed: Configuration.Feed, forGoogle: Bool) throws -> FirebaseInstallation? {
         guard let base = feed.installationsURL ?? (forGoogle ? FirebaseInstallation.defaultBase : nil),
             let key = feed.apiKey
@@ -123,8 +123,8 @@ package struct SourceFactory: Sendable {
 
     // MARK: Access
 
-    /// As clients have it: without credentials. The origin's authority and our certificate are for its own host: for
-    /// others, Google's above all, they would take the system's authorities away.
+    /// Access that clients have: without credentials. The origin's authority and our certificate are for its own host:
+    /// for others, Google's above all, they would take the system's authorities away.
     private func plainAccess(_ feed: Configuration.Feed, to url: OutboundURL) throws -> OriginAccess {
         guard let engine else { throw StartError("no engine was started for it") }
         let isOrigin = try url.host == OutboundURL(feed.url ?? FirebaseTemplates.defaultBase).host

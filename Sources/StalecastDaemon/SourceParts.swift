@@ -15,7 +15,7 @@ struct SourceParts: Sendable, CustomStringConvertible {
     private let feeds: [Scope: Configuration.Feed]
     private let places: [Scope: String]
 
-    /// Headers may hold secrets: whoever prints this sees none.
+    /// Headers may hold secrets: they are not printed.
     var description: String { "sources of \(places.count) scopes" }
 
     /// Reads keys and secrets; blocks on files.
@@ -79,7 +79,7 @@ extension Configuration {
         return sentences
     }
 
-    /// How the clients of scopes with a slow origin are asked to spread their fetches.
+    /// Windows over which clients of scopes with a slow origin are asked to spread their fetches.
     var herdWindows: [Scope: HerdWindow] {
         Dictionary(
             uniqueKeysWithValues: sources.scopes.map { feed in

@@ -4,7 +4,7 @@ import StalecastEdge
 import StalecastWire
 import Synchronization
 
-/// Collects the ports really bound; when both listeners accept, says so to everybody who waits.
+/// Collects the ports really bound; when both listeners accept, says so to all that wait.
 final class Startup: Sendable {
     private struct Ports {
         var edge: Int?
@@ -24,7 +24,7 @@ final class Startup: Sendable {
     func edgeListens(on port: Int) { note { $0.edge = port } }
     func controlListens(on port: Int) { note { $0.control = port } }
 
-    /// Nobody should look for this daemon any more.
+    /// Removes the file by which clients find this daemon.
     func withdraw() { endpoints(ports.withLock { $0 })?.remove() }
 
     /// Writes `endpoints.json` if that failed before: the disk was full, perhaps.
@@ -65,7 +65,7 @@ final class Startup: Sendable {
         SystemdNotice.ready.send()
     }
 
-    /// For the person who started this in a terminal.
+    /// Banner for the person who started this in a terminal.
     private func banner(_ endpoints: Endpoints) -> String {
         let data = URL(fileURLWithPath: configuration.data).path
         let projects = configuration.projects.map { project in
@@ -145,7 +145,7 @@ package enum SystemdNotice: String {
     case stopping = "STOPPING=1"
     case reloading = "RELOADING=1"
     case alive = "WATCHDOG=1"
-    /// Before the program begins anew in its own process: until it is ready again, nobody sends ``alive``.
+    /// Before the program begins anew in its own process: until it is ready again, ``alive`` is not sent.
     case beginningAnew = "WATCHDOG_USEC=86400000000"
 
     package func send() {
@@ -173,7 +173,7 @@ package enum SystemdNotice: String {
     }
 }
 
-/// When systemd wants to hear that the daemon is alive (`WatchdogSec`): three times in its interval.
+/// Decides when systemd is told that the daemon is alive (`WatchdogSec`): three times in its interval.
 package struct Watchdog {
     private let period: Duration?
     private var last: ContinuousClock.Instant?

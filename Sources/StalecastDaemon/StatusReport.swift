@@ -8,7 +8,7 @@ import StalecastStore
 import StalecastWebhooks
 import StalecastWire
 
-/// What `/status` says: one JSON document for people and scripts.
+/// Content of `/status`: one JSON document for people and scripts.
 struct StatusReport {
     let daemon: Daemon.Parts
 
@@ -151,7 +151,8 @@ extension StatusReport {
         }
     }
 
-    /// What our own subscribers saw last: `{"project","namespace","versionNumber","received","fetched"}`, in seconds.
+    /// Facts that our own subscribers saw last: `{"project","namespace","versionNumber","received","fetched"}`, in
+    /// seconds.
     func canaries() -> [JSONValue] {
         daemon.edge.sightings.sorted { $0.key < $1.key }.map { scope, seen in
             [
@@ -242,6 +243,6 @@ extension SourceStatus {
 }
 
 extension Duration {
-    /// To the millisecond.
+    /// Seconds, rounded to the millisecond.
     fileprivate var roundedSeconds: Double { (self / .milliseconds(1)).rounded() / 1000 }
 }

@@ -5,13 +5,13 @@ import StalecastHTTP
 import StalecastOutbound
 import StalecastWire
 
-/// What this machine allows a daemon, and what stands in its way.
+/// Checks which limits this machine sets to a daemon.
 package struct SystemCheck {
     /// One thing that was looked at: how it is, and what repairs it.
     package struct Finding: Sendable {
         package let subject: String
         package let sentence: String
-        /// Where it needs somebody: one command for a shell.
+        /// Command for a shell, where the operator has to act.
         package let command: String?
     }
 
@@ -21,7 +21,7 @@ package struct SystemCheck {
     /// Streams that should be possible.
     private let wanted: Int
 
-    /// What a container may not change is the machine's.
+    /// True in a container, whose fixed settings are the machine's.
     private let isContainer: Bool
 
     /// - Parameters:
@@ -190,7 +190,7 @@ package struct SystemCheck {
 }
 
 extension BinaryInteger {
-    /// With commas between groups of three digits.
+    /// Digits with commas between groups of three.
     fileprivate var grouped: String {
         let digits = Array(String(self))
         return digits.indices.reduce(into: "") { text, index in

@@ -7,7 +7,7 @@ import StalecastWire
 package struct TokenFile {
     /// SHA-256 of the token's UTF-8 text.
     package let digest: SecretDigest
-    /// What the operator should know, sentences without secrets.
+    /// Warnings for the operator, sentences without secrets.
     package private(set) var warnings: [String] = []
 
     /// Fewer characters than these can be guessed.
@@ -39,7 +39,7 @@ package struct TokenFile {
                 "\(plainPath) is not there; the token it held is still the right one. If nobody has a copy, "
                     + "`stalecast token rotate` makes a new one")
         } else if let plain = try? read(plainPath), TokenFile(of: plain).digest != token.digest {
-            // What cannot be read misleads nobody.
+            // What cannot be read misleads no client.
             token.warnings.append(
                 "\(plainPath) holds another token than the daemon takes; `stalecast token rotate` makes a new one")
         }
@@ -58,7 +58,7 @@ package struct TokenFile {
         return token
     }
 
-    /// A token that somebody else has chosen.
+    /// A token that another program has chosen.
     private static func given(_ path: String) throws(StartError) -> TokenFile {
         let plain = try read(path)
         guard plain.count >= leastLength else {

@@ -6,7 +6,7 @@ import StalecastWire
 
 /// One line in the log for every version: what, who, from where, and how many subscribers were told.
 ///
-/// A log that nobody reads stops this, and never a publish: lines wait in a bounded line, and what does not fit is left
+/// A log without a reader stops this, and never a publish: lines wait in a bounded line, and what does not fit is left
 /// out.
 struct VersionLog: Sendable {
     private struct Entry: Sendable {

@@ -25,7 +25,7 @@ struct WebhookParts: Sendable {
     ) throws {
         let registryFile = "\(configuration.data)/\(WebhookRegistry.fileName)"
         let deliveryFile = "\(configuration.data)/\(WebhookDelivery.fileName)"
-        // Both files are made at the first start, so one without the other means that somebody took it away.
+        // Both files are made at the first start, so one without the other means that the other was taken away.
         let exists = FileManager.default.fileExists(atPath:)
         if !exists(registryFile), exists(deliveryFile) {
             logger.warning(
@@ -82,7 +82,7 @@ struct WebhookParts: Sendable {
         for webhook in webhooks { verifier.consider(webhook) }
     }
 
-    /// The same on one node of several.
+    /// Begins delivery on one node of several.
     private func begin(_ changes: [TemplateChange], _ shared: ClusterWebhooks) throws {
         registry.observe { shared.take($0) }
         let webhooks = registry.webhooks

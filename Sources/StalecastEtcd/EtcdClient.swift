@@ -24,7 +24,8 @@ package final class EtcdClient: Sendable {
     private let group: any EventLoopGroup
     private let state = Mutex(State())
 
-    /// - Throws: ``EtcdFailure/notSent(_:)`` when a file of TLS or the password cannot be used; later they are read again.
+    /// - Throws: ``EtcdFailure/notSent(_:)`` when a file of TLS or the password cannot be used; later they are read
+    ///   again.
     package init(_ configuration: EtcdConfiguration, on group: any EventLoopGroup) throws(EtcdFailure) {
         precondition(!configuration.endpoints.isEmpty, "an etcd has at least one member")
         self.configuration = configuration
@@ -33,7 +34,7 @@ package final class EtcdClient: Sendable {
         if let credentials = configuration.credentials { _ = try Self.password(credentials.password) }
     }
 
-    /// What calls have come to.
+    /// Figures of the calls so far.
     package var figures: EtcdFigures { state.withLock { $0.figures } }
 
     package func close() { state.withLock { $0.connection.take() }?.close() }
@@ -82,7 +83,7 @@ package final class EtcdClient: Sendable {
         try await call("/etcdserverpb.Lease/LeaseRevoke", request.bytes, for: .lease) { _ in }
     }
 
-    /// Of one member, by its place in the configuration, over a connection of its own.
+    /// Status of one member, by its place in the configuration, over a connection of its own.
     package func status(of member: Int) async throws(EtcdFailure) -> EtcdStatus {
         try await counted(.status) { () throws(EtcdFailure) in
             let connection = try await connect(to: member)
@@ -239,8 +240,8 @@ package final class EtcdClient: Sendable {
         do { return try read() } catch { throw .notSent("its password: \(error)") }
     }
 
-    /// etcd's own tokens, which expire. One sign-in at a time, with a pause after one that brought none: each costs a member
-    /// a tenth of a second of its processor, and many at once cost it everything.
+    /// etcd's own tokens, which expire. One sign-in at a time, with a pause after one that brought none: each costs a
+    /// member a tenth of a second of its processor, and many at once cost it everything.
     private func token(over connection: EtcdConnection) async throws(EtcdFailure) -> String? {
         guard let (user, read) = configuration.credentials else { return nil }
         if let known = state.withLock({ $0.token }) { return known }

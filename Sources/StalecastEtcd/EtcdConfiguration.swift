@@ -1,7 +1,7 @@
-/// Where a member listens for clients.
+/// Address where a member listens for clients.
 package struct EtcdEndpoint: Sendable, Hashable, CustomStringConvertible {
     package let isTLS: Bool
-    /// Without brackets.
+    /// Host without brackets.
     package let host: String
     package let port: Int
 
@@ -36,18 +36,18 @@ package struct EtcdEndpoint: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// How the members of an etcd are reached.
+/// Settings with which the members of an etcd are reached.
 package struct EtcdConfiguration: Sendable {
     /// The clients' ports of the members, at least one; those that members advertise are not used.
     package var endpoints: [EtcdEndpoint]
-    /// For endpoints of `https`. Default: the authorities of the system, no certificate of our own.
+    /// TLS for endpoints of `https`. Default: the authorities of the system, no certificate of our own.
     package var tls = EtcdTLS()
     /// nil: etcd asks for no password. It is read again for each new token, so a file may be replaced.
     package var credentials: (user: String, password: @Sendable () throws -> String)?
-    /// Of one call, and of one connection. Default 1.5 s: a member that has lost its peers would hang for seven.
+    /// Limit of one call, and of one connection. Default 1.5 s: a member that has lost its peers would hang for seven.
     package var timeout: Duration = .milliseconds(1500)
-    /// Between two pings on a watch, each with ``timeout`` twice for its answer. Default 10 s; members take offence at
-    /// less than 5 s, and at any ping while no call is open.
+    /// Time between two pings on a watch, each with ``timeout`` twice for its answer. Default 10 s; members take
+    /// offence at less than 5 s, and at any ping while no call is open.
     package var keepAlive: Duration = .seconds(10)
 
     package init(_ endpoints: [EtcdEndpoint]) { self.endpoints = endpoints }

@@ -1,13 +1,13 @@
 package import StalecastWire
 
-/// What a call to etcd is for.
+/// Purpose of a call to etcd.
 package enum EtcdPurpose: String, Sendable, CaseIterable {
     case append, read, check, charter, prune, content, record, lease, kept, watch, status
     case signIn = "sign_in"
     case other
 }
 
-/// What calls to etcd have come to, and how long they took.
+/// Counts and times of calls to etcd.
 package struct EtcdFigures: Sendable {
     package enum Outcome: String, Sendable, CaseIterable {
         case ok
@@ -17,10 +17,10 @@ package struct EtcdFigures: Sendable {
         case unknown
     }
 
-    /// Of one purpose.
+    /// Calls of one purpose.
     package struct Calls: Sendable {
         package private(set) var outcomes: [Outcome: Int] = [:]
-        /// From the call, with the connection where there was none yet, to its answer or failure.
+        /// Seconds from the call, with the connection where there was none yet, to its answer or failure.
         package private(set) var seconds = Histogram(bounds: [
             0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
         ])

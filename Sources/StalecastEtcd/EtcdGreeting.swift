@@ -4,8 +4,8 @@ import NIOHTTP2
 import NIOPosix
 import NIOSSL
 
-/// On a connection's event loop: tells when the member has greeted with its HTTP/2 settings, which it does when TLS and
-/// protocol are agreed, and pings it from then on. A ping without an answer closes the connection.
+/// Handler on a connection's event loop that tells when the member has greeted with its HTTP/2 settings, which it does
+/// when TLS and protocol are agreed, and pings it from then on. A ping without an answer closes the connection.
 final class EtcdGreeting: ChannelInboundHandler {
     typealias InboundIn = HTTP2Frame
     typealias OutboundOut = HTTP2Frame
@@ -73,7 +73,7 @@ final class EtcdGreeting: ChannelInboundHandler {
 }
 
 extension EtcdGreeting {
-    /// What an operator can do with the error of a connection that did not come about.
+    /// Advice for an operator about the error of a connection that did not come about.
     static func words(_ error: any Error, isTLS: Bool) -> String {
         if let error = error as? NIOConnectionError {
             return error.connectionErrors.first.map { "\($0.error)" } ?? "has no address: its name is not known here"

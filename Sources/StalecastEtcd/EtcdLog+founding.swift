@@ -1,11 +1,11 @@
 package import StalecastCluster
 import StalecastWire
 
-/// Lays a log that goes on with the history of a store. Nobody reads it before it is founded; until then one that begins
-/// later takes the place from one that is under way, or was cut off.
+/// Lays a log that goes on with the history of a store. No node reads it before it is founded; until then one that
+/// begins later takes the place from one that is under way, or was cut off.
 package struct EtcdFounding: Sendable {
     private let log: EtcdLog
-    /// Whose turn it is, as long as it stands in etcd.
+    /// Node whose turn it is, as long as it stands in etcd.
     private let turn: [UInt8]
 
     fileprivate init(_ log: EtcdLog, _ turn: [UInt8]) {
@@ -22,7 +22,7 @@ package struct EtcdFounding: Sendable {
             [.put(log.key(entry.sequence), entry.encoded)], if: [.value(log.turnKey, turn)])
     }
 
-    /// What was laid is the log, from now on.
+    /// Makes the charter and the head the log, from now on.
     package func found(_ charter: Charter, head: LogHead) async throws(LogError) {
         var charter = charter
         var random = SystemRandomNumberGenerator()

@@ -196,7 +196,7 @@ package final class EtcdLog: SharedLog {
             for keyValue in page {
                 let name = String(decoding: keyValue.key.dropFirst(contentKeys.utf8.count), as: UTF8.self)
                 let parts = name.split(separator: "/", omittingEmptySubsequences: false)
-                // What is nobody's piece stays.
+                // Keys that are no pieces stay.
                 if parts.count == 2 { found[String(parts[0]), default: [:]][String(parts[1])] = keyValue.modRevision }
             }
             // The least key after the last one.
@@ -223,7 +223,7 @@ package final class EtcdLog: SharedLog {
 
     // MARK: Bells
 
-    /// Bells that nobody has heard yet; when there are more, the oldest are dropped, and the gap is read.
+    /// Bells that were not handled yet; when there are more, the oldest are dropped, and the gap is read.
     private static let maxBells = 256
 
     package func watch() async throws(LogError) -> AsyncStream<Bell> {

@@ -50,11 +50,11 @@ package struct EtcdRange: Sendable {
     }
 }
 
-/// What must hold for a transaction's first list.
+/// Condition of a transaction's first list.
 package enum EtcdCompare: Sendable {
     case value(String, [UInt8])
     case modRevision(String, Int64)
-    /// Of all keys in the range; 0: none is there.
+    /// Create revision of all keys in the range; 0: none is there.
     case createRevision(EtcdRange, Int64)
     case exists(String)
 
@@ -133,7 +133,7 @@ package struct EtcdTransaction: Sendable {
         package var succeeded = false
         /// The store's, after it.
         package var revision: Int64 = 0
-        /// What each read of the list that was done found; empty for the other operations.
+        /// Keys that each read of the chosen list found; empty for the other operations.
         package var found: [[EtcdKeyValue]] = []
 
         package init(_ bytes: [UInt8]) throws(ProtobufError) {
@@ -163,7 +163,7 @@ package struct EtcdTransaction: Sendable {
     }
 }
 
-/// What a watch says.
+/// Message of a watch.
 package struct EtcdWatchNotice: Sendable {
     package var isCreated = false
     package var isCanceled = false

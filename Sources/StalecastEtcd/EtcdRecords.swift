@@ -48,7 +48,7 @@ package final class EtcdRecords: SharedRecords {
         return RecordPage(result.found.compactMap(\.first).compactMap(record), revision: result.revision)
     }
 
-    /// nil for a key that is nobody's record.
+    /// nil for a key that holds no record.
     private func record(_ found: EtcdKeyValue) -> SharedRecord? {
         guard let name = name(found.key) else { return nil }
         return SharedRecord(name: name, value: found.value, revision: found.modRevision, creation: found.createRevision)

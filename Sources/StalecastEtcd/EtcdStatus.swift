@@ -1,4 +1,4 @@
-/// What a member says of itself.
+/// Status that a member reports of itself.
 package struct EtcdStatus: Sendable {
     package var version = ""
     package var memberID: UInt64 = 0
@@ -44,7 +44,7 @@ extension EtcdStatus {
         return .good
     }
 
-    /// Of `3.6.9` or `3.6.0-rc.1`; nil for anything else.
+    /// Numbers of `3.6.9` or `3.6.0-rc.1`; nil for anything else.
     private static func numbers(_ version: String) -> [Int]? {
         let parts = version.prefix { $0 != "-" && $0 != "+" }.split(separator: ".", omittingEmptySubsequences: false)
         let numbers = parts.compactMap { Int($0) }

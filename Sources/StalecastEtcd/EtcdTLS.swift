@@ -3,7 +3,7 @@ import NIOSSL
 /// The PEM files with which members are reached by TLS. They are read for each new connection, so that what replaces
 /// them is used without a restart; connections that are open stay as they are.
 package struct EtcdTLS: Sendable {
-    /// Who may have signed the members' certificates; nil: the authorities of the system.
+    /// File with the authorities that may have signed the members' certificates; nil: those of the system.
     package var authorities: String?
     /// A certificate of our own with its chain, and its key, where members ask for one.
     package var certificate: (chain: String, key: String)?

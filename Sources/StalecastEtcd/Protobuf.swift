@@ -3,13 +3,13 @@ package struct ProtobufError: Error, Sendable, CustomStringConvertible {
     package let description: String
 }
 
-/// Reads the fields of a protobuf message in the order they come; a message within it is another reader's. Looks at each
-/// byte once, allocates nothing, and never traps.
+/// Reads the fields of a protobuf message in the order they come; a message within it is another reader's. Looks at
+/// each byte once, allocates nothing, and never traps.
 package struct ProtobufReader: Sendable {
     package enum Value: Sendable {
         case number(UInt64)
         case bytes(ArraySlice<UInt8>)
-        /// Of a kind that etcd has no use for; passed over.
+        /// Field of a kind that etcd has no use for; skipped.
         case other
     }
 
@@ -44,7 +44,7 @@ package struct ProtobufReader: Sendable {
         return .other
     }
 
-    /// At most ten bytes; bits beyond the 64th are dropped, as all readers do.
+    /// Reads at most ten bytes; bits beyond the 64th are dropped, as all readers do.
     private mutating func varint() throws(ProtobufError) -> UInt64 {
         var value: UInt64 = 0
         for (place, byte) in rest.prefix(10).enumerated() {
@@ -83,7 +83,7 @@ package struct ProtobufWriter: Sendable {
 
     package init() {}
 
-    /// Also writes 0: in a choice of fields it says which.
+    /// Writes a number, also 0: in a choice of fields it says which.
     package mutating func number(_ field: UInt64, _ value: Int64) {
         varint(field << 3)
         varint(UInt64(bitPattern: value))

@@ -50,7 +50,7 @@ struct ClusterConnection: Sendable {
         return store
     }
 
-    /// What is too old, or no etcd, is refused; ``EtcdMembers`` warns of others.
+    /// Refuses members that are too old, or no etcd; ``EtcdMembers`` warns of others.
     private func judgeMembers() async throws(StartError) {
         for (number, endpoint) in configuration.store.etcd.endpoints.enumerated() {
             guard let status = try? await client.status(of: number) else { continue }

@@ -18,7 +18,7 @@ final class ClusterKeys: Sendable {
     private static let kind = "key"
     /// Before what etcd did not take is shared again.
     private static let sharingPause = Duration.seconds(10)
-    /// So often a change is decided anew when another node was quicker.
+    /// Number of times a change is decided anew when another node was quicker.
     private static let attempts = 10
 
     init(_ nodes: ClusterNodes, _ store: TemplateStore, _ access: Authorizer) {
@@ -27,7 +27,7 @@ final class ClusterKeys: Sendable {
         self.access = access
     }
 
-    /// How Control changes a key: decided by what this node knows, and decided anew when that was not the newest.
+    /// Way in which Control changes a key: decided by this node's copy, and decided anew when that was not the newest.
     static func share(_ nodes: ClusterNodes, _ access: Authorizer) -> KeyShare {
         { [board = nodes.board] make in
             var revoked: AccessKey?
@@ -113,8 +113,8 @@ final class ClusterKeys: Sendable {
         }
     }
 
-    /// Tells the cluster what only this node knows: keys made before there was a cluster, and revocations that etcd did not
-    /// take, or has lost in a restore.
+    /// Tells the cluster what only this node knows: keys made before there was a cluster, and revocations that etcd did
+    /// not take, or has lost in a restore.
     private func shareOwn() async {
         let known = await board.byID(Self.kind)
         for listed in access.keys where !listed.isConfigured {

@@ -8,8 +8,8 @@ import StalecastHub
 import StalecastWire
 import Synchronization
 
-/// What the nodes of a cluster tell each other beside the log: who lives, how many subscribers each has, messages that
-/// somebody sent, and whose a duty is.
+/// Records that the nodes of a cluster share beside the log: living nodes, subscribers of each, messages that were sent
+/// by hand, and owners of duties.
 final class ClusterNodes: Sendable {
     let board: RecordBoard
     let duties: Duties
@@ -37,7 +37,7 @@ final class ClusterNodes: Sendable {
         asks = Asks(duties.mark, board, records)
     }
 
-    /// Of a clock that goes on while the machine sleeps.
+    /// Time of a clock that goes on while the machine sleeps.
     static let now: @Sendable () -> Duration = {
         var time = timespec()
         clock_gettime(CLOCK_BOOTTIME, &time)
@@ -53,7 +53,7 @@ final class ClusterNodes: Sendable {
         duties.want(work.names)
     }
 
-    /// Who delivers to webhooks, by these duties; before ``setDuties(_:)``.
+    /// Sets the worker that delivers to webhooks, by these duties; before ``setDuties(_:)``.
     func setWebhooks(_ worker: Duties.Worker, _ names: Set<String>) { work.set(webhooks: worker, names) }
 
     /// Hands the duties of webhooks over: delivery ends before the rest does, and others must not wait for that.
@@ -126,7 +126,7 @@ final class ClusterNodes: Sendable {
     /// The nodes that live, besides this one.
     var others: Set<String> { nodes.withLock { Set($0.nodes.keys) }.subtracting([node]) }
 
-    /// With which this node's record lives; nil while it has none.
+    /// Lease with which this node's record lives; nil while it has none.
     var lease: RecordLease? { presence.lease }
 
     func grant(_ lifetime: Duration) async throws(LogError) -> RecordLease { try await records.grant(lifetime) }
@@ -163,7 +163,7 @@ final class ClusterNodes: Sendable {
 
     /// Tells every node, this one as well, of a message.
     ///
-    /// - Returns: false when nobody knows whether they were told.
+    /// - Returns: false when it is not known whether they were told.
     func send(_ message: Messaging.Relayed) async -> Bool {
         do throws(LogError) {
             let lease = try await records.grant(Self.messageLifetime)

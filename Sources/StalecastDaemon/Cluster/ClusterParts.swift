@@ -14,7 +14,7 @@ import StalecastStore
 import StalecastWire
 import Synchronization
 
-/// What makes this daemon a node of a cluster.
+/// Parts that make this daemon a node of a cluster.
 final class ClusterParts: Sendable {
     let node: ClusterNode
     let nodes: ClusterNodes
@@ -26,7 +26,7 @@ final class ClusterParts: Sendable {
     private let vault: ClusterVault
     /// Copies of former histories in the data directory; the process begins anew when there is one more.
     let formerCopies: Int
-    /// Of the configuration, for others to compare with theirs.
+    /// Settings of the configuration, for other nodes to compare with theirs.
     private let settings: Mutex<[String: String]>
     /// Subscribers by topic, as of a moment ago, and this daemon's addresses.
     private let ours = Mutex(NodeRecord())
@@ -71,7 +71,7 @@ final class ClusterParts: Sendable {
         store.share(proposals.shared)
     }
 
-    /// Who knows over which time clients spread their fetches after what this node proposes.
+    /// Attaches the hub, which knows over which time clients spread their fetches after a publish of this node.
     func attach(_ hub: Hub) { self.hub.held.withLock { $0 = hub } }
 
     /// The daemon goes without a figure that it cannot read.
@@ -83,7 +83,7 @@ final class ClusterParts: Sendable {
     var name: String { cluster.name }
     var etcdFigures: EtcdFigures { connection.client.figures }
 
-    /// What nodes compare to see that they are configured alike.
+    /// Marks that nodes compare to see that they are configured alike.
     ///
     /// - Throws: ``StartError`` when the key of the webhooks' secrets cannot be read.
     func marks(of configuration: Configuration, _ token: TokenFile) throws(StartError) -> [String: String] {
@@ -98,7 +98,7 @@ final class ClusterParts: Sendable {
         ours.withLock { ($0.settings, $0.configurationHash) = (marks, Self.hash(marks)) }
     }
 
-    /// Of a clock that only goes forward.
+    /// Time of a clock that only goes forward.
     static let now: @Sendable () -> Duration = { .nanoseconds(Int64(clamping: stalecast_monotonic_ns())) }
 
     private func note(_ report: ClusterNode.Report) {
@@ -158,7 +158,7 @@ final class ClusterParts: Sendable {
         }
     }
 
-    /// Removes what nobody needs beside the log, while that is this node's duty.
+    /// Removes what is not needed beside the log, while that is this node's duty.
     private func sweepContents() async {
         while !Task.isCancelled {
             // What fails is done the next time.
@@ -290,7 +290,7 @@ extension ClusterParts {
     /// Sends a message to the subscribers of all nodes.
     var relay: @Sendable (Messaging.Relayed) async -> Bool { { [nodes] in await nodes.send($0) } }
 
-    /// What Control offers of it.
+    /// Operations of the cluster that Control offers.
     var desk: ClusterDesk {
         ClusterDesk(
             status: { [self] in await json() },

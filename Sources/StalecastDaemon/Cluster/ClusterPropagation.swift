@@ -7,8 +7,9 @@ import StalecastWebhooks
 import StalecastWire
 import Synchronization
 
-/// How versions come to the clients of all nodes. Each node keeps a record `way/<node>/<scope>` of what it counts, under
-/// the lease with which it lives, and tells of clients that it answered and that are nobody's here (`seen/<id>`).
+/// Shares with the other nodes how versions come to clients. Each node keeps a record `way/<node>/<scope>` of what it
+/// counts, under the lease with which it lives, and tells of clients that it answered and that are in no audience here
+/// (`seen/<id>`).
 final class ClusterPropagation: Sendable {
     private let nodes: ClusterNodes
     private let book: PropagationBook
@@ -22,12 +23,12 @@ final class ClusterPropagation: Sendable {
     private static let seen = "seen"
     /// Versions of a scope in its record.
     private static let newest = 4
-    /// So long after an announcement a record is written each second, and then each ten.
+    /// Seconds after an announcement in which a record is written each second; then each ten.
     private static let fresh = 120.0
     private static let rarely = Duration.seconds(10)
     /// A node whose watch broke off is told when it has another within this time.
     private static let seenLifetime = Duration.seconds(15)
-    /// Of 8 bytes, in one record.
+    /// Number of keys, of 8 bytes, in one record.
     private static let keysInRecord = 5000
 
     init(_ nodes: ClusterNodes, _ book: PropagationBook, _ delivery: WebhookDelivery, _ scopes: [Scope]) {

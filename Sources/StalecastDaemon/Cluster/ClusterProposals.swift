@@ -7,12 +7,13 @@ import StalecastWire
 import Synchronization
 
 /// Proposals of a cluster: records `proposal/<scope>/<number>`, with the content packed beside them in
-/// `proposalPart/<scope>/<chance>/<part>`. Each node copies them into its own table, from which it lists and shows them.
+/// `proposalPart/<scope>/<chance>/<part>`. Each node copies them into its own table, from which it lists and shows
+/// them.
 final class ClusterProposals: Sendable {
     private let board: RecordBoard
     private let store: TemplateStore
     private let logger: Logger
-    /// What is copied already, by its record's revision.
+    /// Revisions of the records that are copied already.
     private let copied = Mutex<[RecordName: Int64]>([:])
     private let wakes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
@@ -23,11 +24,11 @@ final class ClusterProposals: Sendable {
     private static let mostParts = 256
     /// No template is larger, unpacked.
     private static let maxContent = 16 << 20
-    /// Of its changed keys, a record has the first.
+    /// Bytes of the changed keys that a record has, the first ones.
     private static let keyBytes = 32 << 10
     /// Until what this node brings along is shared, at the next attempt.
     private static let sharingPause = Duration.seconds(2)
-    /// So often a change is decided anew when another node was quicker.
+    /// Number of times a change is decided anew when another node was quicker.
     private static let attempts = 20
 
     init(_ board: RecordBoard, _ store: TemplateStore, _ logger: Logger) {
@@ -158,7 +159,7 @@ final class ClusterProposals: Sendable {
         }
     }
 
-    /// Those that nobody can approve any more, but for the newest.
+    /// Removes proposals that can no longer be approved, but for the newest.
     private func forgetOld(_ known: [Shared]) async {
         let ended = known.filter { !$0.proposal.isOpen }.sorted { $0.proposal.number > $1.proposal.number }
         for old in ended.dropFirst(Proposal.mostSettled) {
@@ -218,7 +219,7 @@ final class ClusterProposals: Sendable {
         await board.all(Self.kind).compactMap { Shared($0) }.filter { $0.proposal.scope == scope }
     }
 
-    /// Those that were made before there was a cluster, the decided ones too: their numbers are taken.
+    /// Shares the proposals that were made before there was a cluster, the decided ones too: their numbers are taken.
     ///
     /// - Returns: false when not all are shared yet; it rings again, then.
     private func shareOwn() async -> Bool {
@@ -230,7 +231,7 @@ final class ClusterProposals: Sendable {
         } catch {
             logger.warning("proposals of this node are not shared yet", metadata: ["error": "\(error)"])
             Task { [wakes] in
-                // Nobody cancels it.
+                // It is not cancelled.
                 try? await Task.sleep(for: Self.sharingPause)
                 wakes.continuation.yield()
             }
@@ -274,10 +275,10 @@ final class ClusterProposals: Sendable {
     /// A record's value.
     private struct Shared {
         var proposal: Proposal
-        /// Of the content, in bytes.
+        /// Size of the content, in bytes.
         let size: Int
         let parts: Int
-        /// Where its parts are.
+        /// Place of its parts.
         let place: String
         let name: RecordName
 

@@ -4,8 +4,8 @@ import StalecastCluster
 import StalecastWebhooks
 import StalecastWire
 
-/// The one key of a cluster that webhooks' secrets are sealed with, and what the charter says of it: a node with another
-/// key could open nothing that others seal.
+/// The one key of a cluster that webhooks' secrets are sealed with, and what the charter says of it: a node with
+/// another key could open nothing that others seal.
 struct ClusterVault: Sendable {
     private let path: String
     private let cluster: String
@@ -40,7 +40,7 @@ struct ClusterVault: Sendable {
         }
     }
 
-    /// Tells one control token from another, for those who have the key, and nobody else.
+    /// Tells one control token from another, only for those who have the key.
     ///
     /// - Throws: ``StartError`` when the key cannot be read.
     func mark(of token: SecretDigest) throws(StartError) -> String {
@@ -53,8 +53,8 @@ struct ClusterVault: Sendable {
 
     private var place: String { "stalecast cluster \(cluster)" }
 
-    /// Looks as long as the node runs, when there is a key: a charter that names none is given ours, and a node that was
-    /// started while etcd was away learns now whether it may go on.
+    /// Looks as long as the node runs, when there is a key: a charter that names none is given ours, and a node that
+    /// was started while etcd was away learns now whether it may go on.
     ///
     /// - Throws: as ``check(_:)``, and when the task is cancelled.
     func keep(_ node: ClusterNode) async throws {

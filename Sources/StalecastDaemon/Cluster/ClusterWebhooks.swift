@@ -45,12 +45,12 @@ final class ClusterWebhooks: Sendable {
         nodes.setWebhooks(worker, Set((0..<Self.count).map { Self.name($0) }))
     }
 
-    /// Who says how delivery goes, whichever node is asked.
+    /// Access to how delivery goes, whichever node is asked.
     var office: WebhookOffice { asks.office }
 
     // MARK: Duties
 
-    /// By FNV-1a of its id.
+    /// Duty of a webhook, by FNV-1a of its id.
     static func duty(of webhook: WebhookID) -> String {
         let start: UInt64 = 0xCBF2_9CE4_8422_2325
         return name(webhook.description.utf8.reduce(start) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 } % count)

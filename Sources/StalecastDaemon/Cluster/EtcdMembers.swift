@@ -3,7 +3,7 @@ import StalecastEtcd
 import StalecastWire
 import Synchronization
 
-/// What etcd's members say of themselves: asked each minute, and judged again each time, for they may be replaced.
+/// Status that etcd's members report: asked for each minute, and judged again each time, for they may be replaced.
 final class EtcdMembers: Sendable {
     /// One, as it answered last.
     struct Member: Sendable {
@@ -33,7 +33,7 @@ final class EtcdMembers: Sendable {
         self.logger = logger
     }
 
-    /// As they answered last, in the order of the configuration; empty before the first time.
+    /// Members as they answered last, in the order of the configuration; empty before the first time.
     var all: [Member] { known.withLock { $0 } }
 
     /// Asks until its task is cancelled.

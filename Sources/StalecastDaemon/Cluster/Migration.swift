@@ -6,10 +6,10 @@ import StalecastStore
 import StalecastWebhooks
 package import StalecastWire
 
-/// A store of its own that becomes the beginning of a cluster: its versions, numbers and epoch go on, and clients resume
-/// with the cursors they have.
+/// A store of its own that becomes the beginning of a cluster: its versions, numbers and epoch go on, and clients
+/// resume with the cursors they have.
 package struct Migration: Sendable {
-    /// What was done.
+    /// Report of what was done.
     package struct Report: Sendable {
         package let versions: Int
         package let epoch: Epoch
@@ -64,7 +64,7 @@ package struct Migration: Sendable {
         guard let image = try DeliveryImage.left(in: configuration.data, epoch: epoch) else { return }
         for (duty, ids) in Dictionary(grouping: image.ids, by: ClusterWebhooks.duty) {
             let document = image.only(Set(ids)).document(epoch: epoch)
-            // 0: nobody has the duty.
+            // 0: the duty is free.
             guard try await records.keep(document, of: RecordName(Duties.kind, duty), token: 0) else {
                 let name = configuration.cluster.name
                 throw Problem(description: "a node of \(name) delivers already: stop all nodes, and migrate again")
@@ -134,7 +134,8 @@ package struct Migration: Sendable {
         try await founding.lay(entry, chunks)
     }
 
-    /// The same each time: by its head this store knows the log that a run which was cut off has founded.
+    /// Publish id that is the same each time: by its head this store knows the log that a run which was cut off has
+    /// founded.
     private static func publish(_ epoch: Epoch, _ sequence: CommitSequence) -> PublishID {
         PublishID(of: "\(epoch).\(sequence)")
     }

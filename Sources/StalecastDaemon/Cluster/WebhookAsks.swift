@@ -10,16 +10,16 @@ struct WebhookAsks: Sendable {
     /// Speaks for this node alone.
     let desk: WebhookDesk
 
-    /// For an answer; of a test beside the receiver's own time.
+    /// Time for an answer; for a test it comes on top of the receiver's own time.
     private static let patience = Duration.seconds(5)
-    /// For the state of webhooks, without which they are listed as well.
+    /// Time for the state of webhooks, without which they are listed as well.
     private static let statusPatience = Duration.seconds(3)
     private static let pause = Duration.milliseconds(100)
 
     private enum Reply {
         case answer(JSONValue)
         case problem(RegistryProblem)
-        /// Not that node's, or no longer for sure: the next one may know.
+        /// The duty is not that node's, or no longer for sure: the next one may know.
         case moved
         case silent(node: String)
     }
@@ -45,7 +45,7 @@ struct WebhookAsks: Sendable {
             case .silent(let node): why = Self.silent(node)
             case .moved: break
             }
-            // Cancelled: nobody waits for the answer.
+            // Cancelled: no caller waits for the answer.
             guard (try? await Task.sleep(for: Self.pause)) != nil else { break }
         }
         throw why
@@ -134,7 +134,7 @@ struct WebhookAsks: Sendable {
         }
     }
 
-    /// As many as fit into an answer at a time.
+    /// Statuses of webhooks, as many at a time as fit into an answer.
     private func statuses(of ids: [WebhookID], at mark: String, _ node: String) async -> [WebhookID: JSONValue] {
         var found: [WebhookID: JSONValue] = [:]
         var why = "node \(node), which delivers to it, does not answer"
@@ -142,7 +142,7 @@ struct WebhookAsks: Sendable {
         while ContinuousClock.now < end {
             let left = ids.filter { found[$0] == nil }
             let asked: JSONValue = ["statuses": .array(left.map { .string($0.description) })]
-            // Without etcd it is as if nobody answered.
+            // Without etcd it is as if no node answered.
             let answer = (try? await nodes.asks.ask(mark, asked, within: end - ContinuousClock.now)) ?? nil
             guard let members = answer?.object?.members else { break }
             for (name, status) in members {

@@ -1,7 +1,7 @@
 import StalecastWire
 
-/// Checks one of `edge.allowedOrigins`: `*`, or an origin spelled as browsers send it, since it is compared byte for byte
-/// (RFC 6454 §6.2: lower case, no default port, no path). Returns `text`.
+/// Checks one of `edge.allowedOrigins`: `*`, or an origin spelled as browsers send it, since it is compared byte for
+/// byte (RFC 6454 §6.2: lower case, no default port, no path). Returns `text`.
 func checkedOrigin(_ text: String) throws(InvalidValue) -> String {
     if text == "*" { return text }
     guard let separator = text.firstRange(of: "://"), isScheme(text[..<separator.lowerBound]) else {

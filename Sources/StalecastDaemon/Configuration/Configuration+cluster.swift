@@ -22,7 +22,7 @@ extension Configuration {
         package init() {}
     }
 
-    /// How this daemon takes part in a cluster.
+    /// Settings of this daemon's part in a cluster.
     package struct Cluster: Sendable, Equatable {
         /// `/stalecast/<name>` in etcd is the cluster's.
         package var name = "default"
@@ -31,7 +31,7 @@ extension Configuration {
         /// Control's URL for other people's eyes; nil tells none.
         package var advertise: String?
         package var fetch = Fetch.verified
-        /// How long fetches are answered without a look at etcd; zero: for ever.
+        /// Time that fetches are answered without a look at etcd; zero: for ever.
         package var maxUnverified: Duration = .zero
         package var readiness = Readiness.degraded
 
@@ -40,7 +40,7 @@ extension Configuration {
         /// Whether a fetch without a cursor looks at etcd first.
         package enum Fetch: String, Sendable, CaseIterable { case verified, local }
 
-        /// What `/readyz` says while etcd cannot be reached.
+        /// Answer of `/readyz` while etcd cannot be reached.
         package enum Readiness: String, Sendable, CaseIterable {
             /// 200, and degraded.
             case degraded
@@ -69,7 +69,7 @@ extension Configuration {
         return texts.mapValues { String(SecretDigest(of: $0).hexadecimal.prefix(12)) }
     }
 
-    /// What is a node's own business: where it listens, what its machine has, where its files are.
+    /// True for settings that are a node's own: its addresses, its machine, its files.
     private static func isOwn(_ path: String) -> Bool {
         let names = [
             "data", "edge.listen", "edge.hosts", "edge.proxied", "edge.streamEngine", "edge.threads", "edge.canary",

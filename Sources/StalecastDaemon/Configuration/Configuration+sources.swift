@@ -3,7 +3,7 @@ package import StalecastSources
 package import StalecastWire
 
 extension Configuration {
-    /// Where scopes get their versions from, when not through the API.
+    /// Origins from which scopes get their versions, when not through the API.
     package struct Sources: Sendable, Equatable {
         /// One for each scope that is fed, or has a herd window.
         package var scopes: [Feed] = []
@@ -23,23 +23,23 @@ extension Configuration {
     package struct Feed: Sendable, Equatable, CustomStringConvertible {
         package var scope: Scope
         package var kind: SourceKind
-        /// What clients get here of a fed scope.
+        /// Answer that clients get here for a fed scope.
         package var serve = Serving.full
-        /// Between two looks; nil: the kind's own.
+        /// Time between two looks; nil: the kind's own.
         package var interval: Duration?
         /// Age of the last successful look from which the daemon is not ready; zero never is.
         package var maxAge: Duration = .zero
         /// Requests per second the origin can take; 0 sets no herd window.
         package var herdBudget = 0
-        /// What experience may make of the budget; 0 is a tenth of it, and no more than it.
+        /// Least budget that experience may set; 0 is a tenth of the budget, which is the most.
         package var herdBudgetLeast = 0
         package var herdBudgetMost = 0
         /// The longest herd window.
         package var herdLongest: Duration = .seconds(300)
 
-        /// Of a file or directory.
+        /// Path of a file or directory.
         package var path: String?
-        /// Of the document, or for firebase scheme, host and port.
+        /// URL of the document, or for firebase scheme, host and port.
         package var url: String?
         package var format = ContentReading.Format.auto
         package var shape = ContentReading.Shape.template
@@ -59,7 +59,7 @@ extension Configuration {
         package var originNamespace: Namespace?
         package var serviceAccountFile: String?
         package var tokenURL: String?
-        /// With a key the origin's real-time stream is listened to.
+        /// API key with which the origin's real-time stream is opened.
         package var apiKey: String?
         package var appID: String?
         package var realtimeURL: String?
@@ -79,17 +79,17 @@ extension Configuration {
             self.kind = kind
         }
 
-        /// Without headers and keys, which may be secrets.
+        /// Description without headers and keys, which may be secrets.
         package var description: String { "\(kind.rawValue) source of \(scope)" }
 
-        /// Between two looks. A file is heard of by events; looks find what those miss.
+        /// Time between two looks. A file is heard of by events; looks find what those miss.
         package var effectiveInterval: Duration { interval ?? (kind == .file ? .seconds(5) : .seconds(30)) }
 
         /// Whether versions come from outside.
         package var isFed: Bool { kind != .store }
     }
 
-    /// What this daemon answers clients about a fed scope.
+    /// Answer of this daemon to clients about a fed scope.
     package enum Serving: String, Sendable, CaseIterable {
         /// Fetches are answered from the copy.
         case full
@@ -97,14 +97,14 @@ extension Configuration {
         case notify
     }
 
-    /// Whose version numbers are used.
+    /// Origin of the version numbers that are used.
     package enum Numbering: String, Sendable, CaseIterable {
         case origin
         /// Counted here, from 1.
         case counted
     }
 
-    /// What in a fence's answer shows the version.
+    /// Part of a fence's answer that shows the version.
     package enum Proof: String, Sendable, CaseIterable {
         case pointer, etag, fetch, content
     }

@@ -4,7 +4,7 @@ import StalecastWebhooks
 import StalecastWire
 
 extension Configuration {
-    /// What may be registered.
+    /// Rules for webhooks that may be registered.
     var webhookRules: WebhookRules {
         let topics = Dictionary(uniqueKeysWithValues: projects.map { ($0.id, webhookTopics(of: $0.id)) })
         var rules = WebhookRules(
@@ -48,7 +48,8 @@ extension Configuration {
         }
     }
 
-    /// How receivers see us. The host's own name may be anything; what is no DNS name is left out of it.
+    /// Name of this daemon towards receivers. The host's own name may be anything; what is no DNS name is left out of
+    /// it.
     var senderIdentity: WebhookFormatter.Sender {
         let given = webhooks.requestOrigin.isEmpty ? ProcessInfo.processInfo.hostName : webhooks.requestOrigin
         let name = given.filter { $0.utf8.count == 1 && ($0.isLetter || $0.isNumber || $0 == "-" || $0 == ".") }

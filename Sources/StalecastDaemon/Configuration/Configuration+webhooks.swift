@@ -4,7 +4,7 @@ package import StalecastWire
 extension Configuration {
     /// Registered URLs and how they are sent to.
     package struct Webhooks: Sendable, Equatable {
-        /// Those registered here; others are made through the API.
+        /// Webhooks that are registered here; others are made through the API.
         package var receivers: [Receiver] = []
         /// Ranges that may be called besides those of a webhook's address profile.
         package var allowedAddresses: [CIDR] = []
@@ -14,7 +14,7 @@ extension Configuration {
         package var httpsOnly = false
         /// File with the key that secrets are sealed with; nil: `webhooks.key` in the data directory.
         package var keyFile: String?
-        /// Where files that are named through the API lie; nil refuses such names.
+        /// Directory of files that are named through the API; nil refuses such names.
         package var filesDirectory: String?
         /// The DNS name in CloudEvents' `WebHook-Request-Origin`; empty: this host's name.
         package var requestOrigin = ""
@@ -22,11 +22,11 @@ extension Configuration {
         package var maxPerProject = 10_000
         /// Attempts in flight at one time.
         package var maxInFlight = 512
-        /// How long a webhook fails before it is disabled.
+        /// Time that a webhook fails before it is disabled.
         package var disableAfter: Duration = .seconds(5 * 86_400)
-        /// How long attempts are kept.
+        /// Time that attempts are kept.
         package var attemptRetention: Duration = .seconds(14 * 86_400)
-        /// How long dead letters are kept.
+        /// Time that dead letters are kept.
         package var deadLetterRetention: Duration = .seconds(30 * 86_400)
 
         package init() {}
@@ -39,7 +39,7 @@ extension Configuration {
         package var name: String
         package var project: ProjectID
         package var topics: [TopicName]
-        /// As the API has it.
+        /// Document as the API has it.
         package var document: JSONValue
         /// The current secret's file first; the others go on signing.
         package var secretFiles: [String]

@@ -6,20 +6,21 @@ package import StalecastHub
 package import StalecastStore
 package import StalecastWire
 
-/// Everything an operator can decide about one daemon. `Configuration()` is what `stalecast serve` runs with when nothing
-/// is configured: the defaults stand here and nowhere else, `ConfigurationOption.all` says what each value means.
+/// Everything an operator can decide about one daemon. `Configuration()` is what `stalecast serve` runs with when
+/// nothing is configured: the defaults stand here and nowhere else, `ConfigurationOption.all` says what each value
+/// means.
 package struct Configuration: Sendable, Equatable {
     /// Directory of the store, the control token and `endpoints.json`; relative to the working directory.
     package var data = "./stalecast-data"
     package var edge = Edge()
     package var control = Control()
     package var auth = Auth()
-    /// What is kept of clients that say who they are.
+    /// Limits of what is kept of clients that identify themselves.
     package var clients = PropagationBook.Limits()
     package var store = Store()
     /// Counts only with `store.etcd.endpoints`.
     package var cluster = Cluster()
-    /// How much of the audit log is kept.
+    /// Limits of the audit log.
     package var audit = AuditLog.Limits()
     /// The projects served; at least one, ids and numbers unique.
     package var projects = [Project.demo]
@@ -69,8 +70,8 @@ extension Configuration {
         package var canary = true
         /// Threads of the stream engine; 0 is one per core.
         package var threads = 0
-        /// What can change while Edge runs, with Edge's own defaults. `maxConnections` 0 derives it from the descriptor
-        /// limit; `apiKeys` is empty here, see below.
+        /// Settings that can change while Edge runs, with Edge's own defaults. `maxConnections` 0 derives it from the
+        /// descriptor limit; `apiKeys` is empty here, see below.
         package var settings: EdgeSettings
         /// API keys of which Firebase's clients must show one; empty asks for none.
         package var apiKeys: [APIKey] = []
@@ -102,11 +103,12 @@ extension Configuration {
         package var metricsWithoutToken = false
         /// Connections in total.
         package var maxConnections = 256
-        /// Names under which Control may be asked for: as Edge's; the console answers for no others, wherever it listens.
+        /// Names under which Control may be asked for: as Edge's; the console answers for no others, wherever it
+        /// listens.
         package var hosts: [String] = []
         /// True: as Edge's.
         package var proxied = false
-        /// Who may say for whom it speaks.
+        /// Proxies that may name their client.
         package var proxies = TrustedProxies()
         package var tls = TLS()
 
@@ -132,24 +134,24 @@ extension Configuration {
             package var key: String
         }
 
-        /// The first is for whoever names none of the others; empty: no TLS.
+        /// The first is for clients that name none of the others; empty: no TLS.
         package var pairs: [Pair] {
             guard let certificate, let key else { return [] }
             return [Pair(certificate: certificate, key: key)] + others
         }
     }
 
-    /// Who may do what.
+    /// Credentials and their permissions.
     package struct Auth: Sendable, Equatable {
         /// Whether Edge asks for credentials and grants.
         package var mode = EdgeAccess.Mode.off
-        /// What callers of Edge may do who present no credential.
+        /// Grants of Edge's callers without a credential.
         package var anonymous: [Grant] = []
         /// API keys known by their hash, beside those the store has.
         package var keys: [AccessKey] = []
-        /// Whose tokens are taken.
+        /// Issuers whose tokens are taken.
         package var issuers: [TokenIssuer] = []
-        /// What clients' certificates are good for.
+        /// Rules for clients' certificates.
         package var certificates: [ClientCertificate.Rule] = []
         /// The user's backend that says who asks at Edge.
         package var hook = Hook()
@@ -161,7 +163,7 @@ extension Configuration {
 
     /// See ``CallerHook``.
     package struct Hook: Sendable, Equatable {
-        /// nil: nobody is asked.
+        /// nil: no hook.
         package var url: String?
         /// Names of the headers that are passed on, in lower case.
         package var headers: [String] = []
@@ -171,7 +173,7 @@ extension Configuration {
         package init() {}
     }
 
-    /// What the store keeps.
+    /// Limits of what the store keeps.
     package struct Store: Sendable, Equatable {
         /// Versions kept per scope; the current one always is.
         package var maxVersions = 300
@@ -187,16 +189,16 @@ extension Configuration {
     /// One project: both its id and its number resolve to it in URLs.
     package struct Project: Sendable, Equatable {
         package var id: ProjectID
-        /// From 1; part of every ETag.
+        /// Number from 1; part of every ETag.
         package var number: Int64
-        /// At least one, no duplicates.
+        /// Namespaces, at least one, no duplicates.
         package var namespaces: [Namespace]
-        /// True: Edge serves the server template too, to whoever reaches it.
+        /// True: Edge serves the server template too, to every client that reaches it.
         package var serverTemplateOnEdge = false
-        /// Whether somebody else has to approve what is published.
+        /// Whether another person has to approve what is published.
         package var approvals = Approvals.optional
 
-        /// Who publishes.
+        /// Rule of approvals: optional, or required for each publish.
         package enum Approvals: String, Sendable, CaseIterable { case optional, required }
 
         package init(id: ProjectID, number: Int64, namespaces: [Namespace] = [.firebase, .firebaseServer]) {
@@ -205,11 +207,11 @@ extension Configuration {
             self.namespaces = namespaces
         }
 
-        /// What is served when no project is configured: `demo`, 123456789012.
+        /// Project that is served when none is configured: `demo`, 123456789012.
         package static let demo = Project(id: .demo, number: 123_456_789_012)
     }
 
-    /// What is logged, and how.
+    /// Settings of the log.
     package struct Log: Sendable, Equatable {
         package var level = LogLevel.info
         package var format = LogFormat.text
@@ -227,9 +229,10 @@ extension Configuration {
         case text, json
     }
 
-    /// How the daemon ends.
+    /// Settings of the daemon's end.
     package struct Shutdown: Sendable, Equatable {
-        /// The time over which streams are ended one after the other; the daemon is gone within 15 s whatever this says.
+        /// The time over which streams are ended one after the other; the daemon is gone within 15 s whatever this
+        /// says.
         package var drain: Duration = .seconds(5)
 
         package init() {}

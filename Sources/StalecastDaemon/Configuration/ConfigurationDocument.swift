@@ -77,7 +77,7 @@ struct ConfigurationDocument {
         return ConfigurationProblem(origin: .file(file, line: line), sentence: sentence)
     }
 
-    /// What the parser was at, and since which line if that is another one: the quote that was never closed.
+    /// Words for the parser's context, and since which line if that is another one: the quote that was never closed.
     private static func beginning(_ context: YamlError.Context?, _ mark: Mark) -> String {
         guard let context else { return "" }
         let since = context.mark.line == mark.line ? "" : "from line \(context.mark.line) on "

@@ -9,7 +9,7 @@ package enum ConfigurationLoader {
 
     /// The name of standard input as `path`.
     package static let standardInput = "-"
-    /// What standard input held: it can be read once, and SIGHUP loads again.
+    /// Content of standard input: it can be read once, and SIGHUP loads again.
     private static let piped = Mutex<[UInt8]?>(nil)
 
     /// Loads and checks everything, the files that hold tokens and secrets included, which are opened as at a start.
@@ -22,7 +22,7 @@ package enum ConfigurationLoader {
         return try load(text: text, file: name, environment: environment, overrides: overrides, opensFiles: true)
     }
 
-    /// The same with the text of the file; `file` names it in problems.
+    /// Loads the text of the file; `file` names it in problems.
     ///
     /// - Parameter opensFiles: false does not look at the files that values name.
     package static func load(

@@ -105,7 +105,7 @@ extension OptionKind<String> {
 }
 
 extension ConfigurationReading {
-    /// What belongs to etcd and to a cluster stands together.
+    /// Checks that keys of etcd and of a cluster stand together.
     mutating func checkCluster() {
         let etcd = configuration.store.etcd
         guard sound("store.etcd.endpoints") else { return }
@@ -131,7 +131,7 @@ extension ConfigurationReading {
         note("\(path): a cluster takes templates of \(most) at most; write \(path): \(most), or less", at: path)
     }
 
-    /// Without etcd there is no cluster: a node by itself would tell nobody what is published here.
+    /// Refuses a cluster without etcd: a node by itself would share its publishes with none.
     private mutating func checkNoCluster() {
         let paths = (ConfigurationOption.etcd + ConfigurationOption.cluster).filter {
             !$0.isEqual(configuration, Configuration())

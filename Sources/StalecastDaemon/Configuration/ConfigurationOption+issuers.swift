@@ -52,7 +52,7 @@ extension ConfigurationOption {
 
 extension ConfigurationReading {
     /// Reads the list under `auth.issuers`; every problem is noted. What is refused stays empty, or as it is by
-    /// default: of a reading with problems nobody sees the configuration.
+    /// default: the configuration of a reading with problems is not used.
     mutating func readIssuers(_ node: Node) {
         var issuers: [TokenIssuer] = []
         for (path, entry) in entries(of: node, at: "auth.issuers") {
@@ -158,8 +158,8 @@ extension ConfigurationReading {
 }
 
 extension Configuration {
-    /// What is wrong with the key sets that issuers have in files, a sentence for each. A start only warns of it: a
-    /// file may come later. Blocks on the files.
+    /// Problems of the key sets that issuers have in files, a sentence for each. A start only warns of it: a file may
+    /// come later. Blocks on the files.
     package var keySetProblems: [String] {
         auth.issuers.enumerated().compactMap { index, issuer in
             if issuer.keys.isURL { return nil }

@@ -43,7 +43,7 @@ extension ConfigurationOption {
             .restart, "How long messages that were given up are kept."),
     ]
 
-    /// Where the webhooks of the file stand.
+    /// Path of the file's webhooks.
     static let receiversPath = "webhooks.receivers"
 
     private static let receivers = ConfigurationOption(

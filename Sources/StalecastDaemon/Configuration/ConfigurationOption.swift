@@ -29,8 +29,9 @@ package struct ConfigurationOption: Sendable {
     /// The key path of the mapping it stands in; empty at top level.
     var section: String { path.split(separator: ".").dropLast().joined(separator: ".") }
 
-    /// The environment variable: `STALECAST_`, then the path with `_` for each dot and before each capital that follows a
-    /// small letter, all in capitals: `edge.poll.maxWait` is `STALECAST_EDGE_POLL_MAX_WAIT`. Nil for lists of mappings.
+    /// The environment variable: `STALECAST_`, then the path with `_` for each dot and before each capital that follows
+    /// a small letter, all in capitals: `edge.poll.maxWait` is `STALECAST_EDGE_POLL_MAX_WAIT`. Nil for lists of
+    /// mappings.
     package var variable: String? {
         if case .entries = reader { return nil }
         return Self.variablePrefix + Self.variableName(path)
@@ -52,7 +53,7 @@ package struct ConfigurationOption: Sendable {
     /// Whether SIGHUP can apply a change.
     enum Reload { case live, restart }
 
-    /// How the value of an option is read.
+    /// Way in which the value of an option is read.
     enum Reader: Sendable {
         /// One scalar; variables and flags take the same text.
         case scalar(@Sendable (String, inout Configuration) throws(InvalidValue) -> Void)
@@ -67,7 +68,7 @@ extension ConfigurationOption {
     /// Keys that are gone, with the key that says today what they said. `false` asked for nothing, and still does.
     static let successors = ["edge.allowPublicBind": "edge.proxied", "control.allowPlaintextBind": "control.proxied"]
 
-    /// What a removed key needs to say about itself; nil for keys that never were.
+    /// Sentence about a removed key; nil for keys that never were.
     static func goneSentence(_ path: String) -> String? {
         successors[path].map {
             "\(path) is gone: a listener outside loopback needs TLS, or \($0): true when a proxy in front speaks TLS"
@@ -83,7 +84,7 @@ struct EntryField: Sendable {
     let meaning: String
 }
 
-/// Where the value of an option is kept.
+/// Key path at which the value of an option is kept.
 typealias OptionKey<Value> = any WritableKeyPath<Configuration, Value> & Sendable
 
 extension ConfigurationOption {

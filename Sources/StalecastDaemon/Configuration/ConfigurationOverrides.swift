@@ -1,4 +1,4 @@
-/// What the command line of `serve` sets; it wins over file and environment. Nil and false leave a value as it is.
+/// Settings of `serve`'s command line; they win over file and environment. Nil and false leave a value as it is.
 package struct ConfigurationOverrides: Sendable, Equatable {
     /// `--data`.
     package var dataDirectory: String?

@@ -1,6 +1,6 @@
 /// One thing that is wrong with the configuration, and where it was written.
 package struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible {
-    /// Where a value came from.
+    /// Origin of a value.
     package enum Origin: Sendable, Hashable {
         /// `line` counts from 1; nil when the problem has no single place.
         case file(String, line: Int?)
@@ -11,7 +11,7 @@ package struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible
     }
 
     package let origin: Origin
-    /// What is wrong and what would be right; one line, whatever the file contains.
+    /// Problem and remedy; one line, whatever the file contains.
     package let sentence: String
 
     /// Control characters in `sentence` are escaped and its middle is left out if it is long: it quotes foreign text.

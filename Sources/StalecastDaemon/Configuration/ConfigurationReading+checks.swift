@@ -64,7 +64,7 @@ extension ConfigurationReading {
         }
     }
 
-    /// Without anybody who may begin so, nobody could connect.
+    /// Refuses a listener that requires PROXY headers and trusts no proxy: no client could connect.
     private mutating func checkProxies(_ listener: String, _ proxies: TrustedProxies) {
         let path = "\(listener).proxyProtocol"
         guard sound(path, "\(listener).trustedProxies"), proxies.speakPROXY, proxies.networks.isEmpty else { return }
@@ -73,7 +73,7 @@ extension ConfigurationReading {
             at: path)
     }
 
-    /// Rules about certificates that nobody is asked for.
+    /// Rules about certificates that are not asked for.
     private mutating func checkCertificates() {
         let paths = ["edge.tls.clientAuthorities", "control.tls.clientAuthorities"]
         guard sound("auth.certificates", paths[0], paths[1]), !configuration.auth.certificates.isEmpty,

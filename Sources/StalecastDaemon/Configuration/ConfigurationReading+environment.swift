@@ -48,7 +48,7 @@ extension ConfigurationReading {
 }
 
 extension Substring {
-    /// Without the characters at both ends for which `isTrimmed` holds.
+    /// Text without the characters at both ends for which `isTrimmed` holds.
     func trimming(while isTrimmed: (Character) -> Bool) -> String {
         var rest = drop(while: isTrimmed)
         while let last = rest.last, isTrimmed(last) { rest.removeLast() }

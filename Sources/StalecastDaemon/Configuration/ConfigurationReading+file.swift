@@ -70,6 +70,6 @@ extension ConfigurationReading {
         note("unknown key \(path)\(hint(at: nearest))", from: origin)
     }
 
-    /// Where `node` stands.
+    /// Origin of `node`.
     func origin(of node: Node) -> ConfigurationProblem.Origin { .file(file, line: node.mark?.line) }
 }

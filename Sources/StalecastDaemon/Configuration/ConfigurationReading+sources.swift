@@ -42,7 +42,7 @@ extension ConfigurationReading {
         return isSound && scope != nil ? feed : nil
     }
 
-    /// For an entry whose scope was refused, while the rest of it is read.
+    /// Scope of an entry whose own was refused, while the rest of it is read.
     private static let anyScope = Scope(project: .demo, namespace: .firebase)
 
     /// - Returns: false, with a note, for a value that is refused.
@@ -94,13 +94,14 @@ extension ConfigurationReading {
         return headers
     }
 
-    /// What libcurl and a conditional GET say themselves; said twice, the origin would see two different requests.
+    /// Header fields that libcurl and a conditional GET send themselves; sent twice, the origin would see two different
+    /// requests.
     private static let ownHeaders: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect",
         "if-none-match", "if-modified-since", "accept-encoding", "range",
     ]
 
-    /// What takes more than one key of an entry.
+    /// Checks rules that involve more than one key of an entry.
     private mutating func check(_ feed: Configuration.Feed, at path: String) {
         if feed.kind == .file, feed.path == nil { note("\(path) has no path; name the file or directory", at: path) }
         if feed.kind == .http, feed.url == nil { note("\(path) has no url; name the document", at: path) }

@@ -90,7 +90,7 @@ extension Node {
         return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
     }
 
-    /// What it is, for people.
+    /// Kind of the value, for people.
     var shape: String {
         switch self {
         case .scalar: isNothing ? "nothing" : "a single value"

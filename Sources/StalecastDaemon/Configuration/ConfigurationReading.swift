@@ -8,10 +8,10 @@ struct ConfigurationReading {
     var mentionedScopes: [(path: String, scope: Scope)] = []
     /// Topics that receivers name, and the receivers' projects; checked when all topics are known.
     var mentionedTopics: [(path: String, project: ProjectID, topics: [TopicName])] = []
-    /// Where the entries of sources and of receivers stand that were not refused, in their order.
+    /// Paths of the entries of sources and of receivers that were not refused, in their order.
     var entryPaths = (feeds: [String](), receivers: [String]())
     private(set) var problems: [ConfigurationProblem]
-    /// Where the value of a key path was written: `edge.listen`, `topics[0].scopes[1]`.
+    /// Origins of values by key path: `edge.listen`, `topics[0].scopes[1]`.
     private(set) var origins: [String: ConfigurationProblem.Origin] = [:]
     /// Options whose newest value was refused; checks across options leave them out.
     private(set) var refused: Set<String> = []

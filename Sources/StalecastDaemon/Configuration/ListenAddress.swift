@@ -1,10 +1,10 @@
 import Foundation
 package import StalecastWire
 
-/// Where a listener binds: an IPv4 address, an IPv6 address or a host name, and a port. Printed `127.0.0.1:8080` or
-/// `[::1]:8080`.
+/// Address to which a listener binds: an IPv4 address, an IPv6 address or a host name, and a port. Printed
+/// `127.0.0.1:8080` or `[::1]:8080`.
 package struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
-    /// Without brackets.
+    /// Host without brackets.
     package let host: String
     /// 0–65535; 0 takes a free one.
     package let port: Int

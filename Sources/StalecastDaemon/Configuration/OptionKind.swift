@@ -1,7 +1,7 @@
 import Foundation
 import StalecastWire
 
-/// What the values of an option look like: how one is read and checked, how it is spelled, and the words for both.
+/// Form of an option's values: how one is read and checked, how it is spelled, and the words for both.
 struct OptionKind<Value: Sendable & Equatable>: Sendable {
     /// Shape, unit and range for people: `duration, 100ms to 10m`.
     let form: String

@@ -1,6 +1,6 @@
 /// The keys of an entry of `webhooks.receivers`, and where each stands in the document the API would be sent.
 enum ReceiverField {
-    /// How a key's text becomes a member of the document.
+    /// Way in which a key's text becomes a member of the document.
     enum Kind {
         case text, number, duration
     }
@@ -16,7 +16,7 @@ enum ReceiverField {
         ("verification", "verification.method", .text),
     ]
 
-    /// For the reference text.
+    /// Fields for the reference text.
     static let all = [
         EntryField(
             name: "name", form: "1 to 64 characters of A-Z a-z 0-9 - _; unique in the project",

@@ -10,7 +10,7 @@ struct SourceField: Sendable {
     let meaning: String
     let read: Reader
 
-    /// How the value of a key is read.
+    /// Way in which the value of a key is read.
     enum Reader: Sendable {
         case scalar(@Sendable (String, inout Configuration.Feed) throws(InvalidValue) -> Void)
         case list(@Sendable ([String], inout Configuration.Feed) throws(InvalidValue) -> Void)

@@ -129,9 +129,9 @@ extension ReleasePolicy.Gates {
     }
 }
 
-/// What the gates ask for.
+/// Decision that the gates ask for.
 enum GateDecision: Sendable, Hashable {
-    /// What is due may happen.
+    /// The due step may happen.
     case goOn
     case pause(GateReading)
     case rollBack(GateReading)
@@ -150,7 +150,8 @@ extension Release {
 
     static let gatePrefix = "gate:"
 
-    /// Decides by what the gates of an open release show. A gate that asks to roll back goes before one that asks to pause.
+    /// Decides by what the gates of an open release show. A gate that asks to roll back goes before one that asks to
+    /// pause.
     func decision(_ readings: [GateReading], at now: Timestamp) -> GateDecision {
         guard state == .ramping || state == .baking else { return .goOn }
         let valid = readings.filter { !hasStopped($0) }
