@@ -1,6 +1,6 @@
 import Foundation
 
-/// Where completion handlers and listeners run, one at a time and in order.
+/// Queue on which completion handlers and listeners run, one at a time and in order.
 struct CallbackQueue: Sendable {
     private let queue: DispatchQueue
     private let onProblem: (@Sendable (StalecastProblem) -> Void)?

@@ -7,7 +7,7 @@ struct Installation: Sendable, Equatable, Codable {
     var id: String
     /// The first start, to the second.
     var firstOpenTime: Date
-    /// What Analytics would know of the user; sent with every fetch.
+    /// User properties that Analytics would know; sent with every fetch.
     var userProperties: [String: String] = [:]
     /// Topics subscribed to with ``PushMessaging``.
     var topics: [String] = []
@@ -20,7 +20,8 @@ struct Installation: Sendable, Equatable, Codable {
         firstOpenTime = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
     }
 
-    /// What an older SDK did not write has its default: a member more must not make another installation of it.
+    /// Reads a stored installation. A member that an older SDK did not write gets its default: it must not make another
+    /// installation of it.
     init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         id = try values.decode(String.self, forKey: .id)

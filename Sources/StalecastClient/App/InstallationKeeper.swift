@@ -4,7 +4,7 @@ import Foundation
 final class InstallationKeeper: Sendable {
     private struct State: Sendable {
         var installation: Installation
-        /// A registration or renewal under way; whoever needs a token meanwhile waits for it.
+        /// A registration or renewal under way; a call that needs a token meanwhile waits for it.
         var flight: Task<Installation, any Error>?
     }
 

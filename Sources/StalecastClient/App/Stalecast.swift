@@ -1,11 +1,8 @@
 import Foundation
 
-/// Where an app says, once and first of all, which server its configuration comes from.
-///
-/// ```swift
-/// Stalecast.configure(options: StalecastOptions(endpoint: URL(string: "https://config.example.com")!, project: "shop"))
-/// let remoteConfig = RemoteConfig.remoteConfig()
-/// ```
+/// Entry point of the SDK: an app names here, once and first of all, the server of its configuration.
+///  ```swift Stalecast.configure(options: StalecastOptions(endpoint: URL(string: "https://config.example.com")!,
+/// project: "shop")) let remoteConfig = RemoteConfig.remoteConfig() ```
 public enum Stalecast {
     /// The name of the app that is used when none is named.
     public static let defaultAppName = "default"

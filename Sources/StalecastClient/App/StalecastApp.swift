@@ -2,7 +2,7 @@ public import Foundation
 
 /// A configured app: one installation, one connection, one cache directory, a configuration per namespace.
 public final class StalecastApp: Sendable {
-    /// What one keeper keeps.
+    /// Scope of one keeper's values.
     private struct Scope: Hashable, Sendable {
         var namespace: String
         /// nil for all but a ``RemoteConfigClient`` whose parameters name one.
@@ -16,7 +16,7 @@ public final class StalecastApp: Sendable {
         }
     }
 
-    /// The app's own keepers stay; those of accounts, which come and go, live as long as somebody uses them.
+    /// The app's own keepers stay; those of accounts, which come and go, live as long as they are used.
     private struct Kept: Sendable {
         var own: ConfigKeeper?
         weak var keeper: ConfigKeeper?
@@ -37,9 +37,9 @@ public final class StalecastApp: Sendable {
         }
     }
 
-    /// As given to ``Stalecast/configure(name:options:)``.
+    /// Name as given to ``Stalecast/configure(name:options:)``.
     public let name: String
-    /// What it was configured with.
+    /// Options with which it was configured.
     public let options: StalecastOptions
 
     let environment: ClientEnvironment
@@ -121,7 +121,7 @@ public final class StalecastApp: Sendable {
         }
     }
 
-    /// - Parameter account: whose values are kept, apart from everybody else's; nil (default) for the app's own.
+    /// - Parameter account: whose values are kept, apart from all others; nil (default) for the app's own.
     func keeper(namespace: String, account: String? = nil) -> ConfigKeeper {
         let scope = Scope(namespace: namespace, account: account)
         let (keeper, missed) = state.withLock { state -> (ConfigKeeper, [StaleNotice]) in
@@ -142,10 +142,10 @@ public final class StalecastApp: Sendable {
         return keeper
     }
 
-    /// How many accounts' caches are kept besides that of one that is new: those used last.
+    /// Number of accounts whose caches are kept besides that of a new one: those used last.
     private static let keptAccounts = 15
 
-    /// How many scopes are in memory.
+    /// Number of scopes in memory.
     package var keptScopes: Int { keepers.count }
 
     var keepers: [ConfigKeeper] { state.withLock { $0.keepers.values.compactMap(\.keeper) } }
@@ -200,8 +200,8 @@ public final class StalecastApp: Sendable {
         }
     }
 
-    /// How many failures in a row are reported to listeners, once: the retry budget of Firebase's SDKs. The connection
-    /// goes on trying.
+    /// Number of failures in a row after which listeners get one report: the retry budget of Firebase's SDKs. The
+    /// connection goes on trying.
     private static let reportedFailures = 8
 
     private func received(_ state: ConnectionState, _ concerned: some Sequence<ConfigKeeper>) {

@@ -1,10 +1,8 @@
 public import Foundation
 
-/// Where an app's configuration comes from and who asks for it.
-///
-/// ```swift
-/// Stalecast.configure(options: StalecastOptions(endpoint: URL(string: "https://config.example.com")!, project: "shop"))
-/// ```
+/// Source of an app's configuration, and the identity with which it asks.
+///  ```swift Stalecast.configure(options: StalecastOptions(endpoint: URL(string: "https://config.example.com")!,
+/// project: "shop")) ```
 public struct StalecastOptions: Sendable {
     /// Base URL of Stalecast's public listener. Default `http://127.0.0.1:8080`.
     public var endpoint: URL
@@ -19,9 +17,9 @@ public struct StalecastOptions: Sendable {
     public var appID: String
     /// The installation's id, which percentages are drawn by; nil (default) makes one at first use and keeps it.
     public var appInstanceID: String?
-    /// What conditions on `app.version` compare, for example `2.10.0`; nil (default) is the bundle's.
+    /// Version that conditions on `app.version` compare, for example `2.10.0`; nil (default) is the bundle's.
     public var appVersion: String?
-    /// What conditions on `app.build` compare; nil (default) is the bundle's.
+    /// Build that conditions on `app.build` compare; nil (default) is the bundle's.
     public var appBuild: String?
     /// Two letters, for example `FR`, for conditions on the country; nil (default) is the system's.
     public var country: String?
@@ -32,28 +30,29 @@ public struct StalecastOptions: Sendable {
     /// Further headers of every request, for example `["Authorization": "Bearer …"]`. Default none.
     public var headers: [String: String]
     /// Path of a PEM file with the authorities that may vouch for an https server, instead of the system's: for a
-    /// certificate of one's own, such as `stalecast tls dev` makes. nil (default) trusts the system's. Only where libcurl
-    /// does the work, on Linux; on Apple's systems authorities are the keychain's.
+    /// certificate of one's own, such as `stalecast tls dev` makes. nil (default) trusts the system's. Only where
+    /// libcurl does the work, on Linux; on Apple's systems authorities are the keychain's.
     public var authorityFile: String?
     /// Directory of the cache; nil (default) is the user's, see ``CacheDirectory``. Apps of one process need different
     /// names there. Processes may share it, as two workers of one service do: each file is always whole, the one
-    /// that wrote last counts at the next start, and nobody sees another's values before.
+    /// that wrote last counts at the next start, and no process sees another's values before.
     public var cacheDirectory: URL?
-    /// How requests travel. Default ``NetworkTransport/shared``.
+    /// Transport of the requests. Default ``NetworkTransport/shared``.
     public var transport: any HTTPTransport
-    /// Whose protocol the server speaks. Default ``Server/stalecast``.
+    /// Protocol that the server speaks. Default ``Server/stalecast``.
     public var server: Server
     /// Time limits and delays of the connection for updates, each with its unit and default there. ``server`` and
-    /// ``headers`` above count, and not the dialect within; headers within are sent with the connection's requests alone.
+    /// ``headers`` above count, and not the dialect within; headers within are sent with the connection's requests
+    /// alone.
     public var connection: ConnectionOptions
-    /// Where completion handlers and listeners run; nil (default) is the main queue on Apple's systems and a serial
-    /// queue of the SDK's own elsewhere, because a Linux program need not drain its main queue.
+    /// Queue on which completion handlers and listeners run; nil (default) is the main queue on Apple's systems and a
+    /// serial queue of the SDK's own elsewhere, because a Linux program need not drain its main queue.
     public var callbackQueue: DispatchQueue?
-    /// Hears of what the SDK survives but somebody should know: a damaged or unwritable cache, a topic that the server
-    /// does not have. Called on ``callbackQueue``, where it may use the SDK. Default nil.
+    /// Hears of what the SDK survives but the developer should know: a damaged or unwritable cache, a topic that the
+    /// server does not have. Called on ``callbackQueue``, where it may use the SDK. Default nil.
     public var onProblem: (@Sendable (StalecastProblem) -> Void)?
 
-    /// Whose protocol a server speaks.
+    /// Protocol of a server.
     public enum Server: Sendable, Hashable {
         /// Stalecast: topics over SSE or long-poll; no installation needs to be registered.
         case stalecast
@@ -132,7 +131,7 @@ public struct FirebaseHosts: Sendable, Hashable {
         installations: URL(staticString: "https://firebaseinstallations.googleapis.com"))
 }
 
-/// What the SDK survived on its own; `description` is a sentence for the developer.
+/// Problem that the SDK survived on its own; `description` is a sentence for the developer.
 public enum StalecastProblem: Error, Sendable, Hashable, CustomStringConvertible {
     /// A cache file could not be understood and is not used; the app runs on its defaults until the next fetch.
     case cacheDamaged(file: String, reason: String)

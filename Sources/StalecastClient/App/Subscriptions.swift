@@ -1,6 +1,6 @@
 import Foundation
 
-/// The app's connections: one for all topics, or with Firebase's protocol one per namespace. They exist while somebody
+/// The app's connections: one for all topics, or with Firebase's protocol one per namespace. They exist while a caller
 /// wants to hear of something.
 final class Subscriptions: Sendable {
     typealias EventHandler = @Sendable (_ namespace: String?, _ demand: Demand, _ event: ConnectionEvent) -> Void
@@ -18,7 +18,7 @@ final class Subscriptions: Sendable {
         var isClosed = false
     }
 
-    /// What a connection is made for.
+    /// Topics and account for which a connection is made.
     struct Demand: Sendable, Equatable {
         var topics: Set<String> = []
         var namespaces: Set<String> = []
@@ -142,7 +142,8 @@ final class Subscriptions: Sendable {
             })
     }
 
-    /// The lowest version held, 0 for nothing: whoever holds more hears of some versions once more, and ignores them.
+    /// The lowest version held, 0 for nothing: a subscriber that holds more hears of some versions once more, and
+    /// ignores them.
     private static func have(_ keepers: some Collection<ConfigKeeper>) -> Int64? {
         keepers.map { keeper in keeper.state.withLock { $0.fetchedVersion } }.min()
     }

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// Where caches live unless ``StalecastOptions/cacheDirectory`` says otherwise: `Application Support/Stalecast/<bundle
+/// Directory of caches unless ``StalecastOptions/cacheDirectory`` names another: `Application Support/Stalecast/<bundle
 /// id>` on Apple's systems; elsewhere `$XDG_CACHE_HOME/stalecast/<program>`, by default below `~/.cache`.
 public enum CacheDirectory {
     /// The default directory; it need not exist yet.
@@ -35,7 +35,7 @@ public enum CacheDirectory {
     /// Removes all but the `count` files written last of those whose paths begin as `prefix`.
     static func keepNewest(_ count: Int, beginningWith prefix: URL) {
         let directory = prefix.deletingLastPathComponent()
-        // Without the directory there is nothing to remove, and what has no time was removed by somebody else.
+        // Without the directory there is nothing to remove, and what has no time was removed by another process.
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
         // Drafts belong to other writers, who rename or remove them.
         let whole = names.filter { $0.hasPrefix(prefix.lastPathComponent) && !SealedFile.isDraft($0) }

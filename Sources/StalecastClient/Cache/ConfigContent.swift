@@ -1,8 +1,8 @@
-/// What one answer of the server makes of a scope for this installation: all values of one version, never mixed.
+/// Content of one answer of the server, for a scope and this installation: all values of one version, never mixed.
 struct ConfigContent: Sendable, Equatable, Codable {
     /// Parameter name → value as text.
     var entries: [String: String] = [:]
-    /// As the server spelled it; nil when it sent none.
+    /// Tag as the server spelled it; nil when it sent none.
     var etag: String?
     /// The template's version; nil when the server did not say.
     var version: Int64?
@@ -13,7 +13,8 @@ struct ConfigContent: Sendable, Equatable, Codable {
 
     init(etag: String? = nil, version: Int64? = nil) { (self.etag, self.version) = (etag, version) }
 
-    /// What an older SDK did not write has its default: a member more must not make a cache useless.
+    /// Reads stored content. A member that an older SDK did not write gets its default: it must not make a cache
+    /// useless.
     init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         entries = try values.decode(.entries, or: [:])

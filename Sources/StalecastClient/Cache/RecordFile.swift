@@ -77,5 +77,6 @@ final class RecordFile<Record: Codable & Sendable>: Sendable {
     }
 }
 
-/// All caches of the process are written here, one at a time: neither a caller nor the cooperative pool waits for a disk.
+/// All caches of the process are written here, one at a time: neither a caller nor the cooperative pool waits for a
+/// disk.
 private let cacheQueue = DispatchQueue(label: "stalecast.cache", qos: .utility)

@@ -70,7 +70,7 @@ package struct SealedFile: Sendable {
         return UInt32(stem[stem.index(after: dot)...], radix: 16) != nil
     }
 
-    /// Removes the drafts that killed processes left behind: those older than an hour, which nobody writes any more.
+    /// Removes the drafts that killed processes left behind: those older than an hour, which no process writes any more.
     func removeLeftovers() {
         let directory = url.deletingLastPathComponent()
         // Without the directory, or without a time, there is nothing to remove.

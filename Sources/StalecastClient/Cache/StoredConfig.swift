@@ -5,11 +5,11 @@ package import Foundation
 package struct StoredConfig: Sendable, Equatable, Codable {
     /// The last fetched content; becomes `active` on activation.
     var fetched: ConfigContent?
-    /// What values are read from; nil until the first activation.
+    /// Content from which values are read; nil until the first activation.
     var active: ConfigContent?
     /// The end of the last successful fetch.
     package var lastFetchTime: Date?
-    /// How the last fetch ended; a raw value of ``RemoteConfigFetchStatus``.
+    /// End of the last fetch; a raw value of ``RemoteConfigFetchStatus``.
     var lastFetchStatus = 0
     package var throttle = FetchThrottle()
     /// A message said that `fetched` is out of date and no fetch has answered it yet.
@@ -27,7 +27,7 @@ package struct StoredConfig: Sendable, Equatable, Codable {
     var origin: String?
     /// The account the values are for, in a ``RemoteConfigClient``; nil for none.
     var account: String?
-    /// Where the connection stood when everything it had said was written here; nil for none.
+    /// Cursor of the connection when all its messages were written here; nil for none.
     var cursor: String?
     /// The topics of that connection: with others the cursor says nothing.
     var cursorTopics: [String] = []
@@ -37,7 +37,8 @@ package struct StoredConfig: Sendable, Equatable, Codable {
 
     package init() {}
 
-    /// What an older SDK did not write has its default: a member more must not make a cache useless.
+    /// Reads a stored config. A member that an older SDK did not write gets its default: it must not make a cache
+    /// useless.
     package init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         fetched = try values.decodeIfPresent(ConfigContent.self, forKey: .fetched)

@@ -1,4 +1,4 @@
-/// What a ``StaleConnection`` reports, in order, one at a time.
+/// Report of a ``StaleConnection``; reports come in order, one at a time.
 public enum ConnectionEvent: Sendable, Hashable {
     /// A message for one topic, or (`CONFIG_STATE` absent from `data`) any other data message sent to it.
     case stale(StaleNotice)
@@ -16,7 +16,7 @@ public enum ConnectionEvent: Sendable, Hashable {
     case invalidMessage(String)
 }
 
-/// Where a ``StaleConnection`` is.
+/// State of a ``StaleConnection``.
 public enum ConnectionState: Sendable, Hashable {
     /// Not started, stopped, or in the background.
     case idle

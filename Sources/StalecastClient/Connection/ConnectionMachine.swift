@@ -1,7 +1,7 @@
 package import Foundation
 
-/// Where one connection stands, and what is to be done next: pure state. Facts go in, actions come out in the order in
-/// which they are to be done; time and chance come with the facts.
+/// State of one connection, and its next step: a pure value. Facts go in, actions come out in the order in which they
+/// are to be done; time and chance come with the facts.
 ///
 /// ```
 /// idle ─start─▶ opening ─open─▶ open ─lost─▶ waiting ─timer─▶ opening …      ended: the server said 204
@@ -14,12 +14,12 @@ package struct ConnectionMachine: Sendable {
         case poll, firebase
     }
 
-    /// Whom an attempt and a timer belong to. There is at most one of each for each of them.
+    /// Owner of an attempt or a timer. There is at most one of each for each of them.
     package enum Role: Sendable { case main, probe }
 
     package enum Phase: Sendable, Equatable {
         case idle, background, ended
-        /// For a timer, before the next attempt.
+        /// Waiting for a timer, before the next attempt.
         case waiting
         case opening(Transport)
         case open(Transport)
@@ -43,7 +43,7 @@ package struct ConnectionMachine: Sendable {
 
     private enum Probe: Sendable, Equatable {
         case none, waiting
-        /// What the stream said so far, which is told once it takes over.
+        /// Trying, with the events of the stream so far, which are reported once it takes over.
         case trying([ConnectionEvent])
     }
 
@@ -158,7 +158,7 @@ package struct ConnectionMachine: Sendable {
             isSorting = true
             actions.append(.sortTopics)
         }
-        // Which topics are to blame is told before the state, so that nobody takes them for accepted.
+        // Which topics are to blame is told before the state, so that the owner does not take them for accepted.
         if !isSorting { actions += tell(.waiting(failures: schedule.failures, reason: loss.reason)) }
         actions += changeTransport(after: loss, upFor: upFor, random)
         return actions + [wait(delay)]
@@ -172,7 +172,7 @@ package struct ConnectionMachine: Sendable {
         return actions + tell(.ended)
     }
 
-    /// Which topics the server does not have, and how many are left, is known.
+    /// Notes which topics the server does not have, and how many are left.
     package mutating func sorted(unknown: [String], remaining: Int, random: Double) -> [Action] {
         isSorting = false
         guard isLive else { return [] }
@@ -271,8 +271,8 @@ package struct ConnectionMachine: Sendable {
 }
 
 extension ConnectionMachine {
-    /// The newest version that was reported of each scope over each topic. Within one store they only grow, so that what is
-    /// not newer was reported before: over a connection that broke, or over the other transport.
+    /// The newest version that was reported of each scope over each topic. Within one store they only grow, so that
+    /// what is not newer was reported before: over a connection that broke, or over the other transport.
     struct ReportedVersions: Sendable {
         private struct Subject: Hashable {
             let topic: String

@@ -1,31 +1,32 @@
 public import Foundation
 
-/// How a ``StaleConnection`` reaches its server. All times are in seconds; the constants are ours unless a source is
-/// named, chosen for mobile networks. Shorter ones find a dead connection sooner, and cost traffic and battery.
+/// Settings with which a ``StaleConnection`` reaches its server. All times are in seconds; the constants are ours
+/// unless a source is named, chosen for mobile networks. Shorter ones find a dead connection sooner, and cost traffic
+/// and battery.
 public struct ConnectionOptions: Sendable {
-    /// Which protocol is spoken. Default ``Dialect/stalecast``.
+    /// Protocol that is spoken. Default ``Dialect/stalecast``.
     public var dialect: Dialect = .stalecast
     /// Further request headers, for example `Authorization`. Default none.
     public var headers: [String: String] = [:]
-    /// Asked for the token that streams, long-polls and fetches from Stalecast show as `Authorization: Bearer`: before the
-    /// first of them, once for each 401, and when the server says that the token comes to its end. A reconnect waits for the
-    /// answer, for ``openingLimit`` at most. While it throws, the last one is shown. nil, the default, shows what
-    /// ``headers`` say.
+    /// Asked for the token that streams, long-polls and fetches from Stalecast show as `Authorization: Bearer`: before
+    /// the first of them, once for each 401, and when the server says that the token comes to its end. A reconnect
+    /// waits for the answer, for ``openingLimit`` at most. While it throws, the last one is shown. nil, the default,
+    /// shows what ``headers`` say.
     public var tokenProvider: (@Sendable () async throws -> String)?
-    /// Without an answer, and without its first byte, for so many seconds an attempt is given up. Default 15. Two streams
-    /// in a row that this ends make way for long-poll.
+    /// Seconds after which an attempt without an answer, or without its first byte, is given up. Default 15. Two
+    /// streams in a row that this ends make way for long-poll.
     public var openingLimit: TimeInterval = 15
-    /// Without a byte for so many seconds an open stream is given up. Default 75: three of the server's heartbeats
+    /// Seconds without a byte after which an open stream is given up. Default 75: three of the server's heartbeats
     /// (`edge.heartbeat`, default 25 s); keep it above one. Firebase's stream, whose heartbeats are not promised, has
     /// 330 at least, as in Firebase's SDK for iOS.
     public var heartbeatLimit: TimeInterval = 75
-    /// How long the server may hold a long-poll, in seconds. Default 55: below the minute after which proxies give up.
+    /// Seconds that the server may hold a long-poll. Default 55: below the minute after which proxies give up.
     public var pollWait: TimeInterval = 55
     /// The least reconnect delay in seconds, unless the server names one; chance adds up to as much again, and to each
     /// further one in a row up to twice as much as to the one before. Default 1.
     public var reconnectDelay: TimeInterval = 1
-    /// Chance adds no more than this to a reconnect delay, in seconds; after refusals such as 403 or 404 ten times that.
-    /// Default 60.
+    /// Chance adds no more than this to a reconnect delay, in seconds; after refusals such as 403 or 404 ten times
+    /// that. Default 60.
     public var longestReconnectDelay: TimeInterval = 60
     /// While long-poll is used, a stream is tried after so many seconds; each vain try doubles that, up to 15 minutes.
     /// Default 60.
@@ -48,7 +49,7 @@ public struct ConnectionOptions: Sendable {
     public init() {}
 }
 
-/// Whom Firebase's invalidation stream is opened for.
+/// Client for which Firebase's invalidation stream is opened.
 public struct FirebaseStreamRequest: Sendable {
     /// The project's id or number.
     public var project: String

@@ -17,7 +17,7 @@ extension StaleLink.Target {
         return request
     }
 
-    /// What one of Stalecast's events means; nil for those that a later server may have added.
+    /// Meaning of one of Stalecast's events; nil for those that a later server may have added.
     func connectionEvent(_ event: ServerSentEvent) -> ConnectionEvent? {
         switch event.type {
         case "message":
@@ -38,7 +38,7 @@ extension StaleLink.Target {
         }
     }
 
-    /// Those of the topics that the server says it does not have, asked one by one; none when it cannot be asked.
+    /// Topics that the server says it does not have, each asked for by itself; none when it cannot be asked.
     func unknownTopics() async -> [String] {
         var unknown: [String] = []
         for topic in topics {

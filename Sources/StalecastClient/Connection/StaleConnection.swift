@@ -3,7 +3,7 @@ public import Foundation
 /// One subscription to a server that is kept up for as long as it is started: reconnects, resumes, and falls back.
 ///
 /// Over Stalecast's own protocol it is a stream of server-sent events. When nothing of that stream arrives, because
-/// something on the way holds answers back, or when somebody else answers, as a captive portal does, it changes to
+/// something on the way holds answers back, or when another server answers, as a captive portal does, it changes to
 /// long-poll and tries the stream again from time to time. It never gives up for good, unless the server says so (204).
 public final class StaleConnection: Sendable {
     private let loop: LinkLoop

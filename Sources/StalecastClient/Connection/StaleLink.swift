@@ -15,12 +15,12 @@ final class StaleLink: @unchecked Sendable {
     private let random: @Sendable () -> Double
     private let outlet: EventOutlet
     private let wholeTarget: Target
-    /// Without the topics that the server does not have.
+    /// Target without the topics that the server does not have.
     private var target: Target
     private var machine: ConnectionMachine
     private var attempts: [Role: any RunningAttempt] = [:]
     private var timers: [Role: Int] = [:]
-    /// Where each of them is to be resumed.
+    /// Cursors from which each of them is to be resumed.
     private var cursors: [Role: String] = [:]
     private var have: Int64?
     /// The owner is being asked for a token.
@@ -29,7 +29,7 @@ final class StaleLink: @unchecked Sendable {
     private var held: [Role: Int] = [:]
     /// Started once there was a token to show.
     private var isWanted = false
-    /// What the last long-poll learnt; nil after a failure.
+    /// State that the last long-poll left; nil after a failure.
     private var poll: PollDialect?
 
     init(
@@ -234,7 +234,7 @@ final class StaleLink: @unchecked Sendable {
         }
     }
 
-    /// Where a connection leads, and how.
+    /// Target of a connection, and the way to it.
     struct Target: Sendable {
         var endpoint: URL
         var topics: [String]

@@ -18,7 +18,7 @@ public struct StaleNotice: Sendable, Hashable {
     public var updateType: String?
     /// Milliseconds over which clients are asked to spread their fetches; 0 is at once.
     public var fetchWindowMs: Int
-    /// True when the publisher asked that nobody waits: the window is then to be ignored.
+    /// True when the publisher asked that no client waits: the window is then to be ignored.
     public var isUrgent: Bool
     /// The place to resume from once this is remembered, to be stored by the owner; nil when the transport has none.
     public var cursor: String?

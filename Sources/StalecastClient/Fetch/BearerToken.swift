@@ -11,8 +11,8 @@ extension [String: String] {
     }
 }
 
-/// The token that fetches show, as ``ConnectionOptions/tokenProvider`` gave it. Whoever needs one while the provider is
-/// being asked waits for the same answer.
+/// The token that fetches show, as ``ConnectionOptions/tokenProvider`` gave it. A fetch that needs one while the
+/// provider is being asked waits for the same answer.
 final class BearerToken: Sendable {
     private struct State: Sendable {
         var token: String?
@@ -34,7 +34,7 @@ final class BearerToken: Sendable {
         let (known, asking) = state.withLock { state -> (String?, Task<String?, Never>?) in
             if let token = state.token, token != refused { return (token, nil) }
             if let asking = state.asking { return (nil, asking) }
-            // Ends with the provider's answer; nobody waits for it longer than the limit.
+            // Ends with the provider's answer; no fetch waits for it longer than the limit.
             let asking = Task { [self] in
                 // Why there is none is the owner's to know; the server says 401.
                 let token = try? await provider()

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What conditions may ask about this device and app.
+/// Facts about this device and app that conditions may ask for.
 struct DeviceFacts: Sendable, Equatable {
     /// Upper case, for example `FR`; nil when the system does not say.
     var country: String?

@@ -1,11 +1,11 @@
 import Foundation
 import StalecastWire
 
-/// What the server's answer to a fetch means.
+/// Meaning of the server's answer to a fetch.
 enum FetchAnswer: Sendable, Equatable {
     /// `UPDATE`, or `EMPTY_CONFIG` and `NO_TEMPLATE` as a content without entries.
     case content(ConfigContent)
-    /// What this client holds is current; the template's version, if said.
+    /// The client's content is current; the template's version, if the server sent it.
     case unchanged(version: Int64?)
     case failed(Failure)
 
@@ -101,7 +101,7 @@ extension FetchAnswer.Failure {
         retryAfter = response.headers["retry-after"].flatMap(TimeInterval.init).flatMap { $0 >= 0 ? $0 : nil }
     }
 
-    /// From Google's error envelope, the value of the member `error`.
+    /// Reads the value of the member `error` of Google's error envelope.
     init(envelope: JSONValue, status: Int) {
         let code = envelope["code"]?.int64.map(Int.init(truncatingIfNeeded:)) ?? status
         let message = envelope["message"]?.string ?? "no reason was given"

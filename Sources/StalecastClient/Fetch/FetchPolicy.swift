@@ -13,9 +13,9 @@ package struct FetchPolicy: Sendable {
     }
 
     package enum Decision: Sendable, Equatable {
-        /// What was fetched is fresh enough.
+        /// The fetched content is fresh enough.
         case cached
-        /// Not before then.
+        /// No fetch is allowed before that time.
         case throttled(until: Date)
         case fetch
     }
@@ -35,7 +35,7 @@ package struct FetchPolicy: Sendable {
         if let known = stored.deviceContext, known != context { return .fetch }
         if case .app(let explicit) = demand, !stored.isStale {
             let age = now.timeIntervalSince(last)
-            // A negative age is that of a clock that was set back: nobody knows how old the configuration is.
+            // A negative age is that of a clock that was set back: the age of the configuration is not known.
             if age >= 0 && age < (explicit ?? interval) { return .cached }
         }
         if demand == .actual, !stored.throttle.isNamedByServer { return .fetch }

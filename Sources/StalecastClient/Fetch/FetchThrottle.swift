@@ -40,7 +40,8 @@ package struct FetchThrottle: Sendable, Equatable, Codable {
 
     package init() {}
 
-    /// What an older SDK did not write has its default: a member more must not make a cache useless.
+    /// Reads a stored throttle. A member that an older SDK did not write gets its default: it must not make a cache
+    /// useless.
     package init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         failures = try values.decode(.failures, or: 0)

@@ -4,7 +4,7 @@ public import Foundation
 public struct TransportRequest: Sendable {
     /// `GET`, `POST` …
     public var method: String
-    /// Where it goes.
+    /// URL of the request.
     public var url: URL
     /// Names and values.
     public var headers: [String: String]
@@ -45,7 +45,7 @@ public struct TransportResponse: Sendable {
     }
 }
 
-/// How requests of the SDK other than streams travel. ``NetworkTransport`` goes over the network,
+/// Transport of the SDK's requests other than streams. ``NetworkTransport`` goes over the network,
 /// ``LocalConfigServer`` answers in the process.
 public protocol HTTPTransport: Sendable {
     /// Sends a request and returns the complete answer, whatever its status.

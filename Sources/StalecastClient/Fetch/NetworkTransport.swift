@@ -1,7 +1,7 @@
 import Foundation
 
-/// HTTP over the network, as the SDK's streams go: `URLSession` on Apple's systems, libcurl on Linux. It keeps no cookies
-/// and no cache, and follows redirects without taking secrets to another origin.
+/// HTTP over the network, as the SDK's streams go: `URLSession` on Apple's systems, libcurl on Linux. It keeps no
+/// cookies and no cache, and follows redirects without taking secrets to another origin.
 public struct NetworkTransport: HTTPTransport {
     /// The process's transport.
     public static let shared = NetworkTransport()

@@ -1,13 +1,13 @@
 import Foundation
 
 extension ConfigKeeper {
-    /// Fetches if the policy says so. One exchange at a time: whoever asks meanwhile shares its outcome, unless that
+    /// Fetches if the policy says so. One exchange at a time: a caller that asks meanwhile shares its outcome, unless that
     /// would be an answer to other signals, to a time before a message, or to a time before a call that wants the actual
     /// values; then another follows. The exchange is not cancelled with its callers; it ends by itself after
     /// `fetchTimeout`.
     func fetch(_ demand: FetchPolicy.Demand) async -> FetchReport {
         let facts = DeviceFacts.current(options)
-        // Whoever wants the actual values shares only what begins from now on.
+        // A caller that wants the actual values shares only a fetch that begins from now on.
         var oldest = demand == .actual ? state.withLock { $0.flights } + 1 : 0
         while true {
             switch begin(demand, facts, oldest) {
@@ -107,7 +107,7 @@ extension ConfigKeeper {
         }
     }
 
-    /// With the token of the options' provider, which is asked once more when the server refuses it.
+    /// Sends a request with the token of the options' provider, which is asked once more when the server refuses it.
     private func send(_ request: FetchRequest) async throws -> TransportResponse {
         guard let provider = options.connection.tokenProvider else {
             return try await options.transport.send(request.transportRequest)

@@ -36,7 +36,7 @@ extension ConfigKeeper {
         change { ($0.stored.cursor, $0.stored.cursorTopics) = (cursor, topics.sorted()) }
     }
 
-    /// What a message said is in the state: the next start need not hear it again.
+    /// Notes that a message's content is in the state: the next start need not hear it again.
     func passed(_ cursor: String?, of topics: Set<String>) {
         guard let cursor else { return }
         change { ($0.stored.cursor, $0.stored.cursorTopics) = (cursor, topics.sorted()) }

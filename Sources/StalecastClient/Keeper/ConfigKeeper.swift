@@ -10,12 +10,12 @@ final class ConfigKeeper: Sendable {
     let callbacks: CallbackQueue
     let file: RecordFile<StoredConfig>
     let state: Locked<KeeperState>
-    /// What fetches show.
+    /// Token that fetches show.
     let bearer = BearerToken()
 
     /// Reads the cache, so that values are there when it returns; takes a file read, never the network.
     ///
-    /// - Parameter account: whose values they are; a cache of somebody else's is not used. nil for an app's own.
+    /// - Parameter account: whose values they are; a cache of another account is not used. nil for an app's own.
     init(
         options: StalecastOptions, namespace: String, account: String?, cache: URL, installation: InstallationKeeper,
         callbacks: CallbackQueue, environment: ClientEnvironment

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a ``ConfigKeeper`` guards: pure state, whose methods say what is to be done.
+/// State that a ``ConfigKeeper`` guards: a pure value, whose methods return the actions to perform.
 struct KeeperState: Sendable {
     var stored: StoredConfig
     /// Parameter name → default value as text, set by the app at each start.
@@ -9,17 +9,17 @@ struct KeeperState: Sendable {
     var minimumFetchInterval = RemoteConfigSettings.defaultMinimumFetchInterval
     /// Seconds; ``RemoteConfigSettings/fetchTimeout``.
     var fetchTimeout = RemoteConfigSettings.defaultFetchTimeout
-    /// The exchange under way; whoever wants to fetch meanwhile shares its outcome, unless it would be too old for him.
+    /// The exchange under way; a caller that wants to fetch meanwhile shares its outcome, unless that would be too old.
     var flight: Flight?
-    /// How many exchanges there were.
+    /// Number of exchanges so far.
     var flights = 0
-    /// How many messages did not say which version is new.
+    /// Number of messages that did not name the new version.
     var unnumberedMessages = 0
     var announced = AnnouncedFetch()
     /// The version held when the announcement came that `announced` is about.
     private(set) var heldBefore: Int64 = 0
     var timer: Task<Void, Never>?
-    /// That of `timer`; one with a lower turn that starts later is void.
+    /// Turn of `timer`; one with a lower turn that starts later is void.
     var timerTurn = 0
     /// Whether ``PushMessaging/fetchesAutomatically`` is on.
     var fetchesAutomatically = false
@@ -96,8 +96,8 @@ struct KeeperState: Sendable {
         return .answered(version: version)
     }
 
-    /// A failure that begins a pause is told as that, as the iOS SDK does. A client that never fetched anything, or that
-    /// wants the actual values, is paused only by a server that names the pause.
+    /// A failure that begins a pause is told as that, as the iOS SDK does. A client that never fetched anything, or
+    /// that wants the actual values, is paused only by a server that names the pause.
     private mutating func fail(
         _ failure: FetchAnswer.Failure, _ demand: FetchPolicy.Demand, _ now: Date, _ random: Double
     ) -> FetchReport {
@@ -118,14 +118,14 @@ struct KeeperState: Sendable {
         var task: Task<FetchReport, Never>
         /// Sent with it.
         var signals: [String: String]
-        /// How many such messages had come when it began.
+        /// Number of such messages when it began.
         var unnumberedMessages: Int
     }
 }
 
-/// How a fetch ended.
+/// End of a fetch.
 enum FetchReport: Sendable, Equatable {
-    /// What is held is fresh enough; the server was not asked.
+    /// The content is fresh enough; the server was not asked.
     case cached
     /// The server answered; its version, if it said one.
     case answered(version: Int64?)
@@ -138,7 +138,7 @@ enum FetchReport: Sendable, Equatable {
 /// the one held is that of a server that lags, or of a store that was restored from a backup. See
 /// `StalecastClient.docc/WhenAnAnswerIsOlder.md`.
 extension KeeperState {
-    /// For so many seconds older answers are kept out, and an announced version is waited for. Ours: a replica that lags
+    /// Seconds for which older answers are kept out, and an announced version is waited for. Ours: a replica that lags
     /// catches up within seconds, and a restored store whose clients do not listen is worth five minutes.
     static let olderAnswersLimit: TimeInterval = 300
 

@@ -48,13 +48,13 @@ public final class LocalConfigServer: HTTPTransport {
     /// The newest version; 0 for none.
     public var version: Int64 { state.withLock { Int64($0.versions.count) } }
 
-    /// How fetches fail; nil (default) for not at all. Listeners stay connected.
+    /// Outage with which fetches fail; nil (default) for none. Listeners stay connected.
     public var outage: Outage? {
         get { state.withLock { $0.outage } }
         set { state.withLock { $0.outage = newValue } }
     }
 
-    /// How many versions fetches are behind the newest, as those of a replica that lags. Default 0.
+    /// Number of versions that fetches are behind the newest, as those of a replica that lags. Default 0.
     public var lag: Int {
         get { state.withLock { $0.lag } }
         set { state.withLock { $0.lag = max(0, newValue) } }
@@ -81,7 +81,7 @@ public final class LocalConfigServer: HTTPTransport {
     /// The last fetch that reached the server; nil before.
     public var lastRequest: TransportRequest? { state.withLock { $0.lastRequest } }
 
-    /// How many connections listen.
+    /// Number of connections that listen.
     public var listenerCount: Int { state.withLock { $0.subscribers.count } }
 
     /// Makes a new version of these values, and tells all listeners.
@@ -194,7 +194,7 @@ public final class LocalConfigServer: HTTPTransport {
 }
 
 extension LocalConfigServer.State {
-    /// Those who have not heard of the newest version, and what they are told; from now on they have.
+    /// Subscribers that have not heard of the newest version, with their messages; from now on they have.
     fileprivate mutating func late() -> [(LocalConfigServer.Subscriber, ConnectionEvent)] {
         let newest = Int64(versions.count)
         let notice = LocalConfigServer.notice(version: newest, type: "INCREMENTAL_UPDATE", 0, false)

@@ -39,7 +39,8 @@ final class LocalConnection: UpdateConnection {
     }
 }
 
-/// A subscription for as long as it is started: ``StaleConnection`` over the network, ``LocalConnection`` in the process.
+/// A subscription for as long as it is started: ``StaleConnection`` over the network, ``LocalConnection`` in the
+/// process.
 protocol UpdateConnection: Sendable {
     func start()
     func stop()

@@ -1,8 +1,8 @@
 public import Foundation
 import StalecastWire
 
-/// Receives messages of topics; set as ``PushMessaging/delegate``, and called on ``StalecastOptions/callbackQueue`` only.
-/// Each method may be left out.
+/// Receives messages of topics; set as ``PushMessaging/delegate``, and called on ``StalecastOptions/callbackQueue``
+/// only. Each method may be left out.
 public protocol PushMessagingDelegate: AnyObject {
     /// A message came over a topic.
     ///
@@ -14,7 +14,7 @@ public protocol PushMessagingDelegate: AnyObject {
     /// - Parameter fcmToken: ``PushMessaging/fcmToken``.
     func messaging(_ messaging: PushMessaging, didReceiveRegistrationToken fcmToken: String?)
 
-    /// The same, as code for older versions of Firebase declares it.
+    /// Receives the token, in the form that code for older versions of Firebase declares.
     func messaging(_ messaging: PushMessaging, didReceiveRegistrationToken fcmToken: String)
 }
 
@@ -46,7 +46,7 @@ public final class PushMessaging: Sendable {
     private struct State: Sendable {
         var handlers: [UUID: @Sendable ([String: String]) -> Void] = [:]
         var delegate = WeakDelegate()
-        /// Who waits to hear whether the server has a topic.
+        /// Calls that wait to hear whether the server has a topic.
         var waiting: [(topic: String, completion: @Sendable ((any Error)?) -> Void)] = []
     }
 
@@ -84,7 +84,7 @@ public final class PushMessaging: Sendable {
         }
     }
 
-    /// What stands for Firebase's registration token: the installation's id. Nobody can send to it; topics are what
+    /// Id of the installation, in place of Firebase's registration token. No message can be sent to it; topics are what
     /// reaches an app here.
     public var fcmToken: String? { app.appInstanceID }
 
@@ -155,7 +155,7 @@ public final class PushMessaging: Sendable {
         } catch { finish(error) }
     }
 
-    /// What a connection for these topics said about them.
+    /// Takes an event that a connection for these topics reported about them.
     func heard(_ event: ConnectionEvent, of topics: Set<String>) {
         switch event {
         case .unknownTopics(let names):

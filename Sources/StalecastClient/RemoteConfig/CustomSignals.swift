@@ -5,7 +5,7 @@ public import Foundation
 public struct CustomSignalValue: Sendable, Hashable, ExpressibleByStringInterpolation, ExpressibleByIntegerLiteral,
     ExpressibleByFloatLiteral
 {
-    /// As it is sent: numbers as their text.
+    /// Text as it is sent: numbers as their digits.
     let text: String
 
     /// A text, at most 500 characters.
@@ -46,7 +46,7 @@ public struct RemoteConfigCustomSignalsError: Error, Sendable, Hashable, Localiz
     /// ``Code/limitExceeded``, for patterns.
     public static var limitExceeded: Code { .limitExceeded }
 
-    /// Which of them it is.
+    /// Code of the error.
     public let code: Code
     /// A sentence that names the signal and the limit.
     public let message: String

@@ -3,12 +3,12 @@ import StalecastWire
 
 /// Default values as the text a parameter would have.
 enum DefaultValues {
-    /// From a dictionary of Foundation's or Swift's plain types: texts as they are, numbers as JSON spells them, booleans
-    /// as `1` and `0`, which Firebase's SDK makes of them, `Data` as UTF-8, dates as RFC 3339, arrays and dictionaries as
-    /// JSON. `NSNull` and whatever has no such text are left out.
+    /// Texts of a dictionary of Foundation's or Swift's plain types: texts as they are, numbers as JSON spells them,
+    /// booleans as `1` and `0`, which Firebase's SDK makes of them, `Data` as UTF-8, dates as RFC 3339, arrays and
+    /// dictionaries as JSON. `NSNull` and whatever has no such text are left out.
     static func texts(of values: [String: Any]) -> [String: String] { values.compactMapValues(text) }
 
-    /// From a value that encodes as an object: each member is a parameter.
+    /// Texts of a value that encodes as an object: each member is a parameter.
     ///
     /// - Throws: `EncodingError`; ``RemoteConfigCodableError`` when `value` is no object.
     static func texts(of value: some Encodable) throws -> [String: String] {

@@ -48,11 +48,11 @@ public final class RemoteConfig: Sendable {
         }
     }
 
-    /// When the server last answered; nil when it never did with this cache. An answer older than what is held does not
-    /// count (<doc:WhenAnAnswerIsOlder>).
+    /// Time of the server's last answer; nil when it never answered with this cache. An answer older than what is held
+    /// does not count (<doc:WhenAnAnswerIsOlder>).
     public var lastFetchTime: Date? { keeper.state.withLock { $0.stored.lastFetchTime } }
 
-    /// How the last fetch ended.
+    /// End of the last fetch.
     public var lastFetchStatus: RemoteConfigFetchStatus {
         RemoteConfigFetchStatus(rawValue: keeper.state.withLock { $0.stored.lastFetchStatus }) ?? .noFetchYet
     }
@@ -75,6 +75,6 @@ public final class RemoteConfig: Sendable {
         app.callbacks.run { completionHandler(nil) }
     }
 
-    /// Where the connection stood when this was written; for tests.
+    /// Cursor of the connection when this was written; for tests.
     package var storedCursor: String? { keeper.state.withLock { $0.stored.cursor } }
 }

@@ -31,11 +31,11 @@ public struct RemoteConfigError: Error, Sendable, Hashable, LocalizedError, Cust
     /// ``Code/internalError``, for patterns.
     public static var internalError: Code { .internalError }
 
-    /// Which of them it is.
+    /// Code of the error.
     public let code: Code
     /// A sentence for the developer.
     public let message: String
-    /// When fetching is possible again; only with ``Code/throttled``.
+    /// Time when fetching is possible again; only with ``Code/throttled``.
     public let throttledEndTime: Date?
     /// The HTTP status; nil when there was no answer.
     public let httpStatus: Int?
@@ -100,7 +100,7 @@ public struct RemoteConfigUpdateError: Error, Sendable, Hashable, LocalizedError
     /// ``Code/unavailable``, for patterns.
     public static var unavailable: Code { .unavailable }
 
-    /// Which of them it is.
+    /// Code of the error.
     public let code: Code
 
     package init(_ code: Code) { self.code = code }

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// How often and how long a ``RemoteConfig`` may ask its server. A class, as in Firebase's SDK; assign it to
+/// Limits of how often and how long a ``RemoteConfig`` may ask its server. A class, as in Firebase's SDK; assign it to
 /// ``RemoteConfig/configSettings`` to make it count.
 public final class RemoteConfigSettings: Sendable {
     private struct Values: Sendable {

@@ -1,4 +1,4 @@
-/// How the last fetch ended; raw values are Firebase's.
+/// End of the last fetch; raw values are Firebase's.
 public enum RemoteConfigFetchStatus: Int, Sendable, Hashable {
     /// Nothing was ever fetched with this cache.
     case noFetchYet = 0
@@ -10,7 +10,7 @@ public enum RemoteConfigFetchStatus: Int, Sendable, Hashable {
     case throttled = 3
 }
 
-/// How ``RemoteConfig/fetchAndActivate()`` ended; raw values are Firebase's.
+/// End of ``RemoteConfig/fetchAndActivate()``; raw values are Firebase's.
 public enum RemoteConfigFetchAndActivateStatus: Int, Sendable, Hashable {
     /// The fetch succeeded, or what was fetched before is fresh enough, and the content is active.
     case successFetchedFromRemote = 0
@@ -20,7 +20,7 @@ public enum RemoteConfigFetchAndActivateStatus: Int, Sendable, Hashable {
     case error = 2
 }
 
-/// Where a value comes from; raw values are Firebase's.
+/// Source of a value; raw values are Firebase's.
 public enum RemoteConfigSource: Int, Sendable, Hashable {
     /// The server: a content that was activated.
     case remote = 0

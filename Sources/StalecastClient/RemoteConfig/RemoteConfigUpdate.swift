@@ -1,4 +1,4 @@
-/// What a newly fetched configuration would change once it is activated.
+/// Changes that a newly fetched configuration would make once it is activated.
 public final class RemoteConfigUpdate: Sendable, CustomStringConvertible {
     /// Parameters added, removed, of another value, or of other experiment, rollout or personalization metadata,
     /// compared with what is active. Never empty.
@@ -113,7 +113,7 @@ final class UpdateMailbox: Sendable {
 }
 
 extension UpdateMailbox.State {
-    /// What is there to be taken; nil when the consumer has to wait.
+    /// Update that is there to be taken; nil when the consumer has to wait.
     fileprivate mutating func take() -> Result<RemoteConfigUpdate?, any Error>? {
         if !keys.isEmpty {
             defer { keys = [] }

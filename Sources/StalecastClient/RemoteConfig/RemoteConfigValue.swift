@@ -5,7 +5,7 @@ public import Foundation
 public final class RemoteConfigValue: Sendable, CustomStringConvertible {
     /// The value as the server or the defaults spell it; empty for an unknown parameter.
     public let stringValue: String
-    /// Where the value comes from.
+    /// Source of the value.
     public let source: RemoteConfigSource
 
     /// A value of any text; useful in tests of code that takes a `RemoteConfigValue`.
@@ -45,7 +45,7 @@ public final class RemoteConfigValue: Sendable, CustomStringConvertible {
     /// The value as a text.
     public var description: String { stringValue }
 
-    /// What `strtod` reads, without hexadecimal, infinity and NaN.
+    /// Number that `strtod` reads, without hexadecimal, infinity and NaN.
     private var leadingNumber: Double {
         let text = stringValue.drop(while: \.isWhitespace).utf8
         let length = text.prefix { "+-.0123456789eE".utf8.contains($0) }.count

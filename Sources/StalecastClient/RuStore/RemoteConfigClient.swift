@@ -24,16 +24,16 @@ public final class RemoteConfigClient: Sendable {
         var telling: Task<Void, Never>?
         /// The account in use; nil before the first request.
         var use: AccountUse?
-        /// By account, the values that `snapshot` keeps to; none until there are any.
+        /// Values that `snapshot` keeps to, by account; none until there are any.
         var snapshots: [String?: [String: String]] = [:]
     }
 
-    /// How the client behaves.
+    /// Settings of the client.
     public let configuration: RemoteConfigConfiguration
     private let app: StalecastApp
     private let state = Locked(State())
 
-    /// Reads the cache; asks nobody.
+    /// Reads the cache; asks no server.
     ///
     /// - Parameters:
     ///   - appID: sent as the app's id, and names the cache.
@@ -171,12 +171,12 @@ public final class RemoteConfigClient: Sendable {
         return interval
     }
 
-    /// Asks the server; whoever asks for the same account meanwhile shares the answer. Ends once it is stored.
+    /// Asks the server; calls for the same account meanwhile share the answer. Ends once it is stored.
     private func fetch(_ request: RemoteConfigConfiguration.Request, _ demand: FetchPolicy.Demand) async {
         let use = use(of: request.account)
         use.keeper.change { $0.stored.customSignals = request.signals }
         let report = await use.keeper.fetch(demand)
-        // No request was made, and nobody would hear why.
+        // No request was made, and no listener would hear why.
         if case .throttled(_, nil) = report { completed(use, report) }
         // What an earlier process fetched may not be in force yet.
         if report == .cached { _ = use.keeper.activate() }
@@ -206,6 +206,6 @@ public final class RemoteConfigClient: Sendable {
 }
 
 extension StalecastOptions {
-    /// Whose values these options lead to.
+    /// Place to which these options lead: equal places have equal values.
     fileprivate var place: String { "\(endpoint.absoluteString) \(project) \(namespace)" }
 }

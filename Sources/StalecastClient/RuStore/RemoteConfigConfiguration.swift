@@ -1,11 +1,12 @@
 public import Foundation
 
-/// Which of an app's configurations a ``RemoteConfigClient`` asks for; sent as the custom signal `environment`.
+/// Environment of an app for whose configuration a ``RemoteConfigClient`` asks; sent as the custom signal
+/// `environment`.
 public enum RemoteConfigEnvironment: String, Sendable, Hashable, CaseIterable {
     case alpha, beta, release
 }
 
-/// When a ``RemoteConfigClient`` asks its server, and who sees the answer.
+/// Rule for when a ``RemoteConfigClient`` asks its server, and which readers see the answer.
 public enum RemoteConfigUpdateBehaviour: Sendable, Hashable {
     /// Refreshes in the background, every `timeInterval` seconds (default 15 minutes). Values are read from the cache,
     /// and all objects obtained before see what a refresh brought. A request waits for the server while the cache is
@@ -27,7 +28,7 @@ public enum RemoteConfigUpdateBehaviour: Sendable, Hashable {
     }
 }
 
-/// What is sent along with a request for conditions to look at.
+/// Parameters of a request that conditions can read.
 public struct RemoteConfigRequestParameters: Sendable, Hashable {
     /// The user's account; sent as the custom signal `account`. nil sends none.
     public var account: String?
@@ -50,16 +51,16 @@ public protocol RemoteConfigRequestParametersProvider: Sendable {
 }
 
 extension RemoteConfigRequestParametersProvider {
-    /// What is sent with the next request.
+    /// Parameters of the next request.
     public var parameters: RemoteConfigRequestParameters { RemoteConfigRequestParameters(account: account) }
 }
 
 extension RemoteConfigRequestParameters: RemoteConfigRequestParametersProvider {
-    /// What is sent with the next request.
+    /// Parameters of the next request.
     public var parameters: RemoteConfigRequestParameters { self }
 }
 
-/// How a ``RemoteConfigClient`` behaves.
+/// Settings of a ``RemoteConfigClient``.
 public struct RemoteConfigConfiguration: Sendable {
     /// Default ``RemoteConfigEnvironment/release``.
     public var environment: RemoteConfigEnvironment
@@ -96,7 +97,7 @@ public struct RemoteConfigConfiguration: Sendable {
             requestParametersProvider: ParametersClosure(give: requestParametersProvider))
     }
 
-    /// What is asked for with one request: whose values, and which signals say so.
+    /// Values and signals of one request.
     struct Request: Sendable {
         var account: String?
         var signals: [String: String]
@@ -118,7 +119,7 @@ public struct RemoteConfigConfiguration: Sendable {
     }
 }
 
-/// What a ``RemoteConfigClient`` tells of its work. The closures run on ``StalecastOptions/callbackQueue``.
+/// Listener to the work of a ``RemoteConfigClient``. The closures run on ``StalecastOptions/callbackQueue``.
 public struct RemoteConfigEventListener: Sendable {
     let didUpdatePersistentStorage: @Sendable () -> Void
     let didCompleteNetworkRequest: @Sendable ((any Error)?) -> Void

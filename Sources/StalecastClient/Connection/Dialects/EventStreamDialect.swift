@@ -12,7 +12,7 @@ package struct EventStreamDialect: LinkDialect {
     /// The longest event that is read, in bytes.
     static let maxEventBytes = 16 << 20
 
-    /// Without what this dialect adds.
+    /// Request without the fields that this dialect adds.
     package var base: StreamRequest
     private var parser: SSEParser
 
@@ -21,7 +21,7 @@ package struct EventStreamDialect: LinkDialect {
         parser = SSEParser(lastEventID: lastEventID ?? "", maxBytes: Self.maxEventBytes)
     }
 
-    /// That of the last complete event; empty for none.
+    /// Id of the last complete event; empty for none.
     package var lastEventID: String { parser.lastEventID }
 
     package var opening: LinkOpening { .firstBytes }

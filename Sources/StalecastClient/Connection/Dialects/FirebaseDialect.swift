@@ -99,7 +99,7 @@ package struct FirebaseDialect: LinkDialect {
         static let maxBytes = 64 << 10
 
         private var object: [UInt8] = []
-        /// Of braces; 0 outside of objects.
+        /// Depth of braces; 0 outside of objects.
         private var depth = 0
         private var isInString = false
         private var isEscaped = false

@@ -28,7 +28,7 @@ enum NoticeReader {
             data: Dictionary(object.members.map { ($0.key, string($0.value)) }) { _, last in last })
     }
 
-    /// At most a day.
+    /// Window in milliseconds, at most a day.
     private static func window(_ milliseconds: Int64?) -> Int { Int(min(max(0, milliseconds ?? 0), 86_400_000)) }
 
     private static func string(_ value: JSONValue) -> String {

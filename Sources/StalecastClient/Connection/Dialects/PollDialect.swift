@@ -1,15 +1,15 @@
 package import Foundation
 import StalecastWire
 
-/// Long-poll, for networks that let no stream through: `GET /v1/poll`, again and again. What an answer holds comes as the
-/// events that a stream would have brought.
+/// Long-poll, for networks that let no stream through: `GET /v1/poll`, again and again. What an answer holds comes as
+/// the events that a stream would have brought.
 package struct PollDialect: LinkDialect {
     package typealias Output = EventStreamDialect.Output
 
     /// The longest answer that is read, in bytes.
     private static let maxAnswerBytes = 4 << 20
 
-    /// Without cursor and wait.
+    /// Request without cursor and wait.
     var base: StreamRequest
     private(set) var cursor: String?
     private let wait: TimeInterval

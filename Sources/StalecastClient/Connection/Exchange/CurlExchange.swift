@@ -12,7 +12,8 @@
         private var transfer: UnsafeMutableRawPointer?
         /// nil once the head was shown, after which trailers are not.
         private var reader: ResponseHeadReader? = ResponseHeadReader()
-        /// What libcurl's callbacks brought: they must not call out, because whoever hears may end the transfer.
+        /// Events that libcurl's callbacks brought: callbacks must not call out, because the receiver may end the
+        /// transfer.
         private var pending: [StreamEvent] = []
         private var isOver = false
 
@@ -166,7 +167,7 @@
     }
 
     extension String {
-        /// As our own sentences begin; what is written in capitals stays.
+        /// Text that begins as our own sentences do; words in capitals stay.
         fileprivate var lowercasedFirst: String {
             dropFirst().first?.isUppercase == true ? self : prefix(1).lowercased() + dropFirst()
         }

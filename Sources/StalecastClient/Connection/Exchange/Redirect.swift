@@ -1,8 +1,9 @@
 import Foundation
 
-/// Where an answer sends a request on to (RFC 9110 §15.4, and Fetch's rules about method and credentials).
+/// Finds the target to which an answer sends a request (RFC 9110 §15.4, and Fetch's rules about method and
+/// credentials).
 package enum Redirect {
-    /// How many in a row are followed.
+    /// Most redirects in a row that are followed.
     package static let longestChain = 20
 
     /// Why one is not followed; `description` is for the developer.

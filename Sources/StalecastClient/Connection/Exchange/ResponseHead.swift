@@ -3,7 +3,7 @@ package import Foundation
 /// Status and headers of an answer.
 package struct ResponseHead: Sendable, Hashable {
     package var status: Int
-    /// By lower-case name; repeated ones are joined with `, `.
+    /// Header fields by lower-case name; repeated ones are joined with `, `.
     package var headers: [String: String]
 
     package init(status: Int, headers: [String: String] = [:]) {
@@ -17,7 +17,8 @@ package struct ResponseHead: Sendable, Hashable {
         return type.trimmingCharacters(in: .whitespaces).lowercased()
     }
 
-    /// What `Retry-After` says, as seconds from now; nil when it is missing or cannot be understood. At most an hour.
+    /// Wait that `Retry-After` asks for, as seconds from now; nil when it is missing or cannot be understood. At most
+    /// an hour.
     package func retryAfter(now: Date) -> TimeInterval? {
         guard let text = headers["retry-after"]?.trimmingCharacters(in: .whitespaces), !text.isEmpty else { return nil }
         if text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return min(TimeInterval(text) ?? 3600, 3600) }
@@ -39,7 +40,7 @@ package struct ResponseHeadReader: Sendable {
     package enum Step: Sendable, Hashable {
         case more
         case head(ResponseHead)
-        /// Of the interim answers and the head together more than ``maxBytes`` came.
+        /// The interim answers and the head have more than ``maxBytes`` together.
         case tooLong
     }
 
@@ -49,7 +50,7 @@ package struct ResponseHeadReader: Sendable {
     private var byteCount = 0
     /// 0 for what is no HTTP.
     private var status = 0
-    /// By lower-case name, in order.
+    /// Fields by lower-case name, in order.
     private var fields: [String: [String]] = [:]
 
     package init() {}

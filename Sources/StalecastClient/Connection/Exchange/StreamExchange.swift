@@ -27,7 +27,7 @@ package struct StreamRequest: Sendable, Hashable {
     }
 }
 
-/// What happens to an exchange, in order: at most one head, then bytes, then one end or failure.
+/// Event of an exchange; in order: at most one head, then bytes, then one end or failure.
 package enum StreamEvent: Sendable, Hashable {
     case head(ResponseHead)
     case bytes([UInt8])

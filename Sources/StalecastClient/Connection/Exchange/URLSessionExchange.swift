@@ -46,7 +46,7 @@ final class URLSessionExchange: StreamExchange, @unchecked Sendable {
     /// `@unchecked`: `session` is set once, in `init`, and what changes is `Locked`.
     private final class Session: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         static let shared = Session()
-        /// In seconds; more than any limit of ours.
+        /// Longest silence in seconds; more than any limit of ours.
         static let longestSilence: TimeInterval = 86_400
 
         private var session: URLSession!

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Hands events to their owner, one at a time, on a queue of their own: an owner that takes its time holds up nobody
+/// Hands events to their owner, one at a time, on a queue of their own: an owner that takes its time holds up no other
 /// else. When too many wait, ``deliver(_:onDrained:)`` says so, and `onDrained` is called once they are gone.
 final class EventOutlet: Sendable {
     /// Events that may wait.

@@ -1,16 +1,16 @@
 package import Foundation
 
-/// How long a ``LinkAttempt`` waits for a sign of life, in seconds.
+/// Seconds that a ``LinkAttempt`` waits for a sign of life.
 package struct LinkLimits: Sendable, Hashable {
     /// Until the answer's head, and again until the first byte behind it.
     var opening: TimeInterval
-    /// Between any two pieces after that.
+    /// Seconds between any two pieces after that.
     var silence: TimeInterval
 
     package init(opening: TimeInterval, silence: TimeInterval) { (self.opening, self.silence) = (opening, silence) }
 }
 
-/// What a ``ConnectionMachine`` can ask of an attempt while it runs.
+/// Running attempt as a ``ConnectionMachine`` sees it.
 package protocol RunningAttempt: AnyObject {
     /// Ends it without a report.
     func cancel()
@@ -43,7 +43,7 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
     private let limits: LinkLimits
     private let onReport: @Sendable (LinkAttempt, Report) -> Void
 
-    /// What has been learnt; may be changed while it runs.
+    /// State that was learnt; may be changed while it runs.
     package var dialect: Dialect
 
     private var isOver = false

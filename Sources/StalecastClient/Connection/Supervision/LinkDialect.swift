@@ -5,9 +5,9 @@ package import Foundation
 package protocol LinkDialect: Sendable {
     associatedtype Output: Sendable
 
-    /// What makes an exchange count as open.
+    /// Event that makes an exchange count as open.
     var opening: LinkOpening { get }
-    /// How long the server may think before it answers the next exchange, in seconds on top of what others may.
+    /// Seconds that the server may think before it answers the next exchange, on top of what others may.
     var hold: TimeInterval { get }
     /// The next exchange's request.
     func request() -> PlannedRequest

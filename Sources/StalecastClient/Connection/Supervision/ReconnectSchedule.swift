@@ -18,7 +18,7 @@ package struct LinkLoss: Error, Sendable, Hashable {
     }
 
     package var kind: Kind
-    /// For the developer.
+    /// Reason for the developer.
     package var reason: String
     /// Seconds the server asked to be left alone for; nil when it did not.
     package var retryAfter: TimeInterval?
@@ -30,7 +30,7 @@ package struct LinkLoss: Error, Sendable, Hashable {
     }
 }
 
-/// How long to wait before the next attempt: a least delay and on top of it an exponential one with full jitter; never
+/// Computes the wait before the next attempt: a least delay and on top of it an exponential one with full jitter; never
 /// the last.
 ///
 /// What the server said comes first: `Retry-After` is waited out with a spread of a quarter on top; `retry:` is the
@@ -39,20 +39,20 @@ package struct LinkLoss: Error, Sendable, Hashable {
 package struct ReconnectSchedule: Sendable {
     /// The first delay is this to twice as long, in seconds.
     package let firstDelay: TimeInterval
-    /// What chance adds is at most this, in seconds, but after a refusal.
+    /// Longest random part in seconds, but after a refusal.
     package let longestDelay: TimeInterval
     /// A connection that was up for so many seconds makes former failures void.
     package static let stableAfter: TimeInterval = 60
-    /// How many doublings a refusal such as 403 or 404 counts for, and how many times longer its delays may get: it
-    /// seldom mends by itself.
+    /// Number of doublings for which a refusal such as 403 or 404 counts, and factor by which its delays may get
+    /// longer: it seldom mends by itself.
     private static let refusalWeight = 3
     private static let refusalPatience: Double = 10
     /// No delay a server asks for in `retry:` is longer, in seconds.
     package static let longestServerDelay: TimeInterval = 3600
 
-    /// How many attempts or streams ended in a row.
+    /// Number of attempts or streams that ended in a row.
     package private(set) var failures = 0
-    /// What the last `retry:` said, in seconds; nil before the first.
+    /// Seconds of the last `retry:`; nil before the first.
     package private(set) var serverDelay: TimeInterval?
 
     package init(firstDelay: TimeInterval, longestDelay: TimeInterval) {

@@ -1,8 +1,8 @@
 package import Foundation
 
-/// Which of Stalecast's two transports is worth trying, judged by how the last ones ended.
+/// Chooses the transport that is worth trying, judged by how the last ones ended.
 ///
-/// A stream that is held back (silence twice in a row) or replaced by somebody else's page makes way for long-poll; a
+/// A stream that is held back (silence twice in a row) or replaced by another server's page makes way for long-poll; a
 /// long-poll that fails again and again makes way for the stream, so that nothing is tried for ever.
 package struct TransportChoice: Sendable {
     package enum Transport: Sendable { case events, poll }
@@ -14,7 +14,7 @@ package struct TransportChoice: Sendable {
     /// Until a stream is tried beside the long-poll, in seconds; doubles with each vain try.
     package private(set) var probeDelay: TimeInterval
     private let firstProbeDelay: TimeInterval
-    /// Longer than this nobody waits for a stream to be tried again, in seconds, unless the first delay is longer.
+    /// Longest wait before a stream is tried again, in seconds, unless the first delay is longer.
     private static let longestProbeDelay: TimeInterval = 900
 
     private var silences = 0
