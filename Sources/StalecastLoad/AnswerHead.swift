@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a subscriber must know of an HTTP answer's head.
+/// Facts that a subscriber must know of an HTTP answer's head.
 struct AnswerHead: Equatable {
     enum Framing: Equatable {
         case chunked
@@ -49,7 +49,7 @@ struct AnswerHead: Equatable {
         return value.part((value.firstIndex { $0 != 0x20 && $0 != 0x09 } ?? value.count)..<value.count)
     }
 
-    /// Without regard to case.
+    /// Compares without regard to case.
     private static func begins(_ bytes: Bytes, with text: StaticString) -> Bool {
         guard let base = bytes.baseAddress, bytes.count >= text.utf8CodeUnitCount else { return false }
         return strncasecmp(

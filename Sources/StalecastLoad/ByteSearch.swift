@@ -7,7 +7,7 @@ extension UnsafeRawBufferPointer {
     /// The bytes of `range` without copying; indices begin at 0 again.
     package func part(_ range: Range<Int>) -> Bytes { Bytes(rebasing: self[range]) }
 
-    /// Where `byte` comes first at or after `start`; nil when it does not.
+    /// Position of the first `byte` at or after `start`; nil when there is none.
     package func position(of byte: UInt8, from start: Int = 0) -> Int? {
         guard let base = baseAddress, start < count,
             let found = memchr(base + start, Int32(byte), count - start)

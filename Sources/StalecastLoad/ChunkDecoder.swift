@@ -3,12 +3,12 @@ package struct ChunkDecoder {
     package init() {}
 
     private enum State: Equatable {
-        /// In a length line; `digits` hexadecimal ones were read. Extensions after `;` are passed over.
+        /// Inside a length line; `digits` hexadecimal ones were read. Extensions after `;` are passed over.
         case length(value: Int, digits: Int, isExtension: Bool)
         case payload(left: Int)
-        /// In the line end behind a chunk's payload.
+        /// Inside the line end after a chunk's payload.
         case payloadEnd
-        /// In the trailer section; `isEmptyLine`: nothing but a CR on this line so far.
+        /// Inside the trailer section; `isEmptyLine`: nothing but a CR on this line so far.
         case trailer(isEmptyLine: Bool)
         case ended
         case broken

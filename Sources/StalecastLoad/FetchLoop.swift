@@ -4,7 +4,7 @@ import Foundation
 /// One event loop of `load fetch`: connects its clients, sends each one's fetch when it is due, reads the answers.
 /// A fetch's time counts from when it was due: a server that keeps some waiting does not hide it from the others.
 struct FetchLoop {
-    /// How soon a loop without work sees that a storm begins or that it shall stop, in nanoseconds.
+    /// Longest time, in nanoseconds, before a loop without work sees that a storm begins or that it shall stop.
     private static let glanceNs: UInt64 = 20_000_000
 
     private struct Client {

@@ -2,7 +2,7 @@ import CLinux
 import Foundation
 package import StalecastWire
 
-/// What `load fetch` does, decided and checked before the first connection.
+/// Plan of `load fetch`, decided and checked before the first connection.
 package struct FetchPlan: Sendable {
     package let target: LoadTarget
     package let scope: Scope

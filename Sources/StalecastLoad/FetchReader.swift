@@ -6,11 +6,11 @@ package struct FetchReader {
     package enum Progress: Equatable {
         case incomplete
         case answered(Answer)
-        /// What came is no HTTP answer with an end.
+        /// Input that is no HTTP answer with an end.
         case broken
     }
 
-    /// What is remembered of an answer.
+    /// Facts of an answer that are kept.
     package struct Answer: Equatable {
         package var status = 0
         /// Bytes of the body.
@@ -92,7 +92,7 @@ package struct FetchReader {
         private var tail: [UInt8] = []
 
         private static let name: StaticString = "\"templateVersion\":\""
-        /// Of the `V`, which is rare in JSON.
+        /// Offset of the `V`, which is rare in JSON.
         private static let anchor = 9
         /// The name and a version of 19 digits.
         private static let longest = 19 + 19 + 1

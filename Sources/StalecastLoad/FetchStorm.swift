@@ -16,7 +16,7 @@ package struct FetchStorm: Sendable {
         self.progress = progress
     }
 
-    /// From the acknowledgement until the first fetch is planned, in nanoseconds: every loop knows by then.
+    /// Time from the acknowledgement until the first fetch is planned, in nanoseconds: every loop knows by then.
     private static let leadNs: UInt64 = 50_000_000
 
     /// Starts the loops and waits until every client's connection stands.
@@ -29,7 +29,7 @@ package struct FetchStorm: Sendable {
         }
     }
 
-    /// Publishes `version` and lets everybody fetch.
+    /// Publishes `version` and lets every client fetch.
     package func run<Published: Sendable>(
         _ number: Int, awaiting version: Int64,
         publish: @escaping @Sendable () async throws -> Published
@@ -83,7 +83,7 @@ package struct FetchStorm: Sendable {
         package var missing: Int { max(0, storm.expected - fetched - storm.failed - storm.stale) }
         package var isGood: Bool { fetched == storm.expected && storm.different == 0 }
 
-        /// From the first planned start to the last answer.
+        /// Seconds from the first planned start to the last answer.
         package var seconds: Double? {
             storm.lastAt > storm.beginsAt ? Double(storm.lastAt - storm.beginsAt) / 1e9 : nil
         }

@@ -1,15 +1,15 @@
 import Synchronization
 
-/// What the loops of `load fetch` have counted; they write it once per turn, the command reads it.
+/// Counts of the loops of `load fetch`; they write them once per turn, the command reads them.
 package final class FetchTally: Sendable {
     package struct Counts: Sendable {
         package init() {}
 
         /// Clients whose connection stands and was greeted.
         package var ready = 0
-        /// Those that ended before they stood.
+        /// Connections that ended before they stood.
         package var refused = 0
-        /// Those that ended after they stood.
+        /// Connections that ended after they stood.
         package var dead = 0
         package var firstFailure: LoadTally.Failure?
 
@@ -24,12 +24,12 @@ package final class FetchTally: Sendable {
     /// A storm and what became of it.
     package struct Storm: Sendable {
         package var number = 0
-        /// When the first fetch is planned; nanoseconds of the monotonic clock.
+        /// Time of the first planned fetch; nanoseconds of the monotonic clock.
         var beginsAt: UInt64 = 0
         /// The version that was acknowledged; an answer with an older one is stale.
         package var version: Int64 = 0
         package var expected = 0
-        /// From the planned start until the answer's last byte was read, one per good answer, in nanoseconds.
+        /// Nanoseconds from the planned start until the answer's last byte was read, one per good answer.
         package var latencies: [UInt64] = []
         /// Answers with another status than 200, and fetches that were not answered.
         package var failed = 0
@@ -42,13 +42,13 @@ package final class FetchTally: Sendable {
         package var isComplete: Bool { latencies.count + failed + stale >= expected }
     }
 
-    /// Whose answers must be equal.
+    /// Kind of request whose answers must be equal.
     struct Kind: Hashable, Sendable {
         let context: Int
         let version: Int64
     }
 
-    /// What one turn of a loop counted.
+    /// Counts of one turn of a loop.
     struct Turn {
         var at: UInt64 = 0
         var counts = Counts()
@@ -62,7 +62,7 @@ package final class FetchTally: Sendable {
 
         var isWorth: Bool { !latencies.isEmpty || failed + stale + different > 0 || !kinds.isEmpty }
 
-        /// The same with nothing counted; keeps the memory.
+        /// Sets all counts to zero; keeps the memory.
         mutating func reset(at time: UInt64) {
             at = time
             counts = Counts()
@@ -74,14 +74,14 @@ package final class FetchTally: Sendable {
 
     private let counted = Mutex(Counts())
     private let current = Mutex(Storm())
-    /// Of all storms: the hash of every version's answer, by context.
+    /// Hashes over all storms: that of every version's answer, by context.
     private let known = Mutex<[Kind: RunningHash]>([:])
     private let number = Atomic<Int>(0)
     package let loops = LoadLoops()
 
     package var counts: Counts { counted.withLock { $0 } }
     package var storm: Storm { current.withLock { $0 } }
-    /// How the storm stands, without a copy of its latencies.
+    /// Progress of the storm, without a copy of its latencies.
     package var progress: (done: Int, expected: Int, isComplete: Bool) {
         current.withLock { ($0.latencies.count + $0.failed + $0.stale, $0.expected, $0.isComplete) }
     }

@@ -64,7 +64,7 @@ package struct FetchTemplate: Sendable {
         ["value": .string(text + String(repeating: "x", count: max(0, valueBytes - text.utf8.count)))]
     }
 
-    /// What an app instance says of itself; the same for all clients of one context.
+    /// Body of an app instance's fetch; the same for all clients of one context.
     package func requestBody(context: Int) -> [UInt8] {
         let body: JSONValue = [
             "app_id": "1:123456789012:web:57a1eca57", "app_instance_id": .string("stalecast-load-\(context)"),

@@ -8,7 +8,7 @@ package struct LatencySample: Sendable {
 
     package var count: Int { sorted.count }
     package var values: [UInt64] { sorted }
-    /// In milliseconds, like all of these; nil for an empty sample.
+    /// First latency in milliseconds, like all of these; nil for an empty sample.
     package var first: Double? { sorted.first.map(Self.milliseconds) }
     package var p50: Double? { percentile(50) }
     package var p99: Double? { percentile(99) }
@@ -33,16 +33,16 @@ extension Collection where Element == Double {
     }
 }
 
-/// How often which latency occurred, in buckets whose bounds grow by √2.
+/// Counts of latencies in buckets whose bounds grow by √2.
 package struct LatencyHistogram {
-    /// From `lower` up to but without `upper`, in milliseconds.
+    /// Bucket from `lower` up to but without `upper`, in milliseconds.
     package struct Bucket: Equatable {
         package let lower: Double
         package let upper: Double
         package var count: Int
     }
 
-    /// Without gaps, from the first bucket that is not empty to the last.
+    /// Buckets without gaps, from the first that is not empty to the last.
     package let buckets: [Bucket]
 
     /// - Parameter nanoseconds: the latencies; what is below 1 µs counts as 1 µs.
@@ -75,7 +75,7 @@ package struct LatencyHistogram {
         return String(repeating: " ", count: max(0, 6 - text.count)) + text
     }
 
-    /// In eighths of a character, so that a single delivery among thousands still shows.
+    /// Bar in eighths of a character, so that a single delivery among thousands still shows.
     package static func bar(_ count: Int, of most: Int, _ width: Int) -> String {
         guard most > 0, count > 0 else { return String(repeating: " ", count: width) }
         let eighths = max(1, count * width * 8 / most)

@@ -7,7 +7,7 @@ package final class LoadLoops: Sendable {
     private let stopped = Atomic<Bool>(false)
     private let left = Atomic<Int>(0)
 
-    /// How often the state is looked at while waiting; what is measured is stamped by the loops.
+    /// Interval at which the state is read while waiting; latencies are stamped by the loops.
     private static let glance: Duration = .milliseconds(20)
 
     /// True when the loops shall close their connections and return.
@@ -33,7 +33,7 @@ package final class LoadLoops: Sendable {
         }
     }
 
-    /// Waits until `isDone`, at most for `limit`, at most until somebody presses Ctrl-C.
+    /// Waits until `isDone`, at most for `limit`, at most until the user presses Ctrl-C.
     static func wait(_ limit: Duration, until isDone: () -> Bool) async throws {
         let deadline = ContinuousClock.now + limit
         while !isDone(), !LoadInterrupt.isAsked, ContinuousClock.now < deadline {
@@ -43,7 +43,7 @@ package final class LoadLoops: Sendable {
 }
 
 extension Range<Int> {
-    /// In so many parts that differ by one at the most.
+    /// Ranges of so many parts that differ by one at the most.
     func shares(_ count: Int) -> [Range<Int>] {
         (0..<count).map { lowerBound + $0 * self.count / count..<lowerBound + ($0 + 1) * self.count / count }
     }

@@ -2,12 +2,12 @@ import CLinux
 import Foundation
 package import StalecastWire
 
-/// What the load does, decided and checked before the first connection.
+/// Plan of the load, decided and checked before the first connection.
 package struct LoadPlan: Sendable {
     package let target: LoadTarget
     package let subscribers: Int
     package let transport: LoadTransport
-    /// Whose messages are listened for.
+    /// Scope whose messages the subscribers await.
     package let scope: Scope
     package let topic: TopicName
     /// An API key or token that Edge asks for; nil shows none.
@@ -86,7 +86,7 @@ package struct LoadPlan: Sendable {
     }
 }
 
-/// How the load's subscribers listen.
+/// Transport of the load's subscribers.
 package enum LoadTransport: String, CaseIterable, Sendable {
     /// A stream of server-sent events.
     case sse

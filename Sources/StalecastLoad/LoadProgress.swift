@@ -48,15 +48,15 @@ package enum LoadInterrupt {
     }
 }
 
-/// Why a load cannot begin or go on, as whoever runs it is told.
+/// Why a load cannot begin or go on, as the user is told.
 package struct LoadProblem: Error, Sendable {
-    /// What the command line makes its exit code of.
+    /// Kind of failure, from which the command line makes its exit code.
     package enum Kind: Sendable { case usage, refused, unreachable, outcomeUnknown }
 
     package let kind: Kind
     /// A sentence without its full stop, beginning with a lower-case letter.
     package let sentence: String
-    /// What to do now; nil when nothing sensible can be said.
+    /// Advice; nil when there is none.
     package let advice: String?
 
     init(_ kind: Kind, _ sentence: String, advice: String? = nil) {

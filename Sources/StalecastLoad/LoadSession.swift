@@ -68,7 +68,7 @@ package struct LoadSession: Sendable {
         }
     }
 
-    /// Waits until `isDone`, at most for `limit`, at most until somebody presses Ctrl-C.
+    /// Waits until `isDone`, at most for `limit`, at most until the user presses Ctrl-C.
     package func wait(_ limit: Duration, until isDone: () -> Bool) async throws {
         try await LoadLoops.wait(limit, until: isDone)
     }
@@ -76,7 +76,7 @@ package struct LoadSession: Sendable {
     /// Closes all connections and waits for the loops' ends.
     package func stop() async { await tally.loops.end() }
 
-    /// What it took to connect all subscribers once.
+    /// Cost of connecting all subscribers once.
     package struct Connected: Sendable {
         package let asked: Int
         package let counts: LoadTally.Counts
@@ -90,7 +90,7 @@ package struct LoadSession: Sendable {
         package var ready: Int { counts.ready }
         package var isComplete: Bool { counts.ready == asked }
 
-        /// From the first connection's begin to the last one that stood.
+        /// Seconds from the first connection's begin to the last one that stood.
         package var seconds: Double? {
             counts.lastReadyAt > startedAt ? Double(counts.lastReadyAt - startedAt) / 1e9 : nil
         }
@@ -127,9 +127,9 @@ package struct LoadSession: Sendable {
         package let version: Int64
         /// Subscribers that stood when the round began.
         package let expected: Int
-        /// Those that ended in the round without the version.
+        /// Subscribers that ended in the round without the version.
         package let lost: Int
-        /// From just before the publish was sent until the version was there, per subscriber.
+        /// Times from just before the publish was sent until the version was there, per subscriber.
         package let latencies: LatencySample
         /// Until the publish was answered.
         package let acknowledgedNs: UInt64
@@ -192,6 +192,6 @@ extension LoadProgress {
 }
 
 extension [LoadSession.Round] {
-    /// Of what the rounds have of it; nil when none has.
+    /// Median over the rounds that have the figure; nil when none has.
     package func median(_ figure: (LoadSession.Round) -> Double?) -> Double? { compactMap(figure).median }
 }

@@ -1,19 +1,19 @@
 import Foundation
 import Synchronization
 
-/// What the loops have counted so far; they write it once per turn, the command reads it.
+/// Counts of the loops so far; they write them once per turn, the command reads them.
 package final class LoadTally: Sendable {
     package struct Counts: Sendable {
         package init() {}
 
         /// Subscribers that stood once.
         package var ready = 0
-        /// Those that ended before they stood: refused, or not connected at all.
+        /// Subscribers that ended before they stood: refused, or not connected at all.
         package var refused = 0
-        /// Those that ended after they stood.
+        /// Subscribers that ended after they stood.
         package var dead = 0
         package var heartbeats = 0
-        /// When the last one came to stand; nanoseconds of the monotonic clock.
+        /// Time when the last one came to stand; nanoseconds of the monotonic clock.
         var lastReadyAt: UInt64 = 0
         /// Why the first of the refused and dead ended.
         package var firstFailure: Failure?
@@ -35,17 +35,17 @@ package final class LoadTally: Sendable {
         var version: Int64 = .max
         /// Subscribers that stood when the round began.
         var expected = 0
-        /// Those that ended in the round without the version.
+        /// Subscribers that ended in the round without the version.
         var lost = 0
-        /// When the version arrived, one per subscriber; nanoseconds of the monotonic clock.
+        /// Times when the version arrived, one per subscriber; nanoseconds of the monotonic clock.
         var arrivals: [UInt64] = []
 
         var isComplete: Bool { arrivals.count + lost >= expected }
     }
 
-    /// What one turn of a loop counted.
+    /// Counts of one turn of a loop.
     struct Turn {
-        /// When the kernel said that there is input: all that is read in this turn had arrived by then.
+        /// Time when the kernel reported input: all that is read in this turn had arrived by then.
         var at: UInt64
         var awaited: Int64
         var counts = Counts()
@@ -60,7 +60,7 @@ package final class LoadTally: Sendable {
 
     package var counts: Counts { counted.withLock { $0 } }
     var currentRound: Round { round.withLock { $0 } }
-    /// How the round in progress stands, without a copy of its arrivals.
+    /// Progress of the present round, without a copy of its arrivals.
     package var delivered: (count: Int, expected: Int, isComplete: Bool) {
         round.withLock { ($0.arrivals.count, $0.expected, $0.isComplete) }
     }
@@ -97,10 +97,10 @@ package final class LoadTally: Sendable {
         case status(Int)
         /// The server ended the connection or the stream.
         case ended
-        /// What came is not what Edge sends.
+        /// Input that Edge does not send.
         case broken
 
-        /// In words, for a sentence.
+        /// Words for a sentence.
         package var sentence: String {
             switch self {
             case .system(let error): String(cString: strerror(error))

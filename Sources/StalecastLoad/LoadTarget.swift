@@ -2,13 +2,13 @@ import CLinux
 import Foundation
 import StalecastHTTP
 
-/// Where connections go to: a listener's address, resolved once and known to answer.
+/// Target of connections: a listener's address, resolved once and known to answer.
 package struct LoadTarget: Sendable {
     /// Scheme, host and port, without a final slash.
     package let url: String
     /// `host:port` for the request's `Host` field.
     package let authority: String
-    /// What stands before `/v1/…`, for an Edge behind a proxy's path; usually empty.
+    /// Path before `/v1/…`, for an Edge behind a proxy's path; usually empty.
     package let basePath: String
     /// The socket address as the kernel takes it.
     let socketAddress: [UInt8]
@@ -17,19 +17,19 @@ package struct LoadTarget: Sendable {
     let tls: TLSClient?
     /// IPv4 loopback: every address of 127/8 is ours to send from.
     var hasManySources: Bool { family == AF_INET && socketAddress[4] == 127 }
-    /// On this machine.
+    /// True for an address of this machine.
     package var isLoopback: Bool {
         if family == AF_INET { return socketAddress[4] == 127 }
         return socketAddress[8..<23].allSatisfy { $0 == 0 } && socketAddress[23] == 1
     }
 
-    /// How long the first connection, which finds out whether anybody answers, may take.
+    /// Longest time for the first connection, which finds out whether the address answers.
     private static let probeMilliseconds: Int32 = 5000
 
     /// Resolves the address and connects once, with TLS for https.
     ///
     /// - Parameter caFile: PEM file of the authorities trusted for https; nil: the system's.
-    /// - Throws: ``LoadProblem`` `usage` for other schemes, `unreachable` when nobody answers or its certificate is
+    /// - Throws: ``LoadProblem`` `usage` for other schemes, `unreachable` when no server answers or its certificate is
     ///   refused.
     package init(url: String, origin: String, caFile: String?) throws(LoadProblem) {
         guard let parts = URLComponents(string: url), let name = parts.host,

@@ -2,18 +2,18 @@ import CLinux
 import Foundation
 import StalecastHTTP
 
-/// The sockets of one loop: makes connections, writes requests, reads into one buffer, waits. What a connection is for is
-/// the loop's business.
+/// The sockets of one loop: makes connections, writes requests, reads into one buffer, waits. What a connection is for
+/// is the loop's business.
 struct LoopSockets {
     private static let maxEvents = 1024
 
     let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
     private let inbox: UnsafeMutableRawBufferPointer
     private let events: UnsafeMutableBufferPointer<epoll_event>
-    /// What is over TLS, by descriptor, with what its handshake still keeps from being sent.
+    /// TLS sessions by descriptor, with the bytes that the handshake still keeps from being sent.
     private var sealed: [Int32: (session: TLSSession, unsent: [UInt8])] = [:]
 
-    /// What a read brought.
+    /// Result of a read.
     enum Input {
         case bytes(Bytes, mayBeMore: Bool)
         case interrupted, nothing
@@ -66,8 +66,8 @@ struct LoopSockets {
         close(descriptor)
     }
 
-    /// Nil when all of it went out: an empty socket buffer takes a request whole, anything else is an error. Over TLS it
-    /// may have to wait for the handshake, which ``read(_:)`` goes on with.
+    /// Nil when all of it went out: an empty socket buffer takes a request whole, anything else is an error. Over TLS
+    /// it may have to wait for the handshake, which ``read(_:)`` goes on with.
     mutating func send(_ request: [UInt8], _ descriptor: Int32) -> LoadTally.Failure? {
         if let session = sealed[descriptor]?.session {
             let sent = request.withUnsafeBytes { session.send($0.baseAddress!, $0.count) }

@@ -7,7 +7,7 @@ package struct PublishConnection: Sendable {
     private let descriptor: Int32
     private let target: LoadTarget
 
-    /// What came back for a publish.
+    /// Answer to a publish.
     package struct Answer: Sendable {
         package let status: Int
         /// nil when the answer has none.
@@ -15,7 +15,7 @@ package struct PublishConnection: Sendable {
         package let body: [UInt8]
     }
 
-    /// Without a byte of the answer for so long the outcome is unknown, in seconds.
+    /// Seconds without a byte of the answer after which the outcome is unknown.
     private static let idleLimitSeconds = 30
     private static let maxAnswerBytes = 64 << 20
 

@@ -5,7 +5,7 @@ import Synchronization
 
 /// One event loop of receivers: accepts what the daemon connects, reads its requests, answers 204, tells the tally.
 package struct ReceiverLoop {
-    /// How soon a loop without input sees that it shall stop, in milliseconds.
+    /// Longest time, in milliseconds, before a loop without input sees that it shall stop.
     private static let idleTurnMs: Int32 = 50
     private static let answer = Array("HTTP/1.1 204 No Content\r\n\r\n".utf8)
     /// Tags of connections, so that they are not taken for listeners.
@@ -139,7 +139,7 @@ package struct ReceiverLoop {
         connections[slot].pending = []
     }
 
-    /// What all receivers have counted; the loops write it once per turn.
+    /// Counts of all receivers; the loops write them once per turn.
     package final class Tally: Sendable {
         package init() {}
 
@@ -181,7 +181,7 @@ package struct ReceiverLoop {
 
         package struct Request: Equatable {
             package let byteCount: Int
-            /// Of the namespace; 0 when the request is about something else.
+            /// Version of the namespace; 0 when the request is about something else.
             package let version: Int64
 
             package init(byteCount: Int, version: Int64) {

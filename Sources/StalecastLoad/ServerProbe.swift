@@ -2,7 +2,7 @@ import Foundation
 
 /// Reads CPU time and memory of the daemon's process out of `/proc`, when it runs on this machine.
 package struct ServerProbe: Sendable {
-    /// What a process has used; differences count.
+    /// Resources that a process has used; differences count.
     package struct Reading: Sendable {
         /// CPU time of all its threads, in nanoseconds, from the scheduler.
         package let cpuNs: UInt64
@@ -34,7 +34,7 @@ package struct ServerProbe: Sendable {
         return Reading(cpuNs: cpuNs, residentBytes: resident, peakBytes: peak)
     }
 
-    /// Lets the peak begin anew at what is resident now; without effect on a process of somebody else.
+    /// Lets the peak begin anew at what is resident now; without effect on a process of another user.
     func forgetPeak() {
         guard let file = FileHandle(forWritingAtPath: "/proc/\(process)/clear_refs") else { return }
         // Refused: the peak then is that since the process began, which is never less.

@@ -5,12 +5,12 @@ package struct Subscriber {
         case connecting
         /// A head, or a poll's whole answer, is awaited.
         case awaitingHead
-        /// In a body.
+        /// Inside a body.
         case reading
         case closed
     }
 
-    /// What a piece of input led to.
+    /// Progress that a piece of input led to.
     package enum Progress: Equatable {
         case nothing
         /// A poll's answer is complete: the next request is due.
@@ -18,7 +18,7 @@ package struct Subscriber {
         case refused(status: Int)
         /// The server ended the body.
         case ended
-        /// What came is not what Edge sends.
+        /// Input that Edge does not send.
         case broken
     }
 
@@ -30,7 +30,7 @@ package struct Subscriber {
     package private(set) var newestVersion: Int64 = 0
     /// Heartbeats of a stream, or a poll's answers without a message.
     package private(set) var heartbeats = 0
-    /// What the next poll resumes after.
+    /// Cursor after which the next poll resumes.
     package private(set) var cursor = ""
 
     private var framing = AnswerHead.Framing.untilClose

@@ -4,7 +4,7 @@ import Foundation
 /// One event loop of the load: connects its subscribers, reads what they receive, tells the tally. It lives on a
 /// thread of its own from beginning to end, and allocates nothing per delivery.
 struct SubscriberLoop {
-    /// How soon a loop without input sees that it shall stop, in milliseconds.
+    /// Longest time, in milliseconds, before a loop without input sees that it shall stop.
     private static let idleTurnMs: Int32 = 50
 
     private let plan: LoadPlan

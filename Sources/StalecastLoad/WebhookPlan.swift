@@ -2,7 +2,7 @@ import CLinux
 import Foundation
 package import StalecastWire
 
-/// What `load webhooks` does, decided before the first listener is made.
+/// Plan of `load webhooks`, decided before the first listener is made.
 package struct WebhookPlan: Sendable {
     package let scope: Scope
     /// Webhooks that answer.
@@ -53,7 +53,7 @@ package struct WebhookPlan: Sendable {
         return listeners
     }
 
-    /// Where one receiver listens.
+    /// Address where one receiver listens.
     package struct Listener: Sendable {
         package let descriptor: Int32
         package let url: String

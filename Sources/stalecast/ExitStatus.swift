@@ -1,4 +1,5 @@
-/// What the process ends with, so that scripts can tell the cases apart. Printed by `--help`; `deploy/docs/cli.md` has them too.
+/// Exit codes of the process, so that scripts can tell the cases apart. Printed by `--help`; `deploy/docs/cli.md` has
+/// them too.
 package enum ExitStatus: Int32, CaseIterable {
     case done = 0
     case refused = 1
@@ -10,7 +11,7 @@ package enum ExitStatus: Int32, CaseIterable {
     case timedOut = 7
     case outcomeUnknown = 8
     case stopped = 9
-    /// As `serve` ends with it: EX_CONFIG of sysexits.h, which supervisors know not to retry.
+    /// Exit code of `serve` too: EX_CONFIG of sysexits.h, which supervisors know not to retry.
     case misconfigured = 78
 
     /// One line of the table in the help text.
@@ -43,7 +44,7 @@ package struct CommandFailure: Error, CustomStringConvertible {
     package let sentence: String
     /// Several problems found at once, each one line; empty when the sentence says it all.
     package let problems: [String]
-    /// What to do now; nil when nothing sensible can be said.
+    /// Advice; nil when there is none.
     package let advice: String?
 
     init(_ status: ExitStatus, _ sentence: String, problems: [String] = [], advice: String? = nil) {

@@ -38,7 +38,7 @@ struct Serve: AsyncParsableCommand {
     @OptionGroup var options: ServeOptions
 
     func run() async throws {
-        // A reader of the log that has gone ends nobody.
+        // Ignores SIGPIPE: a closed log pipe must not end the daemon.
         signal(SIGPIPE, SIG_IGN)
         let signals = ProcessSignals()
         let (path, overrides) = (options.config, options.overrides)
@@ -70,7 +70,7 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
-    /// The same program with the same arguments in this process's place, so that supervisors see no end.
+    /// Runs the same program with the same arguments in this process's place, so that supervisors see no end.
     private static func beginAnew() {
         SystemdNotice.beginningAnew.send()
         let handed = HandedSockets().descriptors

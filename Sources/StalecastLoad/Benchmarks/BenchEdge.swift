@@ -11,7 +11,7 @@ final class BenchEdge {
     private static let scope = Scope(project: known { try ProjectID("demo") }, namespace: .firebase)
 
     let port: Int
-    /// What a subscriber asks for.
+    /// Target of a subscriber's request.
     let target: String
     private let hub: Hub
     private let edge: EdgeServer
@@ -46,7 +46,7 @@ final class BenchEdge {
     /// Waits until Edge's counters are as wanted. Only the engine's thread is measured, so waiting costs nothing.
     func wait(until isReached: (EdgeTally) -> Bool) async {
         while !isReached(edge.tally) {
-            // Cancelled means that nobody wants the rest.
+            // Cancelled means that the rest is not wanted.
             do { try await Task.sleep(for: .milliseconds(1)) } catch { return }
         }
     }

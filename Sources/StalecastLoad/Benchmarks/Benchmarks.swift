@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// What of Edge can be counted instead of timed, so that two commits can be compared on any machine.
+/// Benchmarks of Edge that count instead of timing, so that two commits can be compared on any machine.
 ///
 /// `deploy/bench.sh` runs `deliver` under callgrind several times and has `figures` make the differences.
 @main

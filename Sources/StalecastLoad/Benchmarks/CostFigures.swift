@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the engine's thread spent in the two runs with one count of subscribers.
+/// Costs of the engine's thread in the two runs with one count of subscribers.
 struct RunCosts {
     let subscribers: Int
     /// Announcements in either run, the smaller first.
@@ -12,7 +12,7 @@ struct RunCosts {
         Double(profiles[1][keyPath: count] - profiles[0][keyPath: count]) / Double(announcements[1] - announcements[0])
     }
 
-    /// What a run costs before its first announcement and after its last.
+    /// Cost of a run before its first announcement and after its last.
     func rest(_ count: KeyPath<CallgrindProfile, Int>) -> Double {
         Double(profiles[0][keyPath: count]) - perAnnouncement(count) * Double(announcements[0])
     }
@@ -21,7 +21,7 @@ struct RunCosts {
 /// Costs split into what each delivery adds, what an announcement costs however few there are, and what a stream
 /// costs from accept to close.
 struct CostFigures {
-    /// In the order they are shown.
+    /// Figures in the order in which they are shown.
     let named: [(name: String, value: Double)]
 
     /// - Parameters:

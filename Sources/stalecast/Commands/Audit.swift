@@ -143,9 +143,9 @@ struct AuditReader {
     private var seen: Set<FileIdentity> = []
     /// The one that is read.
     private(set) var path: String
-    /// Of the line that was read last, in its file; and lines in all.
+    /// Number of the line that was read last, in its file; and lines in all.
     private(set) var (number, count) = (0, 0)
-    /// What follows the last line feed.
+    /// Bytes after the last line feed.
     private(set) var rest: [UInt8] = []
     private var ready: [[UInt8]] = []
 
@@ -165,7 +165,8 @@ struct AuditReader {
         throw unreadable(path, String(cString: strerror(errno)))
     }
 
-    /// Not what a broken chain ends with: a script can tell a wrong path from it.
+    /// Failure for a path that cannot be read. Its exit code is not that of a broken chain: a script can tell them
+    /// apart.
     private static func unreadable(_ path: String, _ reason: String) -> CommandFailure {
         CommandFailure(
             .notFound, "\(path) cannot be read (\(reason))",

@@ -106,7 +106,7 @@ struct Backup: AsyncParsableCommand {
     }
 }
 
-/// How a new history of a stopped daemon's store begins.
+/// Options for the begin of a new history of a stopped daemon's store.
 struct NumberFloorOptions: ParsableArguments {
     @Option(help: "The highest version number clients may hold; the next version is above it.")
     var above: Int64 = 0
@@ -196,7 +196,7 @@ struct Restore: AsyncParsableCommand {
 }
 
 extension BackupSummary {
-    /// For example `2 scopes (demo/firebase at version 5), 17 versions, 3 webhooks, made 2026-11-20T13:00:00Z`.
+    /// Text, for example `2 scopes (demo/firebase at version 5), 17 versions, 3 webhooks, made 2026-11-20T13:00:00Z`.
     fileprivate var text: String {
         let named = scopes.prefix(5).map { "\($0.scope) at version \($0.latest)" }
         let more = scopes.count > named.count ? ["\(scopes.count - named.count) more"] : []
@@ -238,7 +238,7 @@ extension RestoreReport {
         return .object(object)
     }
 
-    /// What the next numbers are, and what nobody can know.
+    /// Lines about the next numbers, and about those that cannot be known.
     fileprivate var numberLines: [String] {
         var lines = summary.scopes.compactMap { scope -> String? in
             let floor = floors[scope.scope]

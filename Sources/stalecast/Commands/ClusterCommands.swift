@@ -91,7 +91,7 @@ extension ClusterCommand {
         }
     }
 
-    /// What both changes take.
+    /// Options of both changes.
     struct ChangeOptions: ParsableArguments {
         @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
         var yes = false

@@ -51,7 +51,7 @@ struct Edit: AsyncParsableCommand {
         }
     }
 
-    /// What was saved, valid; after a mistake the editor is opened again where somebody wants it.
+    /// Text that was saved, valid; after a mistake the editor is opened again if the user wants it.
     private func edited(
         _ path: String, with editor: String, _ namespace: Namespace
     ) throws(CommandFailure) -> (TemplateFile, Template) {

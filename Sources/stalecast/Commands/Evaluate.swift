@@ -88,7 +88,7 @@ extension Evaluate {
     /// A context as JSON text.
     fileprivate struct ContextText {
         let text: String
-        /// What error messages call it.
+        /// Name in error messages.
         let name: String
 
         init(text: String, name: String) {

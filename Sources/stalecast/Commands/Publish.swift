@@ -135,7 +135,7 @@ struct Rollback: AsyncParsableCommand {
         }
     }
 
-    /// The version before the current one, where somebody sees which that is or has agreed to it.
+    /// The version before the current one, where a person sees which that is or has agreed to it.
     private func previous(_ current: ServedTemplate, _ api: TemplateAPI) async throws(CommandFailure) -> Int64 {
         // The version before a rollback is the one that was bad.
         let source = current.json["version"]?["rollbackSource"]?.int64

@@ -2,7 +2,7 @@ import ArgumentParser
 import StalecastTemplate
 package import StalecastWire
 
-/// What every command that publishes has in common.
+/// Options of every command that publishes.
 struct PublishingOptions: ParsableArguments {
     @Flag(name: .shortAndLong, help: "Publish without the question that a terminal is asked.")
     var yes = false
@@ -20,7 +20,7 @@ struct PublishingOptions: ParsableArguments {
     }
 }
 
-/// What every command that publishes a template can do instead.
+/// Options with which a command that publishes a template proposes it instead.
 struct ProposeOptions: ParsableArguments {
     @Flag(help: "Keep it as a proposal for somebody else to approve; see `stalecast proposals`.")
     var propose = false
@@ -31,11 +31,11 @@ struct ProposeOptions: ParsableArguments {
     }
 }
 
-/// From what is current to what shall be: shown, asked about, published over exactly that version, and told.
+/// Publishes a change of the current template: shows it, asks, publishes over exactly that version, and reports.
 struct Publishing {
     let api: TemplateAPI
     let before: ServedTemplate
-    /// What shall be current.
+    /// Template that shall be current.
     let content: Template
     let options: PublishingOptions
     /// Parameters may disappear without a flag of their own: the command says that they do.
@@ -46,12 +46,12 @@ struct Publishing {
     var wait: WaitOptions?
     /// It reaches its clients in stages.
     var isStaged = false
-    /// Whom each stage would reach; nil where there are none, or the daemon cannot say.
+    /// Clients that each stage would reach; nil where there are none, or the daemon cannot say.
     var audience: StageAudience?
 
     private var output: Output { options.outputOptions.output }
 
-    /// Asks where somebody can be asked, publishes with `send`, and reports.
+    /// Asks where a person can be asked, publishes with `send`, and reports.
     ///
     /// - Parameter question: of a place, for example `Publish to demo/firebase at http://…?`.
     /// - Throws: ``CommandFailure`` when it is refused or not wanted; nothing was published then.
@@ -84,7 +84,7 @@ struct Publishing {
         try conclude(outcome.sentence, failure, wait)
     }
 
-    /// The same up to the question; then it waits for somebody else's approval.
+    /// Proposes the change after the question; then it waits for another person's approval.
     func propose(_ request: JSONValue, ifMatch etag: String, isUrgent: Bool = false) async throws(CommandFailure) {
         guard let isAsked = try agree({ "Propose it to \($0)?" }, proposes: true) else { return }
         let proposal = try await api.propose(request, ifMatch: etag, isUrgent: isUrgent)
@@ -98,7 +98,7 @@ struct Publishing {
         if !isAsked { for line in try report(nil).difference(output.palette) { try output.line(line) } }
     }
 
-    /// Shows what changes and asks, where somebody can be asked.
+    /// Shows what changes and asks, where a person can be asked.
     ///
     /// - Returns: whether it was; nil when nothing is to be done, which was said.
     private func agree(_ question: (String) -> String, proposes: Bool = false) throws(CommandFailure) -> Bool? {
@@ -184,7 +184,7 @@ struct Publishing {
     }
 }
 
-/// Who had a version's message when Control was asked, right after the publish.
+/// Counts of the clients that had a version's message when Control was asked, right after the publish.
 package struct PublishReach {
     let json: JSONValue
 

@@ -22,7 +22,7 @@ struct TemplateFile {
         }
     }
 
-    /// A document that was made here: nobody has seen its lines.
+    /// A document that was made here: no user has seen its lines.
     init(_ document: JSONValue, named name: String) {
         path = name
         text = []
@@ -43,7 +43,7 @@ struct TemplateFile {
         }
     }
 
-    /// What is sent to the server.
+    /// Body of the request.
     ///
     /// - Parameter description: of the new version. Without it the file's `version.description` counts, unless the
     ///   file was saved from a server (it has a `versionNumber`): then that text describes an older version.

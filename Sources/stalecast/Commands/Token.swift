@@ -45,7 +45,7 @@ extension Token {
             } catch {
                 throw CommandFailure(.refused, "no new token: \(error)")
             }
-            // Without a daemon there is nobody to tell.
+            // Without a daemon there is no process to tell.
             guard let endpoints = try? directory.endpoints(), endpoints.isRunning, let process = endpoints.process
             else {
                 return try say(directory.tokenFile, nil)

@@ -13,7 +13,7 @@ struct Versions: AsyncParsableCommand {
               stalecast versions --json | jq -r '.versions[].versionNumber'
             """)
 
-    /// What the server hands out at once, at most.
+    /// Largest page that the server gives.
     private static let maxPageSize = 300
 
     @Option(help: "How many versions to list, 1 or more.")
@@ -70,7 +70,7 @@ struct Versions: AsyncParsableCommand {
     }
 }
 
-/// How a version came to be, in short: `INCREMENTAL_UPDATE`, or `ROLLBACK to 3`.
+/// Origin of a version, in short: `INCREMENTAL_UPDATE`, or `ROLLBACK to 3`.
 ///
 /// - Parameter version: Firebase's `version` object or a STALE message; both have these members.
 func updateType(of version: JSONValue) -> String {
@@ -88,8 +88,8 @@ func specified(_ value: JSONValue?) -> String {
 /// `2026-11-20 13:00:00 CET` of an RFC 3339 time; other text as it is.
 func clockTime(_ text: String) -> String { Timestamp(text).map(LocalClock.asked.date) ?? text }
 
-/// How long ago an RFC 3339 time was, in its largest unit: `5s`, `12m`, `3h`, `40d`; `in 3h` for a time to come, when a
-/// clock was put back or two clocks differ; nothing for other text.
+/// Age of an RFC 3339 time, in its largest unit: `5s`, `12m`, `3h`, `40d`; `in 3h` for a time to come, when a clock was
+/// put back or two clocks differ; empty for other text.
 package func age(_ text: String, at now: Timestamp = .now()) -> String {
     guard let time = Timestamp(text) else { return "" }
     let (difference, overflow) = now.microseconds.subtractingReportingOverflow(time.microseconds)

@@ -178,7 +178,7 @@ extension Watch {
         private let limit: Int?
         private let filter: MessageFilter
         private let command: MessageCommand?
-        /// What is said first, once the connection stands.
+        /// First line, once the connection stands.
         private let greeting: () async -> String
         private var hasGreeted = false
         private var printed = 0
@@ -215,6 +215,6 @@ extension Watch {
 }
 
 extension Double {
-    /// Without `.0`.
+    /// Digits without `.0`.
     fileprivate var shortest: String { self == rounded() && self < 1e15 ? String(Int64(self)) : String(self) }
 }

@@ -7,7 +7,7 @@ struct BackupTransfer {
     let client: ControlClient
     let file: String
 
-    /// Without a byte for so long it is given up: the daemon copies its store first.
+    /// Time without a byte after which it is given up: the daemon copies its store first.
     private static let patience: Duration = .seconds(600)
 
     /// - Throws: ``CommandFailure``; nothing is left at the file's place then.

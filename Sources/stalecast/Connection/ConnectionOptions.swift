@@ -4,7 +4,7 @@ import StalecastClient
 import StalecastOutbound
 import StalecastWire
 
-/// Where the daemon is and what opens it; shared by all client commands.
+/// Address and credentials of the daemon; shared by all client commands.
 struct ConnectionOptions: ParsableArguments {
     @OptionGroup var data: DataOptions
 
@@ -94,7 +94,7 @@ struct ConnectionOptions: ParsableArguments {
         return try ServerAddress(endpoints[keyPath: member], from: origin, caFile: authorities)
     }
 
-    /// As curl and OpenSSL have it.
+    /// File of authorities in the variables of curl and OpenSSL.
     private static var authoritiesOfEnvironment: String? {
         let environment = ProcessInfo.processInfo.environment
         return ["CURL_CA_BUNDLE", "SSL_CERT_FILE"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty }
@@ -114,7 +114,7 @@ struct ConnectionOptions: ParsableArguments {
 
     /// Whether the daemon is ready. Needs no token, and shows none: also a certificate that names other hosts will do.
     ///
-    /// - Throws: ``CommandFailure`` `unreachable` when nobody answers.
+    /// - Throws: ``CommandFailure`` `unreachable` when no server answers.
     func isReady() async throws(CommandFailure) -> Bool {
         let address = try address(.control, given: control, \.control)
         var request = try address.request("/readyz")
@@ -127,7 +127,7 @@ struct ConnectionOptions: ParsableArguments {
     }
 }
 
-/// A listener's base URL and how we came to it, for the sentence when nobody answers there.
+/// A listener's base URL and how we came to it, for the sentence when no server answers there.
 struct ServerAddress: Sendable {
     /// Scheme, host and port, without a final slash.
     let url: String
@@ -165,7 +165,7 @@ struct ServerAddress: Sendable {
         }
     }
 
-    /// As ``request(_:_:)``, for a connection of the Swift client.
+    /// Request for a connection of the Swift client; see ``request(_:_:)``.
     func streamRequest(_ path: String, _ query: [URLQueryItem]) throws(CommandFailure) -> StreamRequest {
         guard let url = URL(string: target(path, query)) else {
             throw CommandFailure(.usage, "the address \(url) (from \(origin)) is not one of the web's")
@@ -184,7 +184,7 @@ struct ServerAddress: Sendable {
     /// 64 topics of 255 characters do not fit into a request's head anyway.
     private static let maxURLBytes = 16 << 10
 
-    /// Whoever runs the command may name any address: the guard is for URLs that strangers register.
+    /// Policy of addresses: the user of the command may name any; the guard is for URLs that strangers register.
     static let anywhere = AddressPolicy(
         profile: .internal,
         allow: ["0.0.0.0/0", "::/0"].map { range in

@@ -1,7 +1,7 @@
 import Foundation
 package import StalecastWire
 
-/// What the commands can be told about a daemon: by a flag, else by a variable, else by a context.
+/// Facts about a daemon that commands take from a flag, else from a variable, else from a context.
 package enum PlaceField: String, CaseIterable, Sendable {
     case control, edge, tokenFile, caFile, data, project, namespace
 
@@ -67,7 +67,7 @@ package struct ContextFile: Sendable, Equatable {
         return .object(object)
     }
 
-    /// As it is stored; empty when there is no file.
+    /// Contexts as they are stored; empty when there is no file.
     package static func load(_ environment: [String: String]) throws(CommandFailure) -> ContextFile {
         let path = path(environment)
         do {
@@ -94,7 +94,7 @@ package struct ContextFile: Sendable, Equatable {
     }
 }
 
-/// What counts for a command when no flag says it: variables and the context, the stronger first.
+/// Values that count for a command when no flag is given: variables and the context, the stronger first.
 package struct Surroundings: Sendable {
     package let environment: [String: String]
     /// The context that was chosen; nil without one.
@@ -128,7 +128,7 @@ package struct Surroundings: Sendable {
         context = (name, fields)
     }
 
-    /// Of this process. Read once, when a command first asks.
+    /// Surroundings of this process. Read once, when a command first asks.
     static let current = Result { () throws(CommandFailure) in
         let environment = ProcessInfo.processInfo.environment
         return try Surroundings(arguments: CommandLine.arguments, environment: environment) {
@@ -136,7 +136,7 @@ package struct Surroundings: Sendable {
         }
     }
 
-    /// What a field is when no flag says it.
+    /// Value of a field when no flag is given.
     ///
     /// - Parameter isPlaced: a flag says which daemon is meant, so the context's addresses and token are another's.
     package func value(_ field: PlaceField, isPlaced: Bool = false) -> String? {
@@ -158,7 +158,8 @@ package struct Surroundings: Sendable {
         isAskedFor ? nil : environment["STALECAST_TOKEN"].flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// The token file that the daemon of this environment was given, as in a container; nil where another daemon is meant.
+    /// The token file that the daemon of this environment was given, as in a container; nil where another daemon is
+    /// meant.
     package func tokenFileOfDaemon(isPlaced: Bool) -> String? {
         guard !isPlaced, context == nil,
             !PlaceField.allCases.contains(where: { $0 != .data && $0.namesDaemon && variable($0) != nil })

@@ -6,10 +6,10 @@ import StalecastWire
 struct ControlClient: Sendable {
     let address: ServerAddress
     let token: ControlToken
-    /// Who calls; empty when nobody said.
+    /// Name of the caller; empty when none was given.
     var user = ""
 
-    /// Without any byte of an answer for so long a command gives up; a publish on a slow disk takes a while.
+    /// Time without any byte of an answer after which a command gives up; a publish on a slow disk takes a while.
     static let patience: Duration = .seconds(30)
 
     /// Sends a request and returns the answer of status 200.

@@ -14,8 +14,8 @@ struct DataOptions: ParsableArguments {
     /// The directory these options name.
     var directory: DataDirectory { DataDirectory(path: named ?? Self.here) }
 
-    /// Where a running daemon is looked up: where nothing is named and no directory is here, the installed service,
-    /// which shares its address and token with the members of its group in systemd's runtime directory.
+    /// Directory in which a running daemon is looked up: where none is named and none is here, that of the installed
+    /// service, which shares its address and token with the members of its group in systemd's runtime directory.
     var running: DataDirectory { running(isPlaced: false) }
 
     /// - Parameter isPlaced: a flag says where the daemon is, so the context's directory is another one's.
@@ -36,9 +36,9 @@ struct DataOptions: ParsableArguments {
     }
 }
 
-/// What a running daemon leaves in its data directory for its clients.
+/// Files that a running daemon leaves in its data directory for its clients.
 struct DataDirectory: Sendable {
-    /// What systemd makes for the unit `stalecast.service`.
+    /// Directory that systemd makes for the unit `stalecast.service`.
     static let service = DataDirectory(path: "/run/stalecast")
 
     let path: String

@@ -72,7 +72,7 @@ extension CommandFailure {
 }
 
 extension OutboundFailure {
-    /// What happened, for the brackets of a sentence.
+    /// Outcome, for the brackets of a sentence.
     var words: String {
         switch reason {
         case .refused: "connection refused"

@@ -24,12 +24,11 @@ extension HTTPAnswer {
 }
 
 /// One request to the daemon over libcurl, whose answer arrives in parts, as the network delivers them.
-///
-/// Redirects are not followed: they would carry the token to somewhere nobody named. Nor is a proxy of the environment
-/// used. While nothing arrives it costs nothing: Foundation's `URLSession` took most of a core for waiting.
+///  Redirects are not followed: they would carry the token to a place that the user did not name. Nor is a proxy of the
+/// environment used. While nothing arrives it costs nothing: Foundation's `URLSession` took most of a core for waiting.
 enum HTTPExchange {
     enum Part: Sendable {
-        /// Of an answer's body; of a refusal's none.
+        /// Bytes of an answer's body; none of a refusal's.
         case bytes([UInt8])
         /// The answer is complete; of a refusal's body the beginning.
         case end(HTTPAnswer.Head, refusal: [UInt8])
@@ -38,7 +37,7 @@ enum HTTPExchange {
     /// Parts waiting for a slow reader, at most; then the exchange ends and a watcher resumes without loss.
     private static let maxWaitingParts = 4096
     private static let connectTimeout: Duration = .seconds(10)
-    /// Of a refusal no more is read, in bytes: its explanation is a page at most.
+    /// Most bytes of a refusal that are read: its explanation is a page at most.
     private static let maxRefusalBytes = 256 << 10
 
     /// The command's only engine; made by its first request.
@@ -92,7 +91,7 @@ enum HTTPExchange {
 }
 
 extension HTTPExchange {
-    /// When the last byte came.
+    /// Time of the last byte.
     fileprivate final class LastHeard: Sendable {
         private let time = Mutex(ContinuousClock.now)
 

@@ -5,7 +5,7 @@ package import Foundation
 package enum InputFile {
     private static let chunkBytes = 64 << 10
 
-    /// All of it; `-` is standard input. Waits for whoever writes to a pipe.
+    /// All of it; `-` is standard input. Waits for the writer of a pipe.
     ///
     /// - Parameter maxBytes: reading ends when there is more; then what is returned is longer.
     package static func read(_ path: String, maxBytes: Int = .max) throws(CommandFailure) -> Data {
@@ -17,7 +17,7 @@ package enum InputFile {
         }
     }
 
-    /// As ``read(_:maxBytes:)``, of a path only.
+    /// Reads a path only; see ``read(_:maxBytes:)``.
     ///
     /// - Throws: what `reason` has words for.
     static func contents(of path: String, maxBytes: Int = .max) throws -> Data {

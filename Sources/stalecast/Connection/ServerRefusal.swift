@@ -13,12 +13,12 @@ struct ServerRefusal {
         self.token = token
     }
 
-    /// What the command ends with.
+    /// Failure with which the command ends.
     var failure: CommandFailure {
         CommandFailure(exitStatus, sentence, problems: lines.count > 1 ? lines : [], advice: advice)
     }
 
-    /// What to do after a change whose answer never came.
+    /// Advice after a change whose answer never came.
     static let lookFirst =
         "The change may have been made. `stalecast versions` (or `stalecast webhooks list`) shows it; look before you "
         + "repeat it."

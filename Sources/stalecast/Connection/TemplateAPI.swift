@@ -64,7 +64,8 @@ struct TemplateAPI: Sendable {
         return try ServedTemplate(try await client.send("POST", path + ":rollback", body: body, changes: true))
     }
 
-    /// Who has the newest version's message now; nil when the daemon cannot say: that is no reason to fail.
+    /// Counts of the clients that have the newest version's message now; nil when the daemon cannot say: that is no
+    /// reason to fail.
     func reach() async -> PublishReach? {
         let answer = try? await client.send("GET", path + "/propagation", patience: .seconds(2))
         return (try? answer?.json()).map(PublishReach.init(json:))

@@ -77,7 +77,7 @@ extension EmulatorData {
     var directory: DataDirectory { DataDirectory(path: path) }
 }
 
-/// What is printed when the emulator is ready.
+/// Text that is printed when the emulator is ready.
 struct EmulatorGreeting {
     let endpoints: DataDirectory.Endpoints
     let scope: Scope

@@ -16,7 +16,7 @@ package struct EmulatorContents: Sendable {
         self.seeds = seeds
     }
 
-    /// What the file was when this was called; nil when no file is watched and while there is none.
+    /// Stamp of the file at the time of the call; nil when no file is watched and while there is none.
     package var stamp: FileStamp? { isWatched ? path.flatMap { FileStamp($0) } : nil }
 
     /// The template to publish; nil when there is nothing.

@@ -23,7 +23,7 @@ package struct EmulatorData: Sendable {
         }
     }
 
-    /// What cannot be removed is in the system's directory for temporary files, which is cleaned anyway.
+    /// Removes the directory. If it cannot be removed, the system cleans its place for temporary files anyway.
     package func remove() {
         try? FileManager.default.removeItem(atPath: path)
         close(lock)

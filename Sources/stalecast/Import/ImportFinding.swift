@@ -11,7 +11,7 @@ package struct ImportFinding: Sendable, Hashable {
     /// `condition NAME` or `parameter NAME`.
     package let place: String
 
-    /// What is otherwise here.
+    /// Difference to the origin.
     package var sentence: String {
         switch kind {
         case .audience: "tests app.audiences, which no SDK sends: it is false for every client"

@@ -37,9 +37,9 @@ package struct ImportMark: Sendable {
     }
 }
 
-/// Which versions of an origin are still to be published here.
+/// Versions of an origin that are still to be published here.
 package struct ImportPlan: Sendable {
-    /// How many the origin lists.
+    /// Number of versions that the origin lists.
     package let found: Int
     /// nil for an origin without versions.
     package let newest: VersionMetadata?

@@ -1,12 +1,12 @@
 import StalecastWire
 
-/// What an import did, or would do.
+/// Report of what an import did, or would do.
 struct ImportReport {
     /// `shop-prod/firebase`.
     let origin: String
     let scope: Scope
     let isDryRun: Bool
-    /// How many versions the origin lists.
+    /// Number of versions that the origin lists.
     let found: Int
     /// The origin's newest.
     let newest: VersionNumber

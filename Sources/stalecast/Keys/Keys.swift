@@ -21,7 +21,7 @@ struct Keys: AsyncParsableCommand {
         subcommands: [KeysCreate.self, KeysList.self, KeysRotate.self, KeysRevoke.self, KeysGenerate.self])
 }
 
-/// What a key may do, as options.
+/// Options for the permissions of a key.
 struct GrantOptions: ParsableArguments {
     @Option(help: "Bundle of actions at Control: viewer (read), publisher (read, publish), operator (all).")
     var role: String?
@@ -288,7 +288,7 @@ struct KeysGenerate: AsyncParsableCommand {
     }
 }
 
-/// How keys are shown.
+/// Forms in which keys are shown.
 package enum KeyReport {
     /// - Throws: ``CommandFailure`` for what cannot be an id.
     static func path(_ id: String) throws(CommandFailure) -> String {
@@ -299,7 +299,7 @@ package enum KeyReport {
         return "/v1/keys/\(id)"
     }
 
-    /// What a person is asked before a key is changed.
+    /// Question to a person before a key is changed.
     fileprivate static func question(
         _ act: String, _ id: String, _ client: ControlClient
     ) async throws(CommandFailure) -> String {

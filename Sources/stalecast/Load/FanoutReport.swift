@@ -9,10 +9,10 @@ struct FanoutReport {
     let showsHistogram: Bool
     var connect: LoadSession.Connected?
     var rounds: [LoadSession.Round] = []
-    /// At the end, before the load closed its connections.
+    /// Counts at the end, before the load closed its connections.
     var counts = LoadTally.Counts()
     var restoration = LoadRestoration.notNeeded
-    /// What broke the measurement off.
+    /// Failure that broke the measurement off.
     var failure: CommandFailure?
 
     /// Why not everything was delivered, or the template not restored; nil when all is well.

@@ -9,7 +9,7 @@ struct FetchReport {
     var storms: [FetchStorm.Result] = []
     var counts = FetchTally.Counts()
     var restoration = LoadRestoration.notNeeded
-    /// What broke the measurement off.
+    /// Failure that broke the measurement off.
     var failure: CommandFailure?
 
     /// Why not everything was fetched as it should be; nil when all is well.

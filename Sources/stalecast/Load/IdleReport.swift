@@ -6,7 +6,7 @@ struct IdleReport {
     let plan: LoadPlan
     let process: Int32?
     let connect: LoadSession.Connected
-    /// How long the subscribers were held.
+    /// Seconds for which the subscribers were held.
     let seconds: Double
     let earlier: LoadTally.Counts
     let counts: LoadTally.Counts

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import StalecastLoad
 
-/// How a load ends, after its report was written.
+/// Ends a load, after its report was written.
 enum LoadEnding {
     /// Ends with 130 after Ctrl-C, with `failure` when there is one, else with 0.
     static func end(_ failure: CommandFailure?) throws {
@@ -10,7 +10,7 @@ enum LoadEnding {
         if let failure { throw failure }
     }
 
-    /// What broke off a measurement, as the command's failure.
+    /// Error that broke off a measurement, as the command's failure.
     static func failure(_ error: any Error) -> CommandFailure {
         switch error {
         case let failure as CommandFailure: failure
@@ -42,7 +42,7 @@ enum LoadEnding {
     }
 }
 
-/// What `step` returns, its problem as the command's failure.
+/// Result of `step`, with its problem as the command's failure.
 func loading<Value>(_ step: () throws(LoadProblem) -> Value) throws(CommandFailure) -> Value {
     do { return try step() } catch { throw CommandFailure(error) }
 }

@@ -2,7 +2,7 @@ import ArgumentParser
 import StalecastLoad
 import StalecastWire
 
-/// `stalecast load fanout`: how fast a publish reaches everybody.
+/// `stalecast load fanout`: how fast a publish reaches every client.
 struct LoadFanout: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fanout",

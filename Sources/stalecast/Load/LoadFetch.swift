@@ -2,7 +2,7 @@ import ArgumentParser
 import StalecastLoad
 import StalecastWire
 
-/// `stalecast load fetch`: what happens when everybody fetches after a publish.
+/// `stalecast load fetch`: what happens when every client fetches after a publish.
 struct LoadFetch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fetch",

@@ -3,7 +3,7 @@ import Foundation
 import StalecastLoad
 import StalecastWire
 
-/// What the sub-commands of `load` have in common.
+/// Options of all sub-commands of `load`.
 struct LoadOptions: ParsableArguments {
     @Option(help: ArgumentHelp("How many subscribers.", valueName: "count"))
     var subscribers = 1000
@@ -58,7 +58,7 @@ struct LoadOptions: ParsableArguments {
     }
 }
 
-/// What opens Edge to a load.
+/// Options for the key that opens Edge to a load.
 struct LoadKeyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(

@@ -47,7 +47,7 @@ struct LoadPublisher: Sendable {
             advice: "--project and --namespace name a scope of the load's own; --yes publishes to them all the same.")
     }
 
-    /// For example `1 subscriber and 2 webhooks listen to`. Apps that only fetch are known for 25 h.
+    /// Phrase, for example `1 subscriber and 2 webhooks listen to`. Apps that only fetch are known for 25 h.
     private static func listeners(_ subscribers: Int64, _ webhooks: Int, _ apps: Int64) -> String {
         let counts = [(subscribers, "subscriber"), (Int64(webhooks), "webhook"), (apps, "app")].filter { $0.0 > 0 }
         let parts = counts.map { "\($0) \($1)\($0 == 1 ? "" : "s")" }
@@ -56,7 +56,7 @@ struct LoadPublisher: Sendable {
     }
 
     /// Gets ready to publish `latest` with another value of ``parameter``; what it returns does it. That throws a
-    /// ``CommandFailure`` `versionMismatch` when somebody else published since `latest`.
+    /// ``CommandFailure`` `versionMismatch` when another client published since `latest`.
     func prepare(
         _ value: String, over latest: ServedTemplate
     ) throws(CommandFailure) -> @Sendable () async throws -> ServedTemplate {
@@ -104,7 +104,7 @@ struct LoadPublisher: Sendable {
 
     /// Makes the original content current again: by a rollback, or by an empty template when there was no version.
     ///
-    /// Does nothing when somebody else has published after `latest`: theirs must not be lost.
+    /// Does nothing when another client has published after `latest`: its version must not be lost.
     func restore(after latest: ServedTemplate) async throws(CommandFailure) -> LoadRestoration {
         guard latest.version > original.version else { return .notNeeded }
         guard try await api.get().version == latest.version else { return .leftAlone }
@@ -115,20 +115,20 @@ struct LoadPublisher: Sendable {
         return .emptied(as: try await api.put(empty, ifMatch: latest.etag, validateOnly: false).version)
     }
 
-    /// As ``restore(after:)`` if that is wanted; a failure is part of the report.
+    /// Restores the template as ``restore(after:)`` does, if that is wanted; a failure is part of the report.
     func restoration(after latest: ServedTemplate, isWanted: Bool) async -> LoadRestoration {
         guard isWanted else { return .notWanted }
         do { return try await restore(after: latest) } catch { return .failed(error) }
     }
 }
 
-/// What became of the template after the load.
+/// Result for the template after the load.
 enum LoadRestoration: Sendable {
     /// Nothing was published.
     case notNeeded
     /// `--no-restore`: the last round's version stays.
     case notWanted
-    /// Somebody else published meanwhile; their version stays.
+    /// Another client published meanwhile; its version stays.
     case leftAlone
     case rolledBack(to: Int64, as: Int64)
     case emptied(as: Int64)

@@ -28,7 +28,7 @@ struct ConnectText {
     }
 }
 
-/// Who used how much CPU, so that nobody takes the load's own cost for the server's.
+/// Shares of CPU, so that the load's own cost is not taken for the server's.
 struct CPUShare {
     /// µs each; nil when the server's process is not known.
     let server: Double?

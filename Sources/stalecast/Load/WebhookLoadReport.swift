@@ -15,7 +15,7 @@ struct WebhookLoadReport {
     var restoration = LoadRestoration.notNeeded
     /// Why webhooks of the load are still registered; nil when none is.
     var removal: CommandFailure?
-    /// What broke the measurement off.
+    /// Failure that broke the measurement off.
     var failure: CommandFailure?
 
     /// Why not everything was delivered, or not everything put back; nil when all is well.

@@ -10,7 +10,7 @@ final class WebhookRegistrations: Sendable {
     private let progress: LoadProgress
     private let ids = Mutex<[String]>([])
 
-    /// By this description leftovers are known.
+    /// Description by which leftovers are found.
     static let description = "stalecast load webhooks"
     /// Requests to Control at once.
     private static let width = 16
@@ -58,7 +58,7 @@ final class WebhookRegistrations: Sendable {
             do throws(CommandFailure) {
                 try await api.delete(id)
             } catch {
-                // Somebody else removed it: that is as good.
+                // Another process removed it, which is as good.
                 guard error.status == .notFound else { throw error }
             }
         }

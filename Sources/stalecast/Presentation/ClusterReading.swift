@@ -63,7 +63,7 @@ package struct ClusterReading {
         return table
     }
 
-    /// What tells nodes apart that should be alike; nil when they are.
+    /// Difference between nodes that should be alike; nil when they are.
     private var difference: String? {
         let nodes = status["nodes"]?.array ?? []
         let hashes = Set(nodes.compactMap { $0["configurationHash"]?.string })

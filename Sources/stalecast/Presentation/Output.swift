@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import StalecastWire
 
-/// How results are shown; shared by all commands that show any.
+/// Forms in which results are shown; shared by all commands that show any.
 struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON for scripts instead of text for people.")
     var json = false
@@ -104,7 +104,8 @@ package struct ErrorReport {
         return JSONValue.object(["error": .object(error), "exitCode": .int(failure.status.rawValue)]).text()
     }
 
-    /// To standard error, as results are to standard output: standard output has whole results or nothing.
+    /// Writes to standard error, as results are written to standard output: standard output has whole results or
+    /// nothing.
     func write() {
         let width = TerminalSize.of(STDERR_FILENO)?.columns
         let text = Self.isJSONAsked ? json : lines.joined(separator: "\n").wrapped(to: width)

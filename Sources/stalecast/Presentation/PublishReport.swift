@@ -1,7 +1,7 @@
 import StalecastTemplate
 import StalecastWire
 
-/// What a publish or a rollback did, or a check would do, or why there was nothing to do.
+/// Report of a publish, a rollback or a check: what it did or would do, or why there was nothing to do.
 struct PublishReport {
     let scope: Scope
     let before: ServedTemplate
@@ -12,20 +12,20 @@ struct PublishReport {
     let changedKeys: [String]
     /// Nothing was to be published.
     var isCheck = false
-    /// Nothing was to be published before somebody else approves it.
+    /// Nothing was to be published before another person approves it.
     var proposes = false
-    /// Who was told; nil when nothing was published or the daemon does not say.
+    /// Counts of the clients that were told; nil when nothing was published or the daemon does not say.
     var reach: PublishReach?
-    /// How it is released in stages; nil when all clients were told at once.
+    /// Release of the version in stages; nil when all clients were told at once.
     var release: ReleaseReading?
-    /// Whom each stage would reach, or reaches; nil where there are none.
+    /// Clients that each stage would reach, or reaches; nil where there are none.
     var audience: StageAudience?
-    /// How the waiting ended; nil when nobody waited.
+    /// End of the wait; nil without one.
     var wait: WaitOutcome?
     /// The differences have been read already.
     var wasShown = false
 
-    /// Lines of differences that are shown; more of them nobody reads on the way.
+    /// Lines of differences that are shown; more of them are not read on the way.
     private static let maxLines = 60
 
     /// - Parameter content: what is published over `before`.
@@ -53,7 +53,7 @@ struct PublishReport {
         if !wasShown { for line in difference(output.palette) { try output.line(line) } }
     }
 
-    /// What would change, before it does.
+    /// Changes before they are made.
     func preview(_ palette: Palette) -> [String] {
         difference(palette) + ["", "\(summary) since version \(before.version)"]
     }

@@ -7,7 +7,7 @@ struct Question {
 
     init(_ text: String) { self.text = text }
 
-    /// Somebody sits there who sees the question and can answer.
+    /// True when a person sees the question and can answer.
     static var canBeAsked: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
     /// - Throws: ``CommandFailure`` when the answer is no.

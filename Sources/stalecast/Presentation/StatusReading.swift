@@ -19,7 +19,7 @@ package struct StatusReading {
             + TopicsReading(status["topics"]?.array ?? []).lines(palette) + [""] + figures
     }
 
-    /// What runs there since when, and how it is.
+    /// Line with the version that runs there, since when, and its health.
     func headline(_ palette: Palette, width: Int? = nil) -> [String] {
         let reasons = (status["notReady"]?.array ?? []).compactMap(\.string)
         let degraded = (status["degraded"]?.array ?? []).compactMap(\.string)
@@ -66,7 +66,7 @@ package struct StatusReading {
         ].map(\.printable)
     }
 
-    /// When the configuration in force was read, and why a newer one is not.
+    /// Time when the configuration in force was read, and the reason why a newer one is not.
     private var configuration: String {
         let configuration = status["configuration"]
         let loaded = configuration?["loadedAt"]?.string ?? ""
@@ -94,7 +94,7 @@ package struct StatusReading {
         return failing.isEmpty ? well : "\(well), failing: \(failing.joined(separator: ", "))"
     }
 
-    /// By Edge's reasons, and credentials that were refused at either listener.
+    /// Refusals by Edge's reasons, and credentials that were refused at either listener.
     private var refused: String {
         var reasons = status["edge"]?["refused"]?.object ?? [:]
         if let count = status["auth"]?["refused"] { reasons["credentials"] = count }

@@ -22,7 +22,7 @@ package struct TextTable {
         package static func place(_ title: String) -> Column {
             Column(title: title, alignment: .left, mayBeShortened: true, isPlace: true)
         }
-        /// What is typed again: always whole.
+        /// Column of a text that users type again: always whole.
         package static func id(_ title: String) -> Column { Column(title: title, alignment: .left) }
         /// A number: always whole.
         package static func right(_ title: String) -> Column { Column(title: title, alignment: .right) }
@@ -107,7 +107,7 @@ package struct TextTable {
         return widths
     }
 
-    /// What a column that may be shortened has at least.
+    /// Least width of a column that may be shortened.
     private func least(_ index: Int) -> Int {
         max(columns[index].isPlace ? Self.leastPlace : Self.leastWidth, columns[index].title.width)
     }
@@ -128,18 +128,18 @@ package struct TextTable {
     }
 }
 
-/// How much the terminal shows.
+/// Size of the terminal.
 package enum TerminalSize {
-    /// How wide tables may be; nil in a pipe, and with `--wide`: then nothing is shortened.
+    /// Width of tables; nil in a pipe, and with `--wide`: then nothing is shortened.
     package static var forTables: Int? {
         guard !CommandLine.arguments.prefix(while: { $0 != "--" }).contains("--wide") else { return nil }
         return now?.columns
     }
 
-    /// Of the terminal that standard output is.
+    /// Size of the terminal that standard output is.
     static var now: (columns: Int, rows: Int)? { of(STDOUT_FILENO) }
 
-    /// Of the terminal that a descriptor is; `COLUMNS` and `LINES` correct what it says. Nil in a pipe.
+    /// Size of the terminal that a descriptor is; `COLUMNS` and `LINES` correct it. Nil in a pipe.
     static func of(_ descriptor: Int32) -> (columns: Int, rows: Int)? {
         guard isatty(descriptor) == 1 else { return nil }
         var size = winsize()
@@ -186,7 +186,7 @@ extension StringProtocol {
 }
 
 extension String {
-    /// In lines of at most `width` columns, broken at blanks. What stands between backquotes is a command to copy: it
+    /// Lines of at most `width` columns, broken at blanks. What stands between backquotes is a command to copy: it
     /// stays whole, even where it is longer.
     package func wrapped(to width: Int?) -> String {
         guard let width else { return self }
@@ -194,7 +194,7 @@ extension String {
             .joined(separator: "\n")
     }
 
-    /// Without blanks at the end.
+    /// Text without blanks at the end.
     var trimmedAtEnd: String {
         var text = self
         while text.last == " " { text.removeLast() }

@@ -2,14 +2,14 @@ package import StalecastWire
 
 /// Answers of `/status`, one after the other, and what they say together: rates, shares, curves.
 package struct TopReading {
-    /// What happened between two answers, and what is at the second.
+    /// Events between two answers, and the state at the second.
     package struct Sample {
         package let status: JSONValue
         /// Each second.
         package let deliveries: Double
         package let fetches: Double
         package let webhooks: Double
-        /// From a publish to the socket of who is told, in ms, on average; nil when nobody was told.
+        /// Milliseconds from a publish to the socket of a told client, on average; nil when none was told.
         package let lag: Double?
         /// Share of one processor, in percent.
         package let cpu: Double
@@ -91,7 +91,7 @@ package struct TopReading {
 
     // MARK: For scripts
 
-    /// The newest sample; `lagMs` is missing when nobody was told.
+    /// The newest sample; `lagMs` is missing when no client was told.
     package var json: JSONValue? {
         samples.last.map { sample in
             let (edge, process) = (sample.status["edge"], sample.status["process"])

@@ -1,7 +1,8 @@
 package import StalecastWire
 
-/// Topics as `topics` and `status` answer with them: `{"name","scopes","keys","subscribers":{"sse","poll","otherNodes"?}}`, a scope
-/// either `demo/firebase` or `{"project","namespace"}`.
+/// Topics as `topics` and `status` answer with them:
+/// `{"name","scopes","keys","subscribers":{"sse","poll","otherNodes"?}}`, a scope either `demo/firebase` or
+/// `{"project","namespace"}`.
 package struct TopicsReading {
     private let topics: [JSONValue]
 

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// How far a version is, as `GET remoteConfig/propagation` says it, in words and bars.
+/// Progress of a version, from `GET remoteConfig/propagation`, in words and bars.
 package struct PropagationReading {
     private let json: JSONValue
 
@@ -21,7 +21,7 @@ package struct PropagationReading {
     /// Clients that came back after a restart of the daemon and have not said what they have.
     private func unknown(_ stage: String) -> Int64 { isOfClients(stage) ? clients("unknown") : 0 }
 
-    /// The rungs somebody can be on.
+    /// The rungs a client can be on.
     private var stages: [String] {
         ["sent"] + (clients("audience") > 0 ? ["fetched"] : []) + (clients("active") > 0 ? ["active"] : [])
     }
@@ -78,7 +78,7 @@ package struct PropagationReading {
         return seconds < 1 ? "\(Int((seconds * 1000).rounded())) ms" : "\((seconds * 10).rounded() / 10) s"
     }
 
-    /// For people: state, bars, times, and the curve.
+    /// Lines for people: state, bars, times, and the curve.
     package func lines(_ palette: Palette, scope: String, width: Int) -> [String] {
         let state = json["state"]?.string ?? "?"
         let age = seconds(json["ageSeconds"]).map { ", announced \($0) ago" } ?? ""
@@ -93,7 +93,7 @@ package struct PropagationReading {
         return lines + curve(width: width)
     }
 
-    /// What the process before this one wrote at its end.
+    /// Lines about the state that the process before this one wrote at its end.
     private var beforeRestart: [String] {
         guard let before = json["beforeRestart"] else { return [] }
         let reading = PropagationReading(before)

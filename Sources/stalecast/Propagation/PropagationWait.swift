@@ -8,7 +8,7 @@ struct PropagationWait {
     let options: WaitOptions
     let output: Output
 
-    /// Without a byte for so long the connection is dead: the server sends a comment every 15 s.
+    /// Time without a byte after which the connection is dead: the server sends a comment every 15 s.
     private static let patience: Duration = .seconds(45)
     private static let linePause: Duration = .seconds(5)
     private static let reconnects = 5
@@ -87,13 +87,13 @@ struct PropagationWait {
     }
 }
 
-/// What became of the waiting.
+/// Outcome of the wait.
 package struct WaitOutcome {
     /// The server's `done`.
     let done: JSONValue
     package var ending = Ending.stays
 
-    /// What became of a version when the time was up.
+    /// Result for a version when the time was up.
     package enum Ending {
         case stays
         /// `version` has the content of `source`.

@@ -3,7 +3,7 @@ import StalecastWire
 
 /// Waiting until a version has come to those it is for.
 struct WaitOptions: ParsableArguments {
-    /// What to do when the time is up. Raw values are what is typed.
+    /// Rule for when the time is up. Raw values are what is typed.
     enum OnTimeout: String, ExpressibleByArgument, CaseIterable { case fail, warn, rollback }
 
     enum Stage: String, ExpressibleByArgument, CaseIterable { case sent, received, fetched, active }
@@ -57,7 +57,7 @@ struct WaitOptions: ParsableArguments {
         return words + arguments[end...]
     }
 
-    /// What was meant as the command's own word, and was taken for the share; nil when nothing was.
+    /// Word that was meant as the command's own and was taken for the share; nil when none was.
     static func taken(from arguments: [String]) -> String? {
         let words = arguments.prefix { $0 != "--" }
         guard let place = words.firstIndex(of: "--wait"), place + 1 < words.endIndex else { return nil }
@@ -65,7 +65,7 @@ struct WaitOptions: ParsableArguments {
         return next.hasPrefix("-") || next.first?.isNumber == true ? nil : next
     }
 
-    /// Of the request.
+    /// Query of the request.
     var query: [(name: String, value: String)] {
         var query = [("target", share ?? Self.usualShare), ("minClients", String(minClients))]
         if let stage { query.append(("stage", stage.rawValue)) }

@@ -5,7 +5,7 @@ import StalecastWire
 /// A proposal for people: who, over what, and what it changes.
 struct ProposalReport {
     let json: JSONValue
-    /// From the version it was made over; nil when one of the two is gone.
+    /// Changes from the version it was made over; nil when one of the two is gone.
     private let changes: TemplateChanges?
 
     init(_ proposal: JSONValue, _ api: TemplateAPI) async throws(CommandFailure) {
@@ -79,7 +79,7 @@ struct ProposalReport {
 }
 
 extension TemplateAPI {
-    /// Keeps a template for somebody else to approve.
+    /// Keeps a template for another person to approve.
     func propose(
         _ template: JSONValue, ifMatch: String, isUrgent: Bool = false
     ) async throws(CommandFailure) -> JSONValue {

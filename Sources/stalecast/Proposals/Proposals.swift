@@ -2,7 +2,7 @@ import ArgumentParser
 import StalecastTemplate
 import StalecastWire
 
-/// `stalecast proposals`: templates that wait for somebody else's approval.
+/// `stalecast proposals`: templates that wait for another person's approval.
 struct Proposals: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "List, read, approve and reject what was proposed with publish --propose.",
@@ -33,7 +33,7 @@ struct ScopedOptions: ParsableArguments {
     }
 }
 
-/// Which one.
+/// Option that names the proposal.
 struct ProposalTarget: ParsableArguments {
     @Argument(
         help: ArgumentHelp("The proposal, as `stalecast proposals list` shows it.", valueName: "number"),

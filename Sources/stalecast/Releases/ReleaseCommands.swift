@@ -132,7 +132,7 @@ struct ReleaseRollback: AsyncParsableCommand {
     }
 }
 
-/// What the commands that steer a release have in common.
+/// Options of the commands that steer a release.
 struct ReleaseChange: ParsableArguments {
     @Option(help: ArgumentHelp("Why, for the release's log and the audit log; at most 1024 bytes.", valueName: "text"))
     var reason: String?

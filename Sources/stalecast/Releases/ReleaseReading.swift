@@ -29,7 +29,7 @@ package struct ReleaseReading {
         return (number == number.rounded() ? "\(Int64(number))" : "\(number)") + " %"
     }
 
-    /// The same, to the right of a column, with its gap.
+    /// Column with the value, to the right of another, with its gap.
     static func column(_ value: JSONValue?) -> String {
         let text = percent(value)
         return String(repeating: " ", count: max(0, 7 - text.count)) + text + "  "
@@ -55,7 +55,7 @@ package struct ReleaseReading {
         return distance.hasPrefix("in ") ? distance : "now"
     }
 
-    /// What a person can do now, with the commands; nil when it is over.
+    /// Advice with the commands that are possible now; nil when it is over.
     package var advice: String? {
         guard isOpen else { return nil }
         let isWhole = told == "100 %"
@@ -93,7 +93,7 @@ package struct ReleaseReading {
         return "the release of version \(version) \(situation)" + (next.isEmpty ? "" : "; \(next)")
     }
 
-    /// For people: state, stages, gates, log.
+    /// Lines for people: state, stages, gates, log.
     package func lines(
         _ palette: Palette, scope: String, at now: Timestamp = .now(), width: Int? = TerminalSize.forTables
     ) -> [String] {
@@ -127,7 +127,7 @@ package struct ReleaseReading {
         return table
     }
 
-    /// What stops the release by itself, where the daemon says so.
+    /// Table of the limits that stop the release by themselves, where the daemon reports them.
     private var gates: TextTable {
         var table = TextTable(
             .id("GATE"), .left("VERDICT"), .right("VALUE"), .right("LIMIT"), .spare("TOLD"), .spare("UNTOLD"),

@@ -5,7 +5,7 @@ import StalecastWire
 struct ReleaseWait {
     let api: TemplateAPI
     let output: Output
-    /// How long at most; nil: as long as it takes.
+    /// Longest wait; nil: as long as it takes.
     var timeout: Duration?
     /// A pause is no end: an operator may let it go on.
     var outlastsPauses = false
@@ -65,12 +65,12 @@ struct ReleaseWait {
     }
 }
 
-/// What became of a release that was followed.
+/// Outcome of a release that was followed.
 package struct ReleaseOutcome {
     let reading: ReleaseReading
     /// The version whose release was followed.
     private let version: Int64
-    /// What was done about it when the time was up.
+    /// Action that was taken when the time was up.
     var ending: String?
 
     package init(_ reading: ReleaseReading, of version: Int64) {

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 package import StalecastWire
 
-/// How `publish` releases a version: to all clients at once, or in stages.
+/// Options of `publish` for releasing a version: to all clients at once, or in stages.
 struct StagingOptions: ParsableArguments {
     /// Whether a stage ends in which too few clients were seen to judge. Raw values are what is typed.
     enum OnTooLittle: String, ExpressibleByArgument, CaseIterable { case go, hold }
@@ -65,7 +65,7 @@ struct StagingOptions: ParsableArguments {
         }
     }
 
-    /// Of the request.
+    /// Query of the request.
     var query: [URLQueryItem] {
         let manner: String? = stages != nil ? "staged" : instant ? "instant" : nil
         let pairs: [(String, String?)] = [
@@ -81,9 +81,9 @@ extension Span {
     fileprivate var inMilliseconds: String { "\(Int64(duration / .milliseconds(1)))ms" }
 }
 
-/// How many of the clients that are connected now each stage would reach.
+/// Numbers of the clients connected now that each stage would reach.
 package struct StageAudience {
-    /// In percent, ascending.
+    /// Stages in percent, ascending.
     private let stages: [Double]
     private let clients: Int64
     private let unnamed: Int64
@@ -132,7 +132,8 @@ package struct StageAudience {
 }
 
 extension TemplateAPI {
-    /// How many clients the stages would reach; nil when the daemon cannot say, or there are none: no reason to fail.
+    /// Numbers of clients that the stages would reach; nil when the daemon cannot say, or there are none: no reason to
+    /// fail.
     func audience(of staging: StagingOptions) async -> StageAudience? {
         guard let stages = staging.stages,
             let audience = try? await read("/audience", version: nil)

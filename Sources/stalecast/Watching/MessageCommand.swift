@@ -7,7 +7,7 @@ package struct MessageCommand: Sendable {
 
     package init(_ text: String) { self.text = text }
 
-    /// What a message says, for a command that reads no JSON; a member that it does not have is empty.
+    /// Variables with a message's members, for a command that reads no JSON; a member that it does not have is empty.
     package static func variables(of data: String) -> [String: String] {
         let message = try? JSONValue.parse(data.utf8)  // of text that is no JSON the input alone tells
         func text(_ name: String) -> String {

@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// Which messages are wanted, by the names of the parameters that changed.
+/// Filter of messages by the names of the parameters that changed.
 package struct MessageFilter: Sendable {
     private let patterns: [KeyPattern]
 

@@ -1,7 +1,7 @@
 import StalecastWire
 
 extension Watcher {
-    /// What a watcher learns, from a stream or a poll alike.
+    /// Event for a watcher, from a stream or a poll alike.
     enum Event: Sendable {
         /// A message's data, one line of JSON.
         case message(String)
@@ -69,7 +69,7 @@ extension Watcher {
 }
 
 extension Duration {
-    /// For example `0.8 s`.
+    /// Text, for example `0.8 s`.
     var inSeconds: String {
         let tenths = (components.seconds * 10) + components.attoseconds / 100_000_000_000_000_000
         return "\(tenths / 10).\(tenths % 10) s"

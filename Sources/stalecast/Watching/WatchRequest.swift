@@ -2,17 +2,17 @@ import Foundation
 import StalecastWire
 
 extension Watcher {
-    /// What to watch and where to begin.
+    /// Target of the watch and its start.
     struct Request: Sendable {
         let topics: [TopicName]
-        /// Whose messages; a topic's other scopes are not heard.
+        /// Scope of the messages; a topic's other scopes are not heard.
         let scope: Scope
         /// Resume after this cursor; nil begins now.
         var cursor: String?
         /// The version held, so that a STALE comes at once when it is older; nil without. Counts until a cursor came.
         var have: Int64?
 
-        /// From now on resume after `cursor`, which says more than the version held at the beginning.
+        /// Resumes after `cursor` from now on, which says more than the version held at the beginning.
         mutating func advance(to cursor: String) {
             guard !cursor.isEmpty else { return }
             self.cursor = cursor

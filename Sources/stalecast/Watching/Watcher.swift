@@ -5,7 +5,7 @@ import StalecastWire
 
 /// Watches topics for ever with the Swift client's attempts and delays: connects, resumes where it was, connects again.
 ///
-/// Fails only when the very first connection finds nobody, or when the server refuses for good.
+/// Fails only when the very first connection finds no server, or when the server refuses for good.
 struct Watcher {
     /// Edge's address, asked anew for every connection: after a restart on port 0 it is another one.
     let address: () throws -> ServerAddress
@@ -19,7 +19,7 @@ struct Watcher {
     private var isSynced = false
     private let sink: (Watcher.Event) async throws -> Void
 
-    /// How long the server may hold a poll, in seconds.
+    /// Seconds that the server may hold a poll.
     private static let pollWait: TimeInterval = 55
     /// An empty answer sooner than this is followed by a pause as long: a cache or a proxy that answers for the server
     /// must not make us spin.
@@ -70,7 +70,7 @@ struct Watcher {
         }
     }
 
-    /// How a connection ended.
+    /// End of a connection.
     private struct End: Error {
         let loss: LinkLoss
         var upFor: TimeInterval?
@@ -116,8 +116,8 @@ struct Watcher {
         try await Task.sleep(for: .seconds(wait))
     }
 
-    /// Throws what is to be said instead of connecting again. An attempt does not keep the text of a refusal, nor does it
-    /// tell why nobody answers: the same question is asked once more, as the other commands ask theirs.
+    /// Throws what is to be said instead of connecting again. An attempt does not keep the text of a refusal, nor does
+    /// it tell why no server answers: the same question is asked once more, as the other commands ask theirs.
     private func giveUp(after loss: LinkLoss, at address: ServerAddress) async throws {
         switch loss.kind {
         case .closed, .dismissed: return
@@ -148,7 +148,8 @@ extension LinkAttempt {
     /// Reports waiting for a slow reader, at most; then the attempt ends, and the next one resumes without loss.
     private static var maxWaiting: Int { 4096 }
 
-    /// What one attempt reports, each time with the dialect as it is then; over with its last report, or when nobody reads.
+    /// Reports of one attempt, each with the dialect as it is then; over with the last report, or when they are not
+    /// read.
     fileprivate static func reports(of dialect: Dialect, limits: LinkLimits) -> AsyncStream<(Report, Dialect)> {
         AsyncStream(bufferingPolicy: .bufferingOldest(maxWaiting)) { reports in
             let loop = LinkLoop.shared

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import StalecastWire
 
-/// Where the webhooks are: a project on a daemon.
+/// Options for the webhooks' project on a daemon.
 struct WebhookOptions: ParsableArguments {
     @OptionGroup var project: ProjectOptions
 
@@ -34,7 +34,7 @@ struct WebhookAPI: Sendable {
 
     /// The daemon may wait for a receiver, whose time limit is at most a minute.
     private static let patience: Duration = .seconds(90)
-    /// What a list is asked for at once.
+    /// Largest page of a list that is asked for.
     private static let maxPageSize = 1000
 
     private var collection: String { "/v1/projects/\(project)/webhooks" }

@@ -30,7 +30,7 @@ package struct WebhookAttemptText {
 
     private var answer: String? { attempt["response"]?.string.flatMap { $0.isEmpty ? nil : $0 } }
 
-    /// When the version is tried again, if it will be: a version that was tried again or overtaken will not.
+    /// Time of the next try, if there will be one: a version that was tried again or overtaken has none.
     ///
     /// - Parameters:
     ///   - newer: the attempts after it.

@@ -34,7 +34,7 @@ final class WebhookDesk {
         close(listener)
     }
 
-    /// What a request is answered with, and whether another one is wanted.
+    /// Function that answers a request, and says whether another one is wanted.
     typealias Handler = (ReceivedRequest) async throws(CommandFailure) -> (answer: [UInt8], goesOn: Bool)
 
     /// Serves until `handle` wants no more. Others wait while it does its work.
@@ -84,7 +84,7 @@ final class WebhookDesk {
 struct ReceivedRequest: Equatable {
     let method: String
     let target: String
-    /// By lower-case name; of several the last.
+    /// Header fields by lower-case name; of several the last.
     let headers: [String: String]
     let body: [UInt8]
 
@@ -116,7 +116,7 @@ struct ReceivedRequest: Equatable {
         return Self.answer(200, "WebHook-Allowed-Origin: \(origin)\r\nWebHook-Allowed-Rate: *\r\n")
     }
 
-    /// What is sent back: consent to what asks for it, else `status`.
+    /// Answer to a request: consent where it is asked for, else `status`.
     func answer(status: Int) -> [UInt8] {
         if let consent { return consent }
         let json = try? JSONValue.parse(body)  // anything else is no question

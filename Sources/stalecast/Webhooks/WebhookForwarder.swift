@@ -5,7 +5,7 @@ import StalecastWire
 struct WebhookForwarder: Sendable {
     private let url: OutboundURL
 
-    /// What belongs to a connection and not to the request that comes over it.
+    /// Header fields that belong to a connection and not to the request that comes over it.
     private static let hopByHop: Set<String> = [
         "host", "connection", "keep-alive", "content-length", "transfer-encoding", "te", "upgrade", "expect",
         "accept-encoding",
@@ -19,7 +19,7 @@ struct WebhookForwarder: Sendable {
         }
     }
 
-    /// What the app answers, or 502 where it does not, so that the daemon tries again; and a remark about it.
+    /// Answer of the app, or 502 where it does not answer, so that the daemon tries again; and a remark about it.
     func answer(to request: ReceivedRequest) async -> (answer: [UInt8], remark: String) {
         if let consent = request.consent { return (consent, "  granted") }
         do {

@@ -31,7 +31,7 @@ package struct WebhookReport {
 
     private var secret: String? { webhook["signing"]?["secret"]?.string }
 
-    /// Without the secret when it went into a file.
+    /// JSON without the secret when it went into a file.
     private var shown: JSONValue {
         guard secretPath != nil || isSecretKnown, var object = webhook.object, var signing = object["signing"]?.object
         else {

@@ -4,7 +4,8 @@ import StalecastDaemon
 import StalecastWebhooks
 import StalecastWire
 
-/// What an owner decides about a webhook, in `add` and `update`. Values are judged by the daemon, which names the field.
+/// Settings that an owner decides about a webhook, in `add` and `update`. Values are judged by the daemon, which names
+/// the field.
 struct WebhookSettingsOptions: ParsableArguments {
     @Option(
         name: .customLong("topic"),
