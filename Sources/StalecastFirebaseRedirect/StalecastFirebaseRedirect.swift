@@ -4,8 +4,8 @@ public import Foundation
     public import FoundationNetworking
 #endif
 
-/// Sends what Firebase's Remote Config asks of Google's hosts to a Stalecast's Edge instead: fetches, installations, and
-/// the real-time stream. The SDK has its hosts as constants, so that only the app's own HTTP layer can do this.
+/// Sends what Firebase's Remote Config asks of Google's hosts to a Stalecast's Edge instead: fetches, installations,
+/// and the real-time stream. The SDK has its hosts as constants, so that only the app's own HTTP layer can do this.
 ///
 /// ```swift
 /// StalecastFirebaseRedirect.install(edge: URL(string: "https://edge.example.org")!)
@@ -41,7 +41,7 @@ public final class StalecastFirebaseRedirect: URLProtocol {
         configuration.protocolClasses = [Self.self] + others
     }
 
-    /// The same place at Edge; nil for other hosts, and before ``install(edge:)``.
+    /// Place at Edge in a URL's stead; nil for other hosts, and before ``install(edge:)``.
     static func redirected(_ url: URL?) -> URL? {
         guard let url, let host = url.host, hosts.contains(host), let edge = lock.withLock({ edge }),
             var parts = URLComponents(url: url, resolvingAgainstBaseURL: true)
