@@ -42,7 +42,7 @@ public final class StalecastFirebaseRedirect: URLProtocol {
     }
 
     /// Place at Edge in a URL's stead; nil for other hosts, and before ``install(edge:)``.
-    static func redirected(_ url: URL?) -> URL? {
+    package static func redirected(_ url: URL?) -> URL? {
         guard let url, let host = url.host, hosts.contains(host), let edge = lock.withLock({ edge }),
             var parts = URLComponents(url: url, resolvingAgainstBaseURL: true)
         else { return nil }

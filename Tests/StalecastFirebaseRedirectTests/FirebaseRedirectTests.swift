@@ -2,7 +2,7 @@ import Foundation
 import StalecastTestServers
 import Testing
 
-@testable import StalecastFirebaseRedirect
+import StalecastFirebaseRedirect
 
 #if canImport(FoundationNetworking)
     import FoundationNetworking

@@ -1,3 +1,4 @@
+import StalecastAccess
 import StalecastHTTP
 import StalecastWire
 

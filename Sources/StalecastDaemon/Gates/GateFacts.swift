@@ -1,27 +1,29 @@
-import StalecastHub
-import StalecastStore
-import StalecastWire
+package import StalecastHub
+package import StalecastStore
+package import StalecastWire
 
 /// Facts by which the gates of one release are judged.
-struct GateFacts: Sendable {
-    var clients = ReleaseClients()
+package struct GateFacts: Sendable {
+    package var clients = ReleaseClients()
     /// nil while streams are not compared.
-    var loss: LossGate.Verdict?
+    package var loss: LossGate.Verdict?
     /// Answer of Prometheus; nil before the first.
-    var prometheus: GateProbe?
+    package var prometheus: GateProbe?
     /// Answer of the URL; nil before the first.
-    var url: GateProbe?
+    package var url: GateProbe?
+
+    package init() {}
 
     /// Clients below which a share says nothing, and failures below which it may be an accident.
-    static let (minClients, minFailures) = (5, 3)
+    package static let (minClients, minFailures) = (5, 3)
     /// Fetches below which the share of refused ones says nothing.
-    static let minFetches = 20
+    package static let minFetches = 20
     /// Bad answers of the URL in a row at which it trips.
-    static let maxBadAnswers = 3
+    package static let maxBadAnswers = 3
 }
 
 /// Newest answer of a gate that asks outside.
-enum GateProbe: Sendable, Hashable {
+package enum GateProbe: Sendable, Hashable {
     case value(Double)
     /// The URL answered 200.
     case good
@@ -33,7 +35,7 @@ enum GateProbe: Sendable, Hashable {
 
 extension ReleasePolicy.Gates {
     /// Judges each gate that is on.
-    func readings(_ facts: GateFacts) -> [GateReading] {
+    package func readings(_ facts: GateFacts) -> [GateReading] {
         let clients = facts.clients
         return [
             failed.map { Self.share("failed", clients.failed, of: clients.fetched, $0, "clients fetched it") },
@@ -117,7 +119,7 @@ extension ReleasePolicy.Gates {
         return reading
     }
 
-    func onTrip(_ name: String) -> ReleasePolicy.OnTrip {
+    package func onTrip(_ name: String) -> ReleasePolicy.OnTrip {
         switch name {
         case "failed": failed?.onTrip ?? .pause
         case "fetchErrors": fetchErrors?.onTrip ?? .pause
@@ -130,7 +132,7 @@ extension ReleasePolicy.Gates {
 }
 
 /// Decision that the gates ask for.
-enum GateDecision: Sendable, Hashable {
+package enum GateDecision: Sendable, Hashable {
     /// The due step may happen.
     case goOn
     case pause(GateReading)
@@ -148,11 +150,11 @@ extension Release {
         }
     }
 
-    static let gatePrefix = "gate:"
+    package static let gatePrefix = "gate:"
 
     /// Decides by what the gates of an open release show. A gate that asks to roll back goes before one that asks to
     /// pause.
-    func decision(_ readings: [GateReading], at now: Timestamp) -> GateDecision {
+    package func decision(_ readings: [GateReading], at now: Timestamp) -> GateDecision {
         guard state == .ramping || state == .baking else { return .goOn }
         let valid = readings.filter { !hasStopped($0) }
         let tripped = valid.filter { $0.verdict == .tripped }
@@ -165,7 +167,7 @@ extension Release {
     }
 
     /// Compares streams for the gate `loss`; nil where it is off.
-    func lossGate(at time: UInt64) -> LossGate? {
+    package func lossGate(at time: UInt64) -> LossGate? {
         policy.gates.loss.map { gate in
             LossGate(
                 returnTime: UInt64(policy.gates.lossReturn.milliseconds) * 1_000_000,

@@ -1,10 +1,10 @@
-import StalecastOutbound
-import StalecastStore
+package import StalecastOutbound
+package import StalecastStore
 import StalecastWire
 import Synchronization
 
 /// Asks outside for the gates `prometheus` and `url` of open releases, each at most every ten seconds.
-final class GateProbes: Sendable {
+package final class GateProbes: Sendable {
     private struct Key: Hashable {
         let scope: Scope
         let version: VersionNumber
@@ -96,7 +96,7 @@ final class GateProbes: Sendable {
 
     // MARK: Reading
 
-    static func readStatus(_ result: OutboundOutcome.Result) -> GateProbe {
+    package static func readStatus(_ result: OutboundOutcome.Result) -> GateProbe {
         switch result {
         case .answered(200, _, _, _): .good
         case .answered(let status, _, _, _): .bad(inRow: 1, "the URL answers \(status)")
@@ -105,7 +105,7 @@ final class GateProbes: Sendable {
     }
 
     /// Reads an answer of Prometheus' API: a scalar, or the largest sample of a vector.
-    static func readQuery(_ result: OutboundOutcome.Result) -> GateProbe {
+    package static func readQuery(_ result: OutboundOutcome.Result) -> GateProbe {
         guard case .answered(let status, _, let body, _) = result else {
             if case .failed(let failure) = result {
                 return .unknown("Prometheus does not answer: \(failure.ownerText)")
@@ -124,7 +124,7 @@ final class GateProbes: Sendable {
         return .value(value)
     }
 
-    static func query(_ gate: ReleasePolicy.Query) -> String {
+    package static func query(_ gate: ReleasePolicy.Query) -> String {
         let base = gate.url.hasSuffix("/") ? String(gate.url.dropLast()) : gate.url
         return "\(base)/api/v1/query?query=\(gate.query.percentEncoded)"
     }

@@ -2,9 +2,9 @@
 ///
 /// Keeps at most ``capacity`` addresses: beyond that those whose hash is below a limit, which is independent of what
 /// becomes of them.
-struct LossAddresses: Sendable {
+package struct LossAddresses: Sendable {
     /// Rounds that an address keeps apart: the one that runs, and those whose streams may still come back.
-    static let rounds: UInt32 = 4
+    package static let rounds: UInt32 = 4
 
     private struct Entry {
         let address: UInt64
@@ -33,12 +33,12 @@ struct LossAddresses: Sendable {
     private var entries: [Entry] = []
     private var places: [UInt64: Int] = [:]
 
-    init(capacity: Int) { self.capacity = capacity }
+    package init(capacity: Int) { self.capacity = capacity }
 
-    var count: Int { entries.count }
+    package var count: Int { entries.count }
 
     /// Counts streams that an address has more from the running round on.
-    mutating func add(_ address: UInt64, _ streams: UInt32, round: UInt32) {
+    package mutating func add(_ address: UInt64, _ streams: UInt32, round: UInt32) {
         guard let place = place(of: address, round) else { return }
         entries[place].open &+= streams
         entries[place].exposed[Int(round % Self.rounds)] &+= streams
@@ -48,7 +48,7 @@ struct LossAddresses: Sendable {
     ///
     /// - Parameter rounds: those that are not judged yet.
     /// - Returns: false when none was lost in them.
-    mutating func takeBack(_ address: UInt64, rounds: ClosedRange<UInt32>) -> Bool {
+    package mutating func takeBack(_ address: UInt64, rounds: ClosedRange<UInt32>) -> Bool {
         guard let place = places[address] else { return false }
         entries[place].roll(to: rounds.upperBound)
         for round in rounds where entries[place].lost[Int(round % Self.rounds)] > 0 {
@@ -59,12 +59,12 @@ struct LossAddresses: Sendable {
     }
 
     /// Counts a stream that came back: the loss that it took back was exposed before.
-    mutating func reopen(_ address: UInt64) {
+    package mutating func reopen(_ address: UInt64) {
         if let place = places[address] { entries[place].open &+= 1 }
     }
 
     /// Ends a stream in the running round.
-    mutating func end(_ address: UInt64, isLost: Bool, round: UInt32) {
+    package mutating func end(_ address: UInt64, isLost: Bool, round: UInt32) {
         guard let place = places[address], entries[place].open > 0 else { return }
         entries[place].roll(to: round)
         entries[place].open &-= 1
@@ -72,7 +72,7 @@ struct LossAddresses: Sendable {
     }
 
     /// Takes streams out of the running round: from now on they count with the other addresses.
-    mutating func remove(_ address: UInt64, _ streams: UInt32, round: UInt32) {
+    package mutating func remove(_ address: UInt64, _ streams: UInt32, round: UInt32) {
         guard let place = places[address] else { return }
         entries[place].roll(to: round)
         let slot = Int(round % Self.rounds)
@@ -82,7 +82,7 @@ struct LossAddresses: Sendable {
 
     /// Hands out the share that each address lost in a round, 0 to 1, in order of arrival, and forgets addresses that have
     /// no stream.
-    mutating func close(_ round: UInt32, running: UInt32, _ body: (Double) -> Void) {
+    package mutating func close(_ round: UInt32, running: UInt32, _ body: (Double) -> Void) {
         let slot = Int(round % Self.rounds)
         for place in entries.indices {
             entries[place].roll(to: running)

@@ -5,9 +5,9 @@
 /// every look, and for any distribution of shares (Ville's inequality; Waudby-Smith and Ramdas, "Estimating means of
 /// bounded random variables by betting"). Each round starts a bet of its own beside those that go on, with the weight 1
 /// / (j (j + 1)): harm that begins late is not set off against the quiet before, and harm over several rounds adds up.
-struct LossEvidence: Sendable {
+package struct LossEvidence: Sendable {
     /// ``value`` at which the claim is given up: the reciprocal of the probability of a false alarm.
-    static let threshold = 1000.0
+    package static let threshold = 1000.0
     private static let shares = (cautious: 0.1, even: 0.3, bold: 0.6)
 
     /// Excess of the mean share that is allowed, 0 to 1.
@@ -19,15 +19,15 @@ struct LossEvidence: Sendable {
     private var even = 0.0
     private var bold = 0.0
 
-    init(margin: Double) { self.margin = margin }
+    package init(margin: Double) { self.margin = margin }
 
     /// Odds against the claim.
-    var value: Double { (cautious + even + bold) / 3 }
+    package var value: Double { (cautious + even + bold) / 3 }
 
     /// Starts a round.
     ///
     /// - Parameter untold: shares of the untold addresses in the round; at least one.
-    mutating func begin(_ untold: LossSample) {
+    package mutating func begin(_ untold: LossSample) {
         rounds += 1
         // Three standard errors, and the rule of three for a small sample that happens to have no loss.
         bound = min(1, untold.mean + 3 * untold.standardError + 3 / Double(untold.count) + margin)
@@ -40,7 +40,7 @@ struct LossEvidence: Sendable {
     /// Takes the share of one told address, 0 to 1. The order of addresses must not depend on their shares.
     ///
     /// - Returns: true when the claim is given up.
-    mutating func add(_ share: Double) -> Bool {
+    package mutating func add(_ share: Double) -> Bool {
         let excess = share / bound - 1
         cautious *= 1 + Self.shares.cautious * excess
         even *= 1 + Self.shares.even * excess
@@ -49,24 +49,26 @@ struct LossEvidence: Sendable {
     }
 
     /// Bets from nothing again.
-    mutating func forget() { (cautious, even, bold) = (0, 0, 0) }
+    package mutating func forget() { (cautious, even, bold) = (0, 0, 0) }
 }
 
 /// Mean of shares, and how sure it is.
-struct LossSample: Sendable {
-    private(set) var count = 0
+package struct LossSample: Sendable {
+    package private(set) var count = 0
     private var sum = 0.0
     private var squares = 0.0
 
-    mutating func add(_ share: Double) {
+    package init() {}
+
+    package mutating func add(_ share: Double) {
         count += 1
         sum += share
         squares += share * share
     }
 
-    var mean: Double { count == 0 ? 0 : sum / Double(count) }
+    package var mean: Double { count == 0 ? 0 : sum / Double(count) }
 
-    var standardError: Double {
+    package var standardError: Double {
         guard count > 0 else { return 0 }
         let number = Double(count)
         return (max(0, squares / number - mean * mean) / number).squareRoot()

@@ -103,6 +103,12 @@ package struct ReleaseSeat: Hashable, Sendable {
     package let version: VersionNumber
     /// Their stage was told of the version.
     package let isTold: Bool
+
+    package init(scope: Scope, version: VersionNumber, isTold: Bool) {
+        self.scope = scope
+        self.version = version
+        self.isTold = isTold
+    }
 }
 
 extension TopicBoard {

@@ -42,13 +42,13 @@ package struct Release: Sendable, Hashable {
     /// Version of the clients that are not told yet; 0 is an empty scope.
     package let base: VersionNumber
     package let policy: ReleasePolicy
-    package internal(set) var state = State.pending
+    package var state = State.pending
     /// Ascending in stage and sequence. After a rollback it tells which buckets to tell of that.
-    package internal(set) var reached: [Reached] = []
+    package var reached: [Reached] = []
     /// Oldest first, at most ``maxEvents``.
     package internal(set) var events: [Event] = []
     /// Begin of the time of this stage: when it was reached, or when an operator resumed it; nil before the first.
-    package internal(set) var since: Timestamp?
+    package var since: Timestamp?
     /// Version that rolled this one back or superseded it.
     package internal(set) var successor: VersionNumber?
 
