@@ -22,9 +22,6 @@ static const uint8_t dom_js[] = {
 static const uint8_t api_js[] = {
 #embed "web/api.js"
 };
-static const uint8_t chart_js[] = {
-#embed "web/chart.js"
-};
 static const uint8_t diff_js[] = {
 #embed "web/diff.js"
 };
@@ -65,7 +62,6 @@ static const struct cconsole_file files[] = {
     FILE_OF(app_js, "app.js"),
     FILE_OF(dom_js, "dom.js"),
     FILE_OF(api_js, "api.js"),
-    FILE_OF(chart_js, "chart.js"),
     FILE_OF(diff_js, "diff.js"),
     FILE_OF(now_js, "now.js"),
     FILE_OF(template_js, "template.js"),

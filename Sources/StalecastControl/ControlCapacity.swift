@@ -18,6 +18,11 @@ package final class ControlCapacity: Sendable {
     /// Changes the cap. Connections above it that ask nothing are closed; those that are served finish.
     package func limit(to most: Int) {
         self.most.store(max(1, most), ordering: .relaxed)
+        closeExcess()
+    }
+
+    /// Closes connections above the cap that ask nothing. One that was busy at the call before may be idle now.
+    package func closeExcess() {
         if excess > 0 { makeRoom.withLock { $0 }?(excess) }
     }
 

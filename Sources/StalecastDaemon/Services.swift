@@ -100,6 +100,7 @@ extension Daemon.Parts {
         var limit = UInt64(descriptors.limit)
         let cap = controlCapacity.limit
         for await _ in AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown() {
+            controlCapacity.closeExcess()
             let now = stalecast_raise_descriptor_limit()
             guard now != limit else { continue }
             limit = now

@@ -120,7 +120,8 @@ import Testing
             #expect(try client.transcript().isEnded)
             let answer = try poll.readToEnd()
             #expect(answer.contains("\"messages\":[]") && answer.contains("Retry-After: "))
-            #expect(live.edge.connections == 0)
+            // The client sees the end before the server counts it.
+            while live.edge.connections > 0 { await Task.yield() }
         }
     }
 

@@ -19,7 +19,7 @@ extension Webhooks {
                   stalecast webhooks add http://127.0.0.1:9000/ --save-secret hook.secret
                   stalecast webhooks listen --secret-file hook.secret --count 1 --json
                   stalecast webhooks listen --status 503   # a receiver that fails
-                  stalecast webhooks listen --forward-to http://127.0.0.1:3000/hook   # shows what your app answers
+                  stalecast webhooks listen --forward-to http://127.0.0.1:3000/hook
                 """)
 
         @Option(help: ArgumentHelp("Where to listen.", valueName: "host:port"))
