@@ -15,7 +15,7 @@ struct Backup: AsyncParsableCommand {
             Examples:
               stalecast backup stalecast-$(date +%F).backup
               stalecast backup /backup/stalecast.backup --data /var/lib/stalecast
-              stalecast backup my.backup --control https://config:8081
+              stalecast backup my.backup --context prod
               stalecast backup verify /backup/stalecast.backup
             """,
         subcommands: [Make.self, Verify.self], defaultSubcommand: Make.self)
