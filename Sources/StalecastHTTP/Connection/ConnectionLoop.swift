@@ -141,7 +141,7 @@ package final class ConnectionLoop: @unchecked Sendable {
 /// Member of an event loop's watch: an HTTP connection, or a connection that may become one.
 protocol LoopMember: AnyObject {
     /// Time since which the client is awaited, in nanoseconds of the monotonic clock: for a handshake, a PROXY header
-    /// or a request head. nil when none of these is awaited. nil when none of these is awaited.
+    /// or a request head. nil when none of these is awaited.
     var headBegan: UInt64? { get }
     /// End of the last answer; nil where no other request was served, or one is being served.
     var idleSince: UInt64? { get }
