@@ -7,7 +7,7 @@ package protocol SharedLog: Sendable {
     /// The entries after a sequence, oldest first, at most `limit`, and charter and head at the same moment.
     func page(after sequence: CommitSequence, limit: Int) async throws(LogError) -> LogPage
     /// Appends an entry behind exactly the head it was made for, under exactly this charter, its content being stored.
-    /// The same call again, as often as one likes, tells what became of a call whose outcome is unknown.
+    /// Repeating a call, as often as needed, tells the outcome of one whose outcome is unknown.
     ///
     /// - Parameter owner: of a duty, whose record must still be the one with this token; nil: nothing is asked for.
     func append(

@@ -1,6 +1,4 @@
-import CLinux
 import Logging
-import ServiceLifecycle
 package import StalecastEdge
 package import StalecastHub
 package import StalecastStore

@@ -75,7 +75,7 @@ extension TemplateStore {
                 throw error
             }
         }
-        // Not GRDB's async writes: they give up when the task is cancelled, in the middle too.
+        // GRDB's async writes give up when the task is cancelled, in the middle too.
         let result = await withCheckedContinuation { continuation in
             let isFirst = state.withLock { $0.queue(QueuedPublish(candidate: candidate, done: continuation)) }
             if isFirst { database.asyncWriteWithoutTransaction { self.commitQueued($0) } }
@@ -95,7 +95,7 @@ extension TemplateStore {
             publish.done.resume(returning: result)
         }
         checkpointIfDue(db, because: results.last)
-        // Behind whatever else waits for the writer.
+        // The rest waits behind other work of the writer.
         if hasMore { database.asyncWriteWithoutTransaction { self.commitQueued($0) } }
     }
 

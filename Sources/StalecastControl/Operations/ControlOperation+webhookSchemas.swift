@@ -82,7 +82,7 @@ extension ControlOperations {
                     "lag": ["type": "integer"], "owed": ["type": "integer"], "inFlight": ["type": "boolean"],
                 ])),
         ])
-        // Of a cluster: which other node delivers, or why its status is not known; there is no `delivery` then.
+        // In a cluster: the other node that delivers, or why its status is not known; there is no `delivery` then.
         object["deliveryNode"] = text
         object["deliveryProblem"] = text
         return object

@@ -17,7 +17,7 @@ extension TemplateResource {
             isUrgent: try call.isUrgent(template.requestedDescription))
         publish.idempotencyKey = try call.idempotencyKey(for: scope)
         publish.staged = try staged(call, isUrgent: publish.isUrgent)
-        // Whoever asks for all clients at once means it.
+        // `release=instant` means all clients, so it takes the place of an open release.
         publish.supersedes = try call.query.flag("supersede") || call.query["release"] == "instant"
         if validateOnly {
             call.note.onlyChecked()

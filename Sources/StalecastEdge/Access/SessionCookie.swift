@@ -24,7 +24,7 @@ enum SessionCookie {
             for pair in field.split(separator: ";") {
                 let pair = pair.trimmingBlanks()
                 guard pair.hasPrefix(name + "=") else { continue }
-                // Of two, one was set by another site.
+                // Two cookies mean that another site has set one.
                 if found != nil { return nil }
                 found = String(pair.dropFirst(name.utf8.count + 1))
             }

@@ -107,7 +107,7 @@ extension FrontRouter {
         }
         var principal = try settings.admit(wanted, on: board, counts: true).principal
         guard let authorizer = settings.access.authorizer else { throw .denied(.notReady) }
-        // Where no caller is refused, the ticket still stands for a known one.
+        // The ticket stands for a known caller also where none is refused.
         if settings.access.mode != .enforce {
             principal = (try? authorizer.admit(request.presented, at: .edge))?.number ?? 0
         }

@@ -80,7 +80,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
             ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: parsing)))
         try pipeline.addHandler(connection)
         stream?.drained = { [weak connection] in connection?.drained() }
-        // Not before: a handler that is made here hears of the end, and only of a connection that began.
+        // The handler is made last: it must hear of the end only of a connection that began.
         connection.handler = handler(connection)
         if channel.isActive { connection.begin() }
         return connection

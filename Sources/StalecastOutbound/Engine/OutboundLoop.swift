@@ -293,7 +293,7 @@ extension OutboundLoop {
         tally.inFlight = running.count
         tally.waiting = waiting.count + unresolved.count
         (tally.handles, tally.handshakes, tally.resumedHandshakes) = (running.count, 0, 0)
-        // By index: a copy of each shelf would count references in every turn.
+        // The index avoids a copy of each shelf, which would count references in every turn.
         for index in shelves.indices {
             tally.handles += shelves[index].pool.count
             tally.handshakes += curls[index].pointee.handshakes

@@ -6,7 +6,7 @@ package struct Admission: Sendable {
     package enum Class: Int, CaseIterable, Sendable {
         /// Answered last time.
         case healthy
-        /// Not contacted yet in this process: the kept connection may be dead, so the attempt takes a new one.
+        /// Receiver that this process has not contacted yet: a kept connection may be dead, so the attempt takes a new one.
         case unknown
         /// Failed last time.
         case failing

@@ -131,7 +131,7 @@ final class DeliveryLoop: @unchecked Sendable {
             case .needsToken(let fetch): fetchToken(fetch, attempt)
             }
         } catch {
-            // Not at once: the code that starts attempts is in the middle of it.
+            // Later, because the code that starts attempts is in the middle of it.
             engine.perform { self.fail(attempt.id, error) }
         }
     }

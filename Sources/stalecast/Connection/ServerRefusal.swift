@@ -33,7 +33,7 @@ struct ServerRefusal {
         switch status {
         case 401, 403: .tokenRefused
         case 404: .notFound
-        // Nobody came first: the release is not in a state for it.
+        // No other client was first: the release is in a state that does not allow it.
         case 409 where error?["status"]?.string == "FAILED_PRECONDITION": .refused
         case _ where message.contains("VERSION_MISMATCH"), 409, 412: .versionMismatch
         case 504: .outcomeUnknown

@@ -50,7 +50,7 @@ struct EmulatorCompanion: Sendable {
     /// The addresses really bound; nil when the task was cancelled.
     private func endpoints() async -> DataDirectory.Endpoints? {
         while await passes(Self.startInterval) {
-            // Not there yet. A daemon that cannot start ends this task.
+            // The file may not be there yet. A daemon that cannot start ends this task.
             if let endpoints = try? data.directory.endpoints() { return endpoints }
         }
         return nil

@@ -146,7 +146,7 @@ struct ReleaseChange: ParsableArguments {
         if let question, Question.canBeAsked, !output.isJSON {
             let reading = try await api.release()
             output.remark(reading.sentence())
-            // Of one that is over the server says what there is to say.
+            // The server's refusal says it all when the release is over.
             if reading.isOpen {
                 let place = options.connection.place(of: api.client)
                 try Question("\(question(reading.version)) \(api.scope) \(place)?").agree()
