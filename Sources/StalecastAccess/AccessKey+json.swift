@@ -13,8 +13,8 @@ package struct AccessProblem: Error, CustomStringConvertible {
 }
 
 extension Grant {
-    /// `{"role":"publisher","actions":["watch"],"projects":["demo"],"namespaces":["*"],"topics":["*"]}`; what is left out
-    /// is any. A role or an action there must be.
+    /// `{"role":"publisher","actions":["watch"],"projects":["demo"],"namespaces":["*"],"topics":["*"]}`; what is left
+    /// out is any. A role or an action there must be.
     package init(_ json: JSONValue, at path: String) throws(AccessProblem) {
         guard var object = json.object else { throw AccessProblem(path, "must be an object, not \(json.kind)") }
         let known = ["role", "actions", "projects", "namespaces", "topics"]
@@ -145,7 +145,7 @@ extension AccessKey {
 
     private func state(at now: Timestamp) -> String {
         guard let secret = secrets.first else { return Denial.revoked.rawValue }
-        do { _ = try standing(of: secret, at: now) } catch { return error.rawValue }
+        do { _ = try currentPrincipal(of: secret, at: now) } catch { return error.rawValue }
         return "active"
     }
 

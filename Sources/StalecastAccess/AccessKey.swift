@@ -62,7 +62,7 @@ package struct AccessKey: Sendable, Hashable {
     }
 
     /// Whether a secret of this key may be used now, and until when.
-    func standing(of secret: Secret, at now: Timestamp) throws(Denial) -> Timestamp? {
+    func currentPrincipal(of secret: Secret, at now: Timestamp) throws(Denial) -> Timestamp? {
         if let revokedAt, revokedAt <= now { throw .revoked }
         if let notBefore, now < notBefore { throw .notYet }
         let end = [expiresAt, secret.expiresAt].compactMap { $0 }.min()

@@ -37,16 +37,16 @@ package final class Authorizer: Sendable {
     /// Principal of these credentials. Without any it is anonymous at Edge, and refused at Control.
     ///
     /// - Throws: ``Denial/unverified`` at Edge for a token that ``token(in:)`` shows and that was not verified yet.
-    package func admit(_ presented: Presented, at listener: Listener) throws(Denial) -> Principal {
-        if let question = presented.question, listener == .edge {
-            return try hook.admit(question, presented.verdict)
+    package func admit(_ credentials: Credentials, at listener: Listener) throws(Denial) -> Principal {
+        if let question = credentials.question, listener == .edge {
+            return try hook.admit(question, credentials.verdict)
         }
-        if presented.ticket != nil { return try admitTicket(of: presented, at: listener) }
+        if credentials.ticket != nil { return try admitTicket(of: credentials, at: listener) }
         let now = clock()
         let found = try state.withLock { state throws(Denial) -> Found in
             let plain = listener == .edge ? state.plain : []
-            guard let credential = try state.credential(in: presented, plain) else {
-                if let certificate = presented.certificate,
+            guard let credential = try state.credential(in: credentials, plain) else {
+                if let certificate = credentials.certificate,
                     let principal = try state.certificates.principal(of: certificate, at: now)
                 {
                     return .principal(principal)
@@ -61,7 +61,7 @@ package final class Authorizer: Sendable {
         case .token(let text, let digest):
             if let known = tokens.known(digest) { return known }
             if listener == .control { return try tokens.verify(text) }
-            switch presented.verdict {
+            switch credentials.verdict {
             case .refused(let denial)?: throw denial
             // It was good a moment ago, and a crowd has come since.
             case .good?, .redeemed?: throw .notReady
@@ -73,14 +73,14 @@ package final class Authorizer: Sendable {
     /// Principal that asked for the ticket, with its present grants.
     ///
     /// - Throws: ``Denial/unverified`` for a ticket that was not redeemed yet.
-    private func admitTicket(of presented: Presented, at listener: Listener) throws(Denial) -> Principal {
-        var others = presented
+    private func admitTicket(of credentials: Credentials, at listener: Listener) throws(Denial) -> Principal {
+        var others = credentials
         others.ticket = nil
         guard others.isEmpty else { throw .ambiguous }
         guard listener == .edge else { throw .malformed }
-        switch presented.verdict {
+        switch credentials.verdict {
         case .redeemed(let ticket)?:
-            guard let principal = standing(of: ticket.principal) else { throw .revoked }
+            guard let principal = currentPrincipal(of: ticket.principal) else { throw .revoked }
             return principal
         case .refused(let denial)?: throw denial
         case .good?, nil: throw .unverified
@@ -88,11 +88,11 @@ package final class Authorizer: Sendable {
     }
 
     /// Whether a credential has a form that is known here, whichever principal has it; others are for the hook.
-    package func isOwn(_ presented: Presented) -> Bool {
-        if presented.ticket != nil { return true }
+    package func isOwn(_ credentials: Credentials) -> Bool {
+        if credentials.ticket != nil { return true }
         return state.withLock { state in
             do throws(Denial) {
-                guard let text = try state.credential(in: presented, state.plain)?.text else { return false }
+                guard let text = try state.credential(in: credentials, state.plain)?.text else { return false }
                 return text.hasPrefix(APIKey.prefix) || state.plain.holds(SecretDigest(of: text))
                     || !tokens.isEmpty && SignedToken.resembles(text)
             } catch {
@@ -102,24 +102,24 @@ package final class Authorizer: Sendable {
     }
 
     /// Text for a cookie in place of these credentials: a key or a token, which is good.
-    package func session(for presented: Presented) throws(Denial) -> (text: String, expiresAt: Timestamp?) {
-        let principal = try admit(presented, at: .edge)
+    package func session(for credentials: Credentials) throws(Denial) -> (text: String, expiresAt: Timestamp?) {
+        let principal = try admit(credentials, at: .edge)
         let text = state.withLock { state in
             // What is wrong with it was said when it was admitted.
-            try? state.credential(in: presented, state.plain)?.text
+            try? state.credential(in: credentials, state.plain)?.text
         }
-        guard principal.kind == .key || principal.kind == .token, presented.ticket == nil, let text else {
+        guard principal.kind == .key || principal.kind == .token, credentials.ticket == nil, let text else {
             throw .missing
         }
         return (text, principal.expiresAt)
     }
 
     /// The token among these credentials that ``TokenVerifier/look(at:_:)`` must see before Edge can admit them.
-    package func unknownToken(in presented: Presented) -> String? {
-        if tokens.isEmpty || presented.ticket != nil || presented.question != nil { return nil }
+    package func unknownToken(in credentials: Credentials) -> String? {
+        if tokens.isEmpty || credentials.ticket != nil || credentials.question != nil { return nil }
         let found = state.withLock { state -> String? in
             // What is wrong with it is said when it is admitted.
-            guard let credential = try? state.credential(in: presented, state.plain) else { return nil }
+            guard let credential = try? state.credential(in: credentials, state.plain) else { return nil }
             return credential.isInURL ? nil : credential.text
         }
         guard let found, tokens.isUnknown(found) else { return nil }
@@ -127,21 +127,21 @@ package final class Authorizer: Sendable {
     }
 
     /// Principal of a number in a slot; nil for a credential that is not good any more.
-    package func standing(of number: Int32) -> Principal? {
+    package func currentPrincipal(of number: Int32) -> Principal? {
         let now = clock()
-        if number >= TokenCache.firstNumber { return tokens.standing(of: number) }
-        if number <= KnownCallers.firstNumber { return hook.standing(of: number) }
+        if number >= TokenCache.firstNumber { return tokens.currentPrincipal(of: number) }
+        if number <= KnownCallers.firstNumber { return hook.currentPrincipal(of: number) }
         return state.withLock { state in
             guard number != 0 else { return state.anonymousPrincipal }
-            if number < 0 { return state.certificates.standing(of: number, at: now) }
+            if number < 0 { return state.certificates.currentPrincipal(of: number, at: now) }
             guard let digest = state.holders[number] else { return nil }
             if state.plain.holds(digest) { return state.plainPrincipal(number) }
             return state.holder(of: digest, now)
         }
     }
 
-    /// Keeps the principal of a number known for as long as the hold lives; nil for keys and for anonymous callers, which
-    /// are never forgotten.
+    /// Keeps the principal of a number known for as long as the hold lives; nil for keys and for anonymous callers,
+    /// which are never forgotten.
     package func hold(_ number: Int32) -> PrincipalHold? {
         if (0..<TokenCache.firstNumber).contains(number) { return nil }
         if number > 0 {
@@ -254,7 +254,8 @@ package final class Authorizer: Sendable {
     }
 
     package func count(
-        _ reason: Denial, at listener: Listener, isEnforced: Bool, _ presented: Presented, of: @autoclosure () -> String
+        _ reason: Denial, at listener: Listener, isEnforced: Bool, _ credentials: Credentials,
+        of: @autoclosure () -> String
     ) {
         let kind = RefusedKind(listener: listener, reason: reason, isEnforced: isEnforced)
         // In a flood the words for each would cost more than the refusal.
@@ -264,7 +265,7 @@ package final class Authorizer: Sendable {
             return state.refusals[kind]?.isSeen ?? true
         }
         guard isSeen else { return }
-        let example = "\(presented.who) at \(String(decoding: of().utf8.prefix(200), as: UTF8.self))"
+        let example = "\(credentials.who) at \(String(decoding: of().utf8.prefix(200), as: UTF8.self))"
         state.withLock { $0.refusals[kind]?.example = example }
     }
 
@@ -284,7 +285,7 @@ extension [SecretDigest] {
     }
 }
 
-extension Presented {
+extension Credentials {
     /// Name for logs.
     fileprivate var who: String { keyID.map { "key \($0)" } ?? certificateID ?? (isEmpty ? "nobody" : "somebody") }
 

@@ -41,8 +41,8 @@ extension AuthorizerState {
     }
 
     /// - Parameter plain: of the listener.
-    func credential(in presented: Presented, _ plain: [SecretDigest]) throws(Denial) -> Credential? {
-        try presented.only { text in !plain.isEmpty && plain.holds(SecretDigest(of: text)) }
+    func credential(in credentials: Credentials, _ plain: [SecretDigest]) throws(Denial) -> Credential? {
+        try credentials.only { text in !plain.isEmpty && plain.holds(SecretDigest(of: text)) }
     }
 
     mutating func admit(
@@ -65,7 +65,7 @@ extension AuthorizerState {
         if key == nil { _ = SecretDigest.none.matches(digest) }
         guard let key, let secret, key.kind == parsed.kind else { throw .unknown }
         if parsed.kind == .secret, credential.isInURL { throw .leaked }
-        let end = try key.standing(of: secret, at: now)
+        let end = try key.currentPrincipal(of: secret, at: now)
         used[key.id] = now
         return .principal(key.principal(number: holders.number(of: digest, in: key.id), until: end))
     }
@@ -75,7 +75,9 @@ extension AuthorizerState {
         guard let (id, number) = holders.place(of: digest), let key = key(id),
             let secret = key.secrets.first(where: { $0.digest == digest })
         else { return nil }
-        do { return key.principal(number: number, until: try key.standing(of: secret, at: now)) } catch { return nil }
+        do { return key.principal(number: number, until: try key.currentPrincipal(of: secret, at: now)) } catch {
+            return nil
+        }
     }
 }
 

@@ -163,7 +163,7 @@ package final class CallerHook: Sendable {
     }
 
     /// Principal of an answered question. Who has just been looked at is not asked for freshness.
-    func admit(_ digest: SecretDigest, _ verdict: Presented.Verdict?) throws(Denial) -> Principal {
+    func admit(_ digest: SecretDigest, _ verdict: Credentials.Verdict?) throws(Denial) -> Principal {
         if case .refused(let denial)? = verdict { throw denial }
         guard verdict == .good else { throw .unverified }
         let now = clock()
@@ -171,9 +171,9 @@ package final class CallerHook: Sendable {
         return principal
     }
 
-    func standing(of number: Int32) -> Principal? {
+    func currentPrincipal(of number: Int32) -> Principal? {
         let now = clock()
-        return state.withLock { $0.callers.standing(of: number, at: now) }
+        return state.withLock { $0.callers.currentPrincipal(of: number, at: now) }
     }
 
     func hold(_ number: Int32) { state.withLock { $0.callers.hold(number) } }
@@ -271,10 +271,10 @@ struct KnownCallers: Sendable {
     }
 
     func latest(of digest: SecretDigest, at now: Timestamp) -> Principal? {
-        numbers[digest].flatMap { standing(of: $0, at: now) }
+        numbers[digest].flatMap { currentPrincipal(of: $0, at: now) }
     }
 
-    func standing(of number: Int32, at now: Timestamp) -> Principal? {
+    func currentPrincipal(of number: Int32, at now: Timestamp) -> Principal? {
         guard let principal = entries[number]?.principal, let end = principal.expiresAt, now < end else { return nil }
         return principal
     }

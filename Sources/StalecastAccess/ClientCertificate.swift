@@ -8,8 +8,8 @@ package struct ClientCertificate: Sendable, Hashable {
     package let names: [String]
     package let expiresAt: Timestamp
 
-    /// - Parameters: the URIs and DNS names among the subject's alternative names. Beside a URI nothing else counts, and
-    ///   a SPIFFE certificate has one only.
+    /// - Parameters: the URIs and DNS names among the subject's alternative names. Beside a URI nothing else counts,
+    ///   and a SPIFFE certificate has one only.
     package init(digest: SecretDigest, uris: [String], dnsNames: [String], expiresAt: Timestamp) {
         self.digest = digest
         self.expiresAt = expiresAt
@@ -61,7 +61,7 @@ struct KnownCertificates: Sendable {
         return principal(certificate, name, grants, number)
     }
 
-    func standing(of number: Int32, at now: Timestamp) -> Principal? {
+    func currentPrincipal(of number: Int32, at now: Timestamp) -> Principal? {
         guard let certificate = certificates[number], now < certificate.expiresAt,
             let (name, grants) = match(certificate)
         else { return nil }

@@ -98,7 +98,7 @@ extension ClusterNode: VersionAuthority {
 
     private func prepare(_ publish: PublishID) async {
         guard let pending = runs[publish]?.pending else { return }
-        guard follower.isReady, let charter = follower.charter else {
+        guard follower.isReady, let logMetadata = follower.logMetadata else {
             return drive(publish) { $0.prepared(.unready, now: $1) }
         }
         let head = follower.head
@@ -126,7 +126,7 @@ extension ClusterNode: VersionAuthority {
                 version, publish, after: head, node: name, fetchWindowMs: window, chunks: &chunks)
             runs[publish]?.version = version
             runs[publish]?.chunks = chunks
-            drive(publish) { $0.prepared(.draft(Proposer.Draft(entry: entry, charter: charter)), now: $1) }
+            drive(publish) { $0.prepared(.draft(Proposer.Draft(entry: entry, logMetadata: logMetadata)), now: $1) }
         } catch {
             runs[publish]?.refusal = error
             drive(publish) { $0.prepared(.refused, now: $1) }
@@ -175,8 +175,10 @@ extension ClusterNode: VersionAuthority {
                     throw .notDone(error.description)
                 }
             }
-            let owner = runs[publish]?.pending.ownership.map { (RecordName(Duties.kind, $0.duty), $0.token) }
-            let appended = try await log.append(draft.entry, under: draft.charter, owner: owner)
+            let owner = runs[publish]?.pending.ownership.map {
+                (RecordName(AssignmentService.kind, $0.assignment), $0.token)
+            }
+            let appended = try await log.append(draft.entry, under: draft.logMetadata, owner: owner)
             if case .deposed = appended {
                 runs[publish]?.refusal = .unavailable("another node has this work now; nothing was committed")
             }

@@ -14,13 +14,13 @@ extension ClusterNode {
     /// - Returns: how many entries were looked at; fewer than 100 is the end.
     package func prune() async throws -> Int {
         let sequences = try await store.removed(olderThan: Self.leastAge, limit: Self.prunedAtOnce)
-        guard let last = sequences.last, follower.isReady, let charter = follower.charter else { return 0 }
-        var new = charter
-        new.prunedBelow = max(charter.prunedBelow, last + 1)
-        // Under another charter they are tried again when this node knows it.
-        guard try await log.prune(sequences, under: charter, to: new) else { return 0 }
+        guard let last = sequences.last, follower.isReady, let logMetadata = follower.logMetadata else { return 0 }
+        var new = logMetadata
+        new.prunedBelow = max(logMetadata.prunedBelow, last + 1)
+        // Under another log metadata they are tried again when this node knows it.
+        guard try await log.prune(sequences, under: logMetadata, to: new) else { return 0 }
         try await store.noteRemoved(sequences)
-        // The next are removed under the charter that this made.
+        // The next are removed under the log metadata that this made.
         _ = await catchUp(within: .seconds(2))
         return sequences.count
     }
@@ -34,7 +34,7 @@ extension ClusterNode {
         var (last, limit) = (state.logHead, PageLimit())
         while true {
             let page = try await log.page(after: last.sequence, &limit)
-            guard page.charter.epoch == store.epoch else { return false }
+            guard page.logMetadata.epoch == store.epoch else { return false }
             if page.entries.isEmpty {
                 try await store.becameWhole()
                 store.noteVerified()
@@ -64,24 +64,24 @@ extension ClusterNode {
         return versions
     }
 
-    // MARK: The charter
+    // MARK: The log metadata
 
     /// Begins another history with the log as it is; every node takes its versions anew, every client is told to
     /// forget.
     ///
     /// - Throws: also when it is not known whether it was done.
-    /// - Returns: the charter that holds.
-    package func renewEpoch() async throws(LogError) -> Charter {
+    /// - Returns: the log metadata that holds.
+    package func renewEpoch() async throws(LogError) -> LogMetadata {
         // What it gave away goes along: it should know all of it.
         _ = await catchUp(within: .seconds(2))
         let epoch = Epoch.random(using: &random)
-        return try await amend { charter throws(LogError) in
-            charter.epoch == epoch ? nil : try renewed(charter, epoch)
+        return try await amend { logMetadata throws(LogError) in
+            logMetadata.epoch == epoch ? nil : try renewed(logMetadata, epoch)
         }
     }
 
-    func renewed(_ charter: Charter, _ epoch: Epoch) throws(LogError) -> Charter {
-        var new = charter.renewed(epoch)
+    func renewed(_ logMetadata: LogMetadata, _ epoch: Epoch) throws(LogError) -> LogMetadata {
+        var new = logMetadata.renewed(epoch)
         // Clients may hold what this node has given away in a history that is lost.
         do throws(StoreError) { new.raiseFloors(to: try store.numbersGivenAway()) } catch {
             throw .notDone(error.description)
@@ -89,45 +89,45 @@ extension ClusterNode {
         return new
     }
 
-    /// Says in a charter that does not yet which key the cluster's nodes seal with.
+    /// Says in log metadata that does not yet which key the cluster's nodes seal with.
     ///
-    /// - Returns: the charter that holds, which may say another.
-    package func claim(keyCheck: String) async throws(LogError) -> Charter {
-        try await amend { charter in
-            if charter.keyCheck != nil { return nil }
-            var new = charter
+    /// - Returns: the log metadata that holds, which may say another.
+    package func claim(keyCheck: String) async throws(LogError) -> LogMetadata {
+        try await amend { logMetadata in
+            if logMetadata.keyCheck != nil { return nil }
+            var new = logMetadata
             new.keyCheck = keyCheck
             return new
         }
     }
 
     /// Raises the format: from now on every node must understand what this program does.
-    package func upgrade() async throws(LogError) -> Charter {
-        try await amend { charter in
-            if charter.minimumVersion >= Charter.format { return nil }
-            var new = charter
-            new.minimumVersion = Charter.format
+    package func upgrade() async throws(LogError) -> LogMetadata {
+        try await amend { logMetadata in
+            if logMetadata.minimumVersion >= LogMetadata.format { return nil }
+            var new = logMetadata
+            new.minimumVersion = LogMetadata.format
             return new
         }
     }
 
-    /// Attempts at an amendment: other nodes may change the charter at the same time, each once in a while.
+    /// Attempts at an amendment: other nodes may change the log metadata at the same time, each once in a while.
     private static let amendments = 10
 
-    private func amend(_ wanted: (Charter) throws(LogError) -> Charter?) async throws(LogError) -> Charter {
-        try await amend(try await log.page(after: follower.head.sequence, limit: 1).charter, wanted)
+    private func amend(_ wanted: (LogMetadata) throws(LogError) -> LogMetadata?) async throws(LogError) -> LogMetadata {
+        try await amend(try await log.page(after: follower.head.sequence, limit: 1).logMetadata, wanted)
     }
 
-    /// Changes the charter until it says what is wanted, whichever node changes it too.
+    /// Changes the log metadata until it says what is wanted, whichever node changes it too.
     ///
     /// - Parameters:
-    ///   - charter: that holds, as far as is known.
+    ///   - log metadata: that holds, as far as is known.
     ///   - wanted: nil for one that says it.
-    /// - Returns: the charter that holds, and says it.
+    /// - Returns: the log metadata that holds, and says it.
     func amend(
-        _ charter: Charter, _ wanted: (Charter) throws(LogError) -> Charter?
-    ) async throws(LogError) -> Charter {
-        var held = charter
+        _ logMetadata: LogMetadata, _ wanted: (LogMetadata) throws(LogError) -> LogMetadata?
+    ) async throws(LogError) -> LogMetadata {
+        var held = logMetadata
         for _ in 0..<Self.amendments {
             guard let new = try wanted(held) else { return held }
             held = try await log.amend(held, to: new)

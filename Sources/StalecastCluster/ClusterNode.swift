@@ -52,16 +52,16 @@ package actor ClusterNode {
     private var isProbing = false
     /// Bytes that each scope brought into the log.
     var budget = LogBudget()
-    private var pauses = Pauses()
+    private var backoff = Backoff()
     /// The log has another history, and the process has to begin again.
     private(set) var isOver = false
-    private var hindrance = Hindrance()
+    private var applyStall = ApplyStall()
 
     /// Counts so far; ``ClusterFigures/newest`` is how far the log goes.
     package internal(set) var figures = ClusterFigures()
     var contentSweep = ContentSweep()
-    /// The last charter that the replica and the log agree under which numbers are given away.
-    private var floored: Charter?
+    /// The last log metadata that the replica and the log agree under which numbers are given away.
+    private var floored: LogMetadata?
 
     var runs: [PublishID: Run] = [:]
     /// Publishes that came to nothing after their publisher was told that the outcome is unknown.
@@ -191,12 +191,12 @@ package actor ClusterNode {
     }
 
     private func check() async {
-        guard let charter = follower.charter, follower.isReady || charter.isFrozen else {
+        guard let logMetadata = follower.logMetadata, follower.isReady || logMetadata.isFrozen else {
             return perform(checks.answered(.behind, now: now()))
         }
         let answer: HeadChecks.Answer
         do throws(LogError) {
-            answer = try await log.isCurrent(follower.head, under: charter) ? .current : .behind
+            answer = try await log.isCurrent(follower.head, under: logMetadata) ? .current : .behind
             reached()
         } catch {
             answer = .none
@@ -219,15 +219,15 @@ package actor ClusterNode {
             watch = Task { await watch(session) }
         case .read(let id, let after, let limit): Task { await read(id, after, limit) }
         case .apply(let entries): Task { await apply(entries) }
-        case .rebuild(let charter): Task { await beginAnew(charter) }
-        case .renewEpoch(let charter, let head):
+        case .rebuild(let logMetadata): Task { await beginAnew(logMetadata) }
+        case .renewEpoch(let logMetadata, let head):
             Task {
-                await renewEpoch(charter, at: head)
+                await renewEpoch(logMetadata, at: head)
                 perform(follower.renewed())
             }
         case .caughtUp(let tickets, let isDone): for ticket in tickets { answer(ticket, isDone) }
         case .retry:
-            let pause = hindrance.pause(&random) ?? pauses.next(&random)
+            let pause = applyStall.pause(&random) ?? backoff.next(&random)
             Task {
                 try? await Task.sleep(for: pause)
                 perform(follower.due())
@@ -238,9 +238,9 @@ package actor ClusterNode {
     private func watch(_ session: Int) async {
         figures.watches += 1
         do throws(LogError) {
-            for await bell in try await log.watch() {
-                if case .entry(let entry) = bell { figures.newest = max(figures.newest, entry.sequence) }
-                perform(follower.rang(bell, in: session))
+            for await watchEvent in try await log.watch() {
+                if case .entry(let entry) = watchEvent { figures.newest = max(figures.newest, entry.sequence) }
+                perform(follower.received(watchEvent, in: session))
             }
         } catch { missed(error) }
         if Task.isCancelled { return }
@@ -262,21 +262,21 @@ package actor ClusterNode {
         }
         let actions = follower.pageRead(id, result)
         if let hole = follower.hole {
-            hindered("entry \(hole) is missing in the log, and retention did not remove it")
+            stalled("entry \(hole) is missing in the log, and retention did not remove it")
         } else if case .success(let page) = result, page.head == follower.head {
-            unhindered()
+            ended()
         }
         perform(actions)
     }
 
-    private func beginAnew(_ charter: Charter) async {
+    private func beginAnew(_ logMetadata: LogMetadata) async {
         // What lies between the replica and the log was pruned: it is not known whether it is the same history.
-        while charter.epoch == follower.epoch, !Task.isCancelled {
+        while logMetadata.epoch == follower.epoch, !Task.isCancelled {
             do throws(StoreError) {
                 try await store.becamePartial()
                 break
             } catch {
-                hindered(error.description)
+                stalled(error.description)
                 try? await Task.sleep(for: Self.applyAgain)
             }
         }
@@ -284,43 +284,43 @@ package actor ClusterNode {
         // What waits would wait in vain, and the process for it.
         endRuns()
         for ticket in tickets.keys { answer(ticket, nil) }
-        report(.foreignEpoch(charter.epoch))
+        report(.foreignEpoch(logMetadata.epoch))
     }
 
-    /// Under a charter that says which numbers this replica knows to be given away, and they are no longer given here
-    /// that it says of others: a node that was away may know more than the one that began this history.
+    /// Under log metadata that says which numbers this replica knows to be given away, and they are no longer given
+    /// here that it says of others: a node that was away may know more than the one that began this history.
     private func page(after: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
         let page = try await log.page(after: after, limit: limit)
-        let charter = page.charter
+        let logMetadata = page.logMetadata
         // Of another history the replica begins anew, and keeps its numbers.
-        if charter == floored || charter.epoch != follower.epoch { return page }
+        if logMetadata == floored || logMetadata.epoch != follower.epoch { return page }
         let own: NumberFloors
         do throws(StoreError) {
             let known = try await store.floors()
             own = known.above
-            if !known.all.cover(charter.floors) { try await store.raiseFloors(to: charter.floors) }
+            if !known.all.cover(logMetadata.floors) { try await store.raiseFloors(to: logMetadata.floors) }
         } catch {
-            hindered(error.description)
+            stalled(error.description)
             throw .notDone(error.description)
         }
-        guard charter.isFrozen || charter.floors.cover(own) else {
-            _ = try await amend(charter) { $0.floors.cover(own) ? nil : $0.raised(to: own) }
+        guard logMetadata.isFrozen || logMetadata.floors.cover(own) else {
+            _ = try await amend(logMetadata) { $0.floors.cover(own) ? nil : $0.raised(to: own) }
             return try await self.page(after: after, limit: limit)
         }
-        floored = charter
+        floored = logMetadata
         return page
     }
 
-    private func renewEpoch(_ charter: Charter, at head: LogHead) async {
+    private func renewEpoch(_ logMetadata: LogMetadata, at head: LogHead) async {
         do throws(LogError) {
-            let new = try renewed(charter, .random(using: &random))
-            let held = try await log.amend(charter, to: new, at: head)
+            let new = try renewed(logMetadata, .random(using: &random))
+            let held = try await log.amend(logMetadata, to: new, at: head)
             if held.epoch == new.epoch {
                 figures.renewals += 1
                 report(.renewing)
-            } else if held == charter {
+            } else if held == logMetadata {
                 // The log has gone on, or what was read is of long ago, and may be once more.
-                try? await Task.sleep(for: pauses.next(&random))
+                try? await Task.sleep(for: backoff.next(&random))
             }
         } catch {
             missed(error)
@@ -337,31 +337,31 @@ package actor ClusterNode {
                 break
             } catch {
                 figures.failures[.apply, default: 0] += 1
-                hindered("\(error)")
+                stalled("\(error)")
                 // What is no longer in the log can only be seen by looking at it anew.
-                if error is LogError || hindrance.isLasting { return perform(follower.applyFailed()) }
+                if error is LogError || applyStall.isLasting { return perform(follower.applyFailed()) }
                 perform(follower.applyIsLate())
-                try? await Task.sleep(for: hindrance.pause(&random) ?? Self.applyAgain)
+                try? await Task.sleep(for: applyStall.pause(&random) ?? Self.applyAgain)
             }
         }
         for entry in entries { budget.note(entry.contentBytes, of: entry.change.scope, now: now()) }
-        unhindered()
+        ended()
         perform(follower.applied())
         moved()
     }
 
-    private func hindered(_ why: String) { if hindrance.met(why, now: now()) { report(.cannotApply(why)) } }
+    private func stalled(_ why: String) { if applyStall.met(why, now: now()) { report(.cannotApply(why)) } }
 
-    private func unhindered() { if hindrance.passed() { report(.appliesAgain) } }
+    private func ended() { if applyStall.passed() { report(.appliesAgain) } }
 
     /// Time for which nothing that was read could be stored; zero: it can.
-    package var hinderedFor: Duration { hindrance.time(now: now()) }
+    package var stalledFor: Duration { applyStall.time(now: now()) }
 
     /// Members can be away for different reasons: another one is told after this long.
     private static let tellAgain = Duration.seconds(5)
 
     func reached() {
-        pauses.end()
+        backoff.end()
         guard trouble != nil else { return }
         (trouble, told) = (nil, nil)
         report(.reachable)

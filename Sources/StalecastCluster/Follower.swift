@@ -1,7 +1,7 @@
 package import StalecastWire
 
-/// Keeps a replica at the log's end: facts in, actions out. The watch is a bell, the log is the truth; entries are
-/// applied one after the other, each to the head it was made for. A page that ends at another head than the replica
+/// Keeps a replica at the log's end: facts in, actions out. The watch is a watch event, the log is the truth; entries
+/// are applied one after the other, each to the head it was made for. A page that ends at another head than the replica
 /// then has, or an entry that was made for another, says that the log is not the one that was followed.
 ///
 /// A watch and everything heard on it have a session. When one ends, it is not known whether the log that comes next is
@@ -11,7 +11,8 @@ package struct Follower: Sendable {
     package typealias Ticket = UInt64
 
     package enum Action: Sendable {
-        /// Open a watch, next to it end the one before. Its bells are ``rang(_:in:)``, its end ``watchEnded(_:)``.
+        /// Open a watch, next to it end the one before. Its watch events are ``received(_:in:)``, its end
+        /// ``watchEnded(_:)``.
         case watch(session: Int)
         /// ``pageRead(_:_:)``
         case read(id: Int, after: CommitSequence, limit: Int)
@@ -19,10 +20,10 @@ package struct Follower: Sendable {
         case apply([LogEntry])
         /// The log has another history, or one that cannot be compared: the process begins anew with an empty replica
         /// of this epoch. The last action.
-        case rebuild(Charter)
-        /// The log is not the one that was followed: put a charter with a new epoch in the place of this one, if the
+        case rebuild(LogMetadata)
+        /// The log is not the one that was followed: put log metadata with a new epoch in the place of this one, if the
         /// log ends at this head, since what was read may be of long ago; then ``renewed()``, whatever came of it.
-        case renewEpoch(Charter, at: LogHead)
+        case renewEpoch(LogMetadata, at: LogHead)
         case caughtUp([Ticket], isDone: Bool)
         /// Call ``due()`` after a pause: 0 to 200 ms at random, so that nodes do not come back at once.
         case retry
@@ -41,8 +42,8 @@ package struct Follower: Sendable {
     package let epoch: Epoch?
     /// Head of the replica.
     package private(set) var head: LogHead
-    /// Charter as last read; nil before.
-    package private(set) var charter: Charter?
+    /// LogMetadata as last read; nil before.
+    package private(set) var logMetadata: LogMetadata?
     /// The present watch.
     package private(set) var session = 0
     private var hasWatch = false
@@ -83,13 +84,13 @@ package struct Follower: Sendable {
 
     /// Whether the replica is a part of the log's history, as far as is known, and the log takes entries: only then may
     /// something be proposed.
-    package var isReady: Bool { isVerified && isWhole && charter?.epoch == epoch && charter?.isFrozen == false }
+    package var isReady: Bool { isVerified && isWhole && logMetadata?.epoch == epoch && logMetadata?.isFrozen == false }
 
     package mutating func begin() -> [Action] { openWatch() }
 
-    package mutating func rang(_ bell: Bell, in session: Int) -> [Action] {
+    package mutating func received(_ watchEvent: WatchEvent, in session: Int) -> [Action] {
         guard session == self.session else { return [] }
-        switch bell {
+        switch watchEvent {
         case .entry(let entry): take(entry)
         // Whatever was committed before the watch was in place did not ring.
         case .opened, .other: needsRead = true
@@ -101,7 +102,7 @@ package struct Follower: Sendable {
     ///
     /// - Parameter session: that was there when it was proposed.
     package mutating func offered(_ entry: LogEntry, in session: Int) -> [Action] {
-        rang(.entry(entry), in: session)
+        received(.entry(entry), in: session)
     }
 
     package mutating func watchEnded(_ session: Int) -> [Action] {
@@ -240,7 +241,7 @@ package struct Follower: Sendable {
         return (failed.isEmpty ? [] : [.caughtUp(failed, isDone: false)]) + retry()
     }
 
-    // MARK: What the log and the bell say
+    // MARK: What the log and the watch event say
 
     /// Head of what is applied or will be.
     private var newest: LogHead { pending.last.map { LogHead(of: $0) } ?? head }
@@ -255,13 +256,13 @@ package struct Follower: Sendable {
     }
 
     private mutating func take(_ page: LogPage, _ limit: Int) -> [Action] {
-        charter = page.charter
+        logMetadata = page.logMetadata
         hole = nil
-        guard page.charter.epoch == epoch else { return rebuild(page.charter) }
+        guard page.logMetadata.epoch == epoch else { return rebuild(page.logMetadata) }
         for entry in page.entries where entry.sequence > newest.sequence {
             switch relation(of: entry, page) {
             case .next: pending.append(entry)
-            case .unknowable: return rebuild(page.charter)
+            case .unknowable: return rebuild(page.logMetadata)
             case .foreign: return renew(page)
             case .missing:
                 hole = newest.sequence + 1
@@ -286,7 +287,7 @@ package struct Follower: Sendable {
     private func relation(of entry: LogEntry, _ page: LogPage) -> Relation {
         if entry.sequence == newest.sequence + 1 { return entry.previous == newest ? .next : .foreign }
         // A log with a hole that retention did not make is no log: look again, later.
-        guard entry.sequence <= page.charter.prunedBelow else { return .missing }
+        guard entry.sequence <= page.logMetadata.prunedBelow else { return .missing }
         // Between the replica and what the log has left there is nothing to compare.
         return isVerified || newest.sequence == 0 ? .next : .unknowable
     }
@@ -301,16 +302,16 @@ package struct Follower: Sendable {
         (riding, arriving, pending) = ([], [], [])
         isVerified = false
         work = .renewing
-        return openWatch() + [.renewEpoch(page.charter, at: page.head)]
+        return openWatch() + [.renewEpoch(page.logMetadata, at: page.head)]
     }
 
-    private mutating func rebuild(_ charter: Charter) -> [Action] {
+    private mutating func rebuild(_ logMetadata: LogMetadata) -> [Action] {
         waiting = riding + arriving.map(\.ticket) + waiting
         (riding, arriving, pending) = ([], [], [])
         (isVerified, isWhole, wholeAt) = (false, false, nil)
         work = .rebuilding
         // What rings on the present watch, or was appended during it, may be of the history before.
-        return openWatch() + [.rebuild(charter)]
+        return openWatch() + [.rebuild(logMetadata)]
     }
 
     private mutating func arrivals() -> [Action] {

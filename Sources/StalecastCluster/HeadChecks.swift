@@ -4,7 +4,7 @@ package struct HeadChecks: Sendable {
     package typealias Ticket = UInt64
 
     package enum Action: Sendable, Hashable {
-        /// Ask the log whether head and charter are what the replica has: ``answered(_:now:)``.
+        /// Ask the log whether head and log metadata are what the replica has: ``answered(_:now:)``.
         case check
         /// Call ``due(now:)`` after this long.
         case wake(Duration)

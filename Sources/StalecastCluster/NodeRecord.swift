@@ -17,7 +17,7 @@ package struct NodeRecord: Sendable, Hashable {
     package var subscribers: Int64 = 0
     /// Subscribers of its largest topics, at most ``maxTopics``.
     package var topics: [TopicName: Int64] = [:]
-    /// Duties are others': it ends, or cannot store what it reads.
+    /// AssignmentService are others': it ends, or cannot store what it reads.
     package var isLeaving = false
     /// Run of the program: two daemons with one node id differ in it.
     package var instance = ""
@@ -83,7 +83,7 @@ package struct NodeRecord: Sendable, Hashable {
 }
 
 /// Living nodes, and the time since when it has been these. Times are of a clock that goes on while the machine sleeps.
-package struct NodeBoard: Sendable {
+package struct LivingNodes: Sendable {
     package private(set) var nodes: [String: NodeRecord] = [:]
     private var changed: Duration = .zero
 
@@ -107,16 +107,16 @@ package struct NodeBoard: Sendable {
         }
     }
 
-    /// The node that should have a duty, by rendezvous hashing: of the others none moves when a node comes or goes. One
-    /// that leaves has none, unless all do.
-    package func owner(of duty: String) -> String? {
+    /// The node that should have an assignment, by rendezvous hashing: of the others none moves when a node comes or
+    /// goes. One that leaves has none, unless all do.
+    package func owner(of assignment: String) -> String? {
         let staying = nodes.filter { !$0.value.isLeaving }
         return (staying.isEmpty ? nodes : staying).keys.max {
-            (Self.weight(duty, $0), $0) < (Self.weight(duty, $1), $1)
+            (Self.weight(assignment, $0), $0) < (Self.weight(assignment, $1), $1)
         }
     }
 
-    private static func weight(_ duty: String, _ node: String) -> UInt64 {
-        SHA256.hash(data: Array("\(duty)\0\(node)".utf8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    private static func weight(_ assignment: String, _ node: String) -> UInt64 {
+        SHA256.hash(data: Array("\(assignment)\0\(node)".utf8)).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
     }
 }

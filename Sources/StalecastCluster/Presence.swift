@@ -18,7 +18,7 @@ package final class Presence: Sendable {
 
     private let name: RecordName
     private let instance: String
-    private let board: RecordBoard
+    private let informer: Informer
     private let records: any SharedRecords
     private let lifetime: Duration
     private let spacing: Duration
@@ -31,12 +31,12 @@ package final class Presence: Sendable {
     ///   - spacing: between two writes; default 5 s.
     ///   - clock: goes on while the machine sleeps.
     package init(
-        node: String, instance: String, _ board: RecordBoard, _ records: any SharedRecords,
+        node: String, instance: String, _ informer: Informer, _ records: any SharedRecords,
         lifetime: Duration = .seconds(10), spacing: Duration = .seconds(5), clock: @escaping @Sendable () -> Duration
     ) {
         name = RecordName(NodeRecord.kind, node)
         self.instance = instance
-        self.board = board
+        self.informer = informer
         self.records = records
         self.lifetime = lifetime
         self.spacing = spacing
@@ -70,10 +70,10 @@ package final class Presence: Sendable {
         let lease = try await leased()
         var record = current
         record.instance = instance
-        let (value, stored) = (record.encoded, await board.record(name))
+        let (value, stored) = (record.encoded, await informer.record(name))
         let isOthers = stored.map { NodeRecord($0.value).instance != instance } ?? false
         let written = state.withLock { $0.written }
-        // Whose the duties are must be known at once.
+        // Whose the assignments are must be known at once.
         let isDue =
             written.map { written in
                 let isUrgent = written.isLeaving != record.isLeaving
@@ -82,7 +82,7 @@ package final class Presence: Sendable {
         // After a restart the record of the run before is there for a while, and none of ours was.
         if isOthers, written != nil { state.withLock { $0.rivalSeen = clock() } }
         if isDue || stored == nil || isOthers {
-            let outcome = try await board.put(value, to: name, over: stored?.revision, lease: lease)
+            let outcome = try await informer.put(value, to: name, over: stored?.revision, lease: lease)
             if case .done = outcome { state.withLock { $0.written = (value, record.isLeaving, clock()) } }
         }
         let now = clock()

@@ -6,7 +6,7 @@ package import StalecastWire
 ///     begin ─> prepare ─> append ─ committed, or taken by itself ──> waits until applied ─> answers
 ///                ^  │        │ ^──── unknown: the same again
 ///                │  └ does not match: catches up once, looks again, only then refuses
-///                └── catch up <── taken by another, or the charter changed: it never landed, and never will
+///                └── catch up <── taken by another, or the metadata changed: it can never land
 package struct Proposer: Sendable {
     /// Times for a publish.
     package struct Limits: Sendable {
@@ -53,14 +53,14 @@ package struct Proposer: Sendable {
         case unknown
     }
 
-    /// An entry, and the charter it was made under.
+    /// An entry, and the log metadata it was made under.
     package struct Draft: Sendable {
         package let entry: LogEntry
-        package let charter: Charter
+        package let logMetadata: LogMetadata
 
-        package init(entry: LogEntry, charter: Charter) {
+        package init(entry: LogEntry, logMetadata: LogMetadata) {
             self.entry = entry
-            self.charter = charter
+            self.logMetadata = logMetadata
         }
     }
 
@@ -69,7 +69,7 @@ package struct Proposer: Sendable {
         case draft(Draft)
         /// Its precondition does not hold here.
         case refused
-        /// The replica does not know the log's charter, or whether it is still the log's.
+        /// The replica does not know the log's metadata, or whether it is still the log's.
         case unready
     }
 
@@ -145,14 +145,14 @@ package struct Proposer: Sendable {
         case .success(.committed): return landed(draft)
         case .success(.taken(let entry)) where entry.publish.isSameRequest(as: publish):
             // Of two nodes that propose under one key, one has the entry; the log says which.
-            return landed(Draft(entry: entry, charter: draft.charter))
+            return landed(Draft(entry: entry, logMetadata: draft.logMetadata))
         case .success(.taken), .success(.superseded): return startOver(now, &chance)
         case .success(.deposed):
             isUncertain = false
             return hasAnswered ? resolve(false) : end(.refused)
         case .success(.elsewhere):
-            // A log that lost its end may get it back from others that ask again, as long as its charter stands; the
-            // follower must see to that.
+            // A log that lost its end may get it back from others that ask again, as long as its log metadata stands;
+            // the follower must see to that.
             isUncertain = true
             phase = .catchingUp(then: draft)
             return .catchUp
@@ -178,7 +178,7 @@ package struct Proposer: Sendable {
     package mutating func applied(_ sequence: CommitSequence, of epoch: Epoch, now: Duration) -> Action? {
         guard case .applying(let draft) = phase else { return nil }
         // It was in a history that ended before it came here.
-        guard epoch == draft.charter.epoch else {
+        guard epoch == draft.logMetadata.epoch else {
             guard isLate(now) else { return nil }
             if hasAnswered { return resolve(nil) }
             hasAnswered = true

@@ -1,7 +1,7 @@
-/// Small named values that all nodes share, beside the log: webhooks, API keys, proposals, nodes, duties. Reads are
-/// linearizable, writes compare and set; what a watch brings is a hint.
+/// Small named values that all nodes share, beside the log: webhooks, API keys, proposals, nodes, assignments. Reads
+/// are linearizable, writes compare and set; what a watch brings is a hint.
 package protocol SharedRecords: Sendable {
-    /// All there are. Not of one moment when they are many: what changes while they are read rings the bell.
+    /// All there are. Not of one moment when they are many: what changes while they are read rings the watch event.
     func all() async throws(LogError) -> RecordPage
     /// Records of those names that exist, at most 100 names, at one moment.
     func records(_ names: [RecordName]) async throws(LogError) -> RecordPage
@@ -13,7 +13,7 @@ package protocol SharedRecords: Sendable {
     ) async throws(LogError) -> RecordOutcome
     func remove(_ name: RecordName, at revision: Int64) async throws(LogError) -> RecordOutcome
     /// Hints that something has changed; ends when nothing more will come, or when one was lost.
-    func watch() async throws(LogError) -> AsyncStream<RecordBell>
+    func watch() async throws(LogError) -> AsyncStream<RecordWatchEvent>
 
     /// A lease that ends a lifetime after it was last renewed, or later.
     func grant(_ lifetime: Duration) async throws(LogError) -> RecordLease
@@ -21,12 +21,12 @@ package protocol SharedRecords: Sendable {
     func renew(_ lease: RecordLease) async throws(LogError) -> Bool
     func revoke(_ lease: RecordLease) async throws(LogError)
 
-    /// Writes what a duty's owner wants its successor to know; not watched, and no record.
+    /// Writes what an assignment's owner wants its successor to know; not watched, and no record.
     ///
     /// - Parameter token: of the ownership; false when it has ended.
-    func keep(_ state: [UInt8], of duty: RecordName, token: DutyLease.Token) async throws(LogError) -> Bool
+    func keep(_ state: [UInt8], of assignment: RecordName, token: AssignmentLease.Token) async throws(LogError) -> Bool
     /// Document that was stored last; nil: nothing.
-    func kept(of duty: RecordName) async throws(LogError) -> [UInt8]?
+    func kept(of assignment: RecordName) async throws(LogError) -> [UInt8]?
 }
 
 package typealias RecordLease = Int64
@@ -92,7 +92,7 @@ package enum RecordOutcome: Sendable {
 }
 
 /// A hint of a watch: it may come twice, late, or out of order.
-package enum RecordBell: Sendable {
+package enum RecordWatchEvent: Sendable {
     /// The watch is in place: what changes from now on should ring.
     case opened
     case changed([RecordName])

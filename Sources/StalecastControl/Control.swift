@@ -15,8 +15,8 @@ package struct Control: Sendable {
     let sessions: ConsoleSessions
     let store: TemplateStore
     let hub: Hub
-    let webhooks: WebhookDesk
-    let triggers: TriggerDesk
+    let webhooks: WebhookService
+    let triggers: TriggerService
     let tally: ControlTally
     /// Bad credentials.
     let failures = FailureRates()
@@ -33,7 +33,7 @@ package struct Control: Sendable {
     /// missing.
     let presence: @Sendable (ProjectID, Namespace?) async -> [TopicName: [String: Int]]
     /// Counts of the streams that have a scope's newest message.
-    let reach: @Sendable (Scope) async -> Reach
+    let reach: @Sendable (Scope) async -> StreamCounts
     /// The body of `/metrics`, Prometheus text format 0.0.4.
     let metrics: @Sendable () async -> String
     /// The body of `/status`, an object.
@@ -43,7 +43,7 @@ package struct Control: Sendable {
     /// Why it is ready and yet not all that it should be.
     let degraded: @Sendable () -> [String]
     /// nil where this daemon is one by itself.
-    let cluster: ClusterDesk?
+    let cluster: ClusterService?
     /// Takes a message to the subscribers of every node; false when that is not known to be done.
     let relay: (@Sendable (Messaging.Relayed) async -> Bool)?
     /// nil: keys are this daemon's own.
@@ -52,14 +52,15 @@ package struct Control: Sendable {
     package init(
         _ configuration: ControlConfiguration, access: Authorizer, sessions: ConsoleSessions = ConsoleSessions(),
         store: TemplateStore, hub: Hub,
-        webhooks: WebhookDesk, triggers: TriggerDesk, tally: ControlTally = ControlTally(), audit: AuditLog? = nil,
+        webhooks: WebhookService, triggers: TriggerService, tally: ControlTally = ControlTally(),
+        audit: AuditLog? = nil,
         bypassed: @escaping @Sendable (StoredVersion, _ by: String) -> Void = { _, _ in },
         namespaces: [ProjectID: [Namespace]], feeds: [Scope: String] = [:],
         presence: @escaping @Sendable (ProjectID, Namespace?) async -> [TopicName: [String: Int]],
-        reach: @escaping @Sendable (Scope) async -> Reach = { _ in Reach() },
+        reach: @escaping @Sendable (Scope) async -> StreamCounts = { _ in StreamCounts() },
         metrics: @escaping @Sendable () async -> String, status: @escaping @Sendable () async -> JSONValue,
         readiness: @escaping @Sendable () async -> [String],
-        degraded: @escaping @Sendable () -> [String] = { [] }, cluster: ClusterDesk? = nil,
+        degraded: @escaping @Sendable () -> [String] = { [] }, cluster: ClusterService? = nil,
         relay: (@Sendable (Messaging.Relayed) async -> Bool)? = nil, keyShare: KeyShare? = nil
     ) {
         self.relay = relay

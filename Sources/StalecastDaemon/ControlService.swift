@@ -56,8 +56,8 @@ struct ControlService: Service {
         let namespaces = Dictionary(uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })
         let control = Control(
             settings, access: parts.access, store: parts.store, hub: parts.hub,
-            webhooks: parts.webhookDesk(logger),
-            triggers: parts.sources.desk, tally: tally, audit: parts.audit,
+            webhooks: parts.webhookService(logger),
+            triggers: parts.sources.service, tally: tally, audit: parts.audit,
             bypassed: { version, actor in
                 logger.warning(
                     "published around the approvals",
@@ -65,10 +65,10 @@ struct ControlService: Service {
             }, namespaces: namespaces,
             feeds: parts.sources.words,
             presence: { await parts.subscribers(of: $0, $1) },
-            reach: { await parts.edge.reach(of: $0) }, metrics: { await Self.metrics(parts, tally) },
+            reach: { await parts.edge.streamCounts(of: $0) }, metrics: { await Self.metrics(parts, tally) },
             status: { await StatusReport(daemon: parts).json() },
             readiness: { await parts.readiness.reasons() }, degraded: { parts.readiness.degraded },
-            cluster: parts.cluster?.desk,
+            cluster: parts.cluster?.service,
             relay: parts.cluster?.relay,
             keyShare: parts.cluster.map { ClusterKeys.share($0.nodes, parts.access) })
         server = ControlServer(control, eventLoopGroup: MultiThreadedEventLoopGroup.singleton) { port in
@@ -86,7 +86,7 @@ struct ControlService: Service {
         text.gates(of: parts.store.openReleases, parts.hub.releases)
         text.herds(parts.hub, parts.scopes)
         text.releases(parts.store, parts.releases, parts.scopes)
-        text.canaries(parts.edge.sightings)
+        text.canaries(parts.edge.observations)
         text.store(parts.store, canCommit: await parts.store.health.canCommit)
         text.tls(parts.tls)
         text.control(requests)
@@ -108,14 +108,14 @@ struct ControlService: Service {
 
 extension Daemon.Parts {
     /// Webhooks as Control has them: of all nodes, where there are several.
-    fileprivate func webhookDesk(_ logger: Logger) -> WebhookDesk {
+    fileprivate func webhookService(_ logger: Logger) -> WebhookService {
         guard let propagation else {
-            return WebhookDesk(
+            return WebhookService(
                 registry: webhooks.registry, verifier: webhooks.verifier, delivery: webhooks.delivery, logger: logger)
         }
-        return WebhookDesk(
+        return WebhookService(
             registry: webhooks.registry, verifier: webhooks.verifier, delivery: webhooks.delivery,
-            office: webhooks.shared?.office, reach: { await propagation.webhooks(of: $0, $1) }, logger: logger)
+            owners: webhooks.shared?.owners, reach: { await propagation.webhooks(of: $0, $1) }, logger: logger)
     }
 }
 

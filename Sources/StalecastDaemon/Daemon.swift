@@ -280,7 +280,7 @@ package struct Daemon: Sendable {
             ReleaseConductor.restore(&board, store.release(of: scope), store.currentTemplates[scope]?.change)
         }
         return Hub(
-            board: board, herds: configuration.herdWindows, propagation: PropagationBook(configuration.clients))
+            board: board, herds: configuration.herdWindows, propagation: RolloutTracker(configuration.clients))
     }
 
     /// Versions whose way did not end before the process before this one did are counted from reconnects.
@@ -290,7 +290,7 @@ package struct Daemon: Sendable {
         for scope in configuration.scopes {
             guard let change = store.currentTemplates[scope]?.change else { continue }
             let row = try store.propagationAtStart(of: scope, change.version)
-            let stored = row.flatMap { Propagation(record: $0.record, of: $0.version) }
+            let stored = row.flatMap { RolloutStatus(record: $0.record, of: $0.version) }
             if let stored, stored.state != .spreading { continue }
             hub.propagation.resume(change, on: Set(hub.board.concerned(by: scope)), isStored: stored != nil)
         }
@@ -317,7 +317,7 @@ package struct Daemon: Sendable {
 
 extension Logger {
     /// A store's notice as a line of ours.
-    func log(_ notice: TemplateStore.Notice) {
+    func log(_ notice: TemplateStore.LogLine) {
         let level: Logger.Level =
             switch notice.level {
             case .info: .info

@@ -26,7 +26,7 @@ extension MetricsText {
         publishes(figures)
         waits(cluster.waits)
         histories(figures, cluster.formerCopies)
-        duties(cluster.nodes.duties.figures)
+        assignments(cluster.nodes.assignments.figures)
         await others(cluster.nodes)
         etcd(cluster.etcdFigures)
         members(cluster.members.all)
@@ -84,21 +84,21 @@ extension MetricsText {
             Double(formerCopies))
     }
 
-    private mutating func duties(_ duties: DutyBoard.Figures) {
+    private mutating func assignments(_ assignments: Assignments.Figures) {
         family(
             "stalecast_cluster_duties", .gauge, "Duties that this node should have, and those it has.",
-            duties.kinds.sorted { $0.key < $1.key }.flatMap { kind, counts in
+            assignments.kinds.sorted { $0.key < $1.key }.flatMap { kind, counts in
                 [("wanted", counts.wanted), ("held", counts.held)].map {
                     ([("kind", kind), ("state", $0.0)], Double($0.1))
                 }
             })
         family(
             "stalecast_cluster_duties_unowned", .gauge, "Duties of all nodes that no node has, as this one knows.",
-            duties.kinds.sorted { $0.key < $1.key }.map { ([("kind", $0.key)], Double($0.value.unowned)) })
+            assignments.kinds.sorted { $0.key < $1.key }.map { ([("kind", $0.key)], Double($0.value.unowned)) })
         family(
             "stalecast_cluster_lease_seconds", .gauge,
             "Until the ownership that ends first ends, unless it is renewed.",
-            duties.leaseLeft.map { [([], $0 / .seconds(1))] } ?? [])
+            assignments.leaseLeft.map { [([], $0 / .seconds(1))] } ?? [])
     }
 
     private mutating func others(_ nodes: ClusterNodes) async {

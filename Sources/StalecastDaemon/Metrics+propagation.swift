@@ -5,48 +5,54 @@ import StalecastWire
 extension MetricsText {
     /// Writes which clients have the newest version of each scope. A version is never a label: every publish would
     /// leave series behind. Of the nodes of a cluster each shows its own, so that their sum is the cluster's.
-    mutating func propagation(_ book: PropagationBook, _ scopes: [Scope]) {
-        let ways = scopes.compactMap { scope in
-            book.own(of: scope, limit: 1)?.ways.first.map { (scope, $0) }
+    mutating func propagation(_ book: RolloutTracker, _ scopes: [Scope]) {
+        let rolloutStatuses = scopes.compactMap { scope in
+            book.own(of: scope, limit: 1)?.rolloutStatuses.first.map { (scope, $0) }
         }
         typealias Samples = [(labels: [(String, String)], value: Double)]
-        func samples(_ values: (Propagation) -> [(String, String, Double?)]) -> Samples {
-            ways.flatMap { scope, way in
-                values(way).compactMap { label, name, value in
+        func samples(_ values: (RolloutStatus) -> [(String, String, Double?)]) -> Samples {
+            rolloutStatuses.flatMap { scope, rolloutStatus in
+                values(rolloutStatus).compactMap { label, name, value in
                     value.map { (scope.labels + [(label, name)], $0) }
                 }
             }
         }
         family(
             "stalecast_propagation_streams", .gauge, "Streams of the newest version's audience by how far it came.",
-            samples { way in
-                [("sent", way.streams.told), ("backlogged", way.streams.backlogged), ("left", way.streams.left)]
-                    .map { ("stage", $0, Double($1)) }
+            samples { rolloutStatus in
+                [
+                    ("sent", rolloutStatus.streams.told), ("backlogged", rolloutStatus.streams.backlogged),
+                    ("left", rolloutStatus.streams.left),
+                ]
+                .map { ("stage", $0, Double($1)) }
             })
         family(
             "stalecast_propagation_clients", .gauge, "Identified clients of its audience by how far it came.",
-            samples { way in
+            samples { rolloutStatus in
                 [
-                    ("fetched", way.clients.fetched), ("active", way.clients.active), ("failed", way.clients.failed),
-                    ("left", way.clients.left),
+                    ("fetched", rolloutStatus.clients.fetched), ("active", rolloutStatus.clients.active),
+                    ("failed", rolloutStatus.clients.failed),
+                    ("left", rolloutStatus.clients.left),
                 ].map { ("stage", $0, Double($1)) }
             })
         family(
             "stalecast_propagation_audience", .gauge, "Whoever was there when the newest version was announced.",
-            samples { way in
+            samples { rolloutStatus in
                 [
-                    ("population", "streams", Double(way.streams.streams)),
-                    ("population", "clients", Double(way.clients.audience)),
+                    ("population", "streams", Double(rolloutStatus.streams.streams)),
+                    ("population", "clients", Double(rolloutStatus.clients.audience)),
                 ]
             })
         family(
             "stalecast_propagation_reached_seconds", .gauge, "When shares of them had it; missing until they have.",
-            ways.flatMap { scope, way in
-                [("sent", way.sent), ("fetched", way.fetched), ("active", way.active)].flatMap { stage, rung in
-                    [("0.5", rung.t50), ("0.95", rung.t95), ("0.99", rung.t99)].compactMap { share, time in
-                        time.map { (scope.labels + [("stage", stage), ("share", share)], Double($0) / 1e9) }
+            rolloutStatuses.flatMap { scope, rolloutStatus in
+                [("sent", rolloutStatus.sent), ("fetched", rolloutStatus.fetched), ("active", rolloutStatus.active)]
+                    .flatMap { stage, stageTimes in
+                        [("0.5", stageTimes.t50), ("0.95", stageTimes.t95), ("0.99", stageTimes.t99)].compactMap {
+                            share, time in
+                            time.map { (scope.labels + [("stage", stage), ("share", share)], Double($0) / 1e9) }
+                        }
                     }
-                }
             })
         let seconds = book.seconds
         histograms(
@@ -69,18 +75,18 @@ extension MetricsText {
     }
 
     /// Writes the facts that our own subscribers saw of the newest version.
-    mutating func canaries(_ sightings: [Scope: Canaries.Sighting]) {
+    mutating func canaries(_ sightings: [Scope: Canaries.Observation]) {
         family(
             "stalecast_canary_seconds", .gauge,
             "From the announcement until a subscriber in the process had the message, and the answer to its fetch.",
             sightings.sorted { $0.key < $1.key }.flatMap { scope, seen in
-                [("received", seen.received), ("fetched", seen.fetched)].compactMap { rung, seconds in
-                    seconds.map { (scope.labels + [("rung", rung)], $0) }
+                [("received", seen.received), ("fetched", seen.fetched)].compactMap { stageTimes, seconds in
+                    seconds.map { (scope.labels + [("rung", stageTimes)], $0) }
                 }
             })
     }
 
-    private mutating func clients(_ book: PropagationBook) {
+    private mutating func clients(_ book: RolloutTracker) {
         let (figures, claims) = (book.figures, book.claims)
         single("stalecast_clients", .gauge, "Identified clients of the last 25 hours.", Double(figures.known))
         single(
@@ -95,10 +101,10 @@ extension MetricsText {
             })
         family(
             "stalecast_reports_total", .counter, "Reports of clients that were counted.",
-            ClientClaim.State.allCases.map { ([("state", $0.rawValue)], Double(claims.counted[$0] ?? 0)) })
+            ClientReport.State.allCases.map { ([("state", $0.rawValue)], Double(claims.counted[$0] ?? 0)) })
         family(
             "stalecast_reports_refused_total", .counter, "Reports of clients that were not.",
-            ClientClaim.Refusal.allCases.map { ([("reason", $0.rawValue)], Double(claims.refused[$0] ?? 0)) })
+            ClientReport.Refusal.allCases.map { ([("reason", $0.rawValue)], Double(claims.refused[$0] ?? 0)) })
     }
 }
 

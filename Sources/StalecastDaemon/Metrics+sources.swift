@@ -16,11 +16,11 @@ extension MetricsText {
             (
                 "stalecast_source_backoff_seconds", .gauge, "Until the next look, while looks fail.",
                 { status in
-                    guard status.failures > 0, let next = status.nextLookAt else { return 0 }
+                    guard status.failures > 0, let next = status.nextPollAt else { return 0 }
                     return max(.zero, next - now) / .seconds(1)
                 }
             ),
-            ("stalecast_source_looks_total", .counter, "Looks at the origin.", { Double($0.counts.looks) }),
+            ("stalecast_source_looks_total", .counter, "Looks at the origin.", { Double($0.counts.polls) }),
             ("stalecast_source_adopted_total", .counter, "Versions adopted.", { Double($0.counts.adopted) }),
             ("stalecast_source_problems_total", .counter, "Different problems met.", { Double($0.counts.problems) }),
             ("stalecast_source_triggers_total", .counter, "Requests to look now.", { Double($0.counts.triggers) }),
@@ -47,12 +47,12 @@ extension MetricsText {
                     (labels + [("reason", $0.key.rawValue)], Double($0.value))
                 }
             })
-        triggers(sources.desk.figures)
+        triggers(sources.service.figures)
     }
 
-    private mutating func triggers(_ figures: TriggerDesk.Figures) {
+    private mutating func triggers(_ figures: TriggerService.Figures) {
         let outcomes =
-            TriggerDesk.Verdict.Result.allCases.map { ($0.rawValue, figures.events[$0] ?? 0) } + [
+            TriggerService.Verdict.Result.allCases.map { ($0.rawValue, figures.events[$0] ?? 0) } + [
                 ("unauthenticated", figures.unauthenticated), ("malformed", figures.malformed),
             ]
         family(

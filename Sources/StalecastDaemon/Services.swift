@@ -31,20 +31,20 @@ extension Daemon.Parts {
         try await edge.stop()
     }
 
-    /// While all runs: what start could not write (`endpoints.json` on a full disk) is tried again each second. Goes first
-    /// at the end: readiness off before anything else stops.
+    /// While all runs: what start could not write (`endpoints.json` on a full disk) is tried again each second. Goes
+    /// first at the end: readiness off before anything else stops.
     func untilEnding(drain: Duration, _ started: Startup, _ signals: ProcessSignals, _ logger: Logger) async {
         let seconds = AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown()
         var watchdog = Watchdog()
         for await _ in seconds {
             started.retry()
             // A loop that hangs, or a pool that does not come to this line, makes systemd start the daemon anew.
-            if watchdog.isDue(edge.stuckLoops().isEmpty) { SystemdNotice.alive.send() }
+            if watchdog.isDue(edge.stuckLoops().isEmpty) { SystemdMessage.alive.send() }
         }
         // Also when a service failed: from here on the time is limited.
         signals.ending()
         // Of a process that begins anew systemd must not think that it ends.
-        if cluster?.beginsAnew != true { SystemdNotice.stopping.send() }
+        if cluster?.beginsAnew != true { SystemdMessage.stopping.send() }
         readiness.stop()
         started.withdraw()
         // While the streams are there: at their end all clients would have left.
@@ -94,8 +94,8 @@ extension Daemon.Parts {
         }
     }
 
-    /// Follows a limit of descriptors that is changed while the daemon runs (`prlimit`): Control's cap follows, the other
-    /// parts keep their shares, and Edge's cap becomes what is left.
+    /// Follows a limit of descriptors that is changed while the daemon runs (`prlimit`): Control's cap follows, the
+    /// other parts keep their shares, and Edge's cap becomes what is left.
     func watchDescriptors(_ logger: Logger) async {
         var limit = UInt64(descriptors.limit)
         let cap = controlCapacity.limit
@@ -117,8 +117,8 @@ extension Daemon.Parts {
 
     /// Webhooks: asks receivers for their consent while it runs, and ends deliveries well.
     ///
-    /// - Parameter ending: finishes when it is time to end. Services end one after the other, and webhooks need not wait
-    ///   until Edge has drained.
+    /// - Parameter ending: finishes when it is time to end. Services end one after the other, and webhooks need not
+    ///   wait until Edge has drained.
     func deliverWebhooks(until ending: AsyncStream<Void>) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await webhooks.verifier.run() }
@@ -130,8 +130,8 @@ extension Daemon.Parts {
             group.cancelAll()
         }
         webhooks.delivery.stop()
-        // Attempts under way have so long to finish. What is cut off is owed still and sent after the next start, so one
-        // slow receiver need not hold up a restart.
+        // Attempts under way have so long to finish. What is cut off is owed still and sent after the next start, so
+        // one slow receiver need not hold up a restart.
         await webhooks.engine.shutdown(grace: .seconds(2))
         webhooks.delivery.close()
         webhooks.registry.close()
@@ -142,7 +142,7 @@ extension Daemon.Parts {
     /// Watches all sources until told to end.
     func watchSources() async {
         await withTaskGroup(of: Void.self) { group in
-            // In a cluster they are duties.
+            // In a cluster they are assignments.
             if cluster == nil { for watcher in sources.watchers { group.addTask { await watcher.run() } } }
             // Cancellation means another service failed, and is an end as well.
             try? await gracefulShutdown()
@@ -185,10 +185,10 @@ struct ReloadService: Service {
     func run() async throws {
         var running = running
         for await _ in signals.cancelOnGracefulShutdown() {
-            SystemdNotice.reloading.send()
+            SystemdMessage.reloading.send()
             reopenAudit()
             running = next(after: running)
-            SystemdNotice.ready.send()
+            SystemdMessage.ready.send()
         }
     }
 

@@ -54,9 +54,9 @@ package struct SourceCheck: Sendable {
             return Self.finding(feed, place: feed.path ?? feed.url ?? "", problem: ("misconfigured", error.description))
         }
         let began = ContinuousClock.now
-        let look = await made.source.look()
+        let poll = await made.source.poll()
         let took = ContinuousClock.now - began
-        switch look {
+        switch poll {
         case .unchanged:
             // The first look of a source says this only when there is nothing to see.
             return Self.finding(
@@ -79,7 +79,7 @@ package struct SourceCheck: Sendable {
             ])
     }
 
-    private func finding(_ made: SourceFactory.Made, _ sight: OriginLook.Sight, _ took: Duration) async -> Finding {
+    private func finding(_ made: SourceFactory.Made, _ sight: OriginPoll.Sight, _ took: Duration) async -> Finding {
         let template = sight.content.template
         let version = made.feed.hasOriginNumbers ? sight.content.version : nil
         var object: JSONObject = [
@@ -109,7 +109,7 @@ package struct SourceCheck: Sendable {
             sentences: sentences, json: .object(object))
     }
 
-    private static func check(_ fence: Fence, _ sight: OriginLook.Sight) async -> (String, JSONValue) {
+    private static func check(_ fence: Fence, _ sight: OriginPoll.Sight) async -> (String, JSONValue) {
         let goal = Fence.Goal(version: sight.content.version, etag: sight.etag, content: sight.content)
         switch await fence.wait(for: goal) {
         case .passed(let wait):

@@ -12,7 +12,7 @@ package struct SourceFactory: Sendable {
         package let feed: Configuration.Feed
         package let source: any TemplateSource
         package let fence: Fence?
-        package let schedule: LookSchedule
+        package let schedule: PollSchedule
     }
 
     /// nil while no source needs it.
@@ -50,7 +50,7 @@ package struct SourceFactory: Sendable {
         do {
             return Made(
                 feed: feed, source: try source(feed), fence: try fence(feed),
-                schedule: LookSchedule(
+                schedule: PollSchedule(
                     interval: feed.effectiveInterval, longestTrust: feed.maxAge > .zero ? feed.maxAge / 2 : nil))
         } catch {
             throw StartError("source of \(feed.scope): \(error)")

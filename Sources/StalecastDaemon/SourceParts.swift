@@ -10,7 +10,7 @@ import StalecastWire
 /// Everything about sources that is made at start, before anything runs.
 struct SourceParts: Sendable, CustomStringConvertible {
     let watchers: [SourceWatcher]
-    let desk: TriggerDesk
+    let service: TriggerService
     let engine: OutboundEngine?
     private let feeds: [Scope: Configuration.Feed]
     private let places: [Scope: String]
@@ -26,7 +26,7 @@ struct SourceParts: Sendable, CustomStringConvertible {
     ) throws(StartError) {
         let factory = try SourceFactory(configuration, share, logger: logger)
         var watchers: [SourceWatcher] = []
-        var targets: [TriggerDesk.Target] = []
+        var targets: [TriggerService.Target] = []
         var credentials = TriggerCredentials()
         for feed in configuration.sources.scopes where feed.isFed {
             let made = try factory.make(feed)
@@ -34,10 +34,10 @@ struct SourceParts: Sendable, CustomStringConvertible {
                 feed.scope, source: made.source, isNumbered: feed.hasOriginNumbers, fence: made.fence, store: store,
                 schedule: made.schedule, report: { logger.log($0, of: feed.scope, kind: feed.kind) })
             watchers.append(watcher)
-            targets.append(TriggerDesk.Target(feed, watcher, configuration, store, try credentials.read(feed)))
+            targets.append(TriggerService.Target(feed, watcher, configuration, store, try credentials.read(feed)))
         }
         self.watchers = watchers
-        desk = TriggerDesk(targets: targets)
+        service = TriggerService(targets: targets)
         engine = factory.engine
         feeds = Dictionary(uniqueKeysWithValues: configuration.sources.scopes.map { ($0.scope, $0) })
         places = Dictionary(uniqueKeysWithValues: watchers.map { ($0.scope, $0.status.place) })

@@ -46,7 +46,7 @@ struct TriggerCredentials {
     }
 }
 
-extension TriggerDesk.Target {
+extension TriggerService.Target {
     init(
         _ feed: Configuration.Feed, _ watcher: SourceWatcher, _ configuration: Configuration, _ store: TemplateStore,
         _ credentials: (tokens: [TriggerToken], keys: [SignedPost.Key])
@@ -61,6 +61,6 @@ extension TriggerDesk.Target {
         self.init(
             scope: scope, projectNames: names, tokens: credentials.tokens, keys: credentials.keys,
             knownVersion: { isNumbered ? store.currentTemplates[scope]?.version : nil },
-            look: { watcher.look(expecting: isNumbered ? $0 : nil) })
+            poll: { watcher.poll(expecting: isNumbered ? $0 : nil) })
     }
 }

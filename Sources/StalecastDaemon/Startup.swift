@@ -62,7 +62,7 @@ final class Startup: Sendable {
                 "data": "\(configuration.data)",
             ])
         if logger.logLevel <= .info, isatty(STDERR_FILENO) == 1 { StandardError.write(banner(endpoints)) }
-        SystemdNotice.ready.send()
+        SystemdMessage.ready.send()
     }
 
     /// Banner for the person who started this in a terminal.
@@ -140,7 +140,7 @@ package struct StartError: Error, CustomStringConvertible {
 }
 
 /// Tells systemd about the daemon's state, as `sd_notify(3)` does; nothing happens without `NOTIFY_SOCKET`.
-package enum SystemdNotice: String {
+package enum SystemdMessage: String {
     case ready = "READY=1"
     case stopping = "STOPPING=1"
     case reloading = "RELOADING=1"

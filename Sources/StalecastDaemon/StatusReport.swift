@@ -132,7 +132,7 @@ extension StatusReport {
     func clients() -> JSONValue {
         let (figures, claims) = (daemon.hub.propagation.figures, daemon.hub.propagation.claims)
         var reports = JSONObject()
-        for state in ClientClaim.State.allCases { reports[state.rawValue] = .int(claims.counted[state] ?? 0) }
+        for state in ClientReport.State.allCases { reports[state.rawValue] = .int(claims.counted[state] ?? 0) }
         return [
             "known": .int(figures.known), "live": .int(figures.present), "names": .bool(figures.keepsNames),
             "samplingRate": .double(1 / Double(figures.weight)), "bytes": .int(figures.byteCount),
@@ -154,7 +154,7 @@ extension StatusReport {
     /// Facts that our own subscribers saw last: `{"project","namespace","versionNumber","received","fetched"}`, in
     /// seconds.
     func canaries() -> [JSONValue] {
-        daemon.edge.sightings.sorted { $0.key < $1.key }.map { scope, seen in
+        daemon.edge.observations.sorted { $0.key < $1.key }.map { scope, seen in
             [
                 "project": .string(scope.project.description), "namespace": .string(scope.namespace.description),
                 "versionNumber": .string(String(seen.version)),
@@ -215,13 +215,13 @@ extension SourceStatus {
         var object: JSONObject = [
             "project": .string(scope.project.description), "namespace": .string(scope.namespace.description),
             "kind": .string(kind.rawValue), "place": .string(place), "serve": .string(serve),
-            "ageSeconds": .double(age(at: now).roundedSeconds), "looks": .int(counts.looks),
+            "ageSeconds": .double(age(at: now).roundedSeconds), "looks": .int(counts.polls),
         ]
-        object["lastLook"] = lastLook.map { .string($0.description) }
+        object["lastLook"] = lastPoll.map { .string($0.description) }
         object["lastSuccess"] = lastSuccess.map { .string($0.description) }
         object["lastChange"] = lastChange.map { .string($0.description) }
         object["originVersionNumber"] = originVersion.map { .string(String($0)) }
-        object["nextLookSeconds"] = nextLookAt.map { .double(max(.zero, $0 - now).roundedSeconds) }
+        object["nextLookSeconds"] = nextPollAt.map { .double(max(.zero, $0 - now).roundedSeconds) }
         object["adopted"] = .int(counts.adopted)
         object["triggers"] = .int(counts.triggers)
         object["fenceTimeouts"] = .int(counts.fenceTimeouts)

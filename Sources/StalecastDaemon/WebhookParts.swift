@@ -57,7 +57,7 @@ struct WebhookParts: Sendable {
         shared = nodes.map { [registry, delivery, verifier] in
             ClusterWebhooks(
                 $0, store, registry, delivery, verifier,
-                WebhookDesk(registry: registry, verifier: verifier, delivery: delivery, logger: logger))
+                WebhookService(registry: registry, verifier: verifier, delivery: delivery, logger: logger))
         }
         try apply(configuration)
     }
@@ -124,7 +124,8 @@ extension Configuration {
 }
 
 extension TemplateStore {
-    /// A scope's stored changes after a sequence, oldest first, at most `limit`. Blocks; what cannot be read is left out.
+    /// A scope's stored changes after a sequence, oldest first, at most `limit`. Blocks; what cannot be read is left
+    /// out.
     fileprivate func changes(
         of scope: Scope, after sequence: CommitSequence, limit: Int, _ logger: Logger
     ) -> [TemplateChange] {

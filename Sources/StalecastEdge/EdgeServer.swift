@@ -175,7 +175,7 @@ package final class EdgeServer: Sendable {
     }
 
     /// Facts that our own subscribers saw of the newest versions; empty without them.
-    package var sightings: [Scope: Canaries.Sighting] { canaries?.sightings ?? [:] }
+    package var observations: [Scope: Canaries.Observation] { canaries?.observations ?? [:] }
 
     /// Connections held now, of any kind.
     package var connections: Int { ledger.total }
@@ -191,13 +191,15 @@ package final class EdgeServer: Sendable {
     }
 
     /// Counts of the streams that have a scope's newest message, as of now.
-    package func reach(of scope: Scope) async -> Reach {
-        var reach = await front.reach(of: scope)
+    package func streamCounts(of scope: Scope) async -> StreamCounts {
+        var streamCounts = await front.streamCounts(of: scope)
         for shard in engine?.shards ?? [] {
-            reach.merge(
-                await withCheckedContinuation { reply in shard.post(.reach(scope) { reply.resume(returning: $0) }) })
+            streamCounts.merge(
+                await withCheckedContinuation { reply in
+                    shard.post(.streamCounts(scope) { reply.resume(returning: $0) })
+                })
         }
-        return reach
+        return streamCounts
     }
 
     /// Contradictions in the books of Edge, as sentences; empty when all agree. For tests: connections change hands in

@@ -102,7 +102,7 @@ package final class EtcdClient: Sendable {
     ///   - onEnd: comes once.
     /// - Returns: what ends it.
     package func watch(
-        _ range: EtcdRange, attempt: Int, onNotice: @escaping @Sendable (EtcdWatchNotice) -> Void,
+        _ range: EtcdRange, attempt: Int, onNotice: @escaping @Sendable (EtcdWatchResponse) -> Void,
         onEnd: @escaping @Sendable () -> Void
     ) async throws(EtcdFailure) -> @Sendable () -> Void {
         let connection = try await counted(.watch) { () throws(EtcdFailure) in
@@ -110,9 +110,9 @@ package final class EtcdClient: Sendable {
         }
         do throws(EtcdFailure) {
             let token = try await token(over: connection)
-            let request = EtcdWatchNotice.request(range)
+            let request = EtcdWatchResponse.request(range)
             connection.stream("/etcdserverpb.Watch/Watch", request, token: token) { [self] bytes in
-                guard let notice = try? EtcdWatchNotice(bytes), !notice.isCanceled else {
+                guard let notice = try? EtcdWatchResponse(bytes), !notice.isCanceled else {
                     // etcd says no more than that to a token that has expired; a new one has not.
                     forget(token, after: Self.leastTokenAge)
                     return connection.close()

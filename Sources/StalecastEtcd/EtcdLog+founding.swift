@@ -22,14 +22,14 @@ package struct EtcdFounding: Sendable {
             [.put(log.key(entry.sequence), entry.encoded)], if: [.value(log.turnKey, turn)])
     }
 
-    /// Makes the charter and the head the log, from now on.
-    package func found(_ charter: Charter, head: LogHead) async throws(LogError) {
-        var charter = charter
+    /// Makes the log metadata and the head the log, from now on.
+    package func found(_ logMetadata: LogMetadata, head: LogHead) async throws(LogError) {
+        var logMetadata = logMetadata
         var random = SystemRandomNumberGenerator()
-        charter.stamp = PublishID.random(using: &random).description
+        logMetadata.stamp = PublishID.random(using: &random).description
         try await log.unlessFounded(
             [
-                .put(log.headKey, Array(head.description.utf8)), .put(log.charterKey, charter.encoded),
+                .put(log.headKey, Array(head.description.utf8)), .put(log.logMetadataKey, logMetadata.encoded),
                 .delete(EtcdRange(log.turnKey)),
             ],
             // What is behind the head would be another history's.
@@ -56,9 +56,10 @@ extension EtcdLog {
     fileprivate func unlessFounded(
         _ operations: [EtcdOperation], if more: [EtcdCompare] = []
     ) async throws(LogError) {
-        let compares = [EtcdCompare.createRevision(EtcdRange(charterKey), 0)] + more
+        let compares = [EtcdCompare.createRevision(EtcdRange(logMetadataKey), 0)] + more
         let result = try await transact(
-            EtcdTransaction(if: compares, then: operations, otherwise: [.range(EtcdRange(charterKey))]), for: .append)
+            EtcdTransaction(if: compares, then: operations, otherwise: [.range(EtcdRange(logMetadataKey))]),
+            for: .append)
         if result.succeeded { return }
         guard result.found.first?.isEmpty ?? false else {
             throw .unreadable("there is a log already under \(prefix)")

@@ -2,11 +2,11 @@ package import StalecastCluster
 package import StalecastWire
 import Synchronization
 
-/// The shared log of a cluster in etcd. Under the prefix `P`: `P/charter`; `P/head`, the newest entry's identity, which
-/// each append compares and replaces; `P/log/<20 digits>`; and under `P~`, unwatched, the pieces of long contents.
-///
-/// An append compares the head's and the charter's values, not their revisions alone: after a restore etcd gives the
-/// same revisions again.
+/// The shared log of a cluster in etcd. Under the prefix `P`: `P/logMetadata`; `P/head`, the newest entry's identity,
+/// which each append compares and replaces; `P/log/<20 digits>`; and under `P~`, unwatched, the pieces of long
+/// contents.
+///  An append compares the head's and the log metadata's values, not their revisions alone: after a restore etcd gives
+/// the same revisions again.
 package final class EtcdLog: SharedLog {
     private let client: EtcdClient
     let prefix: String
@@ -18,7 +18,7 @@ package final class EtcdLog: SharedLog {
         prefix = "/stalecast/\(cluster)"
     }
 
-    var charterKey: String { prefix + "/charter" }
+    var logMetadataKey: String { prefix + "/charter" }
     var headKey: String { prefix + "/head" }
     private var logKeys: String { prefix + "/log/" }
 
@@ -36,24 +36,24 @@ package final class EtcdLog: SharedLog {
         guard sequence < .max else { throw .unreadable("no sequence follows \(sequence)") }
         let found = try await transact(
             EtcdTransaction(then: [
-                .range(EtcdRange(charterKey)), .range(EtcdRange(headKey)),
+                .range(EtcdRange(logMetadataKey)), .range(EtcdRange(headKey)),
                 .range(range(from: sequence + 1, limit: limit)),
             ]), for: .read
         ).found
-        guard found.count == 3, let charter = try charter(found[0]), let head = try head(found[1]) else {
+        guard found.count == 3, let logMetadata = try logMetadata(found[0]), let head = try head(found[1]) else {
             throw .unreadable("there is no log under \(prefix)")
         }
         var entries: [LogEntry] = []
         for keyValue in found[2] { entries.append(try entry(keyValue)) }
-        return LogPage(charter: charter, head: head, entries: entries)
+        return LogPage(logMetadata: logMetadata, head: head, entries: entries)
     }
 
     package func append(
-        _ entry: LogEntry, under charter: Charter, owner: DutyOwner?
+        _ entry: LogEntry, under logMetadata: LogMetadata, owner: AssignmentOwner?
     ) async throws(LogError) -> Appended {
         var compares: [EtcdCompare] = [
-            .value(headKey, Array(entry.previous.description.utf8)), .value(charterKey, charter.encoded),
-            .modRevision(charterKey, charter.revision), .createRevision(range(from: entry.sequence), 0),
+            .value(headKey, Array(entry.previous.description.utf8)), .value(logMetadataKey, logMetadata.encoded),
+            .modRevision(logMetadataKey, logMetadata.revision), .createRevision(range(from: entry.sequence), 0),
         ]
         if case .beside(let content) = entry.content {
             // Fails as well when the key is not there.
@@ -61,13 +61,13 @@ package final class EtcdLog: SharedLog {
             compares += (0..<content.chunks).map { .exists(chunkKey(content, $0)) }
         }
         var asked: [EtcdOperation] = [
-            .range(EtcdRange(key(entry.sequence))), .range(EtcdRange(charterKey)), .range(EtcdRange(headKey)),
+            .range(EtcdRange(key(entry.sequence))), .range(EtcdRange(logMetadataKey)), .range(EtcdRange(headKey)),
         ]
         if let owner {
             // Of ``EtcdRecords``.
-            let duty = EtcdRange("\(prefix)/record/\(owner.duty)")
-            compares.append(.createRevision(duty, owner.token))
-            asked.append(.range(duty))
+            let assignment = EtcdRange("\(prefix)/record/\(owner.assignment)")
+            compares.append(.createRevision(assignment, owner.token))
+            asked.append(.range(assignment))
         }
         let result = try await transact(
             EtcdTransaction(
@@ -78,58 +78,61 @@ package final class EtcdLog: SharedLog {
                 ],
                 otherwise: asked), for: .append)
         if result.succeeded { return .committed }
-        let outcome = try outcome(result.found, under: charter)
+        let outcome = try outcome(result.found, under: logMetadata)
         guard case .elsewhere(entry.previous) = outcome, let owner else { return outcome }
         return result.found[3].first?.createRevision == owner.token ? outcome : .deposed
     }
 
-    private func outcome(_ found: [[EtcdKeyValue]], under charter: Charter) throws(LogError) -> Appended {
-        guard found.count >= 3, let now = try self.charter(found[1]), let head = try head(found[2]) else {
+    private func outcome(_ found: [[EtcdKeyValue]], under logMetadata: LogMetadata) throws(LogError) -> Appended {
+        guard found.count >= 3, let now = try self.logMetadata(found[1]), let head = try head(found[2]) else {
             throw .unreadable("the log under \(prefix) is gone")
         }
         if let taken = found[0].first { return .taken(try entry(taken)) }
-        return now == charter ? .elsewhere(head) : .superseded(now)
+        return now == logMetadata ? .elsewhere(head) : .superseded(now)
     }
 
-    package func isCurrent(_ head: LogHead, under charter: Charter) async throws(LogError) -> Bool {
+    package func isCurrent(_ head: LogHead, under logMetadata: LogMetadata) async throws(LogError) -> Bool {
         // Its read makes a transaction that changes nothing wait for the log's end.
         try await transact(
             EtcdTransaction(
                 if: [
-                    .value(headKey, Array(head.description.utf8)), .value(charterKey, charter.encoded),
-                    .modRevision(charterKey, charter.revision),
+                    .value(headKey, Array(head.description.utf8)), .value(logMetadataKey, logMetadata.encoded),
+                    .modRevision(logMetadataKey, logMetadata.revision),
                 ], then: [.range(EtcdRange(headKey, keysOnly: true))],
                 otherwise: [.range(EtcdRange(headKey, keysOnly: true))]), for: .check
         ).succeeded
     }
 
-    package func amend(_ old: Charter?, to new: Charter, at head: LogHead?) async throws(LogError) -> Charter {
+    package func amend(_ old: LogMetadata?, to new: LogMetadata, at head: LogHead?) async throws(LogError)
+        -> LogMetadata
+    {
         var new = new
         var random = SystemRandomNumberGenerator()
         new.stamp = PublishID.random(using: &random).description
         var compares: [EtcdCompare]
-        var puts: [EtcdOperation] = [.put(charterKey, new.encoded)]
+        var puts: [EtcdOperation] = [.put(logMetadataKey, new.encoded)]
         if let old {
-            compares = [.value(charterKey, old.encoded), .modRevision(charterKey, old.revision)]
+            compares = [.value(logMetadataKey, old.encoded), .modRevision(logMetadataKey, old.revision)]
         } else {
             compares = [
-                .createRevision(EtcdRange(charterKey), 0), .createRevision(EtcdRange(headKey), 0),
+                .createRevision(EtcdRange(logMetadataKey), 0), .createRevision(EtcdRange(headKey), 0),
                 .createRevision(range(from: 0), 0),
             ]
             puts.append(.put(headKey, Array(LogHead.empty.description.utf8)))
         }
         if let head { compares.append(.value(headKey, Array(head.description.utf8))) }
         let result = try await transact(
-            EtcdTransaction(if: compares, then: puts, otherwise: [.range(EtcdRange(charterKey))]), for: .charter)
-        if result.succeeded { return try Charter(new.encoded, revision: result.revision) }
-        guard let found = result.found.first, let charter = try charter(found) else {
+            EtcdTransaction(if: compares, then: puts, otherwise: [.range(EtcdRange(logMetadataKey))]), for: .logMetadata
+        )
+        if result.succeeded { return try LogMetadata(new.encoded, revision: result.revision) }
+        guard let found = result.found.first, let logMetadata = try logMetadata(found) else {
             throw .unreadable("under \(prefix) there are keys, but no charter")
         }
-        return charter
+        return logMetadata
     }
 
     package func prune(
-        _ sequences: [CommitSequence], under old: Charter, to new: Charter
+        _ sequences: [CommitSequence], under old: LogMetadata, to new: LogMetadata
     ) async throws(LogError) -> Bool {
         if sequences.isEmpty { return false }
         let there = try await transact(
@@ -141,8 +144,8 @@ package final class EtcdLog: SharedLog {
         new.stamp = PublishID.random(using: &random).description
         return try await transact(
             EtcdTransaction(
-                if: [.value(charterKey, old.encoded), .modRevision(charterKey, old.revision)],
-                then: [.put(charterKey, new.encoded)] + removed.map { .delete(EtcdRange($0)) }), for: .prune
+                if: [.value(logMetadataKey, old.encoded), .modRevision(logMetadataKey, old.revision)],
+                then: [.put(logMetadataKey, new.encoded)] + removed.map { .delete(EtcdRange($0)) }), for: .prune
         ).succeeded
     }
 
@@ -224,33 +227,35 @@ package final class EtcdLog: SharedLog {
     // MARK: Bells
 
     /// Bells that were not handled yet; when there are more, the oldest are dropped, and the gap is read.
-    private static let maxBells = 256
+    private static let maxWatchEvents = 256
 
-    package func watch() async throws(LogError) -> AsyncStream<Bell> {
+    package func watch() async throws(LogError) -> AsyncStream<WatchEvent> {
         let attempt = watches.withLock { count in
             count += 1
             return count
         }
-        let (bells, continuation) = AsyncStream.makeStream(
-            of: Bell.self, bufferingPolicy: .bufferingNewest(Self.maxBells))
+        let (watchEvents, continuation) = AsyncStream.makeStream(
+            of: WatchEvent.self, bufferingPolicy: .bufferingNewest(Self.maxWatchEvents))
         do throws(EtcdFailure) {
             let end = try await client.watch(
                 EtcdRange(prefix + "/", to: prefix + "0"), attempt: attempt,
                 onNotice: { [self] notice in
                     if notice.isCreated { continuation.yield(.opened) }
-                    for event in notice.events { if let bell = bell(event) { continuation.yield(bell) } }
+                    for event in notice.events {
+                        if let watchEvent = watchEvent(event) { continuation.yield(watchEvent) }
+                    }
                 },
                 onEnd: { continuation.finish() })
             continuation.onTermination = { _ in end() }
         } catch {
             throw error.logError
         }
-        return bells
+        return watchEvents
     }
 
     /// nil for what says nothing new: the head moves with its entry, an old entry that goes leaves no gap, and records
     /// have a watch of their own.
-    private func bell(_ event: (isDeletion: Bool, keyValue: EtcdKeyValue)) -> Bell? {
+    private func watchEvent(_ event: (isDeletion: Bool, keyValue: EtcdKeyValue)) -> WatchEvent? {
         let key = String(decoding: event.keyValue.key, as: UTF8.self)
         guard key.hasPrefix(logKeys) else {
             return key == headKey || key.hasPrefix(prefix + "/record/") ? nil : .other
@@ -270,9 +275,9 @@ package final class EtcdLog: SharedLog {
         }
     }
 
-    private func charter(_ found: [EtcdKeyValue]) throws(LogError) -> Charter? {
+    private func logMetadata(_ found: [EtcdKeyValue]) throws(LogError) -> LogMetadata? {
         guard let found = found.first else { return nil }
-        return try Charter(found.value, revision: found.modRevision)
+        return try LogMetadata(found.value, revision: found.modRevision)
     }
 
     private func head(_ found: [EtcdKeyValue]) throws(LogError) -> LogHead? {

@@ -164,7 +164,7 @@ package struct EtcdTransaction: Sendable {
 }
 
 /// Message of a watch.
-package struct EtcdWatchNotice: Sendable {
+package struct EtcdWatchResponse: Sendable {
     package var isCreated = false
     package var isCanceled = false
     package var events: [(isDeletion: Bool, keyValue: EtcdKeyValue)] = []

@@ -2,7 +2,7 @@ package import StalecastCluster
 import Synchronization
 
 /// The shared records of a cluster in etcd: `P/record/<kind>/<id>`, and under `P~/kept/`, unwatched, what owners of
-/// duties keep.
+/// assignments keep.
 package final class EtcdRecords: SharedRecords {
     private let client: EtcdClient
     private let keys: String
@@ -14,7 +14,7 @@ package final class EtcdRecords: SharedRecords {
     /// A watch is begun anew after this long, and everything is read: known etcds have lost events.
     private static let watchLifetime = Duration.seconds(600)
     /// Notices that wait; when there are more, the watch ends, and everything is read.
-    private static let maxBells = 256
+    private static let maxWatchEvents = 256
 
     /// - Parameter cluster: names the keys, `/stalecast/<cluster>/…`.
     package init(_ client: EtcdClient, cluster: String) {
@@ -89,13 +89,13 @@ package final class EtcdRecords: SharedRecords {
 
     // MARK: Bells
 
-    package func watch() async throws(LogError) -> AsyncStream<RecordBell> {
+    package func watch() async throws(LogError) -> AsyncStream<RecordWatchEvent> {
         let attempt = watches.withLock { count in
             count += 1
             return count
         }
-        let (bells, continuation) = AsyncStream.makeStream(
-            of: RecordBell.self, bufferingPolicy: .bufferingOldest(Self.maxBells))
+        let (watchEvents, continuation) = AsyncStream.makeStream(
+            of: RecordWatchEvent.self, bufferingPolicy: .bufferingOldest(Self.maxWatchEvents))
         let end = try await answer { () throws(EtcdFailure) in
             try await client.watch(
                 EtcdRange(keys, to: "\(keys.dropLast())0"), attempt: attempt,
@@ -116,7 +116,7 @@ package final class EtcdRecords: SharedRecords {
             timer.cancel()
             end()
         }
-        return bells
+        return watchEvents
     }
 
     // MARK: Leases
@@ -136,16 +136,17 @@ package final class EtcdRecords: SharedRecords {
     // MARK: What owners keep
 
     package func keep(
-        _ state: [UInt8], of duty: RecordName, token: DutyLease.Token
+        _ state: [UInt8], of assignment: RecordName, token: AssignmentLease.Token
     ) async throws(LogError) -> Bool {
         try await transact(
             EtcdTransaction(
-                if: [.createRevision(EtcdRange(key(duty)), token)], then: [.put("\(kept)\(duty)", state)]), for: .kept
+                if: [.createRevision(EtcdRange(key(assignment)), token)], then: [.put("\(kept)\(assignment)", state)]),
+            for: .kept
         ).succeeded
     }
 
-    package func kept(of duty: RecordName) async throws(LogError) -> [UInt8]? {
-        let reading = EtcdTransaction(then: [.range(EtcdRange("\(kept)\(duty)"))])
+    package func kept(of assignment: RecordName) async throws(LogError) -> [UInt8]? {
+        let reading = EtcdTransaction(then: [.range(EtcdRange("\(kept)\(assignment)"))])
         return try await transact(reading, for: .kept).found.first?.first?.value
     }
 

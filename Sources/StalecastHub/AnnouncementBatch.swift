@@ -13,25 +13,27 @@ package struct AnnouncementBatch: Sendable {
 extension TopicBoard {
     /// Applies announcements in order and leaves only what is worth sending: of several messages of one topic the last
     /// one, as seen from the version before all of them.
-    package mutating func apply(_ run: [TopicBoard.Announcement], cache: inout NoticeCache) -> AnnouncementBatch {
+    package mutating func apply(_ run: [TopicBoard.Announcement], cache: inout EncodedMessageCache) -> AnnouncementBatch
+    {
         let before = headSequence
         for announcement in run { apply(announcement) }
         guard run.count > 1 else { return AnnouncementBatch(before: before, announcements: run, skipped: []) }
         var skipped: [Topic.Index] = []
         var kept: [TopicBoard.Announcement] = []
         for announcement in run {
-            var notices: [(topic: Topic.Index, notice: Notice)] = []
-            for (topic, notice) in announcement.notices {
+            var encodedMessages: [(topic: Topic.Index, encodedMessage: EncodedMessage)] = []
+            for (topic, encodedMessage) in announcement.encodedMessages {
                 if self[topic].latest?.sequence == announcement.change.sequence {
-                    notices.append((topic, self.notice(topic, notice, heldBefore: before, &cache)))
+                    encodedMessages.append(
+                        (topic, self.encodedMessage(topic, encodedMessage, heldBefore: before, &cache)))
                 } else {
                     skipped.append(topic)
                 }
             }
-            guard !notices.isEmpty else { continue }
+            guard !encodedMessages.isEmpty else { continue }
             kept.append(
                 TopicBoard.Announcement(
-                    change: announcement.change, audience: announcement.audience, notices: notices,
+                    change: announcement.change, audience: announcement.audience, encodedMessages: encodedMessages,
                     pacedOverMs: announcement.pacedOverMs,
                     announcedAt: announcement.announcedAt))
         }
@@ -39,12 +41,13 @@ extension TopicBoard {
     }
 
     /// The message as a subscriber must see it that holds what was in force at `sequence`.
-    private func notice(
-        _ topic: Topic.Index, _ live: Notice, heldBefore sequence: CommitSequence, _ cache: inout NoticeCache
-    ) -> Notice {
+    private func encodedMessage(
+        _ topic: Topic.Index, _ live: EncodedMessage, heldBefore sequence: CommitSequence,
+        _ cache: inout EncodedMessageCache
+    ) -> EncodedMessage {
         let held = histories[live.message.change.scope]?.version(
             at: sequence, below: live.message.change.version)
         if let held, let since = live.message.since, since <= held { return live }
-        return cache.notice(for: Debt(topic: topic, sequence: live.sequence, since: held), on: self)
+        return cache.encodedMessage(for: Debt(topic: topic, sequence: live.sequence, since: held), on: self)
     }
 }

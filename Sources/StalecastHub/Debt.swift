@@ -55,7 +55,7 @@ extension TopicBoard {
         guard let change = topic.latest else { preconditionFailure("a debt outlived its board") }
         let keys = debt.since.flatMap { histories[change.scope]?.changedKeys(since: $0, through: change.version) }
         // The herd window was set for every client that has to fetch this version.
-        let asked = topic.notice?.message
+        let asked = topic.encodedMessage?.message
         return StaleMessage(
             topic: topic.name, change: change, since: debt.since, changedKeys: topic.own(keys),
             fetchWindowMs: asked?.fetchWindowMs ?? 0, reportRatio: asked?.reportRatio ?? 1)
@@ -63,24 +63,24 @@ extension TopicBoard {
 }
 
 /// The encoded messages of recent debts, so that a storm of clients that are equally far behind costs one encoding.
-package struct NoticeCache {
+package struct EncodedMessageCache {
     /// Beyond this many different debts the cache starts over.
     private static let capacity = 1024
 
-    private var notices: [Debt: Notice] = [:]
+    private var encodedMessages: [Debt: EncodedMessage] = [:]
 
     package init() {}
 
-    package mutating func notice(for debt: Debt, on board: TopicBoard) -> Notice {
-        if let live = board[debt.topic].notice, live.message.since == debt.since { return live }
-        if let known = notices[debt] { return known }
-        if notices.count >= Self.capacity { notices.removeAll(keepingCapacity: true) }
-        let notice = Notice(
+    package mutating func encodedMessage(for debt: Debt, on board: TopicBoard) -> EncodedMessage {
+        if let live = board[debt.topic].encodedMessage, live.message.since == debt.since { return live }
+        if let known = encodedMessages[debt] { return known }
+        if encodedMessages.count >= Self.capacity { encodedMessages.removeAll(keepingCapacity: true) }
+        let encodedMessage = EncodedMessage(
             board.message(for: debt), epoch: board.epoch, isInvalidation: board[debt.topic].isInvalidation)
-        notices[debt] = notice
-        return notice
+        encodedMessages[debt] = encodedMessage
+        return encodedMessage
     }
 
     /// Forgets everything: bindings changed, so that a topic means something else.
-    package mutating func removeAll() { notices.removeAll() }
+    package mutating func removeAll() { encodedMessages.removeAll() }
 }

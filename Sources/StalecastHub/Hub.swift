@@ -27,13 +27,13 @@ package final class Hub: Sendable {
     private let newest: Atomic<CommitSequence>
     private let herds: [Scope: HerdWindow]
     /// Book of the clients that have each version.
-    package let propagation: PropagationBook
+    package let propagation: RolloutTracker
     /// Facts that the gates of staged releases see.
     package let releases = ReleaseWatch()
 
     /// - Parameter herds: the scopes whose messages ask clients to spread their fetches.
     package init(
-        board: TopicBoard, herds: [Scope: HerdWindow] = [:], propagation: PropagationBook = PropagationBook()
+        board: TopicBoard, herds: [Scope: HerdWindow] = [:], propagation: RolloutTracker = RolloutTracker()
     ) {
         self.propagation = propagation
         state = Mutex(State(board: board))
@@ -102,7 +102,7 @@ package final class Hub: Sendable {
             propagation.announced(announcement)
             for listener in state.listeners { listener(.announcement(announcement)) }
             var seen: Set<TopicName> = []
-            return announcement.notices.map { state.board[$0.topic].name }.filter { seen.insert($0).inserted }
+            return announcement.encodedMessages.map { state.board[$0.topic].name }.filter { seen.insert($0).inserted }
         }
     }
 
@@ -215,7 +215,7 @@ extension TopicBoard {
         switch missed {
         case .split(let scope, let cut): split(scope, by: cut)
         case .announcement(let missed):
-            let asked = missed.notices.first?.notice.message
+            let asked = missed.encodedMessages.first?.encodedMessage.message
             apply(
                 announcement(
                     of: missed.change, to: missed.audience, fetchWindowMs: asked?.fetchWindowMs ?? 0,

@@ -43,7 +43,7 @@ package struct Topic: Sendable {
     /// The change announced last; nil when the scope has no version the topic ever heard.
     package internal(set) var latest: TemplateChange?
     /// Its live message, encoded; nil for a change that was announced before this process started.
-    package internal(set) var notice: Notice?
+    package internal(set) var encodedMessage: EncodedMessage?
     /// Topic that clients name, and the stage, for a stage's topic; see ``TopicBoard/Split``.
     package internal(set) var base: Index?
     package internal(set) var stage: Int?

@@ -155,15 +155,15 @@ package struct TopicBoard: Sendable {
         of change: TemplateChange, to audience: ReleaseAudience? = nil, fetchWindowMs: Int, reportRatio: Double = 1,
         pacedOverMs: Int = 0, at time: UInt64
     ) -> Announcement {
-        var notices: [(Topic.Index, Notice)] = []
+        var encodedMessages: [(Topic.Index, EncodedMessage)] = []
         /// Stages that hold the same version share a message.
-        var encoded: [Topic.Index: Notice] = [:]
+        var encoded: [Topic.Index: EncodedMessage] = [:]
         for (index, topic) in topics.enumerated()
         where topic.scope == change.scope && !topic.isRetired && hears(topic, change) && concerns(topic, audience) {
             let since = topic.latest?.version ?? 0
             let base = topic.base ?? Topic.Index(index)
             if let known = encoded[base], known.message.since == since {
-                notices.append((Topic.Index(index), known))
+                encodedMessages.append((Topic.Index(index), known))
                 continue
             }
             var keys = change.changedKeys
@@ -171,12 +171,13 @@ package struct TopicBoard: Sendable {
             let message = StaleMessage(
                 topic: topic.name, change: change, since: since, changedKeys: topic.own(keys),
                 fetchWindowMs: fetchWindowMs, reportRatio: reportRatio)
-            let notice = Notice(message, epoch: epoch, isInvalidation: topic.isInvalidation)
-            if topic.base != nil || stageTopics[base] != nil { encoded[base] = notice }
-            notices.append((Topic.Index(index), notice))
+            let encodedMessage = EncodedMessage(message, epoch: epoch, isInvalidation: topic.isInvalidation)
+            if topic.base != nil || stageTopics[base] != nil { encoded[base] = encodedMessage }
+            encodedMessages.append((Topic.Index(index), encodedMessage))
         }
         return Announcement(
-            change: change, audience: audience, notices: notices, pacedOverMs: pacedOverMs, announcedAt: time)
+            change: change, audience: audience, encodedMessages: encodedMessages, pacedOverMs: pacedOverMs,
+            announcedAt: time)
     }
 
     private func unionKeys(since: VersionNumber, with change: TemplateChange) -> [String]? {
@@ -192,9 +193,9 @@ package struct TopicBoard: Sendable {
         let isOverPartial = splits[change.scope]?.isPartial(before: change) ?? false
         histories[change.scope, default: History([])].append(change, isOverPartial: isOverPartial)
         noteStages(announcement)
-        for (topic, notice) in announcement.notices {
+        for (topic, encodedMessage) in announcement.encodedMessages {
             topics[Int(topic.rawValue)].latest = change
-            topics[Int(topic.rawValue)].notice = notice
+            topics[Int(topic.rawValue)].encodedMessage = encodedMessage
         }
     }
 
@@ -215,10 +216,11 @@ package struct TopicBoard: Sendable {
             return copy
         }
 
-        /// A later stage takes the place of the one before it: a cursor from between the two may be that of a client which
-        /// was told of neither.
+        /// A later stage takes the place of the one before it: a cursor from between the two may be that of a client
+        /// which was told of neither.
         ///
-        /// - Parameter isOverPartial: only some clients were told of the version before, so a cursor says nothing of it.
+        /// - Parameter isOverPartial: only some clients were told of the version before, so a cursor says nothing of
+        ///   it.
         mutating func append(_ change: TemplateChange, isOverPartial: Bool = false) {
             if let last = changes.last, isOverPartial || last.version == change.version {
                 changes.removeLast()
@@ -268,7 +270,7 @@ package struct TopicBoard: Sendable {
         package let change: TemplateChange
         /// The stages of a release it is for; nil is all.
         package let audience: ReleaseAudience?
-        package let notices: [(topic: Topic.Index, notice: Notice)]
+        package let encodedMessages: [(topic: Topic.Index, encodedMessage: EncodedMessage)]
         /// Milliseconds over which Firebase's streams are told; 0 tells all at once.
         package let pacedOverMs: Int
         /// Time of the announcement, in nanoseconds of the monotonic clock; for the publish-to-written histogram.

@@ -69,11 +69,11 @@ package struct Adoption: Sendable {
 /// Work that one node of a cluster does at a time, and the number under which this one took it: a node that has another
 /// number does not do it any more.
 package struct Ownership: Sendable, Hashable {
-    package let duty: String
+    package let assignment: String
     package let token: Int64
 
-    package init(duty: String, token: Int64) {
-        self.duty = duty
+    package init(assignment: String, token: Int64) {
+        self.assignment = assignment
         self.token = token
     }
 }

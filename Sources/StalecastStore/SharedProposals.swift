@@ -81,7 +81,7 @@ extension TemplateStore {
                     if proposal.approvingSince == now { proposal.approvingSince = former.withLock(\.self) }
                 }
             } catch {
-                log(Notice(.warning, "an approval's claim stays for a minute", ["error": error.description]))
+                log(LogLine(.warning, "an approval's claim stays for a minute", ["error": error.description]))
             }
             throw error
         }

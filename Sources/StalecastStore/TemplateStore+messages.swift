@@ -24,7 +24,7 @@ extension TemplateStore {
                         """, arguments: [message.project.description, Self.mostMessages])
             }
         } catch {
-            log(Notice(.warning, "a sent message could not be stored", ["error": error.description]))
+            log(LogLine(.warning, "a sent message could not be stored", ["error": error.description]))
         }
     }
 

@@ -9,12 +9,12 @@ extension TemplateStore {
     ///   damaged or newer file (which stays as it is), ``StoreError/diskFull(_:)``, ``StoreError/inaccessible(_:)``,
     ///   ``StoreError/misconfigured(_:)``.
     package static func open(
-        _ configuration: StoreConfiguration, log: @escaping @Sendable (TemplateStore.Notice) -> Void = { _ in }
+        _ configuration: StoreConfiguration, log: @escaping @Sendable (TemplateStore.LogLine) -> Void = { _ in }
     ) throws(StoreError) -> TemplateStore {
         let projects = try ProjectTable(configuration.projects)
         let directory = DataDirectory(configuration.directory)
         if try directory.prepare() {
-            log(TemplateStore.Notice(.warning, "data directory is open to others", ["directory": directory.path]))
+            log(TemplateStore.LogLine(.warning, "data directory is open to others", ["directory": directory.path]))
         }
         let lock = try DirectoryLock(directory)
         do {
@@ -94,8 +94,8 @@ extension TemplateStore {
         }
     }
 
-    /// A process that was ended by force leaves `-shm` and, unless all of it was written back, `-wal`. Without the second
-    /// the versions in it are gone, which must not pass for an older file that an operator has put in place.
+    /// A process that was ended by force leaves `-shm` and, unless all of it was written back, `-wal`. Without the
+    /// second the versions in it are gone, which must not pass for an older file that an operator has put in place.
     static func refuseLostLog(_ directory: DataDirectory, _ found: HighWaterMark.Finding) throws {
         let queue = try DatabaseInspection.readOnlyQueue(directory.database)
         let (epoch, head) = try queue.unsafeRead { try identity($0) }
@@ -145,7 +145,7 @@ extension TemplateStore {
     ///
     /// - Returns: `beganAnew` is true when it was.
     private static func settleEpoch(
-        _ database: DatabasePool, _ mark: HighWaterMark, isNew: Bool, _ log: (TemplateStore.Notice) -> Void
+        _ database: DatabasePool, _ mark: HighWaterMark, isNew: Bool, _ log: (TemplateStore.LogLine) -> Void
     ) throws -> (Epoch, CommitSequence, beganAnew: Bool) {
         var (epoch, head) = try database.read { try identity($0) }
         if try database.read(ReplicaTable.exists) {
@@ -166,7 +166,7 @@ extension TemplateStore {
                 try numbersGivenAway(mark.found, old, head, db).write(db)
             }
             log(
-                TemplateStore.Notice(
+                TemplateStore.LogLine(
                     .error, "database does not continue what was served, minted a new epoch",
                     ["reason": reason, "old-epoch": old.description, "new-epoch": new, "head": String(head)]))
         }
@@ -194,11 +194,11 @@ extension TemplateStore {
     /// Why the database must not be believed; nil when it may.
     private static func suspicion(
         _ found: HighWaterMark.Finding, epoch: Epoch, head: CommitSequence, isNew: Bool,
-        _ log: (TemplateStore.Notice) -> Void
+        _ log: (TemplateStore.LogLine) -> Void
     ) -> String? {
         switch found {
         case .mark(let mark) where isNew:
-            log(TemplateStore.Notice(.error, "database is gone, began an empty one", ["lost-head": String(mark.head)]))
+            log(TemplateStore.LogLine(.error, "database is gone, began an empty one", ["lost-head": String(mark.head)]))
             return nil
         case .mark(let mark) where mark.epoch != epoch:
             return "the high-water mark is of epoch \(mark.epoch)"
@@ -206,7 +206,7 @@ extension TemplateStore {
             return "the database ends at sequence \(head), the high-water mark at \(mark.head)"
         case .damaged where !isNew: return "the high-water mark is damaged"
         case .missing where !isNew:
-            log(TemplateStore.Notice(.warning, "high-water mark is missing, recreated it", ["head": String(head)]))
+            log(TemplateStore.LogLine(.warning, "high-water mark is missing, recreated it", ["head": String(head)]))
             return nil
         case .mark, .damaged, .missing: return nil
         }

@@ -17,7 +17,7 @@ extension TemplateStore {
                     return .commit
                 }
             } catch {
-                self.log(Notice(.warning, "propagation could not be stored", ["error": "\(error)"]))
+                self.log(LogLine(.warning, "propagation could not be stored", ["error": "\(error)"]))
             }
         }
     }

@@ -99,8 +99,8 @@ extension TemplateStore {
         if hasMore { database.asyncWriteWithoutTransaction { self.commitQueued($0) } }
     }
 
-    /// Durable, visible, announced: in this order, before the next publish begins. A candidate that concerns a release has
-    /// a transaction of its own: what is decided about it depends on the one before.
+    /// Durable, visible, announced: in this order, before the next publish begins. A candidate that concerns a release
+    /// has a transaction of its own: what is decided about it depends on the one before.
     private func commitOnWriter(_ candidates: [Candidate], _ db: Database) -> [Result<StoredVersion, StoreError>] {
         if candidates.count > 1, candidates.contains(where: concernsRelease) {
             return candidates.flatMap { commitOnWriter([$0], db) }
@@ -147,7 +147,7 @@ extension TemplateStore {
         let (metadata, previous) = (version.change.metadata, currentTemplates[version.change.scope]?.change.metadata)
         guard let previous, metadata.number > previous.number, metadata.updateTime < previous.updateTime else { return }
         log(
-            Notice(
+            LogLine(
                 .warning, "a version has an earlier time than the one before it: was the clock put back?",
                 [
                     "scope": "\(version.change.scope)", "version": "\(metadata.number)",
@@ -230,8 +230,8 @@ extension TemplateStore {
     /// Bounds what retention adds to a publish: 1 in the long run, more after the limits were lowered.
     static let removalsPerPublish = 16
 
-    /// Memory and database agree as long as no other process writes into the file; a second writer would break the promise
-    /// that a version's content never changes.
+    /// Memory and database agree as long as no other process writes into the file; a second writer would break the
+    /// promise that a version's content never changes.
     func assertOnlyWriter(_ scope: Scope, _ current: StoredVersion?, _ db: Database) throws {
         let head = try Int64.fetchOne(db.cachedStatement(sql: "SELECT head FROM store")) ?? -1
         let latest = try VersionTable.latest(scope, db)
@@ -245,7 +245,7 @@ extension TemplateStore {
     /// A mark that cannot be written does not undo a commit: the version is durable, and must be acknowledged.
     func recordMark(_ head: CommitSequence) {
         do { try mark.write(.init(epoch: epoch, head: head)) } catch  where error.isNoSpace {
-            log(TemplateStore.Notice(.warning, "high-water mark could not be written", ["error": "\(error)"]))
+            log(TemplateStore.LogLine(.warning, "high-water mark could not be written", ["error": "\(error)"]))
         } catch {
             fail("the high-water mark could not be written: \(error)")
         }

@@ -218,7 +218,7 @@ extension TemplateStore {
                 try ProposalTable.decide(approval.number, of: version.scope, .approved, decision, db)
             }
         } catch {
-            log(Notice(.warning, "an approved proposal stays open", ["error": error.description]))
+            log(LogLine(.warning, "an approved proposal stays open", ["error": error.description]))
         }
     }
 }

@@ -4,10 +4,10 @@ import StalecastWire
 extension TemplateStore {
     /// Sees to it that the data directory holds nothing, or a replica of this log.
     ///
-    /// - Throws: ``StoreError/misconfigured(_:)`` for a store of its own that has versions, or for nothing where the log
-    ///   cannot be asked.
+    /// - Throws: ``StoreError/misconfigured(_:)`` for a store of its own that has versions, or for nothing where the
+    ///   log cannot be asked.
     static func makeWay(
-        for replica: StoreConfiguration.Replica, _ directory: DataDirectory, _ log: (Notice) -> Void
+        for replica: StoreConfiguration.Replica, _ directory: DataDirectory, _ log: (LogLine) -> Void
     ) throws -> StoreConfiguration.Replica {
         guard FileOperation.exists(directory.database) else {
             guard replica.epoch != nil else {
@@ -28,11 +28,11 @@ extension TemplateStore {
         return replica
     }
 
-    /// Begins the replica anew where it is of another history, and copies what it held aside first; or where it never came
-    /// to the log's end.
+    /// Begins the replica anew where it is of another history, and copies what it held aside first; or where it never
+    /// came to the log's end.
     static func settleReplica(
         _ database: DatabasePool, _ mark: HighWaterMark, _ replica: StoreConfiguration.Replica,
-        _ directory: DataDirectory, _ log: (Notice) -> Void
+        _ directory: DataDirectory, _ log: (LogLine) -> Void
     ) throws -> (Epoch, CommitSequence) {
         try database.write(ReplicaTable.create)
         var (epoch, head) = try database.read(identity)
@@ -43,7 +43,7 @@ extension TemplateStore {
                 try FileOperation.remove(kept)
                 try database.unsafeRead { try $0.execute(sql: "VACUUM INTO ?", arguments: [kept]) }
                 log(
-                    Notice(
+                    LogLine(
                         .warning, "the log has another history, the replica begins anew",
                         ["old-epoch": "\(epoch)", "new-epoch": "\(wanted)", "kept": kept]))
             }
@@ -67,14 +67,14 @@ extension TemplateStore {
     }
 
     /// A replica that is opened as a store of its own has a history of its own from here on.
-    static func leaveLog(_ database: DatabasePool, _ log: (Notice) -> Void) throws -> Epoch {
+    static func leaveLog(_ database: DatabasePool, _ log: (LogLine) -> Void) throws -> Epoch {
         let epoch = Epoch.random()
         try database.write { db in
             try NumberFloors.givenAway(db).write(db)
             try ReplicaTable.drop(db)
             try db.execute(sql: "UPDATE store SET epoch = ?", arguments: [epoch.description])
         }
-        log(Notice(.warning, "the replica left its cluster, and has a new epoch", ["new-epoch": "\(epoch)"]))
+        log(LogLine(.warning, "the replica left its cluster, and has a new epoch", ["new-epoch": "\(epoch)"]))
         return epoch
     }
 

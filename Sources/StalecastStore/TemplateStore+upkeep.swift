@@ -26,13 +26,13 @@ extension TemplateStore {
             stage = .committing
             try db.commit()
             state.withLock { $0.figures.removed += UInt64(removed) }
-            if removed > 0 { log(TemplateStore.Notice(.info, "removed old versions", ["count": String(removed)])) }
+            if removed > 0 { log(TemplateStore.LogLine(.info, "removed old versions", ["count": String(removed)])) }
             checkpointIfDue(db, because: nil)
             if removed == Self.removalsPerSweep { beginSweep() }
         } catch {
             rollBack(db)
             let verdict = judge(error, at: stage)
-            log(TemplateStore.Notice(.warning, "old versions could not be removed", ["error": verdict.description]))
+            log(TemplateStore.LogLine(.warning, "old versions could not be removed", ["error": verdict.description]))
         }
     }
 
@@ -42,7 +42,7 @@ extension TemplateStore {
         let (trusted, hasJumped) = state.withLock { $0.clock.read(now, retention) }
         if hasJumped {
             log(
-                TemplateStore.Notice(
+                TemplateStore.LogLine(
                     .warning, "the clock moved by more than store.maxVersionAge, old versions are kept for now",
                     ["now": now.description]))
         }
@@ -74,7 +74,7 @@ extension TemplateStore {
 
     private func restoreBusyTimeout(_ db: Database) {
         do { try db.execute(sql: "PRAGMA busy_timeout = 5000") } catch {
-            log(TemplateStore.Notice(.warning, "busy timeout could not be restored", ["error": "\(error)"]))
+            log(TemplateStore.LogLine(.warning, "busy timeout could not be restored", ["error": "\(error)"]))
         }
     }
 
@@ -87,7 +87,7 @@ extension TemplateStore {
         guard let error = error as? DatabaseError, error.resultCode != .SQLITE_BUSY,
             error.resultCode != .SQLITE_LOCKED
         else { return }
-        log(TemplateStore.Notice(.warning, "checkpoint failed", ["error": Self.cause(error)]))
+        log(TemplateStore.LogLine(.warning, "checkpoint failed", ["error": Self.cause(error)]))
         switch CommitFault(error, at: .beforeCommit) {
         case .noSpace: foundNoSpace()
         case .broken, .unknown: fail("a checkpoint failed: \(Self.cause(error))")

@@ -28,11 +28,11 @@ package final class TemplateStore: Sendable {
     let claims = Mutex(ApprovalClaims())
     /// The newest release of each scope. The writer is the only one to change it, after the commit.
     let releases: Mutex<[Scope: Release]>
-    let log: @Sendable (Notice) -> Void
+    let log: @Sendable (LogLine) -> Void
     private let lock: DirectoryLock
     private let spaceQueue = DispatchQueue(label: "stalecast.store.space")
 
-    init(_ parts: Parts, configuration: StoreConfiguration, log: @escaping @Sendable (Notice) -> Void) {
+    init(_ parts: Parts, configuration: StoreConfiguration, log: @escaping @Sendable (LogLine) -> Void) {
         self.configuration = configuration
         self.log = log
         epoch = parts.epoch
@@ -115,7 +115,7 @@ package final class TemplateStore: Sendable {
             if !hasFailed { _ = try database.writeWithoutTransaction { try $0.checkpoint(.truncate) } }
             try database.close()
         } catch {
-            log(Notice(.warning, "closing the database failed", ["error": "\(error)"]))
+            log(LogLine(.warning, "closing the database failed", ["error": "\(error)"]))
         }
         lock.release()
     }
@@ -134,7 +134,7 @@ package final class TemplateStore: Sendable {
     }
 
     /// Something worth a log line. The store has no logger; the daemon turns these into its own.
-    package struct Notice: Sendable, Hashable {
+    package struct LogLine: Sendable, Hashable {
         /// Level of the line.
         package enum Level: Sendable, Hashable { case info, warning, error }
 

@@ -72,7 +72,7 @@ struct Serve: AsyncParsableCommand {
 
     /// Runs the same program with the same arguments in this process's place, so that supervisors see no end.
     private static func beginAnew() {
-        SystemdNotice.beginningAnew.send()
+        SystemdMessage.beginningAnew.send()
         let handed = HandedSockets().descriptors
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
             if let descriptor = Int32(name), descriptor > 2, !handed.contains(descriptor) {

@@ -1,5 +1,5 @@
-// Fuzz targets. `deploy/fuzz.sh` compiles this file with the readers it calls into one module, instrumented, and runs each
-// target for a while; STALECAST_FUZZ names it. A target traps where a reader breaks a promise; reading must not.
+// Fuzz targets. `deploy/fuzz.sh` compiles this file with the readers it calls into one module, instrumented, and runs
+// each target for a while; STALECAST_FUZZ names it. A target traps where a reader breaks a promise; reading must not.
 import Foundation
 import NIOCore
 import NIOEmbedded
@@ -57,7 +57,8 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     precondition((try? scanned.get()) == context, "read in two ways")
 }
 
-/// A context that is read in place says the same to the other reader, or is refused by both; a value of any type is JSON.
+/// A context that is read in place says the same to the other reader, or is refused by both; a value of any type is
+/// JSON.
 @Sendable private func flags(_ bytes: [UInt8]) {
     for type in ValueType.allCases {
         guard let json = FlagValue.json(text(bytes), type) else { continue }
@@ -79,7 +80,7 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
 /// What a member may send; there is nothing to compare it with.
 @Sendable private func etcd(_ bytes: [UInt8]) {
     _ = try? EtcdTransaction.Result(bytes)
-    _ = try? EtcdWatchNotice(bytes)
+    _ = try? EtcdWatchResponse(bytes)
     _ = try? EtcdStatus(bytes)
 }
 
@@ -209,7 +210,8 @@ private let fuzzedKeys = try? KeySet(
     _ = try? StreamRequest(kind: .events, query: bytes[...], headers: StreamHeaders(), maxTopics: 4)
 }
 
-/// A stream or poll that is recognised is a whole head of one GET, and nothing a parser of HTTP could read in another way.
+/// A stream or poll that is recognised is a whole head of one GET, and nothing a parser of HTTP could read in another
+/// way.
 @Sendable private func recogniser(_ bytes: [UInt8]) {
     let request = bytes.withUnsafeBufferPointer { Recogniser.recognise($0, maxTopics: 4) }
     guard request != nil else { return }
@@ -262,9 +264,9 @@ private func same(_ fetch: FetchHead, _ bytes: [UInt8], _ head: RequestHead, _ b
     precondition(head.keepsAlive == fetch.keepAlive, "another end")
     precondition(head.headers.first(name: "if-none-match") == fetch.ifNoneMatch, "another tag")
     precondition(head.headers.first(name: "origin") == fetch.origin, "another origin")
-    var presented = Presented(head)
-    if presented.authorization?.hasPrefix("FIS_v2 ") ?? false { presented.authorization = nil }
-    precondition(presented == fetch.presented, "other credentials")
+    var credentials = Credentials(head)
+    if credentials.authorization?.hasPrefix("FIS_v2 ") ?? false { credentials.authorization = nil }
+    precondition(credentials == fetch.credentials, "other credentials")
 }
 
 /// A whole request, as the Front reads it; nil for anything else.

@@ -22,11 +22,11 @@ import Testing
 
     @Test func aKeyIsTakenFromEveryHeader() throws {
         let made = added()
-        var (api, google) = (Presented(), Presented())
+        var (api, google) = (Credentials(), Credentials())
         api.apiKey = made.text
         google.googleKey = made.text
-        for presented in [.bearer(made.text), api, google] {
-            #expect(try authorizer.admit(presented, at: .edge).id == made.key.id)
+        for credentials in [.bearer(made.text), api, google] {
+            #expect(try authorizer.admit(credentials, at: .edge).id == made.key.id)
         }
     }
 
@@ -38,45 +38,45 @@ import Testing
         ]) func otherSchemes(header: String)
     {
         let made = added()
-        var presented = Presented()
-        presented.authorization = header.replacing("TOKEN", with: made.text)
-        #expect(authorizer.denial(presented) == .malformed)
+        var credentials = Credentials()
+        credentials.authorization = header.replacing("TOKEN", with: made.text)
+        #expect(authorizer.denial(credentials) == .malformed)
     }
 
     @Test func theSchemeIsInAnyCase() throws {
         let made = added()
-        var presented = Presented()
-        presented.authorization = "bEARER  \(made.text)"
-        #expect(try authorizer.admit(presented, at: .edge).id == made.key.id)
+        var credentials = Credentials()
+        credentials.authorization = "bEARER  \(made.text)"
+        #expect(try authorizer.admit(credentials, at: .edge).id == made.key.id)
     }
 
     @Test func twoDifferentCredentialsAreAmbiguous() {
         let (one, two) = (added(.publishable), added(.publishable))
-        var presented = Presented.bearer(one.text)
-        presented.queryKey = two.text
-        #expect(authorizer.denial(presented) == .ambiguous)
-        presented = Presented()
-        (presented.googleKey, presented.queryKey) = (one.text, two.text)
-        #expect(authorizer.denial(presented) == .ambiguous)
-        presented = .bearer(one.text)
-        presented.isRepeated = true
-        #expect(authorizer.denial(presented) == .ambiguous)
+        var credentials = Credentials.bearer(one.text)
+        credentials.queryKey = two.text
+        #expect(authorizer.denial(credentials) == .ambiguous)
+        credentials = Credentials()
+        (credentials.googleKey, credentials.queryKey) = (one.text, two.text)
+        #expect(authorizer.denial(credentials) == .ambiguous)
+        credentials = .bearer(one.text)
+        credentials.isRepeated = true
+        #expect(authorizer.denial(credentials) == .ambiguous)
     }
 
     @Test func oneCredentialTwiceIsOneAsFirebaseSendsIt() throws {
         let made = added(.publishable)
-        var presented = Presented.query(made.text)
-        presented.googleKey = made.text
-        #expect(try authorizer.admit(presented, at: .edge).id == made.key.id)
+        var credentials = Credentials.query(made.text)
+        credentials.googleKey = made.text
+        #expect(try authorizer.admit(credentials, at: .edge).id == made.key.id)
     }
 
     @Test func aForeignGoogleKeyBesideACredentialMeansNothing() throws {
         let made = added()
-        var presented = Presented.bearer(made.text)
-        presented.googleKey = "AIzaSyA"
-        #expect(try authorizer.admit(presented, at: .edge).id == made.key.id)
-        presented.authorization = nil
-        #expect(authorizer.denial(presented) == .unknown, "alone it is not anonymous")
+        var credentials = Credentials.bearer(made.text)
+        credentials.googleKey = "AIzaSyA"
+        #expect(try authorizer.admit(credentials, at: .edge).id == made.key.id)
+        credentials.authorization = nil
+        #expect(authorizer.denial(credentials) == .unknown, "alone it is not anonymous")
     }
 
     @Test func aSecretKeyInAURLIsLeaked() {
@@ -89,8 +89,8 @@ import Testing
     // MARK: Who
 
     @Test func nobodyIsAnonymousAtEdgeAndMissingAtControl() throws {
-        #expect(try authorizer.admit(Presented(), at: .edge).kind == .anonymous)
-        #expect(authorizer.denial(Presented(), at: .control) == .missing)
+        #expect(try authorizer.admit(Credentials(), at: .edge).kind == .anonymous)
+        #expect(authorizer.denial(Credentials(), at: .control) == .missing)
     }
 
     @Test func theControlTokenIsForControlOnly() throws {
@@ -127,7 +127,7 @@ import Testing
     @Test func whatIsToldOfARefusalIsShortInBytes() throws {
         let marks = String(repeating: "\u{34F}", count: 9000)
         for (reason, words) in [(Denial.missing, marks), (.unknown, "a" + marks), (.revoked, "plain")] {
-            authorizer.count(reason, at: .edge, isEnforced: true, Presented(), of: words)
+            authorizer.count(reason, at: .edge, isEnforced: true, Credentials(), of: words)
         }
         let examples = authorizer.refusals.values.map(\.example)
         #expect(examples.count == 3 && examples.allSatisfy { $0.utf8.count < 250 })
@@ -136,8 +136,8 @@ import Testing
     @Test func aNumberOfAConfiguredKeyStandsForIt() throws {
         authorizer.configure(keys: [], plain: ["in-all-apps"], anonymous: [])
         let principal = try authorizer.admit(.bearer("in-all-apps"), at: .edge)
-        let standing = try #require(authorizer.standing(of: principal.number))
-        #expect(standing == principal && standing.number != 0)
+        let currentPrincipal = try #require(authorizer.currentPrincipal(of: principal.number))
+        #expect(currentPrincipal == principal && currentPrincipal.number != 0)
     }
 
     // MARK: Time
@@ -175,26 +175,26 @@ import Testing
     @Test func revokingIsHeardAndEndsTheStanding() throws {
         var made = added()
         let number = try authorizer.admit(.bearer(made.text), at: .edge).number
-        #expect(number > 0 && authorizer.standing(of: number)?.id == made.key.id)
+        #expect(number > 0 && authorizer.currentPrincipal(of: number)?.id == made.key.id)
         let heard = Mutex(0)
         authorizer.observe { heard.withLock { $0 += 1 } }
         made.key.revokedAt = clock.now
         authorizer.put(made.key)
         #expect(heard.withLock(\.self) == 1)
-        #expect(authorizer.standing(of: number) == nil && authorizer.denial(.bearer(made.text)) == .revoked)
+        #expect(authorizer.currentPrincipal(of: number) == nil && authorizer.denial(.bearer(made.text)) == .revoked)
     }
 
     @Test func aKeyOfTheConfigurationGoesWithIt() throws {
         let made = MadeKey()
         authorizer.configure(keys: [made.key], plain: ["AIza-ours"], anonymous: [])
         let number = try authorizer.admit(.bearer(made.text), at: .edge).number
-        var google = Presented()
+        var google = Credentials()
         google.googleKey = "AIza-ours"
         let plain = try authorizer.admit(google, at: .edge)
-        #expect(plain.number != number && authorizer.standing(of: plain.number) != nil)
+        #expect(plain.number != number && authorizer.currentPrincipal(of: plain.number) != nil)
         #expect(authorizer.denial(google, at: .control) == .unknown)
         authorizer.configure(keys: [], plain: [], anonymous: [])
-        #expect(authorizer.standing(of: number) == nil && authorizer.standing(of: plain.number) == nil)
+        #expect(authorizer.currentPrincipal(of: number) == nil && authorizer.currentPrincipal(of: plain.number) == nil)
     }
 
     @Test func refusalsAreCountedWithAnExampleThatShowsNoSecret() {

@@ -14,29 +14,29 @@ import Testing
             certificates: [.init(name: Glob("spiffe://a.example/ns/*"), grant: Self.watch)])
     }
 
-    private func shown(_ uris: [String], _ dnsNames: [String] = [], seconds: Int = 60) -> Presented {
-        var presented = Presented()
-        presented.certificate = ClientCertificate(
+    private func shown(_ uris: [String], _ dnsNames: [String] = [], seconds: Int = 60) -> Credentials {
+        var credentials = Credentials()
+        credentials.certificate = ClientCertificate(
             digest: SecretDigest(of: "\(uris)\(dnsNames)"), uris: uris, dnsNames: dnsNames,
             expiresAt: clock.now.advanced(by: .seconds(seconds)))
-        return presented
+        return credentials
     }
 
     @Test func aCertificateIsGoodUntilItEnds() throws {
-        let presented = shown(["spiffe://a.example/ns/x"])
-        let principal = try authorizer.admit(presented, at: .edge)
+        let credentials = shown(["spiffe://a.example/ns/x"])
+        let principal = try authorizer.admit(credentials, at: .edge)
         #expect(principal.kind == .certificate && principal.id == "spiffe://a.example/ns/x" && principal.number < 0)
-        #expect(try authorizer.admit(presented, at: .edge) == principal)
-        #expect(authorizer.standing(of: principal.number) == principal)
+        #expect(try authorizer.admit(credentials, at: .edge) == principal)
+        #expect(authorizer.currentPrincipal(of: principal.number) == principal)
         clock.advance(by: .seconds(60))
-        #expect(authorizer.denial(presented) == .expired)
-        #expect(authorizer.standing(of: principal.number) == nil)
+        #expect(authorizer.denial(credentials) == .expired)
+        #expect(authorizer.currentPrincipal(of: principal.number) == nil)
     }
 
     @Test func aRuleThatGoesTakesItsStreamsAlong() throws {
         let number = try authorizer.admit(shown(["spiffe://a.example/ns/x"]), at: .edge).number
         authorizer.configure(keys: [], plain: [], anonymous: [])
-        #expect(authorizer.standing(of: number) == nil)
+        #expect(authorizer.currentPrincipal(of: number) == nil)
         #expect(!authorizer.takesCertificates)
     }
 
@@ -50,15 +50,15 @@ import Testing
     }
 
     @Test func aCredentialOfTheRequestGoesFirst() {
-        var presented = shown(["spiffe://a.example/ns/x"])
-        presented.apiKey = "nonsense"
-        #expect(authorizer.denial(presented) == .unknown)
+        var credentials = shown(["spiffe://a.example/ns/x"])
+        credentials.apiKey = "nonsense"
+        #expect(authorizer.denial(credentials) == .unknown)
     }
 
     @Test func oldOnesMakeRoom() throws {
         let first = try authorizer.admit(shown(["spiffe://a.example/ns/first"]), at: .edge).number
         for number in 0..<65_536 { _ = try authorizer.admit(shown(["spiffe://a.example/ns/\(number)"]), at: .edge) }
-        #expect(authorizer.standing(of: first) == nil)
-        #expect(authorizer.standing(of: first - 1) != nil)
+        #expect(authorizer.currentPrincipal(of: first) == nil)
+        #expect(authorizer.currentPrincipal(of: first - 1) != nil)
     }
 }

@@ -28,26 +28,28 @@ import Testing
         return end.withLock { $0 }
     }
 
-    private func presented(_ question: CallerHook.Question, _ verdict: Presented.Verdict?) -> Presented {
-        var presented = Presented()
-        (presented.question, presented.verdict) = (question.digest, verdict)
-        return presented
+    private func credentials(_ question: CallerHook.Question, _ verdict: Credentials.Verdict?) -> Credentials {
+        var credentials = Credentials()
+        (credentials.question, credentials.verdict) = (question.digest, verdict)
+        return credentials
     }
 
     @Test func anAnswerIsKeptForFiveMinutesAtMost() throws {
         let asked = try question("a")
         answering(200, Self.yes + "}")
         #expect(look(asked) == .some(nil))
-        let principal = try authorizer.admit(presented(asked, .good), at: .edge)
-        #expect(principal.kind == .hook && principal.id == "ann" && authorizer.standing(of: principal.number) != nil)
+        let principal = try authorizer.admit(credentials(asked, .good), at: .edge)
+        #expect(
+            principal.kind == .hook && principal.id == "ann" && authorizer.currentPrincipal(of: principal.number) != nil
+        )
         answering(401, "")
         clock.advance(by: .seconds(299))
         #expect(look(asked) == .some(nil))
         clock.advance(by: .seconds(1))
         #expect(look(asked) == .some(.unknown))
-        #expect(authorizer.standing(of: principal.number) != nil, "its streams have an end of their own")
+        #expect(authorizer.currentPrincipal(of: principal.number) != nil, "its streams have an end of their own")
         clock.advance(by: .seconds(3300))
-        #expect(authorizer.standing(of: principal.number) == nil)
+        #expect(authorizer.currentPrincipal(of: principal.number) == nil)
     }
 
     /// Tickets are counted by holder, and who is held in a stream's slot is known by number.
@@ -56,23 +58,23 @@ import Testing
         func number(of question: CallerHook.Question, _ body: String) throws -> Int32 {
             answering(200, body)
             #expect(look(question) == .some(nil))
-            return try authorizer.admit(presented(question, .good), at: .edge).number
+            return try authorizer.admit(credentials(question, .good), at: .edge).number
         }
         let uncached = #"{"subject":"ann","grants":[{"actions":["watch"]}]}"#
         let first = try number(of: asked, uncached)
         #expect(try number(of: asked, uncached) == first)
         #expect(try number(of: other, uncached) != first)
         #expect(try number(of: asked, uncached.replacing("watch", with: "fetch")) != first)
-        #expect(authorizer.standing(of: first)?.may(.watch, project: "demo") == true, "its streams stand")
+        #expect(authorizer.currentPrincipal(of: first)?.may(.watch, project: "demo") == true, "its streams stand")
     }
 
     @Test func nobodyIsAdmittedWithoutALook() throws {
         let asked = try question("a")
         answering(200, Self.yes + "}")
-        #expect(authorizer.denial(presented(asked, nil)) == .unverified)
-        #expect(authorizer.denial(presented(asked, .good)) == .notReady)
-        #expect(authorizer.denial(presented(asked, .refused(.unknown))) == .unknown)
-        #expect(authorizer.denial(presented(asked, .good), at: .control) == .missing)
+        #expect(authorizer.denial(credentials(asked, nil)) == .unverified)
+        #expect(authorizer.denial(credentials(asked, .good)) == .notReady)
+        #expect(authorizer.denial(credentials(asked, .refused(.unknown))) == .unknown)
+        #expect(authorizer.denial(credentials(asked, .good), at: .control) == .missing)
     }
 
     @Test(arguments: [500, 302, 204, 200])

@@ -26,25 +26,25 @@ struct MadeKey {
     }
 }
 
-extension Presented {
-    static func bearer(_ text: String) -> Presented {
-        var presented = Presented()
-        presented.authorization = "Bearer \(text)"
-        return presented
+extension Credentials {
+    static func bearer(_ text: String) -> Credentials {
+        var credentials = Credentials()
+        credentials.authorization = "Bearer \(text)"
+        return credentials
     }
 
-    static func query(_ text: String) -> Presented {
-        var presented = Presented()
-        presented.queryKey = text
-        return presented
+    static func query(_ text: String) -> Credentials {
+        var credentials = Credentials()
+        credentials.queryKey = text
+        return credentials
     }
 }
 
 extension Authorizer {
     /// The reason of a refusal; nil when somebody is admitted.
-    func denial(_ presented: Presented, at listener: Listener = .edge) -> Denial? {
+    func denial(_ credentials: Credentials, at listener: Listener = .edge) -> Denial? {
         do {
-            _ = try admit(presented, at: listener)
+            _ = try admit(credentials, at: listener)
             return nil
         } catch {
             return error

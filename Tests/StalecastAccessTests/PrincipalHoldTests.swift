@@ -25,21 +25,21 @@ import Testing
     }
 
     private func admit(_ kind: Kind, _ name: String) throws -> Int32 {
-        var presented = Presented()
+        var credentials = Credentials()
         switch kind {
         case .token:
             return try authorizer.admit(.bearer(try made.token(["sub": .string(name)], at: clock.now)), at: .control)
                 .number
         case .certificate:
-            presented.certificate = ClientCertificate(
+            credentials.certificate = ClientCertificate(
                 digest: SecretDigest(of: name), uris: [], dnsNames: ["\(name).example"],
                 expiresAt: clock.now.advanced(by: .seconds(60)))
         case .hook:
             let question = try #require(CallerHook.Question([.init("cookie", name)]))
             authorizer.hook.look(at: question) { _ in }
-            (presented.question, presented.verdict) = (question.digest, .good)
+            (credentials.question, credentials.verdict) = (question.digest, .good)
         }
-        return try authorizer.admit(presented, at: .edge).number
+        return try authorizer.admit(credentials, at: .edge).number
     }
 
     private func admitCrowd(_ kind: Kind) throws {
@@ -52,27 +52,27 @@ import Testing
         var holds = [authorizer.hold(held), authorizer.hold(held)]
         #expect(holds.allSatisfy { $0 != nil })
         try admitCrowd(kind)
-        #expect(authorizer.standing(of: held) != nil)
-        #expect(authorizer.standing(of: other) == nil, "nothing holds it")
+        #expect(authorizer.currentPrincipal(of: held) != nil)
+        #expect(authorizer.currentPrincipal(of: other) == nil, "nothing holds it")
         holds.removeLast()
         try admitCrowd(kind)
-        #expect(authorizer.standing(of: held) != nil, "another stream has it")
+        #expect(authorizer.currentPrincipal(of: held) != nil, "another stream has it")
         holds.removeLast()
-        #expect(authorizer.standing(of: held) == nil)
+        #expect(authorizer.currentPrincipal(of: held) == nil)
     }
 
     @Test(arguments: Kind.allCases)
     func aPrincipalAmongTheNewestIsKnownAfterItsStream(_ kind: Kind) throws {
         let number = try admit(kind, "ann")
         do { _ = authorizer.hold(number) }
-        #expect(authorizer.standing(of: number) != nil)
+        #expect(authorizer.currentPrincipal(of: number) != nil)
     }
 
     @Test func aHoldKeepsNoCredentialThatEnded() throws {
         let number = try admit(.token, "held")
         let hold = authorizer.hold(number)
         clock.advance(by: .seconds(601))
-        #expect(authorizer.standing(of: number) == nil && hold != nil)
+        #expect(authorizer.currentPrincipal(of: number) == nil && hold != nil)
     }
 
     @Test(arguments: Kind.allCases)
@@ -84,12 +84,12 @@ import Testing
         }
         let text = try #require(authorizer.tickets.make(ticket(), of: "held", using: &random)).text
         try admitCrowd(kind)
-        var presented = Presented()
-        presented.ticket = text
-        presented.verdict = .redeemed(try authorizer.tickets.redeem(text))
-        #expect(authorizer.denial(presented) == nil)
-        presented.verdict = nil
-        #expect(authorizer.standing(of: number) == nil)
+        var credentials = Credentials()
+        credentials.ticket = text
+        credentials.verdict = .redeemed(try authorizer.tickets.redeem(text))
+        #expect(authorizer.denial(credentials) == nil)
+        credentials.verdict = nil
+        #expect(authorizer.currentPrincipal(of: number) == nil)
     }
 
     @Test func keysAndAnonymousCallersNeedNoHold() throws {

@@ -14,13 +14,13 @@ import Testing
         return try #require(authorizer.tickets.make(ticket, of: "key:\(principal)", using: &random)).text
     }
 
-    private func redeemed(_ text: String) -> Presented {
-        var presented = Presented()
-        presented.ticket = text
-        do { presented.verdict = .redeemed(try authorizer.tickets.redeem(text)) } catch {
-            presented.verdict = .refused(error)
+    private func redeemed(_ text: String) -> Credentials {
+        var credentials = Credentials()
+        credentials.ticket = text
+        do { credentials.verdict = .redeemed(try authorizer.tickets.redeem(text)) } catch {
+            credentials.verdict = .refused(error)
         }
-        return presented
+        return credentials
     }
 
     @Test mutating func aTicketIsGoodOnce() throws {
@@ -77,13 +77,13 @@ import Testing
     }
 
     @Test mutating func besideItNothingElseIsTaken() throws {
-        var presented = redeemed(try made())
-        presented.apiKey = "x"
-        #expect(authorizer.denial(presented) == .ambiguous)
-        (presented.apiKey, presented.isRepeated) = (nil, true)
-        #expect(authorizer.denial(presented) == .ambiguous)
+        var credentials = redeemed(try made())
+        credentials.apiKey = "x"
+        #expect(authorizer.denial(credentials) == .ambiguous)
+        (credentials.apiKey, credentials.isRepeated) = (nil, true)
+        #expect(authorizer.denial(credentials) == .ambiguous)
         #expect(authorizer.denial(redeemed(try made()), at: .control) == .malformed)
-        var unseen = Presented()
+        var unseen = Credentials()
         unseen.ticket = try made()
         #expect(authorizer.denial(unseen) == .unverified)
         #expect(authorizer.unknownToken(in: unseen) == nil)

@@ -75,11 +75,11 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         let principal = try authorizer.admit(.bearer(token), at: .control)
         #expect(principal.kind == .token && principal.id == "s" && principal.issuer == "test")
         #expect(try authorizer.admit(.bearer(token), at: .edge) == principal, "known at both listeners")
-        #expect(authorizer.standing(of: principal.number) == principal)
+        #expect(authorizer.currentPrincipal(of: principal.number) == principal)
         clock.advance(by: .seconds(599))
         #expect(try authorizer.admit(.bearer(token), at: .edge) == principal)
         clock.advance(by: .seconds(1))
-        #expect(authorizer.standing(of: principal.number) == nil)
+        #expect(authorizer.currentPrincipal(of: principal.number) == nil)
         #expect(denial(token) == .expired)
     }
 
@@ -158,18 +158,18 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         #expect(principal.number != again.number)
         clock.advance(by: .seconds(600 - 1))
         authorizer.fetched(try MadeIssuer("k2").set(), of: made.issuer)
-        #expect(authorizer.standing(of: again.number) == nil)
+        #expect(authorizer.currentPrincipal(of: again.number) == nil)
     }
 
     @Test func theSameKeyUnderItsNameStays() throws {
         try fetched(made.set())
         let principal = try authorizer.admit(.bearer(try made.token(at: clock.now)), at: .control)
         authorizer.configure(keys: [], plain: [], anonymous: [], issuers: [made.issuer])
-        #expect(authorizer.standing(of: principal.number) != nil, "a reload without a change")
+        #expect(authorizer.currentPrincipal(of: principal.number) != nil, "a reload without a change")
         var changed = made.issuer
         changed.audiences = ["b"]
         authorizer.configure(keys: [], plain: [], anonymous: [], issuers: [changed])
-        #expect(authorizer.standing(of: principal.number) == nil)
+        #expect(authorizer.currentPrincipal(of: principal.number) == nil)
         authorizer.configure(keys: [], plain: [], anonymous: [])
         #expect(authorizer.denial(.bearer("a.b.c")) == .unknownIssuer, "nobody's, and not to be looked at")
     }
@@ -180,11 +180,11 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
     }
 
     @Test func theVerdictOfALookIsTheAnswer() throws {
-        var presented = Presented.bearer(try made.token(at: clock.now))
-        presented.verdict = .refused(.badSignature)
-        #expect(authorizer.denial(presented) == .badSignature)
-        presented.verdict = .good
-        #expect(authorizer.denial(presented) == .notReady, "forgotten since")
+        var credentials = Credentials.bearer(try made.token(at: clock.now))
+        credentials.verdict = .refused(.badSignature)
+        #expect(authorizer.denial(credentials) == .badSignature)
+        credentials.verdict = .good
+        #expect(authorizer.denial(credentials) == .notReady, "forgotten since")
     }
 
     @Test func longTokensAndManyGrantsAreNone() throws {
@@ -225,7 +225,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         clock.advance(by: .seconds(601))
         let later = try authorizer.admit(.bearer(try made.token(["sub": "first"], at: clock.now)), at: .control)
         #expect(later.number > second.number)
-        #expect(authorizer.standing(of: first.number) == nil)
+        #expect(authorizer.currentPrincipal(of: first.number) == nil)
     }
 
     @Test func aNewRuleKeepsTheKeysAndAnIssuerIsStillAskedWhenDue() throws {
@@ -267,7 +267,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         let first = try authorizer.admit(.bearer(token), at: .edge)
         #expect(await look(at: token) == nil)
         #expect(try authorizer.admit(.bearer(token), at: .edge) == first)
-        #expect(authorizer.standing(of: first.number) == first)
+        #expect(authorizer.currentPrincipal(of: first.number) == first)
     }
 
     private func isLookedAt(_ token: String) -> Bool { authorizer.unknownToken(in: .bearer(token)) != nil }

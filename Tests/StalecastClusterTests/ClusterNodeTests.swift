@@ -150,7 +150,7 @@ import Testing
             var random = SystemRandomNumberGenerator()
             let entry = LogEntry(
                 change: change, publish: .random(using: &random), after: state.head, node: "", content: last.content)
-            return state.append(entry, under: state.charter, at: .zero, MemoryLog.Comparisons())
+            return state.append(entry, under: state.logMetadata, at: .zero, MemoryLog.Comparisons())
         }
         let node = running.node
         _ = await node.catchUp(within: .milliseconds(200))
@@ -167,7 +167,7 @@ import Testing
         async let first = running.published("2")
         async let second = running.published("3")
         try await eventually { log.state.withLock(\.head).sequence == 2 }
-        log.state.withLock { state in _ = state.amend(state.charter, to: state.charter.renewed(.random())) }
+        log.state.withLock { state in _ = state.amend(state.logMetadata, to: state.logMetadata.renewed(.random())) }
         _ = await running.node.catchUp(within: .seconds(5))
         let outcomes = [await first, await second]
         #expect(running.later.time.withLock(\.self) == .zero)
@@ -253,10 +253,10 @@ import Testing
     @Test func anotherHistoryIsReported() async throws {
         let nodes = [try await Running("a", log), try await Running("b", log)]
         for value in 1...3 { _ = try await nodes[0].put("\(value)") }
-        let charter = try await nodes[1].node.renewEpoch()
-        #expect(charter.floors[.shared] == 3)
+        let logMetadata = try await nodes[1].node.renewEpoch()
+        #expect(logMetadata.floors[.shared] == 3)
         for running in nodes {
-            try await eventually { running.reports.contains(.foreignEpoch(charter.epoch)) }
+            try await eventually { running.reports.contains(.foreignEpoch(logMetadata.epoch)) }
         }
     }
 }

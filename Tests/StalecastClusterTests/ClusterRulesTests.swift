@@ -4,11 +4,11 @@ import StalecastWire
 import Synchronization
 import Testing
 
-/// What nodes change in the log for all of them: retention, and the charter.
+/// What nodes change in the log for all of them: retention, and the log metadata.
 @Suite(.timeLimit(.minutes(2))) struct ClusterRulesTests {
     private let log = SharedMemoryLog()
 
-    private var charter: Charter { log.state.withLock(\.charter) }
+    private var logMetadata: LogMetadata { log.state.withLock(\.logMetadata) }
     private var left: [CommitSequence] {
         log.state.withLock { $0.page(after: 0, limit: .max).entries.map(\.sequence) }
     }
@@ -19,10 +19,10 @@ import Testing
         _ = try await running.put("1")
         let stale = try await log.page(after: 1, limit: 100)
         _ = try await running.put("2")
-        let epoch = charter.epoch
+        let epoch = logMetadata.epoch
         log.stale.withLock { $0 = stale }
         #expect(await running.node.catchUp(within: .seconds(10)) == true)
-        #expect(log.stale.withLock { $0 == nil } && charter.epoch == epoch)
+        #expect(log.stale.withLock { $0 == nil } && logMetadata.epoch == epoch)
         #expect(!running.reports.contains(.renewing))
         #expect(try await running.put("3").version == 3)
     }
@@ -35,7 +35,7 @@ import Testing
         log.state.withLock { _ = $0.restore(snapshot) }
         _ = await running.node.catchUp(within: .seconds(1))
         try await eventually { running.reports.contains(.renewing) }
-        #expect(charter.epoch != snapshot.charter.epoch && charter.floors[.shared] == 2)
+        #expect(logMetadata.epoch != snapshot.logMetadata.epoch && logMetadata.floors[.shared] == 2)
     }
 
     /// Somebody who was away when a history began knows of more numbers than who began it.
@@ -47,12 +47,12 @@ import Testing
         let back = try await away.restarted(log) {
             log.state.withLock {
                 _ = $0.restore(snapshot)
-                _ = $0.amend($0.charter, to: $0.charter.renewed(.random()))
+                _ = $0.amend($0.logMetadata, to: $0.logMetadata.renewed(.random()))
             }
             other = try await Running("other", log)
         }
         #expect(await back.node.catchUp(within: .seconds(10)) == true)
-        #expect(charter.floors[.shared] == 3)
+        #expect(logMetadata.floors[.shared] == 3)
         #expect(try await #require(other).put("4").version == 4)
     }
 
@@ -63,26 +63,26 @@ import Testing
         let back = try await away.restarted(log) {
             let other = try await Running("other", log)
             for value in 2...4 { _ = try await other.put("\(value)") }
-            var rules = charter
+            var rules = logMetadata
             rules.prunedBelow = 4
-            #expect(try await log.prune([1, 2, 3], under: charter, to: rules))
+            #expect(try await log.prune([1, 2, 3], under: logMetadata, to: rules))
         }
-        try await eventually { back.reports.contains(.foreignEpoch(charter.epoch)) }
+        try await eventually { back.reports.contains(.foreignEpoch(logMetadata.epoch)) }
         let again = try await back.restarted(log)
         #expect(again.store.head() == 4)
         #expect(try await again.put("5").version == 5)
-        #expect(!again.reports.contains(.foreignEpoch(charter.epoch)))
+        #expect(!again.reports.contains(.foreignEpoch(logMetadata.epoch)))
     }
 
-    @Test func aChangeOfTheCharterOutlastsOthers() async throws {
+    @Test func aChangeOfTheLogMetadataOutlastsOthers() async throws {
         let running = try await Running("a", log)
-        let epoch = charter.epoch
+        let epoch = logMetadata.epoch
         log.rivals.withLock { $0 = 3 }
         let renewed = try await running.node.renewEpoch()
-        #expect(renewed.epoch != epoch && renewed == charter && renewed.prunedBelow == 4)
+        #expect(renewed.epoch != epoch && renewed == logMetadata && renewed.prunedBelow == 4)
         log.rivals.withLock { $0 = .max }
         await #expect(throws: LogError.self) { try await running.node.renewEpoch() }
-        #expect(charter.epoch == renewed.epoch)
+        #expect(logMetadata.epoch == renewed.epoch)
     }
 
     /// A scope that is published seldom lets go of its old versions long after the others.
@@ -100,7 +100,7 @@ import Testing
         #expect(left == [4, 5])
     }
 
-    @Test func pruningGoesOnUnderItsOwnCharter() async throws {
+    @Test func pruningGoesOnUnderItsOwnLogMetadata() async throws {
         let running = try await Running("a", log, maxVersions: 1)
         for value in 1...150 { _ = try await running.put("\(value)") }
         running.later.time.withLock { $0 = .seconds(3601) }

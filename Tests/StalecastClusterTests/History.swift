@@ -48,9 +48,9 @@ final class History {
 
     func committed(_ entry: LogEntry, at now: Duration) { commits.append((now, entry.change.scope)) }
 
-    func holds(_ charter: Charter) {
-        epochs.insert(charter.epoch)
-        prunedBelow = max(prunedBelow, charter.prunedBelow)
+    func holds(_ logMetadata: LogMetadata) {
+        epochs.insert(logMetadata.epoch)
+        prunedBelow = max(prunedBelow, logMetadata.prunedBelow)
     }
 
     func restored(lost: Set<PublishID>, at now: Duration) {
@@ -130,7 +130,7 @@ final class History {
     }
 
     private func judge(_ node: Node, _ log: MemoryLog) {
-        guard node.epoch == log.charter.epoch, node.head == log.head else {
+        guard node.epoch == log.logMetadata.epoch, node.head == log.head else {
             return blame("\(node.name) ends at \(node.head), the log at \(log.head)")
         }
         var last: CommitSequence = 0

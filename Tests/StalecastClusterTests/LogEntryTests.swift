@@ -76,16 +76,16 @@ import Testing
         }
     }
 
-    @Test func aCharterKeepsWhatItDoesNotKnow() throws {
+    @Test func logMetadataKeepsWhatItDoesNotKnow() throws {
         let epoch = Epoch(String(repeating: "a", count: 26))!
         let text = "{\"format\":9,\"minimumVersion\":1,\"epoch\":\"\(epoch)\",\"colour\":\"blue\"}"
-        var charter = try Charter(Array(text.utf8), revision: 5)
-        charter.prunedBelow = 12
-        let again = try Charter(charter.encoded, revision: 5)
-        #expect(again == charter)
+        var logMetadata = try LogMetadata(Array(text.utf8), revision: 5)
+        logMetadata.prunedBelow = 12
+        let again = try LogMetadata(logMetadata.encoded, revision: 5)
+        #expect(again == logMetadata)
         #expect(String(decoding: again.encoded, as: UTF8.self).contains("\"colour\":\"blue\""))
         #expect(throws: LogError.self) {
-            try Charter(Array("{\"minimumVersion\":2,\"epoch\":\"\(epoch)\"}".utf8), revision: 5)
+            try LogMetadata(Array("{\"minimumVersion\":2,\"epoch\":\"\(epoch)\"}".utf8), revision: 5)
         }
     }
 }

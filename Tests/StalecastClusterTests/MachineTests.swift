@@ -7,7 +7,7 @@ import Testing
 /// What the simulation would need luck to show: the answers of single machines.
 @Suite struct MachineTests {
     private var random = SeededRandom(seed: 1)
-    private let charter = Charter(epoch: Epoch(String(repeating: "a", count: 26))!, revision: 1)
+    private let logMetadata = LogMetadata(epoch: Epoch(String(repeating: "a", count: 26))!, revision: 1)
 
     private mutating func entry(after head: LogHead) -> LogEntry {
         let change = TemplateChange(
@@ -19,7 +19,7 @@ import Testing
     /// A proposer whose first call is under way.
     private mutating func appending() -> (Proposer, Proposer.Draft) {
         let entry = entry(after: .empty)
-        let draft = Proposer.Draft(entry: entry, charter: charter)
+        let draft = Proposer.Draft(entry: entry, logMetadata: logMetadata)
         var proposer = Proposer(entry.publish, now: .zero)
         _ = proposer.begin()
         guard case .append = proposer.prepared(.draft(draft), now: .zero) else { return (proposer, draft) }
@@ -35,7 +35,7 @@ import Testing
         guard case .offer = proposer.appended(.success(.taken(draft.entry)), now: .zero, chance: &random) else {
             return #expect(Bool(false))
         }
-        guard case .answer(.committed(1)) = proposer.applied(1, of: charter.epoch, now: .zero) else {
+        guard case .answer(.committed(1)) = proposer.applied(1, of: logMetadata.epoch, now: .zero) else {
             return #expect(Bool(false))
         }
     }
@@ -64,21 +64,21 @@ import Testing
 
     /// A watch and a read that fail are one failure, in whichever order: else each pause is followed by more of them.
     @Test mutating func failuresDoNotAddUp() {
-        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
         var open = follower.begin()
-        var pauses = 0
+        var backoff = 0
         for _ in 0..<50 {
             while let index = open.indices.randomElement(using: &random) {
                 switch open.remove(at: index) {
                 case .watch(let session): open += follower.watchEnded(session)
                 case .read(let id, _, _): open += follower.pageRead(id, .failure(.notDone("")))
-                case .retry: pauses += 1
+                case .retry: backoff += 1
                 default: break
                 }
             }
-            #expect(pauses == 1)
-            for _ in 0..<pauses { open += follower.due() }
-            pauses = 0
+            #expect(backoff == 1)
+            for _ in 0..<backoff { open += follower.due() }
+            backoff = 0
         }
     }
 
@@ -89,7 +89,7 @@ import Testing
             case .answer(.unknown) = proposer.deadlinePassed(now: .seconds(10))
         else { return #expect(Bool(false)) }
         #expect(proposer.deadlinePassed(now: .seconds(10)) == nil)
-        let epoch = isThisHistory ? draft.charter.epoch : Epoch(String(repeating: "b", count: 26))!
+        let epoch = isThisHistory ? draft.logMetadata.epoch : Epoch(String(repeating: "b", count: 26))!
         guard case .resolve(let isCommitted) = proposer.applied(1, of: epoch, now: .seconds(11)) else {
             return #expect(Bool(false))
         }
@@ -164,7 +164,7 @@ import Testing
         else { return #expect(Bool(false)) }
     }
 
-    /// A log that can be read and takes nothing, as under a frozen charter, is not read again and again at once.
+    /// A log that can be read and takes nothing, as under a frozen log metadata, is not read again and again at once.
     @Test mutating func whoIsNotReadyWaits() {
         var proposer = Proposer(.random(using: &random), now: .zero)
         _ = proposer.begin()
@@ -190,11 +190,11 @@ import Testing
 
     /// What was to be applied is no longer in the log: it is read anew, and nobody waits for what does not come.
     @Test mutating func whatCannotBeAppliedIsReadAnew() {
-        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
         _ = follower.begin()
         let entry = entry(after: .empty)
-        guard case .read(let id, _, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
-        let page = LogPage(charter: charter, head: LogHead(of: entry), entries: [entry])
+        guard case .read(let id, _, _)? = follower.received(.opened, in: 1).first else { return #expect(Bool(false)) }
+        let page = LogPage(logMetadata: logMetadata, head: LogHead(of: entry), entries: [entry])
         guard case .apply? = follower.pageRead(id, .success(page)).first else { return #expect(Bool(false)) }
         #expect(follower.asked(7).isEmpty)
         guard case .caughtUp([7], isDone: false)? = follower.applyIsLate().first else { return #expect(Bool(false)) }
@@ -205,16 +205,16 @@ import Testing
 
     /// A log with a hole that retention did not make: it is named until it is gone.
     @Test mutating func aHoleIsNamed() {
-        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
         _ = follower.begin()
         let first = entry(after: .empty)
         let second = entry(after: LogHead(of: first))
-        guard case .read(let id, _, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
-        let torn = LogPage(charter: charter, head: LogHead(of: second), entries: [second])
+        guard case .read(let id, _, _)? = follower.received(.opened, in: 1).first else { return #expect(Bool(false)) }
+        let torn = LogPage(logMetadata: logMetadata, head: LogHead(of: second), entries: [second])
         guard case .retry? = follower.pageRead(id, .success(torn)).last else { return #expect(Bool(false)) }
         #expect(follower.hole == 1)
         guard case .read(let again, _, _)? = follower.due().last else { return #expect(Bool(false)) }
-        let whole = LogPage(charter: charter, head: LogHead(of: second), entries: [first, second])
+        let whole = LogPage(logMetadata: logMetadata, head: LogHead(of: second), entries: [first, second])
         guard case .apply? = follower.pageRead(again, .success(whole)).last else { return #expect(Bool(false)) }
         #expect(follower.hole == nil)
     }
@@ -251,10 +251,10 @@ import Testing
 
     @Test mutating func aReplicaThatTheLogDoesNotHaveRenewsTheEpoch() {
         let lost = LogHead(of: entry(after: .empty))
-        var follower = Follower(epoch: charter.epoch, head: lost, isWhole: true)
+        var follower = Follower(epoch: logMetadata.epoch, head: lost, isWhole: true)
         _ = follower.begin()
-        guard case .read(let id, 1, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
-        let actions = follower.pageRead(id, .success(LogPage(charter: charter, head: .empty, entries: [])))
+        guard case .read(let id, 1, _)? = follower.received(.opened, in: 1).first else { return #expect(Bool(false)) }
+        let actions = follower.pageRead(id, .success(LogPage(logMetadata: logMetadata, head: .empty, entries: [])))
         #expect(actions.contains { if case .renewEpoch = $0 { true } else { false } })
         #expect(!follower.isReady)
     }
@@ -262,19 +262,20 @@ import Testing
     /// It is renewed only if the log does end there: what was read may be of long ago.
     @Test mutating func theRenewalSaysWhereTheLogWasSeenToEnd() {
         let (own, other) = (LogHead(of: entry(after: .empty)), entry(after: .empty))
-        var follower = Follower(epoch: charter.epoch, head: own, isWhole: true)
+        var follower = Follower(epoch: logMetadata.epoch, head: own, isWhole: true)
         _ = follower.begin()
-        guard case .read(let id, 1, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
-        let actions = follower.pageRead(id, .success(LogPage(charter: charter, head: LogHead(of: other), entries: [])))
-        guard case .renewEpoch(charter, at: LogHead(of: other))? = actions.last else { return #expect(Bool(false)) }
+        guard case .read(let id, 1, _)? = follower.received(.opened, in: 1).first else { return #expect(Bool(false)) }
+        let actions = follower.pageRead(
+            id, .success(LogPage(logMetadata: logMetadata, head: LogHead(of: other), entries: [])))
+        guard case .renewEpoch(logMetadata, at: LogHead(of: other))? = actions.last else { return #expect(Bool(false)) }
         guard case .read? = follower.renewed().first else { return #expect(Bool(false)) }
     }
 
     /// A page may weigh more than one answer can bring in time.
     @Test mutating func whoGetsNoAnswerAsksForLess() {
-        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
         _ = follower.begin()
-        var read = follower.rang(.opened, in: 1).first
+        var read = follower.received(.opened, in: 1).first
         func failed(_ error: LogError) -> Int? {
             guard case .read(let id, _, let limit)? = read else { return nil }
             _ = follower.pageRead(id, .failure(error))
@@ -292,32 +293,32 @@ import Testing
                 head = LogHead(of: entry)
                 return entry
             }
-            _ = follower.pageRead(id, .success(LogPage(charter: charter, head: head, entries: entries)))
+            _ = follower.pageRead(id, .success(LogPage(logMetadata: logMetadata, head: head, entries: entries)))
             read = follower.applied().first
         }
         #expect(limits == [1, 1, 1, 1, 1, 1, 1, 1, 2, 2])
     }
 
     @Test mutating func whatRingsOnAnEndedWatchIsNotTaken() {
-        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
         _ = follower.begin()
-        guard case .read(let id, 0, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
-        _ = follower.pageRead(id, .success(LogPage(charter: charter, head: .empty, entries: [])))
+        guard case .read(let id, 0, _)? = follower.received(.opened, in: 1).first else { return #expect(Bool(false)) }
+        _ = follower.pageRead(id, .success(LogPage(logMetadata: logMetadata, head: .empty, entries: [])))
         #expect(follower.isReady)
         _ = follower.watchEnded(1)
         #expect(follower.offered(entry(after: .empty), in: 1).isEmpty)
     }
 
     @Test mutating func whatRingsWhileTheLogCannotBeReadIsNotTaken() {
-        var follower = Follower(epoch: charter.epoch, head: .empty, isWhole: true)
+        var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
         _ = follower.begin()
-        guard case .read(let id, 0, _)? = follower.rang(.opened, in: 1).first else { return #expect(Bool(false)) }
-        _ = follower.pageRead(id, .success(LogPage(charter: charter, head: .empty, entries: [])))
-        // The charter changed: it asks for a newer program.
-        guard case .read(let id, 0, _)? = follower.rang(.other, in: 1).first else { return #expect(Bool(false)) }
+        guard case .read(let id, 0, _)? = follower.received(.opened, in: 1).first else { return #expect(Bool(false)) }
+        _ = follower.pageRead(id, .success(LogPage(logMetadata: logMetadata, head: .empty, entries: [])))
+        // The log metadata changed: it asks for a newer program.
+        guard case .read(let id, 0, _)? = follower.received(.other, in: 1).first else { return #expect(Bool(false)) }
         _ = follower.pageRead(id, .failure(.unreadable("upgrade it")))
         #expect(!follower.isReady)
-        _ = follower.rang(.entry(entry(after: .empty)), in: 1)
+        _ = follower.received(.entry(entry(after: .empty)), in: 1)
         #expect(!follower.due().contains { if case .apply = $0 { true } else { false } })
     }
 }

@@ -1,14 +1,15 @@
 import StalecastCluster
 import Synchronization
 
-/// Shared records in memory: what etcd does with our transactions, without etcd. Leases end when ``expire(_:)`` says so.
+/// Shared records in memory: what etcd does with our transactions, without etcd. Leases end when ``expire(_:)`` says
+/// so.
 final class MemoryRecords: SharedRecords {
     private struct State {
         var records: [RecordName: (record: SharedRecord, lease: RecordLease?)] = [:]
         var kept: [RecordName: [UInt8]] = [:]
         var leases: Set<RecordLease> = []
         var revision: Int64 = 0
-        var watches: [AsyncStream<RecordBell>.Continuation] = []
+        var watches: [AsyncStream<RecordWatchEvent>.Continuation] = []
         var isAway = false
         /// Calls to come whose answer is lost, though they are done.
         var lost = 0
@@ -119,9 +120,9 @@ final class MemoryRecords: SharedRecords {
         }
     }
 
-    func watch() async throws(LogError) -> AsyncStream<RecordBell> {
+    func watch() async throws(LogError) -> AsyncStream<RecordWatchEvent> {
         try call { state in
-            let (stream, continuation) = AsyncStream.makeStream(of: RecordBell.self)
+            let (stream, continuation) = AsyncStream.makeStream(of: RecordWatchEvent.self)
             state.watches.append(continuation)
             continuation.yield(.opened)
             return stream
@@ -143,13 +144,13 @@ final class MemoryRecords: SharedRecords {
         expire(lease)
     }
 
-    func keep(_ kept: [UInt8], of duty: RecordName, token: DutyLease.Token) async throws(LogError) -> Bool {
+    func keep(_ kept: [UInt8], of assignment: RecordName, token: AssignmentLease.Token) async throws(LogError) -> Bool {
         try call { state in
-            guard state.records[duty]?.record.creation == token else { return false }
-            state.kept[duty] = kept
+            guard state.records[assignment]?.record.creation == token else { return false }
+            state.kept[assignment] = kept
             return true
         }
     }
 
-    func kept(of duty: RecordName) async throws(LogError) -> [UInt8]? { try call { $0.kept[duty] } }
+    func kept(of assignment: RecordName) async throws(LogError) -> [UInt8]? { try call { $0.kept[assignment] } }
 }

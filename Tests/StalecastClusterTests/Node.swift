@@ -1,7 +1,8 @@
 import StalecastCluster
 import StalecastWire
 
-/// A daemon of the simulated cluster: the machines as they are, and around them a replica, its subscribers, and crashes.
+/// A daemon of the simulated cluster: the machines as they are, and around them a replica, its subscribers, and
+/// crashes.
 final class Node {
     let name: String
     private unowned let world: World
@@ -78,13 +79,15 @@ final class Node {
 
     // MARK: Following
 
-    func rang(_ bell: Bell, in session: Int) {
-        if world.bug == .gapSkipped, case .entry(let entry) = bell, entry.sequence > head.sequence + 1, epoch != nil {
+    func received(_ watchEvent: WatchEvent, in session: Int) {
+        if world.bug == .gapSkipped, case .entry(let entry) = watchEvent, entry.sequence > head.sequence + 1,
+            epoch != nil
+        {
             install(entry)
             follower = Follower(epoch: epoch, head: head, isWhole: isWhole)
             return perform(follower.begin())
         }
-        perform(follower.rang(bell, in: session))
+        perform(follower.received(watchEvent, in: session))
     }
 
     private func perform(_ actions: [Follower.Action]) {
@@ -97,11 +100,11 @@ final class Node {
         case .watch(let session): watch(session)
         case .read(let id, let after, let limit): read(id, after, limit)
         case .apply(let entries): apply(entries)
-        case .rebuild(let charter):
-            world.after(world.milliseconds(0.1...5), alive { [unowned self] in beginAnew(charter) })
-        case .renewEpoch(let charter, let head):
-            let new = charter.renewed(.random(using: &world.random))
-            world.request(of: self, { $0.amend(charter, to: new, at: head) }) { [unowned self] _ in
+        case .rebuild(let logMetadata):
+            world.after(world.milliseconds(0.1...5), alive { [unowned self] in beginAnew(logMetadata) })
+        case .renewEpoch(let logMetadata, let head):
+            let new = logMetadata.renewed(.random(using: &world.random))
+            world.request(of: self, { $0.amend(logMetadata, to: new, at: head) }) { [unowned self] _ in
                 perform(follower.renewed())
             }
         case .caughtUp(let tickets, let isDone):
@@ -116,7 +119,7 @@ final class Node {
             guard session == follower.session else { return }
             guard case .success = result else { return perform(follower.watchEnded(session)) }
             watchSession = session
-            perform(follower.rang(.opened, in: session))
+            perform(follower.received(.opened, in: session))
         }
     }
 
@@ -132,14 +135,14 @@ final class Node {
     }
 
     /// The process begins again with an empty replica; before it ends, publishers get their answers.
-    private func beginAnew(_ charter: Charter) {
+    private func beginAnew(_ logMetadata: LogMetadata) {
         for publish in publishes.keys.sorted(by: { $0.description < $1.description }) {
             drive(publish) { $0.historyEnded() }
         }
         for publish in publishes.keys { world.history.hungUp(publish) }
         incarnation += 1
         (publishes, tickets, checks, stowaways) = ([:], [:], HeadChecks(), nil)
-        (epoch, replica, visible, isWhole) = (charter.epoch, [], [:], false)
+        (epoch, replica, visible, isWhole) = (logMetadata.epoch, [], [:], false)
         for reader in world.readers where reader.node === self { reader.reset() }
         start()
     }
@@ -227,14 +230,16 @@ final class Node {
     private var offerSession: [PublishID: Int] = [:]
 
     private func prepare(_ publish: PublishID) -> Proposer.Preparation {
-        guard let run = publishes[publish], follower.isReady, let charter = follower.charter else { return .unready }
+        guard let run = publishes[publish], follower.isReady, let logMetadata = follower.logMetadata else {
+            return .unready
+        }
         let current = visible[run.scope]?.change.version ?? 0
         if let ifMatch = run.ifMatch, ifMatch != current { return .refused }
         let metadata = VersionMetadata(number: current + 1, updateTime: Timestamp(microseconds: 0))
         let change = TemplateChange(
             scope: run.scope, sequence: head.sequence + 1, metadata: metadata, etag: "", changedKeys: nil)
         let entry = LogEntry(change: change, publish: publish, after: head, node: name, content: .inline([]))
-        return .draft(Proposer.Draft(entry: entry, charter: charter))
+        return .draft(Proposer.Draft(entry: entry, logMetadata: logMetadata))
     }
 
     private func catchUp(_ publish: PublishID) {
@@ -246,19 +251,19 @@ final class Node {
 
     private func append(_ draft: Proposer.Draft) {
         var compared = MemoryLog.Comparisons()
-        compared.charter = world.bug != .charterNotCompared
+        compared.logMetadata = world.bug != .logMetadataNotCompared
         compared.head = world.bug != .headNotCompared
         let publish = draft.entry.publish
         offerSession[publish] = follower.session
         world.request(
             of: self,
             { [world, compared] in
-                $0.append(draft.entry, under: draft.charter, at: world.now, compared)
+                $0.append(draft.entry, under: draft.logMetadata, at: world.now, compared)
             }
         ) { [unowned self] result in
             var result = result
             if world.bug == .unknownTakenAsFailed, case .failure = result {
-                result = .success(.superseded(draft.charter))
+                result = .success(.superseded(draft.logMetadata))
             }
             drive(publish) { $0.appended(result, now: world.now, chance: &world.random) }
         }
@@ -299,9 +304,10 @@ final class Node {
     }
 
     private func check() {
-        let (head, charter, ready) = (head, follower.charter, follower.isReady)
+        let (head, logMetadata, ready) = (head, follower.logMetadata, follower.isReady)
         stowaways = []
-        world.request(of: self, { log in charter.map { log.isCurrent(head, under: $0) } ?? false }) { [unowned self] in
+        world.request(of: self, { log in logMetadata.map { log.isCurrent(head, under: $0) } ?? false }) {
+            [unowned self] in
             let joined = stowaways ?? []
             stowaways = nil
             let answer: HeadChecks.Answer =
@@ -319,12 +325,14 @@ extension LogPage {
     /// What somebody would read who compares nothing with what he has.
     fileprivate func pretending(toFollow own: LogEntry) -> LogPage {
         let head = LogHead(of: own)
-        guard self.head.sequence > head.sequence else { return LogPage(charter: charter, head: head, entries: []) }
+        guard self.head.sequence > head.sequence else {
+            return LogPage(logMetadata: logMetadata, head: head, entries: [])
+        }
         var entries = entries.filter { $0.sequence > own.sequence }
         if let first = entries.first, first.sequence == own.sequence + 1 {
             entries[0] = LogEntry(
                 change: first.change, publish: first.publish, after: head, node: first.node, content: first.content)
         }
-        return LogPage(charter: charter, head: self.head, entries: entries)
+        return LogPage(logMetadata: logMetadata, head: self.head, entries: entries)
     }
 }

@@ -5,16 +5,16 @@ import Testing
 
 /// What a source's owner proposes lands only while it is the owner, however late it comes.
 @Suite struct OwnershipTests {
-    private static let duty = RecordName(Duties.kind, "source/demo/firebase")
-    private static let charter = Charter(epoch: Epoch(String(repeating: "a", count: 26))!, revision: 1)
+    private static let assignment = RecordName(AssignmentService.kind, "source/demo/firebase")
+    private static let logMetadata = LogMetadata(epoch: Epoch(String(repeating: "a", count: 26))!, revision: 1)
 
     /// Proposers of former owners beside the present one's; their calls arrive late, twice, or after the next owner's.
     private struct World {
-        var log = MemoryLog(epoch: charter.epoch)
+        var log = MemoryLog(epoch: logMetadata.epoch)
         var random: SeededRandom
         let compared: MemoryLog.Comparisons
-        var token: DutyLease.Token = 1
-        var drafts: [(proposer: Proposer, draft: Proposer.Draft, token: DutyLease.Token)] = []
+        var token: AssignmentLease.Token = 1
+        var drafts: [(proposer: Proposer, draft: Proposer.Draft, token: AssignmentLease.Token)] = []
         /// Committed in the name of somebody who was no owner any more.
         var intrusions = 0
         var refused = 0
@@ -24,7 +24,7 @@ import Testing
             case 0: propose()
             case 1:
                 token += 1
-                log.owners[duty] = token
+                log.owners[assignment] = token
             default: deliver()
             }
         }
@@ -38,7 +38,7 @@ import Testing
                 change: change, publish: .random(using: &random), after: log.head, node: "", content: .inline([]))
             var proposer = Proposer(entry.publish, now: .zero)
             _ = proposer.begin()
-            let draft = Proposer.Draft(entry: entry, charter: log.charter)
+            let draft = Proposer.Draft(entry: entry, logMetadata: log.logMetadata)
             _ = proposer.prepared(.draft(draft), now: .zero)
             drafts.append((proposer, draft, token))
         }
@@ -47,7 +47,7 @@ import Testing
             guard let index = drafts.indices.randomElement(using: &random) else { return }
             var (proposer, draft, owner) = drafts[index]
             let appended = log.append(
-                draft.entry, under: draft.charter, owner: (duty, owner), at: .zero, compared)
+                draft.entry, under: draft.logMetadata, owner: (assignment, owner), at: .zero, compared)
             if case .committed = appended, owner != token { intrusions += 1 }
             // The call comes once more, as a late duplicate.
             if Bool.random(using: &random) { return }
@@ -64,7 +64,7 @@ import Testing
         var sum = (intrusions: 0, refused: 0)
         for seed in 0..<schedules {
             var world = World(random: SeededRandom(seed: seed), compared: compared)
-            world.log.owners[Self.duty] = world.token
+            world.log.owners[Self.assignment] = world.token
             for _ in 0..<40 { world.step() }
             sum = (sum.intrusions + world.intrusions, sum.refused + world.refused)
         }

@@ -28,7 +28,7 @@ import Testing
         ] {
             #expect(NodeRecord(Array(text.utf8)) == NodeRecord())
         }
-        var nodes = NodeBoard()
+        var nodes = LivingNodes()
         var large = NodeRecord()
         large.topics = [.pushRC: .max]
         nodes.heard(record, of: "a", now: .zero)
@@ -48,7 +48,7 @@ import Testing
 
     @Test func aNodeIsThereWhileItLives() async throws {
         let records = MemoryRecords()
-        let board = RecordBoard(records, pause: .milliseconds(1))
+        let board = Informer(records, pause: .milliseconds(1))
         let time = Mutex(Duration.zero)
         let version = Mutex("1")
         let isLeaving = Mutex(false)

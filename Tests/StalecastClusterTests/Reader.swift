@@ -82,7 +82,7 @@ final class Reader {
     func fetchVerified(_ scope: Scope, at node: Node) {
         guard node.isAlive else { return }
         let least = world.log.current(scope)?.change.version ?? 0
-        let (generation, epoch) = (world.log.generation, world.log.charter.epoch)
+        let (generation, epoch) = (world.log.generation, world.log.logMetadata.epoch)
         node.verified { [unowned self] isVerified in
             guard isVerified, world.log.generation == generation else { return }
             check(node, scope, epoch, atLeast: least, "verified")

@@ -6,12 +6,12 @@ import Testing
     /// A board that follows while the test lasts, and what an observer of kind `k` heard.
     private struct Followed {
         let records = MemoryRecords()
-        let board: RecordBoard
+        let board: Informer
         let heard = Heard()
         private let task: Task<Void, Never>
 
         init() async {
-            board = RecordBoard(records, pause: .milliseconds(1))
+            board = Informer(records, pause: .milliseconds(1))
             let heard = heard
             await board.observe("k") { heard.take($0) }
             let board = board
@@ -38,7 +38,7 @@ import Testing
         var count: Int { state.withLock { $0.count } }
         var complete: Int { state.withLock { $0.complete } }
 
-        func take(_ change: RecordBoard.Change) {
+        func take(_ change: Informer.Change) {
             state.withLock { state in
                 if change == .complete { return state.complete += 1 }
                 state.count += 1

@@ -28,7 +28,7 @@ final class Running: Sendable {
         configuration.now = { [later] in
             Timestamp(microseconds: Timestamp.now().microseconds + later.time.withLock { Int64($0 / .microseconds(1)) })
         }
-        configuration.replica = .init(epoch: log.state.withLock(\.charter.epoch))
+        configuration.replica = .init(epoch: log.state.withLock(\.logMetadata.epoch))
         let store = try TemplateStore.open(configuration)
         if try !store.replicaState().isWhole { #expect(try await ClusterNode.fill(store, from: log)) }
         let clock = ContinuousClock()
@@ -102,11 +102,11 @@ final class SharedMemoryLog: SharedLog {
     let state = Mutex(MemoryLog(epoch: .random()))
     /// Read once instead of what is there.
     let stale = Mutex<LogPage?>(nil)
-    /// Changes of the charter that somebody else is first with.
+    /// Changes of the log metadata that somebody else is first with.
     let rivals = Mutex(0)
     /// Appends are done, and no answer comes.
     let silence = Mutex(false)
-    private let bells = Mutex<[AsyncStream<Bell>.Continuation]>([])
+    private let watchEvents = Mutex<[AsyncStream<WatchEvent>.Continuation]>([])
 
     func page(after sequence: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
         let stale = stale.withLock { $0.take() }
@@ -114,10 +114,10 @@ final class SharedMemoryLog: SharedLog {
     }
 
     func append(
-        _ entry: LogEntry, under charter: Charter, owner: DutyOwner?
+        _ entry: LogEntry, under logMetadata: LogMetadata, owner: AssignmentOwner?
     ) async throws(LogError) -> Appended {
         let appended = state.withLock {
-            $0.append(entry, under: charter, owner: owner, at: .zero, MemoryLog.Comparisons())
+            $0.append(entry, under: logMetadata, owner: owner, at: .zero, MemoryLog.Comparisons())
         }
         if silence.withLock({ $0 }) { throw .unknown("silence") }
         if case .committed = appended { ring(.entry(entry)) }
@@ -147,8 +147,8 @@ final class SharedMemoryLog: SharedLog {
         }
     }
 
-    func isCurrent(_ head: LogHead, under charter: Charter) async throws(LogError) -> Bool {
-        state.withLock { $0.isCurrent(head, under: charter) }
+    func isCurrent(_ head: LogHead, under logMetadata: LogMetadata) async throws(LogError) -> Bool {
+        state.withLock { $0.isCurrent(head, under: logMetadata) }
     }
 
     func content(of entry: LogEntry) async throws(LogError) -> [UInt8] {
@@ -160,36 +160,41 @@ final class SharedMemoryLog: SharedLog {
         }
     }
 
-    func amend(_ old: Charter?, to new: Charter, at head: LogHead?) async throws(LogError) -> Charter {
+    func amend(_ old: LogMetadata?, to new: LogMetadata, at head: LogHead?) async throws(LogError) -> LogMetadata {
         if rivals.withLock({ left in
             left -= 1
             return left >= 0
         }) {
             state.withLock { state in
-                var charter = state.charter
-                charter.prunedBelow += 1
-                _ = state.amend(state.charter, to: charter)
+                var logMetadata = state.logMetadata
+                logMetadata.prunedBelow += 1
+                _ = state.amend(state.logMetadata, to: logMetadata)
             }
         }
-        let charter = state.withLock { state in old.map { state.amend($0, to: new, at: head) } ?? state.charter }
+        let logMetadata = state.withLock { state in old.map { state.amend($0, to: new, at: head) } ?? state.logMetadata
+        }
         ring(.other)
-        return charter
+        return logMetadata
     }
 
-    func prune(_ sequences: [CommitSequence], under old: Charter, to new: Charter) async throws(LogError) -> Bool {
+    func prune(_ sequences: [CommitSequence], under old: LogMetadata, to new: LogMetadata) async throws(LogError)
+        -> Bool
+    {
         let isDone = state.withLock { $0.prune(sequences, under: old, to: new) }
         if isDone { ring(.other) }
         return isDone
     }
 
-    func watch() async throws(LogError) -> AsyncStream<Bell> {
-        let (stream, continuation) = AsyncStream.makeStream(of: Bell.self)
-        bells.withLock { $0.append(continuation) }
+    func watch() async throws(LogError) -> AsyncStream<WatchEvent> {
+        let (stream, continuation) = AsyncStream.makeStream(of: WatchEvent.self)
+        watchEvents.withLock { $0.append(continuation) }
         continuation.yield(.opened)
         return stream
     }
 
-    private func ring(_ bell: Bell) { for continuation in bells.withLock({ $0 }) { continuation.yield(bell) } }
+    private func ring(_ watchEvent: WatchEvent) {
+        for continuation in watchEvents.withLock({ $0 }) { continuation.yield(watchEvent) }
+    }
 }
 
 extension Scope {

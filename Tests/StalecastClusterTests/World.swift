@@ -5,11 +5,11 @@ import StalecastWire
 /// Something that is wrong on purpose, between the machines and their surroundings; each must be found.
 enum Bug: CaseIterable {
     case outOfOrder, gapSkipped, announcedBeforeApplied, staleRefusal, unknownTakenAsFailed
-    case charterNotCompared, headNotCompared, epochKeptAfterRestore, checkBeganBeforeRequest
+    case logMetadataNotCompared, headNotCompared, epochKeptAfterRestore, checkBeganBeforeRequest
 }
 
-/// One schedule of a cluster: three nodes, a log, publishers and readers, and everything that can go wrong between them,
-/// decided by a seed. Time is simulated; nothing here waits.
+/// One schedule of a cluster: three nodes, a log, publishers and readers, and everything that can go wrong between
+/// them, decided by a seed. Time is simulated; nothing here waits.
 final class World {
     let bug: Bug?
     var random: SeededRandom
@@ -37,7 +37,7 @@ final class World {
         self.bug = bug
         random = SeededRandom(seed: seed)
         log = MemoryLog(epoch: .random(using: &random))
-        history.holds(log.charter)
+        history.holds(log.logMetadata)
         let namespaces = [Namespace.firebase, .firebaseServer]
         scopes = namespaces.map { Scope(project: .demo, namespace: $0) }
     }
@@ -128,12 +128,12 @@ final class World {
         }
         plan(0...4) {
             $0.log.prune(World.retention, now: $0.now)
-            $0.history.holds($0.log.charter)
+            $0.history.holds($0.log.logMetadata)
         }
         plan(0...1) { world in
-            let charter = world.log.charter
-            _ = world.log.amend(charter, to: charter.renewed(.random(using: &world.random)))
-            world.history.holds(world.log.charter)
+            let logMetadata = world.log.logMetadata
+            _ = world.log.amend(logMetadata, to: logMetadata.renewed(.random(using: &world.random)))
+            world.history.holds(world.log.logMetadata)
             world.ring(.other)
         }
         // Somebody wants the log for himself for a moment, while others publish.
@@ -146,9 +146,9 @@ final class World {
     }
 
     private func freeze(_ isFrozen: Bool) {
-        var charter = log.charter
-        charter.isFrozen = isFrozen
-        _ = log.amend(log.charter, to: charter)
+        var logMetadata = log.logMetadata
+        logMetadata.isFrozen = isFrozen
+        _ = log.amend(log.logMetadata, to: logMetadata)
         ring(.other)
     }
 
@@ -207,15 +207,15 @@ final class World {
         after(time) { [unowned self] in
             // Sent to servers that are no more.
             guard log.generation == generation else { return }
-            let (head, charter) = (log.head, log.charter)
+            let (head, logMetadata) = (log.head, log.logMetadata)
             let answer = work(&log)
-            if log.head != head, charter.isFrozen { history.blame("an entry in a frozen log") }
+            if log.head != head, logMetadata.isFrozen { history.blame("an entry in a frozen log") }
             if log.head != head, let entry = log.lineage.last {
                 history.committed(entry, at: now)
                 ring(.entry(entry))
             }
-            if log.charter != charter {
-                history.holds(log.charter)
+            if log.logMetadata != logMetadata {
+                history.holds(log.logMetadata)
                 ring(.other)
             }
             done(.success(answer))
@@ -223,13 +223,13 @@ final class World {
     }
 
     /// Rings at every node: in order mostly, or late, twice, never.
-    private func ring(_ bell: Bell) {
+    private func ring(_ watchEvent: WatchEvent) {
         for node in nodes where node.isAlive && !node.isCut {
             let (incarnation, session) = (node.incarnation, node.watchSession)
             let times = isCalm ? 1 : chance(0.06) ? 0 : chance(0.05) ? 2 : 1
             for _ in 0..<times {
                 after(!isCalm && chance(0.1) ? milliseconds(1...400) : .milliseconds(1)) {
-                    if node.incarnation == incarnation, node.isAlive { node.rang(bell, in: session) }
+                    if node.incarnation == incarnation, node.isAlive { node.received(watchEvent, in: session) }
                 }
             }
         }

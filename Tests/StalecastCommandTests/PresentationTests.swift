@@ -59,7 +59,7 @@ import stalecast
         #expect(Sparkline.text([0.4, 0.1], width: 5, least: 100) == "▁▁")
     }
 
-    private func way(_ members: JSONObject) -> JSONValue {
+    private func rolloutStatus(_ members: JSONObject) -> JSONValue {
         var object: JSONObject = ["versionNumber": "66", "state": "SPREADING", "partial": true]
         for (name, value) in members.members { object[name] = value }
         return .object(object)
@@ -69,7 +69,7 @@ import stalecast
         let none: JSONObject = ["audience": 45, "fetched": 0, "left": 0, "unknown": 45]
         let before: JSONValue = ["streams": ["audience": 50, "sent": 50], "clients": ["audience": 45, "fetched": 34]]
         let reading = PropagationReading(
-            way(["streams": ["audience": 50, "sent": 50], "clients": .object(none), "beforeRestart": before]))
+            rolloutStatus(["streams": ["audience": 50, "sent": 50], "clients": .object(none), "beforeRestart": before]))
         let lines = reading.lines(Palette(isOn: false), scope: "demo/firebase", width: 80)
         #expect(!lines.contains { $0.contains("% of 45") }, "\(lines)")
         #expect(lines.contains("how many of 45 clients have version 66 is unknown since the restart"))
@@ -77,7 +77,8 @@ import stalecast
     }
 
     @Test func aVersionForNobodyHasNoBar() {
-        let reading = PropagationReading(way(["streams": ["audience": 0, "sent": 0], "clients": ["audience": 0]]))
+        let reading = PropagationReading(
+            rolloutStatus(["streams": ["audience": 0, "sent": 0], "clients": ["audience": 0]]))
         let lines = reading.lines(Palette(isOn: false), scope: "demo/firebase", width: 80)
         #expect(lines.contains("sent     no streams to wait for"), "\(lines)")
     }
@@ -143,7 +144,7 @@ import stalecast
         ("{}", "nobody is connected who would hear of it"),
     ])
     func thePublisherReadsWhoWasTold(json: String, sentence: String) throws {
-        #expect(PublishReach(json: try JSONValue.parse(json.utf8)).sentence == sentence)
+        #expect(PublishCounts(json: try JSONValue.parse(json.utf8)).sentence == sentence)
     }
 
     /// `/status` twice, a second apart; the daemon was started anew before the third.

@@ -14,13 +14,13 @@ import Testing
 
     /// - Parameter age: of the copy; nil where its age does not matter.
     private func serving(
-        _ age: ClusterDesk.CopyAge?, _ body: (ControlFixture) async throws -> Void
+        _ age: ClusterService.CopyAge?, _ body: (ControlFixture) async throws -> Void
     ) async throws {
-        let desk = ClusterDesk(
+        let service = ClusterService(
             status: { [:] }, copyAge: { age },
-            newEpoch: { () async throws(ClusterDesk.Failure) in [:] },
-            upgrade: { () async throws(ClusterDesk.Failure) in [:] }, outcome: { _ in .unknown })
-        try await ControlFixture.serving(cluster: desk) { server in
+            newEpoch: { () async throws(ClusterService.Failure) in [:] },
+            upgrade: { () async throws(ClusterService.Failure) in [:] }, outcome: { _ in .unknown })
+        try await ControlFixture.serving(cluster: service) { server in
             try await server.publish("hi")
             try await body(server)
         }

@@ -15,14 +15,14 @@ struct ConsoleSessionsTests {
 
     private let time = Time()
     private let sessions: ConsoleSessions
-    private let presented: Presented
+    private let credentials: Credentials
 
     init() {
         let (time, counter) = (time, Counter())
         sessions = ConsoleSessions(clock: time.read, random: counter.next)
-        var presented = Presented()
-        presented.authorization = "Bearer secret"
-        self.presented = presented
+        var credentials = Credentials()
+        credentials.authorization = "Bearer secret"
+        self.credentials = credentials
     }
 
     private final class Counter: Sendable {
@@ -36,20 +36,20 @@ struct ConsoleSessionsTests {
     }
 
     private func opened(by holder: String = "key:one") throws -> String {
-        try #require(sessions.open(presented, user: "", of: holder))
+        try #require(sessions.open(credentials, user: "", of: holder))
     }
 
     @Test func aCodeOpensOnce() {
-        let code = sessions.makeCode(for: presented, user: "Ada")
+        let code = sessions.makeCode(for: credentials, user: "Ada")
         #expect(code.utf8.count == 64)
         let taken = sessions.take(code: code)
-        #expect(taken?.presented == presented)
+        #expect(taken?.credentials == credentials)
         #expect(taken?.user == "Ada")
         #expect(sessions.take(code: code) == nil)
     }
 
     @Test func aCodeIsGoodForAMinute() {
-        let code = sessions.makeCode(for: presented, user: "")
+        let code = sessions.makeCode(for: credentials, user: "")
         time.pass(ConsoleSessions.codeLife)
         #expect(sessions.take(code: code) == nil)
     }
@@ -57,7 +57,7 @@ struct ConsoleSessionsTests {
     @Test func lookingWhetherItGoesOnIsNoUse() throws {
         let cookie = try opened()
         for _ in 0..<3 {
-            #expect(sessions.held(cookie) == presented)
+            #expect(sessions.held(cookie) == credentials)
             time.pass(.seconds(1200))
         }
         #expect(sessions.held(cookie) == nil, "an hour without a request is over")
@@ -115,10 +115,10 @@ struct ConsoleSessionsTests {
 
     @Test func nobodySignsInOverAndOver() throws {
         for _ in 0..<ConsoleSessions.signInsPerMinute { _ = try opened(by: "key:one") }
-        #expect(sessions.open(presented, user: "", of: "key:one") == nil)
-        #expect(sessions.open(presented, user: "", of: "key:other") != nil)
+        #expect(sessions.open(credentials, user: "", of: "key:one") == nil)
+        #expect(sessions.open(credentials, user: "", of: "key:other") != nil)
         time.pass(.seconds(61))
-        #expect(sessions.open(presented, user: "", of: "key:one") != nil)
+        #expect(sessions.open(credentials, user: "", of: "key:one") != nil)
     }
 
     @Test func whoGuessesWaitsAMinute() {

@@ -7,8 +7,8 @@ import StalecastTestSupport
 import StalecastWire
 import Synchronization
 
-/// A daemon's releases without sockets and disk: the record of a release, hub, fetches, and clients that hold what they were
-/// told. It plays random histories and says what it finds wrong in them.
+/// A daemon's releases without sockets and disk: the record of a release, hub, fetches, and clients that hold what they
+/// were told. It plays random histories and says what it finds wrong in them.
 final class ReleaseWorld {
     /// A mistake that a history plays on purpose.
     enum Fault: CaseIterable {
@@ -181,10 +181,10 @@ final class ReleaseWorld {
             case .announcement(let announcement):
                 board.apply(announcement)
                 for place in clients.indices {
-                    let notice = announcement.notices.first { $0.topic == clients[place].seat }
-                    guard let notice else { continue }
+                    let owed = announcement.encodedMessages.first { $0.topic == clients[place].seat }
+                    guard let owed else { continue }
                     heard.insert(place)
-                    tell(place, notice.notice.message.change.version)
+                    tell(place, owed.encodedMessage.message.change.version)
                     clients[place].cursor = announcement.change.sequence
                 }
             case .split(_, let new):

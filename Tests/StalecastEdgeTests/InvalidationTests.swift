@@ -131,14 +131,14 @@ import Testing
             let again = try live.invalidations(known: "0")
             try again.read(untilText: "\"1\"}\n")
             try await live.wait { $0.streams == 31 }
-            #expect(await live.edge.reach(of: LiveEdge.scope).left == 10)
+            #expect(await live.edge.streamCounts(of: LiveEdge.scope).left == 10)
             let problems = await live.edge.inconsistencies()
             #expect(problems == [] || problems.allSatisfy { !$0.contains("without a turn") })
             live.publish()
             for client in clients + [again] { try client.read(untilText: "\"2\"}\n") }
             for client in clients { #expect(client.text.components(of: "\"1\"}") <= 1) }
-            let reach = await live.edge.reach(of: LiveEdge.scope)
-            #expect((reach.streams, reach.backlogged, reach.left) == (31, 0, 0))
+            let streamCounts = await live.edge.streamCounts(of: LiveEdge.scope)
+            #expect((streamCounts.streams, streamCounts.backlogged, streamCounts.left) == (31, 0, 0))
         }
     }
 

@@ -42,7 +42,7 @@ final class LiveEdge: Sendable {
         try await live.edge.stop()
         // Who asks one that has stopped must not wait for it.
         #expect(await live.edge.presence().counts.isEmpty)
-        _ = await live.edge.reach(of: Self.scope)
+        _ = await live.edge.streamCounts(of: Self.scope)
     }
 
     /// Connections change hands while they are counted, so what is wrong must stay wrong.

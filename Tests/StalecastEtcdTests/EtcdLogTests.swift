@@ -42,11 +42,11 @@ struct EtcdLogTests {
     }
 
     /// Appends behind whatever head there is, as a proposer does: the same entry until the outcome is known.
-    private func publish(_ log: EtcdLog, _ charter: Charter) async throws -> LogEntry {
+    private func publish(_ log: EtcdLog, _ logMetadata: LogMetadata) async throws -> LogEntry {
         while true {
             let head = try await whenReady { try await log.page(after: 0, limit: 1000) }.head
             let entry = entry(after: head).0
-            let outcome = try await whenReady { try await log.append(entry, under: charter) }
+            let outcome = try await whenReady { try await log.append(entry, under: logMetadata) }
             if case .committed = outcome { return entry }
             if case .taken(let other) = outcome, other.publish == entry.publish { return entry }
         }
@@ -57,19 +57,21 @@ struct EtcdLogTests {
         let client = try client(members)
         defer { client.close() }
         let log = EtcdLog(client, cluster: "pruned")
-        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
-        for _ in 1...6 { _ = try await publish(log, charter) }
+        let logMetadata = try await whenReady { try await log.amend(nil, to: LogMetadata(epoch: .random())) }
+        for _ in 1...6 { _ = try await publish(log, logMetadata) }
         let page = try await log.page(after: 0, limit: 10)
-        var rules = charter
+        var rules = logMetadata
         rules.prunedBelow = 4
-        #expect(try await log.prune([1, 3], under: charter, to: rules))
+        #expect(try await log.prune([1, 3], under: logMetadata, to: rules))
         let pruned = try await log.page(after: 0, limit: 10)
         #expect(pruned.entries.map(\.sequence) == [2, 4, 5, 6] && pruned.head == page.head)
-        #expect(pruned.charter.prunedBelow == 4)
-        #expect(try await log.prune([1, 3], under: pruned.charter, to: rules), "they are gone")
-        #expect(try await log.page(after: 0, limit: 1).charter == pruned.charter, "and nothing was written for that")
-        #expect(try await !log.prune([2], under: charter, to: rules), "the charter is another")
-        guard case .superseded = try await log.append(entry(after: page.head).0, under: charter) else {
+        #expect(pruned.logMetadata.prunedBelow == 4)
+        #expect(try await log.prune([1, 3], under: pruned.logMetadata, to: rules), "they are gone")
+        #expect(
+            try await log.page(after: 0, limit: 1).logMetadata == pruned.logMetadata, "and nothing was written for that"
+        )
+        #expect(try await !log.prune([2], under: logMetadata, to: rules), "the charter is another")
+        guard case .superseded = try await log.append(entry(after: page.head).0, under: logMetadata) else {
             Issue.record("what was proposed under the rules before has landed")
             return
         }
@@ -80,29 +82,30 @@ struct EtcdLogTests {
         let client = try client(members)
         defer { client.close() }
         let (log, records) = (EtcdLog(client, cluster: "owned"), EtcdRecords(client, cluster: "owned"))
-        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
-        let duty = RecordName(Duties.kind, "source/demo/firebase")
+        let logMetadata = try await whenReady { try await log.amend(nil, to: LogMetadata(epoch: .random())) }
+        let assignment = RecordName(AssignmentService.kind, "source/demo/firebase")
         func taken() async throws -> SharedRecord {
-            guard case .done(let record?, _) = try await records.put([1], to: duty, over: nil, lease: nil) else {
+            guard case .done(let record?, _) = try await records.put([1], to: assignment, over: nil, lease: nil) else {
                 throw LogError.unknown("the duty")
             }
             return record
         }
         let first = try await taken()
         let own = entry(after: .empty).0
-        guard case .committed = try await log.append(own, under: charter, owner: (duty, first.creation)) else {
+        guard case .committed = try await log.append(own, under: logMetadata, owner: (assignment, first.creation))
+        else {
             throw LogError.unknown("own")
         }
         let late = entry(after: LogHead(of: own)).0
-        _ = try await records.remove(duty, at: first.revision)
-        guard case .deposed = try await log.append(late, under: charter, owner: (duty, first.creation)) else {
+        _ = try await records.remove(assignment, at: first.revision)
+        guard case .deposed = try await log.append(late, under: logMetadata, owner: (assignment, first.creation)) else {
             throw LogError.unknown("nobody's")
         }
         let second = try await taken()
-        guard case .deposed = try await log.append(late, under: charter, owner: (duty, first.creation)),
+        guard case .deposed = try await log.append(late, under: logMetadata, owner: (assignment, first.creation)),
             // Of what landed under the former owner it hears all the same.
-            case .taken(own) = try await log.append(own, under: charter, owner: (duty, first.creation)),
-            case .committed = try await log.append(late, under: charter, owner: (duty, second.creation))
+            case .taken(own) = try await log.append(own, under: logMetadata, owner: (assignment, first.creation)),
+            case .committed = try await log.append(late, under: logMetadata, owner: (assignment, second.creation))
         else { throw LogError.unknown("deposed") }
         #expect(try await log.page(after: 0, limit: 9).head == LogHead(of: late))
     }
@@ -112,31 +115,31 @@ struct EtcdLogTests {
         let client = try client(members)
         defer { client.close() }
         let log = EtcdLog(client, cluster: "one")
-        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
-        #expect(try await log.amend(nil, to: Charter(epoch: .random())) == charter)
+        let logMetadata = try await whenReady { try await log.amend(nil, to: LogMetadata(epoch: .random())) }
+        #expect(try await log.amend(nil, to: LogMetadata(epoch: .random())) == logMetadata)
         #expect(try await log.page(after: 0, limit: 10).head == .empty)
 
         let first = entry(after: .empty).0
-        guard case .committed = try await log.append(first, under: charter) else { throw LogError.unknown("first") }
+        guard case .committed = try await log.append(first, under: logMetadata) else { throw LogError.unknown("first") }
         // The same again tells what became of it; another in its place does not land.
-        guard case .taken(first) = try await log.append(first, under: charter),
-            case .taken(first) = try await log.append(entry(after: .empty).0, under: charter)
+        guard case .taken(first) = try await log.append(first, under: logMetadata),
+            case .taken(first) = try await log.append(entry(after: .empty).0, under: logMetadata)
         else { throw LogError.unknown("again") }
         let head = LogHead(of: first)
-        #expect(try await log.isCurrent(head, under: charter))
-        #expect(try await !log.isCurrent(.empty, under: charter))
+        #expect(try await log.isCurrent(head, under: logMetadata))
+        #expect(try await !log.isCurrent(.empty, under: logMetadata))
 
         // Behind a head that the log never had: nothing.
         let lost = LogHead(of: entry(after: .empty).0)
-        guard case .elsewhere(head) = try await log.append(entry(after: lost).0, under: charter) else {
+        guard case .elsewhere(head) = try await log.append(entry(after: lost).0, under: logMetadata) else {
             throw LogError.unknown("elsewhere")
         }
-        let renewed = try await log.amend(charter, to: charter.renewed(.random()))
-        #expect(renewed.epoch != charter.epoch && renewed.revision > charter.revision)
-        guard case .superseded(renewed) = try await log.append(entry(after: head).0, under: charter) else {
+        let renewed = try await log.amend(logMetadata, to: logMetadata.renewed(.random()))
+        #expect(renewed.epoch != logMetadata.epoch && renewed.revision > logMetadata.revision)
+        guard case .superseded(renewed) = try await log.append(entry(after: head).0, under: logMetadata) else {
             throw LogError.unknown("superseded")
         }
-        #expect(try await log.amend(charter, to: charter.renewed(.random())) == renewed)
+        #expect(try await log.amend(logMetadata, to: logMetadata.renewed(.random())) == renewed)
 
         var random = SeededRandom(seed: 1)
         let long = (0..<1_500_000).map { _ in UInt8.random(in: 0...255, using: &random) }
@@ -161,7 +164,7 @@ struct EtcdLogTests {
         let client = try client(members)
         defer { client.close() }
         let log = EtcdLog(client, cluster: "swept")
-        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        let logMetadata = try await whenReady { try await log.amend(nil, to: LogMetadata(epoch: .random())) }
         #expect(try await log.contents().isEmpty)
         let (large, chunks) = entry(after: .empty, long(1))
         guard case .beside(let key) = large.content else { throw LogError.unknown("inline") }
@@ -180,7 +183,7 @@ struct EtcdLogTests {
         // Removed between a proposer's two steps: its entry does not land before it has stored the content again.
         #expect(try await log.remove(now, at: .empty))
         #expect(try await log.contents().isEmpty)
-        guard case .elsewhere(.empty) = try await log.append(large, under: charter) else {
+        guard case .elsewhere(.empty) = try await log.append(large, under: logMetadata) else {
             throw LogError.unknown("it landed without its content")
         }
         // Only a part is there, the manifest too: it was put late.
@@ -189,11 +192,13 @@ struct EtcdLogTests {
             let value = name == "all" ? Array("2".utf8) : chunks[1]
             _ = try await client.transact(EtcdTransaction(then: [.put(root + name, value)]))
         }
-        guard case .elsewhere(.empty) = try await log.append(large, under: charter) else {
+        guard case .elsewhere(.empty) = try await log.append(large, under: logMetadata) else {
             throw LogError.unknown("it landed without a piece")
         }
         try await log.store(chunks, of: key)
-        guard case .committed = try await log.append(large, under: charter) else { throw LogError.unknown("refused") }
+        guard case .committed = try await log.append(large, under: logMetadata) else {
+            throw LogError.unknown("refused")
+        }
         #expect(try await log.content(of: large) == long(1))
     }
 
@@ -203,7 +208,7 @@ struct EtcdLogTests {
         let client = try client(members)
         defer { client.close() }
         let log = EtcdLog(client, cluster: "parts")
-        _ = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        _ = try await whenReady { try await log.amend(nil, to: LogMetadata(epoch: .random())) }
         let (large, chunks) = entry(after: .empty, long(2))
         guard case .beside(let key) = large.content else { throw LogError.unknown("inline") }
         let root = "/stalecast/parts~/content/\(key.digest)/"
@@ -220,10 +225,10 @@ struct EtcdLogTests {
         let client = try client(members)
         defer { client.close() }
         let log = EtcdLog(client, cluster: "one")
-        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        let logMetadata = try await whenReady { try await log.amend(nil, to: LogMetadata(epoch: .random())) }
         let before = client.figures
-        _ = try await publish(log, charter)
-        #expect(try await log.isCurrent(try await log.page(after: 0, limit: 1).head, under: charter))
+        _ = try await publish(log, logMetadata)
+        #expect(try await log.isCurrent(try await log.page(after: 0, limit: 1).head, under: logMetadata))
         let after = client.figures
         func more(_ purpose: EtcdPurpose, _ outcome: EtcdFigures.Outcome) -> Int {
             (after.calls[purpose]?.outcomes[outcome] ?? 0) - (before.calls[purpose]?.outcomes[outcome] ?? 0)
@@ -232,7 +237,7 @@ struct EtcdLogTests {
         #expect(after.calls[.append]?.seconds.count == 1)
         members.kill9(0)
         // The first one may be sent on the old connection; then there is none.
-        for _ in 0..<2 { _ = try? await log.isCurrent(.empty, under: charter) }
+        for _ in 0..<2 { _ = try? await log.isCurrent(.empty, under: logMetadata) }
         let failed = try #require(client.figures.calls[.check]).outcomes
         #expect((failed[.denied] ?? 0) >= 1 && (failed[.denied] ?? 0) + (failed[.unknown] ?? 0) == 2, "\(failed)")
         #expect(client.figures.moves > after.moves)
@@ -243,15 +248,15 @@ struct EtcdLogTests {
         let client = try client(members)
         defer { client.close() }
         let log = EtcdLog(client, cluster: "one")
-        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
-        var bells = try await log.watch().makeAsyncIterator()
-        guard case .opened = await bells.next() else { throw LogError.unknown("not opened") }
-        let entry = try await publish(log, charter)
-        guard case .entry(entry) = await bells.next() else { throw LogError.unknown("no entry") }
-        _ = try await log.amend(charter, to: charter.renewed(.random()))
-        guard case .other = await bells.next() else { throw LogError.unknown("no charter") }
+        let logMetadata = try await whenReady { try await log.amend(nil, to: LogMetadata(epoch: .random())) }
+        var watchEvents = try await log.watch().makeAsyncIterator()
+        guard case .opened = await watchEvents.next() else { throw LogError.unknown("not opened") }
+        let entry = try await publish(log, logMetadata)
+        guard case .entry(entry) = await watchEvents.next() else { throw LogError.unknown("no entry") }
+        _ = try await log.amend(logMetadata, to: logMetadata.renewed(.random()))
+        guard case .other = await watchEvents.next() else { throw LogError.unknown("no charter") }
         members.kill9(0)
-        #expect(await bells.next() == nil)
+        #expect(await watchEvents.next() == nil)
     }
 
     /// Many publishers with one head: each place is given once.
@@ -260,12 +265,12 @@ struct EtcdLogTests {
         let client = try client(members)
         defer { client.close() }
         let log = EtcdLog(client, cluster: "one")
-        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        let logMetadata = try await whenReady { try await log.amend(nil, to: LogMetadata(epoch: .random())) }
         let landed = try await withThrowingTaskGroup(of: Bool.self) { group in
             for _ in 0..<20 {
                 let rival = entry(after: .empty).0
                 group.addTask {
-                    if case .committed = try await log.append(rival, under: charter) { true } else { false }
+                    if case .committed = try await log.append(rival, under: logMetadata) { true } else { false }
                 }
             }
             return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
@@ -281,12 +286,12 @@ struct EtcdLogTests {
         let client = try client(members)
         defer { client.close() }
         let log = EtcdLog(client, cluster: "one")
-        let charter = try await whenReady { try await log.amend(nil, to: Charter(epoch: .random())) }
+        let logMetadata = try await whenReady { try await log.amend(nil, to: LogMetadata(epoch: .random())) }
         var acknowledged: [PublishID] = []
         for member in 0..<3 {
-            for _ in 0..<20 { acknowledged.append(try await publish(log, charter).publish) }
+            for _ in 0..<20 { acknowledged.append(try await publish(log, logMetadata).publish) }
             members.kill9(member)
-            for _ in 0..<20 { acknowledged.append(try await publish(log, charter).publish) }
+            for _ in 0..<20 { acknowledged.append(try await publish(log, logMetadata).publish) }
             try members.start(member)
         }
         let entries = try await whenReady { try await log.page(after: 0, limit: 1000) }.entries
@@ -306,25 +311,25 @@ struct EtcdLogTests {
             try await first.lay(next, chunks)
             last = LogHead(of: next)
         }
-        let charter = Charter(epoch: .random())
-        await #expect(throws: LogError.self) { try await first.found(charter, head: .empty) }
+        let logMetadata = LogMetadata(epoch: .random())
+        await #expect(throws: LogError.self) { try await first.found(logMetadata, head: .empty) }
 
         let second = try await log.beginFounding()
         #expect(try await log.contents().isEmpty)
         let own = entry(after: .empty).0
         try await second.lay(own, [])
         await #expect(throws: LogError.self) { try await first.lay(entry(after: last).0, []) }
-        await #expect(throws: LogError.self) { try await first.found(charter, head: last) }
-        try await second.found(charter, head: LogHead(of: own))
+        await #expect(throws: LogError.self) { try await first.found(logMetadata, head: last) }
+        try await second.found(logMetadata, head: LogHead(of: own))
         let page = try await log.page(after: 0, limit: 10)
-        #expect(page.entries == [own] && page.head == LogHead(of: own) && page.charter.epoch == charter.epoch)
+        #expect(page.entries == [own] && page.head == LogHead(of: own) && page.logMetadata.epoch == logMetadata.epoch)
         await #expect(throws: LogError.self) { _ = try await log.beginFounding() }
         #expect(try await log.page(after: 0, limit: 10).entries == [own])
 
         // A renewal for a log that ends elsewhere by now changes nothing.
-        let renewed = page.charter.renewed(.random())
-        #expect(try await log.amend(page.charter, to: renewed, at: .empty) == page.charter)
-        #expect(try await log.amend(page.charter, to: renewed, at: page.head).epoch == renewed.epoch)
+        let renewed = page.logMetadata.renewed(.random())
+        #expect(try await log.amend(page.logMetadata, to: renewed, at: .empty) == page.logMetadata)
+        #expect(try await log.amend(page.logMetadata, to: renewed, at: page.head).epoch == renewed.epoch)
     }
 
     @Test(.timeLimit(.minutes(2))) func leasesComeAndGo() async throws {

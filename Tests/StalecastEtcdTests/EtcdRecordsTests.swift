@@ -70,7 +70,7 @@ struct EtcdRecordsTests {
         let members = try Members(3, network: 22)
         let clients = [try client(members), try client(members)]
         defer { for client in clients { client.close() } }
-        let boards = clients.map { RecordBoard(EtcdRecords($0, cluster: "one")) }
+        let boards = clients.map { Informer(EtcdRecords($0, cluster: "one")) }
         let told = Mutex<[String: [UInt8]]>([:])
         await boards[1].observe("k") { change in
             told.withLock { told in
@@ -81,7 +81,7 @@ struct EtcdRecordsTests {
                 }
             }
         }
-        let tasks = boards.map { board in Task { await board.run() } }
+        let tasks = boards.map { informer in Task { await informer.run() } }
         defer { for task in tasks { task.cancel() } }
         for round in 0..<3 {
             for number in 0..<40 {
@@ -98,13 +98,13 @@ struct EtcdRecordsTests {
     }
 
     /// Puts a record, or removes the one that is there for nil, until it is done.
-    private func write(_ name: RecordName, _ value: UInt8?, _ board: RecordBoard) async throws {
+    private func write(_ name: RecordName, _ value: UInt8?, _ informer: Informer) async throws {
         try await whenReady {
-            let known = await board.record(name)
+            let known = await informer.record(name)
             guard value != nil || known != nil else { return }
             let outcome =
-                if let value { try await board.put([value], to: name, over: known?.revision) } else {
-                    try await board.remove(name, at: known?.revision ?? 0)
+                if let value { try await informer.put([value], to: name, over: known?.revision) } else {
+                    try await informer.remove(name, at: known?.revision ?? 0)
                 }
             if case .conflict = outcome { throw LogError.notDone("again") }
         }

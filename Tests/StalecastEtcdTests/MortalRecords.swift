@@ -19,11 +19,11 @@ final class MortalRecords: SharedRecords {
 
     func all() async throws(LogError) -> RecordPage { try await alive.all() }
     func records(_ names: [RecordName]) async throws(LogError) -> RecordPage { try await alive.records(names) }
-    func watch() async throws(LogError) -> AsyncStream<RecordBell> { try await alive.watch() }
+    func watch() async throws(LogError) -> AsyncStream<RecordWatchEvent> { try await alive.watch() }
     func grant(_ lifetime: Duration) async throws(LogError) -> RecordLease { try await alive.grant(lifetime) }
     func renew(_ lease: RecordLease) async throws(LogError) -> Bool { try await alive.renew(lease) }
     func revoke(_ lease: RecordLease) async throws(LogError) { try await alive.revoke(lease) }
-    func kept(of duty: RecordName) async throws(LogError) -> [UInt8]? { try await alive.kept(of: duty) }
+    func kept(of assignment: RecordName) async throws(LogError) -> [UInt8]? { try await alive.kept(of: assignment) }
 
     func put(
         _ value: [UInt8], to name: RecordName, over revision: Int64?, lease: RecordLease?
@@ -35,7 +35,8 @@ final class MortalRecords: SharedRecords {
         try await alive.remove(name, at: revision)
     }
 
-    func keep(_ state: [UInt8], of duty: RecordName, token: DutyLease.Token) async throws(LogError) -> Bool {
-        try await alive.keep(state, of: duty, token: token)
+    func keep(_ state: [UInt8], of assignment: RecordName, token: AssignmentLease.Token) async throws(LogError) -> Bool
+    {
+        try await alive.keep(state, of: assignment, token: token)
     }
 }

@@ -42,7 +42,7 @@ import Testing
                 UInt8.random(in: 0...(Bool.random(using: &random) ? 20 : 255), using: &random)
             }
             _ = try? EtcdTransaction.Result(noise)
-            _ = try? EtcdWatchNotice(noise)
+            _ = try? EtcdWatchResponse(noise)
             _ = try? EtcdStatus(noise)
         }
         for broken: [UInt8] in [
@@ -58,7 +58,7 @@ import Testing
             for _ in 0..<count { writer.bytes(11, [0x12, 0x03, 0x0A, 0x01, 0x61]) }
             return writer.bytes
         } _: {
-            _ = try EtcdWatchNotice($0)
+            _ = try EtcdWatchResponse($0)
         }
     }
 

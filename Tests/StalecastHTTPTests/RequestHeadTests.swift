@@ -107,7 +107,7 @@ import Testing
         let fields = [("Host", "a"), ("Last-Event-ID", "1-2 \t"), ("X-Api-Key", "\t k "), ("A", "b c")]
         let head = try head("/", fields)
         #expect(head.headers.map(\.value) == ["a", "1-2", "k", "b c"])
-        #expect(Presented(head).apiKey == "k")
+        #expect(Credentials(head).apiKey == "k")
     }
 
     @Test(arguments: [

@@ -26,7 +26,7 @@ import Testing
         """)
     private static let leaves = bytes("1703030013c9872760655666b74d7ff1153efd6db6d0b0e3")
 
-    private let desk = TLSDesk()
+    private let recordCipher = TLSRecordCipher()
     private let ends: (own: Int32, peer: Int32)
 
     init() {
@@ -59,22 +59,22 @@ import Testing
 
     @Test func whatIsSealedIsWhatTheStandardShows() throws {
         let records = try #require(make(written: 1))
-        let taken = Self.text.withUnsafeBytes { records.send($0.baseAddress!, $0.count, to: ends.own, desk) }
+        let taken = Self.text.withUnsafeBytes { records.send($0.baseAddress!, $0.count, to: ends.own, recordCipher) }
         #expect(taken == 50)
         #expect(received() == Self.said)
-        records.sayGoodbye(to: ends.own, desk)
+        records.sayGoodbye(to: ends.own, recordCipher)
         #expect(received() == Self.goodbye)
         records.free()
     }
 
     @Test func whatTheStandardShowsIsOpened() throws {
         let records = try #require(make(written: 3))
-        #expect(records.read(from: ends.own, desk) == 0)
+        #expect(records.read(from: ends.own, recordCipher) == 0)
         hear(Self.heard.dropLast())
-        #expect(records.read(from: ends.own, desk) == 0, "a record is looked at when it is whole")
+        #expect(records.read(from: ends.own, recordCipher) == 0, "a record is looked at when it is whole")
         hear(Self.heard.suffix(1) + Self.leaves)
-        #expect(records.read(from: ends.own, desk) == Self.heard.count)
-        #expect(records.read(from: ends.own, desk) == -1, "the client has said goodbye")
+        #expect(records.read(from: ends.own, recordCipher) == Self.heard.count)
+        #expect(records.read(from: ends.own, recordCipher) == -1, "the client has said goodbye")
         #expect(received().isEmpty)
         records.free()
     }
@@ -92,7 +92,7 @@ import Testing
         default: break
         }
         hear(bytes)
-        #expect(records.read(from: ends.own, desk) == -1)
+        #expect(records.read(from: ends.own, recordCipher) == -1)
         #expect(received().count == 24, "an alert says why")
         records.free()
     }
@@ -105,14 +105,14 @@ import Testing
         var (pieces, place, calls): ([UInt8], Int, Int) = ([], 0, 0)
         while place < long.count {
             let taken = long.withUnsafeBytes {
-                records.send($0.baseAddress! + place, $0.count - place, to: ends.own, desk)
+                records.send($0.baseAddress! + place, $0.count - place, to: ends.own, recordCipher)
             }
             try #require(taken >= 0)
             (place, calls) = (place + taken, calls + 1)
             try #require(calls < 100_000, "it gets nowhere")
             pieces += received()
         }
-        records.sayGoodbye(to: ends.own, desk)
+        records.sayGoodbye(to: ends.own, recordCipher)
         pieces += received()
         // The same records when nothing has to wait.
         var big: Int32 = 1 << 20
@@ -120,10 +120,10 @@ import Testing
         var expected: [UInt8] = []
         for start in stride(from: 0, to: long.count, by: 16_384) {
             let part = Array(long[start..<min(start + 16_384, long.count)])
-            _ = part.withUnsafeBytes { whole.send($0.baseAddress!, $0.count, to: ends.own, desk) }
+            _ = part.withUnsafeBytes { whole.send($0.baseAddress!, $0.count, to: ends.own, recordCipher) }
             expected += received()
         }
-        whole.sayGoodbye(to: ends.own, desk)
+        whole.sayGoodbye(to: ends.own, recordCipher)
         expected += received()
         #expect(calls > 13, "the socket took everything at once: nothing was shown")
         #expect(pieces == expected)
@@ -134,7 +134,7 @@ import Testing
     @Test func aKeyHasItsLimit() throws {
         let records = try #require(make(written: (1 << 24) - 1))
         func say() -> [UInt8] {
-            _ = Self.text.withUnsafeBytes { records.send($0.baseAddress!, $0.count, to: ends.own, desk) }
+            _ = Self.text.withUnsafeBytes { records.send($0.baseAddress!, $0.count, to: ends.own, recordCipher) }
             return received()
         }
         #expect(say().count == 72)

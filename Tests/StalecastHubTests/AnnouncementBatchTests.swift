@@ -15,10 +15,10 @@ import Testing
 
     @Test func ofSeveralMessagesOfATopicTheLastIsLeftWithTheUnionOfChanges() {
         var board = TopicBoard.make()
-        var cache = NoticeCache()
+        var cache = EncodedMessageCache()
         let run = announcements([.make(1, keys: ["a"]), .make(2, keys: ["b"]), .make(3, keys: ["c"])])
         let batch = board.apply(run, cache: &cache)
-        let messages = batch.announcements.flatMap { $0.notices.map(\.notice.message) }
+        let messages = batch.announcements.flatMap { $0.encodedMessages.map(\.encodedMessage.message) }
         #expect(messages.map(\.change.version) == [3])
         #expect(messages.map(\.since) == [0])
         #expect(messages.first?.changedKeys == ["a", "b", "c"])
@@ -28,12 +28,14 @@ import Testing
 
     @Test func differentScopesAndTopicsAreAllKeptInOrder() {
         var board = TopicBoard.make()
-        var cache = NoticeCache()
+        var cache = EncodedMessageCache()
         let run = announcements([
             .make(1, keys: ["pay_x"]), .make(1, sequence: 2, scope: .server), .make(2, sequence: 3, keys: ["welcome"]),
         ])
         let batch = board.apply(run, cache: &cache)
-        let kept = batch.announcements.flatMap { entry in entry.notices.map { (entry.change.sequence, $0.topic) } }
+        let kept = batch.announcements.flatMap { entry in
+            entry.encodedMessages.map { (entry.change.sequence, $0.topic) }
+        }
         #expect(kept.map(\.0) == [1, 2, 3])
         #expect(kept.map(\.1) == [board.payTopic, board.pushServer, board.push])
         #expect(batch.skipped == [board.push], "version 1 on PUSH_RC is replaced by version 2")
@@ -41,10 +43,10 @@ import Testing
 
     @Test func oneAnnouncementIsLeftAsItIs() {
         var board = TopicBoard.make()
-        var cache = NoticeCache()
+        var cache = EncodedMessageCache()
         let run = announcements([.make(1)])
         let batch = board.apply(run, cache: &cache)
-        #expect(batch.announcements[0].notices[0].notice === run[0].notices[0].notice)
+        #expect(batch.announcements[0].encodedMessages[0].encodedMessage === run[0].encodedMessages[0].encodedMessage)
         #expect(batch.skipped.isEmpty && batch.before == 0)
     }
 
@@ -62,13 +64,13 @@ import Testing
         }
         let run = announcements(changes)
         var board = TopicBoard.make()
-        var cache = NoticeCache()
+        var cache = EncodedMessageCache()
         let batch = board.apply(run, cache: &cache)
-        let kept = batch.announcements.flatMap(\.notices)
-        #expect(kept.count + batch.skipped.count == run.flatMap(\.notices).count)
+        let kept = batch.announcements.flatMap(\.encodedMessages)
+        #expect(kept.count + batch.skipped.count == run.flatMap(\.encodedMessages).count)
         #expect(batch.announcements.map(\.change.sequence) == batch.announcements.map(\.change.sequence).sorted())
         let newest = board.owed(to: [board.push, board.pushServer, board.payTopic], after: 0)
-        #expect(Set(kept.map(\.notice.sequence)) == Set(newest.map(\.sequence)))
+        #expect(Set(kept.map(\.encodedMessage.sequence)) == Set(newest.map(\.sequence)))
         #expect(kept.count == newest.count)
     }
 }

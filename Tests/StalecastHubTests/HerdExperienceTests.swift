@@ -148,7 +148,7 @@ import Testing
     }
 
     @Test func theHubLearnsFromTheFetchesOfTheVersionBefore() throws {
-        let book = PropagationBook()
+        let book = RolloutTracker()
         let loop = book.addLoop()
         let hub = Hub(board: .make(), herds: [.demo: HerdWindow(budget: 10)], propagation: book)
         hub.count([.demo: 40], of: book)
@@ -156,10 +156,10 @@ import Testing
         var herd = try #require(hub.herd(of: .demo))
         #expect((herd.windowMs, herd.pacedOverMs, herd.subscribers) == (4000, 0, 40))
         #expect((herd.configuredBudget, herd.budget) == (10, 10) && herd.fetchesPerStream == nil)
-        var reach = Reach()
-        reach.streams = 30
-        reach.polls = 10
-        book.note(reach, of: loop, in: .demo, 1)
+        var streamCounts = StreamCounts()
+        streamCounts.streams = 30
+        streamCounts.polls = 10
+        book.note(streamCounts, of: loop, in: .demo, 1)
         for number in 0..<80 {
             book.fetched(ClientIdentity("c\(number / 2)"), .demo, 1, address: (key: 1, isLimited: false))
         }
@@ -167,20 +167,20 @@ import Testing
         hub.announce(.make(2), at: 0)
         herd = try #require(hub.herd(of: .demo))
         #expect((herd.windowMs, herd.budget) == (11_429, 7) && herd.fetchesPerStream == 2)
-        #expect(hub.board.topics[0].notice?.message.fetchWindowMs == 11_429)
+        #expect(hub.board.topics[0].encodedMessage?.message.fetchWindowMs == 11_429)
         #expect(book.propagation(of: .demo, 1)?.errors == 1 && book.propagation(of: .demo, 1)?.answers == 80)
         #expect(hub.herd(of: .server) == nil)
     }
 
     @Test func oneClientsManyFetchesMakeNobodyWait() throws {
-        let book = PropagationBook()
+        let book = RolloutTracker()
         let loop = book.addLoop()
         let hub = Hub(board: .make(), herds: [.demo: HerdWindow(budget: 10)], propagation: book)
         hub.count([.demo: 40], of: book)
         hub.announce(.make(1), at: 0)
-        var reach = Reach()
-        reach.streams = 40
-        book.note(reach, of: loop, in: .demo, 1)
+        var streamCounts = StreamCounts()
+        streamCounts.streams = 40
+        book.note(streamCounts, of: loop, in: .demo, 1)
         for number in 0..<40 {
             book.fetched(ClientIdentity("c\(number)"), .demo, 1, address: (key: 1, isLimited: false))
         }
@@ -196,7 +196,7 @@ import Testing
 
     @Test func firebaseStreamsArePacedWhenTheyAloneAreTooMany() {
         let hub = Hub(board: .make(), herds: [.demo: HerdWindow(budget: 10)])
-        let shard = PropagationBook()
+        let shard = RolloutTracker()
         let paces = Mutex<[Int]>([])
         _ = hub.attach { event in
             if case .announcement(let announcement) = event { paces.withLock { $0.append(announcement.pacedOverMs) } }

@@ -86,7 +86,7 @@ final class Sequences: Sendable {
         hub.count([.demo: 40], of: other)
         hub.announce(.make(1), at: 0)
         hub.announce(.make(1, sequence: 2, scope: .server), at: 0)
-        let windows = hub.board.topics.compactMap { $0.notice?.message.fetchWindowMs }
+        let windows = hub.board.topics.compactMap { $0.encodedMessage?.message.fetchWindowMs }
         #expect(hub.countsSubscribers && windows == [10_000, 0])
     }
 
@@ -104,14 +104,14 @@ final class Sequences: Sendable {
     @Test func theChunkOfANoticeIsOneWellFramedEvent() {
         var board = TopicBoard.make()
         board.take(.make(7))
-        let notice = board[board.push].notice!
-        let text = String(decoding: notice.chunk.buffer, as: UTF8.self)
+        let encodedMessage = board[board.push].encodedMessage!
+        let text = String(decoding: encodedMessage.chunk.buffer, as: UTF8.self)
         let size = Int(text.prefix { $0 != "\r\n" }, radix: 16)
-        #expect(size == notice.chunk.chunkPayload.count)
+        #expect(size == encodedMessage.chunk.chunkPayload.count)
         #expect(text.hasSuffix("\n\n\r\n"))
-        let payload = String(decoding: notice.chunk.chunkPayload, as: UTF8.self)
+        let payload = String(decoding: encodedMessage.chunk.chunkPayload, as: UTF8.self)
         #expect(payload.hasPrefix("id: abcdefghijklmnopqrstuvwxyz.7\ndata: {\"CONFIG_STATE\":\"STALE\""))
-        let plain = String(decoding: notice.chunkWithoutID.chunkPayload, as: UTF8.self)
+        let plain = String(decoding: encodedMessage.chunkWithoutID.chunkPayload, as: UTF8.self)
         #expect(plain.hasPrefix("data: {"))
     }
 }

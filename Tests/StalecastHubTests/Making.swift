@@ -44,7 +44,7 @@ extension TopicBoard {
     mutating func take(_ change: TemplateChange) -> [StaleMessage] {
         let announcement = announcement(of: change, fetchWindowMs: 0, at: 0)
         apply(announcement)
-        return announcement.notices.map(\.notice.message)
+        return announcement.encodedMessages.map(\.encodedMessage.message)
     }
 
     /// PUSH_RC of the client template, and of the server template.

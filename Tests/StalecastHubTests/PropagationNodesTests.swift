@@ -2,7 +2,7 @@ import StalecastHub
 import StalecastWire
 import Testing
 
-private let address: PropagationBook.Address = (key: 0, isLimited: false)
+private let address: RolloutTracker.Address = (key: 0, isLimited: false)
 
 private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
 
@@ -12,7 +12,7 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
     private struct Node {
         let hub = Hub(board: .make())
         let loop: Int
-        var book: PropagationBook { hub.propagation }
+        var book: RolloutTracker { hub.propagation }
 
         init() {
             loop = hub.propagation.addLoop()
@@ -29,9 +29,9 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
 
         func publish(_ version: VersionNumber, streams: Int) {
             hub.announce(.make(version), at: 1)
-            var reach = Reach()
-            reach.streams = streams
-            book.note(reach, of: loop, in: .demo, CommitSequence(version.rawValue))
+            var streamCounts = StreamCounts()
+            streamCounts.streams = streams
+            book.note(streamCounts, of: loop, in: .demo, CommitSequence(version.rawValue))
         }
 
         func fetch(_ name: String, _ version: VersionNumber) {
@@ -41,11 +41,12 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         /// Takes what the other one would write into its record, as it comes through JSON.
         func hear(_ other: Node) throws {
             let word = try #require(other.book.own(of: .demo, limit: 4))
-            let ways = try word.ways.map { way in
-                try #require(Propagation(shared: JSONValue.parse(way.shared.encoded()), of: way.version))
+            let rolloutStatuses = try word.rolloutStatuses.map { rolloutStatus in
+                try #require(
+                    RolloutStatus(shared: JSONValue.parse(rolloutStatus.shared.encoded()), of: rolloutStatus.version))
             }
-            book.heard("other", of: .demo, (word.head, ways))
-            for sighting in other.book.takeSightings() { book.seenElsewhere(sighting) }
+            book.heard("other", of: .demo, (word.head, rolloutStatuses))
+            for foreignFetch in other.book.takeForeignFetches() { book.seenElsewhere(foreignFetch) }
         }
     }
 
@@ -68,11 +69,13 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         try b.hear(a)
         try a.hear(b)
         for node in [a, b] {
-            let way = try #require(node.book.propagation(of: .demo))
-            #expect(way.isCounted && way.version == 2 && way.state == .spreading)
-            #expect(way.streams.streams == 3 && way.streams.told == 3)
-            #expect(way.clients.audience == 3 && way.clients.fetched == 2 && way.clients.behind == 1)
-            #expect(way.fetched.t50 != nil && way.fetched.t99 == nil)
+            let rolloutStatus = try #require(node.book.propagation(of: .demo))
+            #expect(rolloutStatus.isCounted && rolloutStatus.version == 2 && rolloutStatus.state == .spreading)
+            #expect(rolloutStatus.streams.streams == 3 && rolloutStatus.streams.told == 3)
+            #expect(
+                rolloutStatus.clients.audience == 3 && rolloutStatus.clients.fetched == 2
+                    && rolloutStatus.clients.behind == 1)
+            #expect(rolloutStatus.fetched.t50 != nil && rolloutStatus.fetched.t99 == nil)
         }
         a.fetch("2", 2)
         #expect(a.book.propagation(of: .demo)?.state == .converged)
@@ -86,7 +89,7 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         a.publish(1, streams: 0)
         a.join("1")
         let key = client("1").key(in: .demo)
-        a.book.seenElsewhere(PropagationBook.Sighting(key: key, scope: .demo, fetched: 2, active: 0))
+        a.book.seenElsewhere(RolloutTracker.ForeignFetch(key: key, scope: .demo, fetched: 2, active: 0))
         a.publish(2, streams: 1)
         let clients = try #require(a.book.propagation(of: .demo)).clients
         #expect(clients.audience == 1 && clients.fetched == 1)

@@ -8,12 +8,12 @@ import Testing
 private final class Crowd: Sendable {
     let hub: Hub
 
-    init(_ limits: PropagationBook.Limits = .init(), bindings: [TopicBinding] = TopicBoard.bindings) {
+    init(_ limits: RolloutTracker.Limits = .init(), bindings: [TopicBinding] = TopicBoard.bindings) {
         let box = ClockBox()
         self.box = box
         hub = Hub(
             board: .make(bindings: bindings),
-            propagation: PropagationBook(limits, clock: { box.now }, wall: { Timestamp(microseconds: 5) }))
+            propagation: RolloutTracker(limits, clock: { box.now }, wall: { Timestamp(microseconds: 5) }))
     }
 
     private let box: ClockBox
@@ -24,7 +24,7 @@ private final class Crowd: Sendable {
         func move(_ milliseconds: UInt64) { time.withLock { $0 += milliseconds * 1_000_000 } }
     }
 
-    var book: PropagationBook { hub.propagation }
+    var book: RolloutTracker { hub.propagation }
 
     func wait(_ milliseconds: UInt64) { box.move(milliseconds) }
 
@@ -52,11 +52,11 @@ private final class Crowd: Sendable {
         book.fetched(Self.client(name, active: active), .demo, version, address: (1, false))
     }
 
-    func claim(_ name: String, _ claim: ClientClaim, address: UInt64 = 1) throws(ClientClaim.Refusal) {
+    func claim(_ name: String, _ claim: ClientReport, address: UInt64 = 1) throws(ClientReport.Refusal) {
         try book.claimed(Self.client(name), .demo, claim, address: (address, true))
     }
 
-    func clients(_ version: VersionNumber? = nil) -> Propagation.Clients {
+    func clients(_ version: VersionNumber? = nil) -> RolloutStatus.Clients {
         book.propagation(of: .demo, version)?.clients ?? .init()
     }
 }
@@ -123,9 +123,11 @@ private final class Crowd: Sendable {
             crowd.wait(10)
             crowd.fetch("c\(number)", 1)
         }
-        let rung = crowd.book.propagation(of: .demo)!.fetched
-        #expect(rung.t50 == 500_000_000 && rung.t95 == 950_000_000 && rung.t99 == nil && rung.last == 980_000_000)
-        #expect(rung.counts.reduce(0, +) == 98)
+        let stageTimes = crowd.book.propagation(of: .demo)!.fetched
+        #expect(
+            stageTimes.t50 == 500_000_000 && stageTimes.t95 == 950_000_000 && stageTimes.t99 == nil
+                && stageTimes.last == 980_000_000)
+        #expect(stageTimes.counts.reduce(0, +) == 98)
         crowd.leave("c98")
         crowd.wait(11_000)
         #expect(crowd.book.propagation(of: .demo)?.fetched.t99 == nil, "98 of 99 is less than 99 %")
@@ -139,12 +141,12 @@ private final class Crowd: Sendable {
         crowd.publish(1)
         crowd.leave("a")
         crowd.join("a", active: 1)
-        try crowd.claim("b", ClientClaim(.active, 9000))
-        try crowd.claim("c", ClientClaim(.failed, 1, error: "no room"))
+        try crowd.claim("b", ClientReport(.active, 9000))
+        try crowd.claim("c", ClientReport(.failed, 1, error: "no room"))
         #expect(crowd.clients().fetched == 2 && crowd.clients().active == 2 && crowd.clients().failed == 1)
         crowd.publish(2)
         #expect(crowd.clients(2).fetched == 0, "nobody has what does not exist yet")
-        try crowd.claim("c", ClientClaim(.active, 1))
+        try crowd.claim("c", ClientReport(.active, 1))
         #expect(crowd.clients(1).failed == 0)
     }
 
@@ -152,22 +154,22 @@ private final class Crowd: Sendable {
         let crowd = Crowd()
         crowd.join("a")
         crowd.publish(1)
-        #expect(throws: ClientClaim.Refusal.stranger) { try crowd.claim("nobody", ClientClaim(.active, 1)) }
+        #expect(throws: ClientReport.Refusal.stranger) { try crowd.claim("nobody", ClientReport(.active, 1)) }
         var refused = 0
         for _ in 0..<500 {
-            do throws(ClientClaim.Refusal) { try crowd.claim("a", ClientClaim(.active, 1)) } catch {
+            do throws(ClientReport.Refusal) { try crowd.claim("a", ClientReport(.active, 1)) } catch {
                 if error == .budget { refused += 1 }
             }
         }
         #expect(refused == 451, "50 a second of one address")
         for address in 2..<100_000 as Range<UInt64> {
-            try? crowd.claim("a", ClientClaim(.active, 1), address: address)  // refused from the 2,001st on
+            try? crowd.claim("a", ClientReport(.active, 1), address: address)  // refused from the 2,001st on
         }
         #expect(crowd.book.claims.counted[.active] == 1999)
         crowd.wait(60 * 60 * 1000)
         crowd.leave("a")
         crowd.wait(61 * 60 * 1000)
-        #expect(throws: ClientClaim.Refusal.stranger) { try crowd.claim("a", ClientClaim(.active, 1)) }
+        #expect(throws: ClientReport.Refusal.stranger) { try crowd.claim("a", ClientReport(.active, 1)) }
     }
 
     @Test func aFloodOfIDsOfOneAddressIsLeftUncounted() {
@@ -181,7 +183,7 @@ private final class Crowd: Sendable {
 
     /// Four standard errors of a binomial, and the same clients all the way.
     @Test func aboveTheCapASampleTellsTheShares() {
-        var limits = PropagationBook.Limits()
+        var limits = RolloutTracker.Limits()
         limits.clients = 1024
         let crowd = Crowd(limits)
         for number in 0..<20_000 { crowd.join("c\(number)") }
@@ -199,7 +201,7 @@ private final class Crowd: Sendable {
     }
 
     @Test func growingIntoASampleCountsWhatIsUnderWayAgain() {
-        var limits = PropagationBook.Limits()
+        var limits = RolloutTracker.Limits()
         limits.clients = 1024
         let crowd = Crowd(limits)
         for number in 0..<1000 { crowd.join("c\(number)") }
@@ -214,7 +216,7 @@ private final class Crowd: Sendable {
     }
 
     @Test func aSampleGrowsAgainWhenTheFloodIsForgotten() {
-        var limits = PropagationBook.Limits()
+        var limits = RolloutTracker.Limits()
         limits.clients = 1024
         let crowd = Crowd(limits)
         crowd.publish(1)
@@ -240,7 +242,7 @@ private final class Crowd: Sendable {
                 // 50 reports in ten seconds are taken of one address.
                 crowd.wait(1000)
                 // A refusal is what is counted.
-                return (try? crowd.claim("c\(number)", ClientClaim(.failed, 1, error: "e\(number)"), address: address))
+                return (try? crowd.claim("c\(number)", ClientReport(.failed, 1, error: "e\(number)"), address: address))
                     != nil
             }
         }
@@ -379,10 +381,10 @@ private final class Crowd: Sendable {
         crowd.publish(2)
         for name in ["a", "b"] { crowd.leave(name) }
         crowd.wait(11_000)
-        let way = try #require(crowd.book.propagation(of: .demo))
-        #expect(way.state == .left && way.clients.left == 2)
-        #expect(way.record["s"] == "CONVERGED", "daemons of before read it")
-        #expect(Propagation(record: way.record, of: 2)?.state == .left)
+        let rolloutStatus = try #require(crowd.book.propagation(of: .demo))
+        #expect(rolloutStatus.state == .left && rolloutStatus.clients.left == 2)
+        #expect(rolloutStatus.record["s"] == "CONVERGED", "daemons of before read it")
+        #expect(RolloutStatus(record: rolloutStatus.record, of: 2)?.state == .left)
     }
 
     @Test func thoseThatLeaveMakeNoTimeAtWhichNobodyFetched() {
@@ -393,8 +395,8 @@ private final class Crowd: Sendable {
         crowd.fetch("a", 1)
         crowd.leave("b")
         crowd.wait(60_000)
-        let way = crowd.book.propagation(of: .demo)!
-        #expect(way.state == .converged && way.fetched.t99 == 1_000_000_000)
+        let rolloutStatus = crowd.book.propagation(of: .demo)!
+        #expect(rolloutStatus.state == .converged && rolloutStatus.fetched.t99 == 1_000_000_000)
     }
 
     @Test func aFailureInAnotherScopeIsNotCountedHere() throws {
@@ -407,12 +409,12 @@ private final class Crowd: Sendable {
             Crowd.client("b"), other, topics: [crowd.hub.board.push], isPoll: false, held: 0, head: 0,
             address: (1, false))
         try crowd.book.claimed(
-            Crowd.client("b"), other, ClientClaim(.failed, 1, error: "no"), address: (1, false))
+            Crowd.client("b"), other, ClientReport(.failed, 1, error: "no"), address: (1, false))
         #expect(crowd.clients().failed == 0 && crowd.book.propagation(of: other)?.clients.failed == 1)
     }
 
     @Test(arguments: [true, false]) func aFetchThatNamesOnlyTheAppLeavesTheSDKOfTheStream(keepsNames: Bool) throws {
-        var limits = PropagationBook.Limits()
+        var limits = RolloutTracker.Limits()
         limits.keepsNames = keepsNames
         let crowd = Crowd(limits)
         crowd.join("a")
@@ -439,7 +441,7 @@ private final class Crowd: Sendable {
     }
 
     @Test func withoutNamesNobodyIsNamed() {
-        var limits = PropagationBook.Limits()
+        var limits = RolloutTracker.Limits()
         limits.keepsNames = false
         let crowd = Crowd(limits)
         crowd.join("a")
@@ -449,7 +451,7 @@ private final class Crowd: Sendable {
     }
 
     @Test func theTableOfTheCapTakesLessThanFourMegabytes() {
-        var limits = PropagationBook.Limits()
+        var limits = RolloutTracker.Limits()
         limits.keepsNames = false
         let crowd = Crowd(limits)
         for number in 0..<65_536 { crowd.join("c\(number)") }
@@ -461,12 +463,12 @@ private final class Crowd: Sendable {
         let crowd = Crowd()
         let loops = [crowd.book.addLoop(), crowd.book.addLoop()]
         crowd.publish(1)
-        var first = Reach()
+        var first = StreamCounts()
         (first.streams, first.backlogged) = (100, 10)
         crowd.book.note(first, of: loops[0], in: .demo, 1)
         #expect(crowd.book.propagation(of: .demo)?.sent.t50 == nil, "the other loop has not told yet")
         crowd.wait(5)
-        crowd.book.note(Reach(), of: loops[1], in: .demo, 1)
+        crowd.book.note(StreamCounts(), of: loops[1], in: .demo, 1)
         let sent = crowd.book.propagation(of: .demo)!
         #expect(sent.sent.t50 == 5_000_000 && sent.sent.t95 == nil && sent.state == .spreading)
         crowd.wait(5)
@@ -482,13 +484,15 @@ private final class Crowd: Sendable {
         crowd.publish(1)
         crowd.wait(3_599_000)
         for number in 0..<99 { crowd.fetch("c\(number)", 1) }
-        let way = crowd.book.propagation(of: .demo)!
-        let record = try JSONValue.parse(way.record.text().utf8)
+        let rolloutStatus = crowd.book.propagation(of: .demo)!
+        let record = try JSONValue.parse(rolloutStatus.record.text().utf8)
         #expect(record.text().utf8.count <= 300)
-        let stored = try #require(Propagation(record: record, of: 1))
-        #expect(stored.clients == way.clients && stored.state == way.state && stored.announceTime == way.announceTime)
-        #expect(stored.fetched.t99 == way.fetched.t99 && !stored.isFromMemory)
-        #expect(Propagation(record: ["at": 1], of: 1) == nil)
+        let stored = try #require(RolloutStatus(record: record, of: 1))
+        #expect(
+            stored.clients == rolloutStatus.clients && stored.state == rolloutStatus.state
+                && stored.announceTime == rolloutStatus.announceTime)
+        #expect(stored.fetched.t99 == rolloutStatus.fetched.t99 && !stored.isFromMemory)
+        #expect(RolloutStatus(record: ["at": 1], of: 1) == nil)
     }
 
     @Test func aMessageToManyAsksForASampleOfReports() {
@@ -496,14 +500,14 @@ private final class Crowd: Sendable {
         let ratios = Mutex<[Double]>([])
         _ = crowd.hub.attach { event in
             guard case .announcement(let announcement) = event else { return }
-            ratios.withLock { $0.append(announcement.notices[0].notice.message.reportRatio) }
+            ratios.withLock { $0.append(announcement.encodedMessages[0].encodedMessage.message.reportRatio) }
         }
         for number in 0..<1000 { crowd.join("c\(number)") }
         crowd.publish(1)
         for number in 1000..<4000 { crowd.join("c\(number)") }
         crowd.publish(2)
         #expect(ratios.withLock { $0 } == [1, 0.25])
-        #expect(crowd.hub.board[crowd.hub.board.push].notice?.message.json["reportRatio"] == .number("0.25"))
+        #expect(crowd.hub.board[crowd.hub.board.push].encodedMessage?.message.json["reportRatio"] == .number("0.25"))
     }
 
     @Test func aClientWithHundredsOfStreamsStaysPresentUntilTheLastOneEnds() {

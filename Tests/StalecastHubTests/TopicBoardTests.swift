@@ -27,8 +27,8 @@ import Testing
         #expect(message?.since == 1)
         #expect(message?.changedKeys == ["pay_y"], "names that its patterns do not match are none of its business")
         let behind = board.opening(for: [board.payTopic], from: board.cursor(0)).messages
-        var cache = NoticeCache()
-        #expect(cache.notice(for: behind[0], on: board).message.changedKeys == ["pay_x", "pay_y"])
+        var cache = EncodedMessageCache()
+        #expect(cache.encodedMessage(for: behind[0], on: board).message.changedKeys == ["pay_x", "pay_y"])
     }
 
     @Test func aRollbackToEqualContentIsAnnouncedToo() {
@@ -124,7 +124,7 @@ import Testing
         #expect(several.opening(for: topics, from: ResumePoint(have: 0)).messages.map(\.sequence) == [1, 1])
         let announcement = several.announcement(
             of: .make(2, sequence: 3, scope: Self.other), fetchWindowMs: 0, at: 0)
-        #expect(announcement.notices.count == 1 && !topics.contains(announcement.notices[0].topic))
+        #expect(announcement.encodedMessages.count == 1 && !topics.contains(announcement.encodedMessages[0].topic))
     }
 }
 
@@ -146,8 +146,8 @@ import Testing
         let board = board()
         let opening = board.opening(for: [board.push], from: board.cursor(2))
         #expect(opening.messages.map(\.since) == [2])
-        var cache = NoticeCache()
-        let message = cache.notice(for: opening.messages[0], on: board).message
+        var cache = EncodedMessageCache()
+        let message = cache.encodedMessage(for: opening.messages[0], on: board).message
         #expect(message.change.version == 5)
         #expect(message.changedKeys == ["k3", "k4", "k5"])
     }
@@ -188,8 +188,8 @@ import Testing
     @Test func equallyBehindSubscribersShareOneEncoding() {
         let board = board()
         let debt = board.opening(for: [board.push], from: board.cursor(2)).messages[0]
-        var cache = NoticeCache()
-        #expect(cache.notice(for: debt, on: board) === cache.notice(for: debt, on: board))
+        var cache = EncodedMessageCache()
+        #expect(cache.encodedMessage(for: debt, on: board) === cache.encodedMessage(for: debt, on: board))
     }
 
     /// Whatever is announced and wherever a subscriber stands, what it is owed ends at the newest of each line, never

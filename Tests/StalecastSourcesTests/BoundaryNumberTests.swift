@@ -52,9 +52,9 @@ import Testing
             _ = utimensat(AT_FDCWD, directory.file(name), times, 0)
         }
         for path in [directory.file("a.json"), directory.path] {
-            _ = await FileSource(path: path, kind: .client, watch: nil, maxBytes: 1 << 20, quiet: .zero).look()
+            _ = await FileSource(path: path, kind: .client, watch: nil, maxBytes: 1 << 20, quiet: .zero).poll()
         }
         for name in ["b.json", "c.json"] { _ = truncate(directory.file(name), value) }
-        _ = await FileSource(path: directory.path, kind: .client, watch: nil, maxBytes: 1 << 20, quiet: .zero).look()
+        _ = await FileSource(path: directory.path, kind: .client, watch: nil, maxBytes: 1 << 20, quiet: .zero).poll()
     }
 }

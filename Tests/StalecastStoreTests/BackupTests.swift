@@ -8,7 +8,7 @@ import Testing
 @Suite struct BackupTests {
     let directory = try! TemporaryDirectory()
     let shelf = try! TemporaryDirectory()
-    let log = Notices()
+    let log = LogLines()
 
     @Test func backupUnderPublishesIsOneConsistentState() async throws {
         let store = try TemplateStore.make(directory)
@@ -321,8 +321,8 @@ import Testing
         #expect(names.count { $0.contains("before-restore") } == 3)
     }
 
-    /// Between the two renames, and before the new store has its name, a start refuses; the restore can be run again, and
-    /// the replaced pair is a whole store.
+    /// Between the two renames, and before the new store has its name, a start refuses; the restore can be run again,
+    /// and the replaced pair is a whole store.
     @Test(arguments: [true, false]) func aRestoreThatWasCutOffIsNoticedAndRepeated(hasLog: Bool) async throws {
         let store = try TemplateStore.make(directory)
         try await store.put(1...2)

@@ -8,7 +8,7 @@ import Testing
 /// The high-water mark: what was served must not be forgotten unnoticed.
 @Suite struct EpochTests {
     let directory = try! TemporaryDirectory()
-    let log = Notices()
+    let log = LogLines()
     private let everything = ["highwater", "stalecast.sqlite", "stalecast.sqlite-wal"]
 
     @Test func cleanAndUncleanRestartsKeepTheEpoch() async throws {

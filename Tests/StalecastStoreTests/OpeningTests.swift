@@ -25,7 +25,7 @@ import Testing
         let shared = try TemporaryDirectory()
         try shared.write(Data("x".utf8), to: "other")
         try files.setAttributes([.posixPermissions: 0o755], ofItemAtPath: shared.path)
-        let log = Notices()
+        let log = LogLines()
         _ = try TemplateStore.make(shared, log: log)
         #expect(try files.attributesOfItem(atPath: shared.path)[.posixPermissions] as? Int == 0o755)
         #expect(log.contains("open to others"))

@@ -81,7 +81,7 @@ import Testing
     @Test func whatRetentionRemovedIsLeftOutOfMissedChanges() async throws {
         var configuration = StoreConfiguration.make(directory)
         configuration.maxVersionsPerScope = 4
-        let store = try TemplateStore.open(configuration, log: Notices().add)
+        let store = try TemplateStore.open(configuration, log: LogLines().add)
         try await store.put(1...20)
         let kept = try store.recentChanges(of: .demo, limit: 100)
         #expect(kept.count < 20)

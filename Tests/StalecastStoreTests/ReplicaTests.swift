@@ -9,7 +9,7 @@ import Testing
 /// A store whose versions come from a log that it does not write.
 @Suite struct ReplicaTests {
     let directory = try! TemporaryDirectory()
-    let log = Notices()
+    let log = LogLines()
     private let epoch = Epoch.random()
 
     private func open(_ epoch: Epoch?, floors: NumberFloors = NumberFloors()) throws -> TemplateStore {

@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test func aClockThatJumpsAheadTakesNothingAway() async throws {
-        let log = Notices()
+        let log = LogLines()
         let store = try TemplateStore.make(directory, clock: clock, log: log)
         try await store.put(1...40)
         clock.advance(days: 400)
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test func aClockThatWasPutBackIsSaidOnce() async throws {
-        let log = Notices()
+        let log = LogLines()
         let store = try TemplateStore.make(directory, clock: clock, log: log)
         try await store.put("1")
         clock.advance(days: -1)

@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func aStoreThatIsClosedKeepsNoneAndSaysSo() async throws {
-        let notices = Notices()
+        let notices = LogLines()
         let store = try TemplateStore.make(try TemporaryDirectory(), log: notices)
         store.close()
         await store.keep(message(1))

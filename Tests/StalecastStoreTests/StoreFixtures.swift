@@ -30,12 +30,12 @@ final class TestClock: Sendable {
 }
 
 /// What a store said, in order.
-final class Notices: Sendable {
-    private let notices = Mutex<[TemplateStore.Notice]>([])
+final class LogLines: Sendable {
+    private let notices = Mutex<[TemplateStore.LogLine]>([])
 
-    var all: [TemplateStore.Notice] { notices.withLock { $0 } }
+    var all: [TemplateStore.LogLine] { notices.withLock { $0 } }
     func contains(_ message: String) -> Bool { all.contains { $0.message.contains(message) } }
-    @Sendable func add(_ notice: TemplateStore.Notice) { notices.withLock { $0.append(notice) } }
+    @Sendable func add(_ notice: TemplateStore.LogLine) { notices.withLock { $0.append(notice) } }
 }
 
 extension StoreConfiguration {
@@ -50,7 +50,7 @@ extension StoreConfiguration {
 
 extension TemplateStore {
     static func make(
-        _ directory: TemporaryDirectory, clock: TestClock = TestClock(), log: Notices = Notices()
+        _ directory: TemporaryDirectory, clock: TestClock = TestClock(), log: LogLines = LogLines()
     ) throws -> TemplateStore {
         try open(.make(directory, clock: clock), log: log.add)
     }

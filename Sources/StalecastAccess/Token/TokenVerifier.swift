@@ -60,7 +60,7 @@ package final class TokenVerifier: Sendable {
     }
 
     /// Principal of a number; nil when the token is not good any more.
-    func standing(of number: Int32) -> Principal? {
+    func currentPrincipal(of number: Int32) -> Principal? {
         let now = clock()
         return state.withLock { $0.cache.principal(number, at: now) }
     }

@@ -13,11 +13,11 @@ struct BrowserRequest: Sendable {
     /// It is for one of the console's own paths.
     private let isConsole: Bool
 
-    init(_ head: RequestHead, _ presented: Presented, cookieName: String, _ configuration: ControlConfiguration) {
+    init(_ head: RequestHead, _ credentials: Credentials, cookieName: String, _ configuration: ControlConfiguration) {
         self.head = head
         self.configuration = configuration
         isConsole = head.path == "/console" || head.path.hasPrefix("/console/")
-        cookie = presented.isEmpty ? Self.cookie(named: cookieName, head) : nil
+        cookie = credentials.isEmpty ? Self.cookie(named: cookieName, head) : nil
     }
 
     private static func cookie(named name: String, _ head: RequestHead) -> String? {
@@ -42,7 +42,8 @@ struct BrowserRequest: Sendable {
         guard isOfOneOrigin(with: host) else { throw .crossOrigin }
     }
 
-    /// The rule of Go 1.25's `CrossOriginProtection`. Who sends neither field is no browser, and has no use for a cookie.
+    /// The rule of Go 1.25's `CrossOriginProtection`. Who sends neither field is no browser, and has no use for a
+    /// cookie.
     private func isOfOneOrigin(with host: String) -> Bool {
         let sites = head.headers[canonicalForm: "sec-fetch-site"]
         if !sites.isEmpty { return sites.allSatisfy { $0 == "same-origin" || $0 == "none" } }

@@ -19,7 +19,7 @@ extension Control {
 
 extension Call {
     var browser: BrowserRequest {
-        BrowserRequest(head, Presented(head), cookieName: control.cookieName, control.configuration)
+        BrowserRequest(head, Credentials(head), cookieName: control.cookieName, control.configuration)
     }
 
     /// `GET /`: sends browsers to the console; programs get 401 or 404.
@@ -42,11 +42,11 @@ extension Call {
 
     /// `POST /console/code`: `{"code","path","expires"}`, for who has a credential of their own.
     func makeConsoleCode() throws(GoogleError) -> Answer {
-        let presented = Presented(head)
+        let credentials = Credentials(head)
         // A session that makes sessions would never end.
-        if presented.isEmpty { throw .forbidden }
+        if credentials.isEmpty { throw .forbidden }
         let code = control.sessions.makeCode(
-            for: presented, user: updateUser.name.isEmpty ? updateUser.email : updateUser.name)
+            for: credentials, user: updateUser.name.isEmpty ? updateUser.email : updateUser.name)
         return Answer([
             "code": .string(code), "path": .string("/console/#code=\(code)"),
             "expires": .string(Timestamp.now().advanced(by: ConsoleSessions.codeLife).description),
@@ -63,27 +63,27 @@ extension Call {
                 .with("Retry-After", "60")
         }
         let json = try JSONBody.parse(body)
-        var opened: (presented: Presented, user: String)?
+        var opened: (credentials: Credentials, user: String)?
         if let code = json["code"]?.string {
             opened = control.sessions.take(code: code)
         } else if let token = json["token"]?.string {
-            var presented = Presented()
-            presented.authorization = "Bearer \(token)"
+            var credentials = Credentials()
+            credentials.authorization = "Bearer \(token)"
             opened = (
-                presented, json["user"]?.string.map { String(decoding: $0.utf8.prefix(256), as: UTF8.self) } ?? ""
+                credentials, json["user"]?.string.map { String(decoding: $0.utf8.prefix(256), as: UTF8.self) } ?? ""
             )
         } else {
             throw .invalidField("code", "the body needs a code of `stalecast console`, or a token")
         }
-        guard let opened, let principal = try? control.access.admit(opened.presented, at: .control),
+        guard let opened, let principal = try? control.access.admit(opened.credentials, at: .control),
             principal.maySomewhere(.read)
         else {
             control.sessions.failed(origin)
-            control.access.count(.unknown, at: .control, isEnforced: true, Presented(), of: "/console/session")
+            control.access.count(.unknown, at: .control, isEnforced: true, Credentials(), of: "/console/session")
             throw .notSignedIn
         }
         if let audit = control.audit, !audit.hasRoom() { throw .auditIsFull }
-        guard let cookie = control.sessions.open(opened.presented, user: opened.user, of: principal.actor) else {
+        guard let cookie = control.sessions.open(opened.credentials, user: opened.user, of: principal.actor) else {
             throw GoogleError(429, "Too many sign-ins with this credential; wait a minute.").with("Retry-After", "60")
         }
         control.audit?.write(

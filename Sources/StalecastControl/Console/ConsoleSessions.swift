@@ -23,7 +23,7 @@ package final class ConsoleSessions: Sendable {
 
     /// Session that a cookie stands for.
     package struct Session: Sendable {
-        package let presented: Presented
+        package let credentials: Credentials
         /// Name that the user gave; may be empty.
         package let user: String
         /// ``Principal/actor``; empty for a code.
@@ -87,34 +87,34 @@ package final class ConsoleSessions: Sendable {
     }
 
     /// A code that opens one session within ``codeLife``.
-    package func makeCode(for presented: Presented, user: String) -> String {
+    package func makeCode(for credentials: Credentials, user: String) -> String {
         let (code, now) = (secret(), clock())
         state.withLock { state in
             state.codes = state.codes.filter { now < $0.value.opened.advanced(by: Self.codeLife) }
             Self.put(
-                Session(presented: presented, user: user, holder: "", opened: now, used: now), as: code,
+                Session(credentials: credentials, user: user, holder: "", opened: now, used: now), as: code,
                 in: &state.codes, now)
         }
         return code
     }
 
     /// Uses up a code; nil for one that is none, or no longer.
-    package func take(code: String) -> (presented: Presented, user: String)? {
+    package func take(code: String) -> (credentials: Credentials, user: String)? {
         let now = clock()
         let taken = state.withLock { $0.codes.removeValue(forKey: SecretDigest(of: code)) }
         guard let taken, now < taken.opened.advanced(by: Self.codeLife) else { return nil }
-        return (taken.presented, taken.user)
+        return (taken.credentials, taken.user)
     }
 
     /// - Parameter holder: ``Principal/actor``.
     /// - Returns: the cookie's value; nil when they sign in too often.
-    package func open(_ presented: Presented, user: String, of holder: String) -> String? {
+    package func open(_ credentials: Credentials, user: String, of holder: String) -> String? {
         let (cookie, now) = (secret(), clock())
         return state.withLock { state in
             guard state.signIns.hasRoom(for: holder, below: Self.signInsPerMinute, at: now) else { return nil }
             state.signIns.count(holder, at: now)
             Self.put(
-                Session(presented: presented, user: user, holder: holder, opened: now, used: now), as: cookie,
+                Session(credentials: credentials, user: user, holder: holder, opened: now, used: now), as: cookie,
                 in: &state.sessions, now)
             return cookie
         }
@@ -137,9 +137,9 @@ package final class ConsoleSessions: Sendable {
 
     /// The credential of a session that goes on; nil when it is over. That is no use of it: a stream that it opened
     /// may be all there is.
-    package func held(_ cookie: String) -> Presented? {
+    package func held(_ cookie: String) -> Credentials? {
         let (digest, now) = (SecretDigest(of: cookie), clock())
-        return state.withLock { $0.sessions[digest].flatMap { $0.isOver(at: now) ? nil : $0.presented } }
+        return state.withLock { $0.sessions[digest].flatMap { $0.isOver(at: now) ? nil : $0.credentials } }
     }
 
     package func close(_ cookie: String) {

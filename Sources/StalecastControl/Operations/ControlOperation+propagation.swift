@@ -59,14 +59,14 @@ extension ControlOperations {
             schema: ["type": "integer", "minimum": 1, "maximum": .int(most)])
     }
 
-    private static func stage(_ stages: [Propagation.Stage]) -> APIParameter {
+    private static func stage(_ stages: [RolloutStatus.Stage]) -> APIParameter {
         APIParameter(
             .query, "stage", "Which rung; streams are `sent`, clients that say who they are the others.",
             schema: .enumSchema(stages.map(\.rawValue)))
     }
 
     private static let watching = [
-        version, stage(Propagation.Stage.allCases),
+        version, stage(RolloutStatus.Stage.allCases),
         APIParameter(.query, "target", "The share to wait for: `0.99` (default) or `99%`."),
         APIParameter(
             .query, "minClients", "Fewer than so many in the audience are NO_AUDIENCE; 0 when absent.",
@@ -81,7 +81,9 @@ extension ControlOperations {
     private static let text: JSONValue = ["type": "string"]
     private static let count: JSONValue = ["type": "integer", "minimum": 0]
     private static let seconds: JSONValue = ["type": ["number", "null"]]
-    private static let rung = JSONValue.objectSchema(["t50": seconds, "t95": seconds, "t99": seconds, "last": seconds])
+    private static let stageTimes = JSONValue.objectSchema([
+        "t50": seconds, "t95": seconds, "t99": seconds, "last": seconds,
+    ])
     private static let counts = JSONValue.listSchema(count)
 
     private static func numbers(_ names: String...) -> JSONValue {
@@ -104,7 +106,7 @@ extension ControlOperations {
         "unknown": count, "unidentifiedStreams": count,
         "sampling": .objectSchema(["rate": ["type": "number"], "error": ["type": "number"]]),
     ])
-    private static let times = JSONValue.objectSchema(["sent": rung, "fetched": rung, "active": rung])
+    private static let times = JSONValue.objectSchema(["sent": stageTimes, "fetched": stageTimes, "active": stageTimes])
 
     static let propagationSchemas: JSONObject = [
         "Propagation": .objectSchema(

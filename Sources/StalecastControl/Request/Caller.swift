@@ -5,7 +5,7 @@ import StalecastHTTP
 /// Sender of a request, as its credentials show it.
 struct Caller {
     private let outcome: Result<Principal, Denial>
-    private let presented: Presented
+    private let credentials: Credentials
     private let path: String
     private let access: Authorizer
     /// Session of the console; nil for a request with a credential of its own, and for strangers.
@@ -16,7 +16,7 @@ struct Caller {
     init(
         _ head: RequestHead, _ control: Control, isGuessing: Bool, _ certificate: ClientCertificate?
     ) throws(GoogleError) {
-        var own = Presented(head)
+        var own = Credentials(head)
         // A browser shows it for any page's requests.
         if !head.isOfBrowser { own.certificate = certificate }
         path = String(head.path)
@@ -24,12 +24,12 @@ struct Caller {
         let browser = BrowserRequest(head, own, cookieName: control.cookieName, control.configuration)
         try browser.check(isStranger: own.isEmpty)
         session = browser.cookie.flatMap(control.sessions.session)
-        presented = session?.presented ?? own
-        if isGuessing, access.unknownToken(in: presented) != nil {
+        credentials = session?.credentials ?? own
+        if isGuessing, access.unknownToken(in: credentials) != nil {
             outcome = .failure(.overRate)
             return
         }
-        do throws(Denial) { outcome = .success(try access.admit(presented, at: .control)) } catch {
+        do throws(Denial) { outcome = .success(try access.admit(credentials, at: .control)) } catch {
             outcome = .failure(error)
         }
     }
@@ -44,7 +44,7 @@ struct Caller {
 
     /// Counts a refusal. The reason is for log and metric: there is one answer for all that have a status.
     func refused(_ reason: Denial) -> GoogleError {
-        access.count(reason, at: .control, isEnforced: true, presented, of: path)
+        access.count(reason, at: .control, isEnforced: true, credentials, of: path)
         switch reason.status {
         case 400: return .ambiguousCredentials
         case 403: return .forbidden

@@ -4,7 +4,7 @@ package import StalecastStore
 package import StalecastWire
 
 /// Questions to, and actions of, a node of a cluster.
-package struct ClusterDesk: Sendable {
+package struct ClusterService: Sendable {
     /// Why the log did not do what it was asked.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
@@ -59,15 +59,15 @@ package struct ClusterDesk: Sendable {
 }
 
 extension Call {
-    private func cluster() throws(GoogleError) -> ClusterDesk {
+    private func cluster() throws(GoogleError) -> ClusterService {
         guard let cluster = control.cluster else {
             throw .notFound("This daemon is one by itself: it is no node of a cluster (store.etcd.endpoints).")
         }
         return cluster
     }
 
-    /// Answers from the newest version. The answer is marked where the log did not say during the read that the copy here
-    /// is the newest, and refused where it has not said so for too long, as fetches are.
+    /// Answers from the newest version. The answer is marked where the log did not say during the read that the copy
+    /// here is the newest, and refused where it has not said so for too long, as fetches are.
     func fromNewest(_ read: () async throws(GoogleError) -> Answer) async throws(GoogleError) -> Answer {
         guard let cluster = control.cluster else { return try await read() }
         let began = ContinuousClock.now
@@ -85,10 +85,10 @@ extension Call {
     }
 
     func changeCluster(
-        _ change: (ClusterDesk) async throws(ClusterDesk.Failure) -> JSONValue
+        _ change: (ClusterService) async throws(ClusterService.Failure) -> JSONValue
     ) async throws(GoogleError) -> Answer {
         let cluster = try cluster()
-        do throws(ClusterDesk.Failure) { return Answer(try await change(cluster)) } catch {
+        do throws(ClusterService.Failure) { return Answer(try await change(cluster)) } catch {
             if error.isUnknown {
                 throw GoogleError(
                     504, "DEADLINE_EXCEEDED",
@@ -104,7 +104,7 @@ extension Call {
     /// Outcome of a publish whose answer was 504; also good for what was answered at once.
     func publishOutcome() async throws(GoogleError) -> Answer {
         let (cluster, publish, project) = (try cluster(), names["publish"], try project())
-        let outcome: ClusterDesk.Outcome
+        let outcome: ClusterService.Outcome
         do throws(StoreError) { outcome = try await cluster.outcome(publish) } catch {
             throw GoogleError(503, "UNAVAILABLE", error.description).with("Retry-After", "5")
         }
@@ -138,18 +138,19 @@ extension ControlOperations {
                 "newEpoch", "POST", "/v1/cluster:newEpoch", tag: "Cluster",
                 summary: "Begins another history with the log as it is; nodes take it over, clients are reset",
                 body: APIBody(["type": "object"], isRequired: false),
-                answers: [.json("The log's rules", .schema("Charter"))], errors: [404, 503, 504], action: .operate)
+                answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate)
         ) { call async throws(GoogleError) in
-            try await call.changeCluster { desk async throws(ClusterDesk.Failure) in try await desk.newEpoch() }
+            try await call.changeCluster { service async throws(ClusterService.Failure) in try await service.newEpoch()
+            }
         },
         operation(
             APIOperation(
                 "upgradeCluster", "POST", "/v1/cluster:upgrade", tag: "Cluster",
                 summary: "Lets nodes write what this format has; older programs take no part any more",
                 body: APIBody(["type": "object"], isRequired: false),
-                answers: [.json("The log's rules", .schema("Charter"))], errors: [404, 503, 504], action: .operate)
+                answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate)
         ) { call async throws(GoogleError) in
-            try await call.changeCluster { desk async throws(ClusterDesk.Failure) in try await desk.upgrade() }
+            try await call.changeCluster { service async throws(ClusterService.Failure) in try await service.upgrade() }
         },
         operation(
             APIOperation(
@@ -184,7 +185,7 @@ extension ControlOperations {
             required: [
                 "name", "node", "epoch", "head", "logHead", "ready", "whole", "unverifiedSeconds", "etcd", "nodes",
             ]),
-        "Charter": .objectSchema(
+        "LogMetadata": .objectSchema(
             ["epoch": text, "minimumVersion": number], required: ["epoch", "minimumVersion"]),
         "PublishOutcome": .objectSchema(
             [

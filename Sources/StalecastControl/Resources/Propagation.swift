@@ -9,16 +9,16 @@ extension Call {
         Answer(contentType: Answer.jsonType, body: JSONValue.object(object).encoded(wantsPretty ? .pretty : .utf8Line))
     }
 
-    private var book: PropagationBook { control.hub.propagation }
+    private var book: RolloutTracker { control.hub.propagation }
 
-    /// `GET remoteConfig/propagation`: how far a version has come, as of now. Of one that is no longer in memory what the
-    /// store has.
+    /// `GET remoteConfig/propagation`: how far a version has come, as of now. Of one that is no longer in memory what
+    /// the store has.
     func propagation() async throws(GoogleError) -> Answer {
         let resource = try template()
         let wanted = try query.versionNumber("versionNumber")
         guard let found = try await control.propagation(resource, wanted) else {
             if let wanted { throw .notKnown(wanted) }
-            var object = Propagation.nothing
+            var object = RolloutStatus.nothing
             object["webhooks"] = await control.webhooks.reach(of: resource.scope, 0).json
             return json(object)
         }
@@ -59,15 +59,15 @@ extension Call {
 
     private func stored(
         _ resource: TemplateResource, _ version: VersionNumber?, limit: Int
-    ) async throws(GoogleError) -> [Propagation] {
+    ) async throws(GoogleError) -> [RolloutStatus] {
         let (scope, store) = (resource.scope, resource.store)
         return try await resource.store { () async throws(StoreError) in
             try await store.propagations(of: scope, version, limit: limit)
-        }.compactMap(Propagation.init)
+        }.compactMap(RolloutStatus.init)
     }
 
-    /// `GET remoteConfig/propagation:list`: those in memory, then those in the store. What the store has of a version of
-    /// before a restart is more than what is in memory.
+    /// `GET remoteConfig/propagation:list`: those in memory, then those in the store. What the store has of a version
+    /// of before a restart is more than what is in memory.
     func propagations() async throws(GoogleError) -> Answer {
         let resource = try template()
         let size = try pageSize(20, most: 300)
@@ -96,7 +96,7 @@ extension Call {
     func laggards() throws(GoogleError) -> Answer {
         let scope = try template().scope
         let version = try query.versionNumber("versionNumber")
-        let stage = try choice("stage", among: [.fetched, .active]) ?? Propagation.Stage.fetched
+        let stage = try choice("stage", among: [.fetched, .active]) ?? RolloutStatus.Stage.fetched
         var object: JSONObject = [
             "versionNumber": .string(String(version ?? control.store.currentTemplates[scope]?.version ?? 0)),
             "stage": .string(stage.rawValue),
@@ -186,7 +186,7 @@ extension Call {
 
 extension Control {
     /// Progress as of now, from memory. Of a version of before this process the streams are those that are here.
-    func propagation(of scope: Scope, _ version: VersionNumber?) async -> Propagation? {
+    func propagation(of scope: Scope, _ version: VersionNumber?) async -> RolloutStatus? {
         let reach = await reach(scope)
         guard var found = hub.propagation.propagation(of: scope, version), found.isPartial else {
             return hub.propagation.propagation(of: scope, version)
@@ -203,14 +203,14 @@ extension Control {
     /// A version's way as of now; nil where nothing is known of it.
     func propagation(
         _ resource: TemplateResource, _ version: VersionNumber?
-    ) async throws(GoogleError) -> Propagation? {
+    ) async throws(GoogleError) -> RolloutStatus? {
         if let found = await propagation(of: resource.scope, version) { return found }
         let newest = store.currentTemplates[resource.scope]?.version
         guard let version = version ?? newest else { return nil }
         let (scope, store) = (resource.scope, resource.store)
         return try await resource.store { () async throws(StoreError) in
             try await store.propagations(of: scope, version)
-        }.first.flatMap(Propagation.init)?.ended(newest: newest)
+        }.first.flatMap(RolloutStatus.init)?.ended(newest: newest)
     }
 }
 
@@ -245,20 +245,21 @@ extension KnownClient {
     }
 }
 
-extension Propagation {
+extension RolloutStatus {
     fileprivate init?(_ row: PropagationRow) { self.init(record: row.record, of: row.version) }
 
     /// A row that was written at the end of a process, as of now: a newer version may have followed it.
-    fileprivate func ended(newest: VersionNumber?) -> Propagation {
+    fileprivate func ended(newest: VersionNumber?) -> RolloutStatus {
         guard state == .spreading, let newest, newest > version else { return self }
-        var way = self
-        way.state = .superseded
-        return way
+        var rolloutStatus = self
+        rolloutStatus.state = .superseded
+        return rolloutStatus
     }
 
     /// Answer for a scope without versions.
     static let nothing: JSONObject = [
-        "versionNumber": "0", "state": .string(State.converged.rawValue), "partial": false, "streams": Reach().json,
+        "versionNumber": "0", "state": .string(State.converged.rawValue), "partial": false,
+        "streams": StreamCounts().json,
         "clients": Clients().json, "polls": ["answered": 0],
     ]
 
@@ -284,23 +285,24 @@ extension Propagation {
     /// Up to the end of the bucket that is now.
     private var curve: JSONValue {
         var buckets = 1
-        while buckets < Rung.buckets, Rung.bound(buckets - 1) < ageSeconds { buckets += 1 }
-        func sums(_ rung: Rung) -> JSONValue {
+        while buckets < StageTimes.buckets, StageTimes.bound(buckets - 1) < ageSeconds { buckets += 1 }
+        func sums(_ stageTimes: StageTimes) -> JSONValue {
             var sum = 0
             return .array(
                 (0..<buckets).map { bucket in
-                    sum += bucket < rung.counts.count ? Int(rung.counts[bucket]) : 0
+                    sum += bucket < stageTimes.counts.count ? Int(stageTimes.counts[bucket]) : 0
                     return .int(sum)
                 })
         }
         return [
-            "at": .array((0..<buckets).map { .double((Rung.bound($0) * 1e5).rounded() / 1e5) }), "sent": sums(sent),
+            "at": .array((0..<buckets).map { .double((StageTimes.bound($0) * 1e5).rounded() / 1e5) }),
+            "sent": sums(sent),
             "fetched": sums(fetched), "active": sums(active),
         ]
     }
 }
 
-extension WebhookReach {
+extension WebhookCounts {
     fileprivate var json: JSONValue {
         ["owed": .int(owed), "delivered": .int(delivered), "failing": .int(failing)]
     }
@@ -317,7 +319,7 @@ extension Hub.Herd {
     }
 }
 
-extension Reach {
+extension StreamCounts {
     var json: JSONValue {
         [
             "audience": .int(streams), "sent": .int(told), "received": .int(received),
@@ -327,7 +329,7 @@ extension Reach {
     }
 }
 
-extension Propagation.Clients {
+extension RolloutStatus.Clients {
     var json: JSONValue {
         [
             "audience": .int(audience), "fetched": .int(fetched), "active": .int(active), "failed": .int(failed),
@@ -338,7 +340,7 @@ extension Propagation.Clients {
     }
 }
 
-extension Rung {
+extension StageTimes {
     var json: JSONValue {
         func seconds(_ nanoseconds: UInt64?) -> JSONValue {
             nanoseconds.map { .double((Double($0) / 1e5).rounded() / 1e4) } ?? .null

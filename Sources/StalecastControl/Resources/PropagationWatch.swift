@@ -15,13 +15,13 @@ package struct PropagationGoal: Sendable, Hashable {
         case noAudience = "NO_AUDIENCE"
     }
 
-    package let stage: Propagation.Stage
+    package let stage: RolloutStatus.Stage
     /// Above 0, at most 1.
     package let target: Double
     package let minClients: Int
     package let timeout: Duration
 
-    package init(stage: Propagation.Stage, target: Double, minClients: Int, timeout: Duration) {
+    package init(stage: RolloutStatus.Stage, target: Double, minClients: Int, timeout: Duration) {
         self.stage = stage
         self.target = target
         self.minClients = minClients
@@ -33,11 +33,11 @@ package struct PropagationGoal: Sendable, Hashable {
     /// - Parameters:
     ///   - isNewest: no newer version was announced.
     ///   - waited: since the client began to wait.
-    package func verdict(on way: Propagation, isNewest: Bool, waited: Duration) -> Reason? {
-        let (count, awaited) = way.share(of: stage)
-        let audience = stage.isOfClients ? way.clients.audience : way.streams.streams
+    package func verdict(on rolloutStatus: RolloutStatus, isNewest: Bool, waited: Duration) -> Reason? {
+        let (count, awaited) = rolloutStatus.share(of: stage)
+        let audience = stage.isOfClients ? rolloutStatus.clients.audience : rolloutStatus.streams.streams
         // Until all loops have told, an empty audience means nothing.
-        if way.isCounted {
+        if rolloutStatus.isCounted {
             if audience < minClients || (awaited == 0 && audience > 0) { return .noAudience }
             if Double(count) >= target * Double(awaited) - 1e-9 { return .reached }
         }
@@ -52,28 +52,30 @@ extension Call {
         let resource = try template()
         let follows = try query.flag("follow")
         let wanted = try query.versionNumber("versionNumber")
-        guard let way = try await control.propagation(resource, wanted), way.isFromMemory || follows else {
+        guard let rolloutStatus = try await control.propagation(resource, wanted), rolloutStatus.isFromMemory || follows
+        else {
             if follows { return feed(resource.scope, nil, nil) }
             throw .notKnown(wanted ?? control.store.currentTemplates[resource.scope]?.version ?? 0)
         }
         if follows { return feed(resource.scope, nil, nil) }
-        return feed(resource.scope, way.version, try goal(way))
+        return feed(resource.scope, rolloutStatus.version, try goal(rolloutStatus))
     }
 
-    private func goal(_ way: Propagation) throws(GoogleError) -> PropagationGoal {
-        let asked = try choice("stage", among: Propagation.Stage.allCases)
-        if let asked, asked.isOfClients, way.isMostlyAnonymous {
+    private func goal(_ rolloutStatus: RolloutStatus) throws(GoogleError) -> PropagationGoal {
+        let asked = try choice("stage", among: RolloutStatus.Stage.allCases)
+        if let asked, asked.isOfClients, rolloutStatus.isMostlyAnonymous {
             throw .invalidField(
                 "stage",
-                "\(way.clients.unidentifiedStreams) of \(way.streams.streams) streams do not say whose they are, so "
-                    + "\(asked.rawValue) cannot be counted: wait for stage=sent, or let clients send client=")
+                "\(rolloutStatus.clients.unidentifiedStreams) of \(rolloutStatus.streams.streams) streams do not say "
+                    + "whose they are, so \(asked.rawValue) cannot be counted: wait for stage=sent, or let clients "
+                    + "send client=")
         }
-        let stage = asked ?? (way.isMostlyAnonymous || way.clients.audience == 0 ? .sent : .fetched)
+        let stage = asked ?? (rolloutStatus.isMostlyAnonymous || rolloutStatus.clients.audience == 0 ? .sent : .fetched)
         let least = try query.integer("minClients") ?? 0
         guard least >= 0 else { throw .invalidField("minClients", "minClients must not be negative") }
         return PropagationGoal(
             stage: stage, target: try target(), minClients: Int(clamping: least),
-            timeout: try timeout() ?? .milliseconds(60_000 + way.fetchWindowMs))
+            timeout: try timeout() ?? .milliseconds(60_000 + rolloutStatus.fetchWindowMs))
     }
 
     private func target() throws(GoogleError) -> Double {
@@ -109,35 +111,41 @@ struct PropagationWatch: Sendable {
     let goal: PropagationGoal?
 
     func look(after waited: Duration) async -> Watcher.Sight {
-        let way = await control.propagation(of: scope, version)
-        if let way, let goal, let reason = verdict(way, goal, waited) { return .end(done(way, goal, reason)) }
-        let (json, key) = described(way)
+        let rolloutStatus = await control.propagation(of: scope, version)
+        if let rolloutStatus, let goal, let reason = verdict(rolloutStatus, goal, waited) {
+            return .end(done(rolloutStatus, goal, reason))
+        }
+        let (json, key) = described(rolloutStatus)
         return .news(SSEEncoder.event("progress", data: json.encoded(.wire)), key: key)
     }
 
     /// JSON of an event, and the part of it whose change is news.
-    private func described(_ way: Propagation?) -> (json: JSONValue, key: JSONValue) {
-        var object = way?.json(hasCurve: goal == nil) ?? Propagation.nothing
+    private func described(_ rolloutStatus: RolloutStatus?) -> (json: JSONValue, key: JSONValue) {
+        var object = rolloutStatus?.json(hasCurve: goal == nil) ?? RolloutStatus.nothing
         let json = JSONValue.object(object)
         object["ageSeconds"] = nil
         object["curve"] = nil
         return (json, .object(object))
     }
 
-    private func verdict(_ way: Propagation, _ goal: PropagationGoal, _ waited: Duration) -> PropagationGoal.Reason? {
+    private func verdict(_ rolloutStatus: RolloutStatus, _ goal: PropagationGoal, _ waited: Duration) -> PropagationGoal
+        .Reason?
+    {
         let newest = control.hub.propagation.propagation(of: scope)?.version
-        return goal.verdict(on: way, isNewest: newest == way.version, waited: waited)
+        return goal.verdict(on: rolloutStatus, isNewest: newest == rolloutStatus.version, waited: waited)
     }
 
-    private func done(_ way: Propagation, _ goal: PropagationGoal, _ reason: PropagationGoal.Reason) -> [UInt8] {
-        let (count, awaited) = way.share(of: goal.stage)
+    private func done(_ rolloutStatus: RolloutStatus, _ goal: PropagationGoal, _ reason: PropagationGoal.Reason)
+        -> [UInt8]
+    {
+        let (count, awaited) = rolloutStatus.share(of: goal.stage)
         var object: JSONObject = [
-            "reason": .string(reason.rawValue), "versionNumber": .string(String(way.version)),
+            "reason": .string(reason.rawValue), "versionNumber": .string(String(rolloutStatus.version)),
             "atStage": .string(goal.stage.rawValue), "target": .double(goal.target),
         ]
         object["share"] = awaited > 0 ? .double((Double(count) / Double(awaited) * 1e6).rounded() / 1e6) : .null
         if reason == .reached, awaited == 0 { object["remark"] = "nobody was connected who would hear of it" }
-        object["propagation"] = .object(way.json(hasCurve: true))
+        object["propagation"] = .object(rolloutStatus.json(hasCurve: true))
         return SSEEncoder.event("done", data: JSONValue.object(object).encoded(.wire))
     }
 }

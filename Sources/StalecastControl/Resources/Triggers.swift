@@ -7,10 +7,10 @@ import StalecastWire
 
 extension Control {
     /// A request to `triggers` as the desk reads it.
-    func triggerPost(_ head: RequestHead, _ project: String, isOperator: Bool) -> TriggerDesk.Post {
+    func triggerPost(_ head: RequestHead, _ project: String, isOperator: Bool) -> TriggerService.Post {
         let query = QueryParameters(head.query)
         let headers = Dictionary(head.headers.map { ($0.name.lowercased(), $0.value) }) { first, _ in first }
-        return TriggerDesk.Post(
+        return TriggerService.Post(
             project: store.projects.resolve(project), headers: headers, token: query["token"],
             namespace: query["namespace"], isOperator: isOperator)
     }
@@ -26,8 +26,8 @@ extension Call {
         let post = control.triggerPost(head, names["project"], isOperator: isGranted)
         switch await control.triggers.take(post, body: body) {
         case .taken(let verdicts):
-            let isLooking = verdicts.contains { $0.result == .looking }
-            return Answer(status: isLooking ? 202 : 200, ["events": .array(verdicts.map(\.json))])
+            let isPolling = verdicts.contains { $0.result == .polling }
+            return Answer(status: isPolling ? 202 : 200, ["events": .array(verdicts.map(\.json))])
         case .unauthenticated: throw .unauthenticated
         case .busy:
             throw GoogleError(503, "Too many posts are being judged; try again.").with("Retry-After", "1")

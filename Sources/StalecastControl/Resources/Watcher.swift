@@ -8,7 +8,8 @@ extension Call {
     /// - Parameter look: takes how long the caller has watched.
     func watched(_ scope: Scope, _ look: @escaping @Sendable (Duration) async -> Watcher.Sight) -> Answer {
         let watcher = Watcher(
-            control: control, principal: principal, cookie: browser.cookie, presented: Presented(head), scope: scope)
+            control: control, principal: principal, cookie: browser.cookie, credentials: Credentials(head), scope: scope
+        )
         var answer = Answer(contentType: "text/event-stream", body: [])
         answer.events = EventFeed { await watcher.run($0, look) }
         return answer
@@ -30,7 +31,7 @@ struct Watcher: Sendable {
     /// Cookie of the console's session that opened it; nil for a caller with its own credential.
     let cookie: String?
     /// Else this.
-    let presented: Presented
+    let credentials: Credentials
     let scope: Scope
 
     /// Least time between two events: at most four a second.
@@ -67,11 +68,13 @@ struct Watcher: Sendable {
 
     /// A key may be revoked while it watches, and a token or a session come to its end.
     private var isPermitted: Bool {
-        guard let presented = cookie.map({ control.sessions.held($0) }) ?? presented else { return false }
+        guard let credentials = cookie.map({ control.sessions.held($0) }) ?? credentials else { return false }
         guard let principal, [.key, .token, .certificate].contains(principal.kind) else {
             // The control token has no number to ask for.
-            do { return try control.access.admit(presented, at: .control).may(.read, in: scope) } catch { return false }
+            do { return try control.access.admit(credentials, at: .control).may(.read, in: scope) } catch {
+                return false
+            }
         }
-        return control.access.standing(of: principal.number)?.may(.read, in: scope) ?? false
+        return control.access.currentPrincipal(of: principal.number)?.may(.read, in: scope) ?? false
     }
 }

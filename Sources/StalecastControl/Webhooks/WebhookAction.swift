@@ -32,37 +32,37 @@ package enum WebhookAction: String, Hashable, Sendable, CaseIterable {
     /// - Parameter request: the body, an object.
     /// - Returns: the webhook, or what came of it.
     func perform(
-        on entry: RegistryEntry, _ request: JSONValue, _ desk: WebhookDesk
+        on entry: RegistryEntry, _ request: JSONValue, _ service: WebhookService
     ) async throws(RegistryProblem) -> JSONValue {
         let webhook = entry.webhook
         switch self {
         case .pause, .resume:
-            return await desk.document(
-                try await desk.registry.setPaused(self == .pause, webhook.id, in: webhook.project))
+            return await service.document(
+                try await service.registry.setPaused(self == .pause, webhook.id, in: webhook.project))
         case .enable:
-            guard await desk.delivery.enable(webhook.id) else { throw .notFound(webhook.id.description) }
-            return await desk.document(entry)
+            guard await service.delivery.enable(webhook.id) else { throw .notFound(webhook.id.description) }
+            return await service.document(entry)
         case .verify:
             if webhook.verification.method == .none {
                 throw .notNow("the webhook asks for no consent (verification.method is none)")
             }
-            return await desk.document(try await desk.verifier.verify(webhook))
+            return await service.document(try await service.verifier.verify(webhook))
         case .test:
             if !webhook.verification.isSatisfied {
                 throw .notNow("the receiver has not given its consent yet; verify it first")
             }
-            guard let attempt = await desk.delivery.test(webhook.id) else { throw .notFound(webhook.id.description) }
+            guard let attempt = await service.delivery.test(webhook.id) else { throw .notFound(webhook.id.description) }
             return ["attempt": attempt.json]
         case .rotateSecret:
-            let next = try await desk.registry.rotateSecret(of: webhook.id, in: webhook.project, request)
-            return await desk.document(next, withSecret: true)
-        case .redeliver: return try await Self.redeliver(webhook, request, desk.delivery)
+            let next = try await service.registry.rotateSecret(of: webhook.id, in: webhook.project, request)
+            return await service.document(next, withSecret: true)
+        case .redeliver: return try await Self.redeliver(webhook, request, service.delivery)
         case .recover:
             guard let since = request["since"]?.string.flatMap(Timestamp.init) else {
                 throw .invalid(field: "since", "must be a time such as 2026-08-20T14:05:09Z")
             }
-            return ["deliveries": .int(await desk.delivery.recover(webhook.id, since: since))]
-        case .redrive: return try await Self.redrive(webhook, request, desk)
+            return ["deliveries": .int(await service.delivery.recover(webhook.id, since: since))]
+        case .redrive: return try await Self.redrive(webhook, request, service)
         }
     }
 
@@ -98,7 +98,7 @@ package enum WebhookAction: String, Hashable, Sendable, CaseIterable {
 
     /// `{"id":"7"}`: one dead letter; without an id, all.
     private static func redrive(
-        _ webhook: Webhook, _ request: JSONValue, _ desk: WebhookDesk
+        _ webhook: Webhook, _ request: JSONValue, _ service: WebhookService
     ) async throws(RegistryProblem) -> JSONValue {
         var letter: Int64?
         if let value = request["id"], !value.isNull {
@@ -109,7 +109,7 @@ package enum WebhookAction: String, Hashable, Sendable, CaseIterable {
             guard letter != nil else { throw .notNow("the webhook has no dead letter \"\(id.prefix(40))\"") }
         }
         let chosen = letter
-        let count = try await desk.ask { try await $0.redrive(webhook.id, letter: chosen) }
+        let count = try await service.ask { try await $0.redrive(webhook.id, letter: chosen) }
         if count == 0, let letter { throw .notNow("the webhook has no dead letter \(letter)") }
         return ["deliveries": .int(count)]
     }

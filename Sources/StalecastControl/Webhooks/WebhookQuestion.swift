@@ -69,10 +69,10 @@ package struct WebhookQuestion: Sendable {
 }
 
 /// Access to the node that delivers to a webhook of the cluster.
-package struct WebhookOffice: Sendable {
+package struct WebhookOwners: Sendable {
     /// Puts a question to the node that delivers to its webhook, which may be this one.
     let ask: @Sendable (WebhookQuestion) async throws(RegistryProblem) -> JSONValue
-    /// ``WebhookDesk/status(of:)`` of the node that delivers, or `{"problem":…}`, a sentence.
+    /// ``WebhookService/status(of:)`` of the node that delivers, or `{"problem":…}`, a sentence.
     let statuses: @Sendable ([WebhookID]) async -> [WebhookID: JSONValue]
 
     package init(
@@ -84,10 +84,10 @@ package struct WebhookOffice: Sendable {
     }
 }
 
-extension WebhookDesk {
+extension WebhookService {
     /// Has a question answered by the node that delivers.
     func answer(_ question: WebhookQuestion) async throws(RegistryProblem) -> JSONValue {
-        if let office { return try await office.ask(question) }
+        if let owners { return try await owners.ask(question) }
         return try await perform(question)
     }
 

@@ -4,19 +4,19 @@ import StalecastWire
 
 /// Registered URLs, as the API has them.
 extension Call {
-    private var desk: WebhookDesk { control.webhooks }
+    private var service: WebhookService { control.webhooks }
 
     func listWebhooks() async throws(GoogleError) -> Answer {
         let project = try project()
         let (size, token) = try page()
-        return try await desk.answering { () async throws(RegistryProblem) in
-            var entries = desk.registry.entries(of: project)
+        return try await service.answering { () async throws(RegistryProblem) in
+            var entries = service.registry.entries(of: project)
             if let token {
                 guard let last = PageToken(token) else { throw .unknownPage }
                 entries = Array(entries.drop { PageToken($0.webhook) <= last })
             }
             let shown = entries.prefix(size)
-            var object: JSONObject = ["webhooks": .array(await desk.documents(shown))]
+            var object: JSONObject = ["webhooks": .array(await service.documents(shown))]
             if shown.count < entries.count, let last = shown.last {
                 object["nextPageToken"] = .string(PageToken(last.webhook).text)
             }
@@ -27,18 +27,18 @@ extension Call {
     func createWebhook() async throws(GoogleError) -> Answer {
         let project = try project()
         let document = try object()
-        return try await desk.answering { () async throws(RegistryProblem) in
-            let entry = try await desk.registry.create(document, in: project)
+        return try await service.answering { () async throws(RegistryProblem) in
+            let entry = try await service.registry.create(document, in: project)
             note.set("webhook", .string(entry.webhook.id.description))
-            await desk.delivery.settle()
-            return await desk.document(entry, withSecret: true)
+            await service.delivery.settle()
+            return await service.document(entry, withSecret: true)
         }
     }
 
     func getWebhook() async throws(GoogleError) -> Answer {
         let project = try project()
-        return try await desk.answering { () async throws(RegistryProblem) in
-            await desk.document(try entry(in: project))
+        return try await service.answering { () async throws(RegistryProblem) in
+            await service.document(try entry(in: project))
         }
     }
 
@@ -48,17 +48,17 @@ extension Call {
         let document = try object()
         let mask = query["updateMask"]?.split(separator: ",").map { String($0.trimmingBlanks()) }
         let etag = try etag(in: document)
-        return try await desk.answering { () async throws(RegistryProblem) in
-            let entry = try await desk.registry.update(
+        return try await service.answering { () async throws(RegistryProblem) in
+            let entry = try await service.registry.update(
                 try id(), in: project, document, mask: mask?.filter { !$0.isEmpty }, etag: etag)
-            return await desk.document(entry, withSecret: entry.hasNewSecret)
+            return await service.document(entry, withSecret: entry.hasNewSecret)
         }
     }
 
     func deleteWebhook() async throws(GoogleError) -> Answer {
         let (project, etag) = (try project(), try etag(in: nil))
-        return try await desk.answering { () async throws(RegistryProblem) in
-            try await desk.registry.delete(try id(), in: project, etag: etag)
+        return try await service.answering { () async throws(RegistryProblem) in
+            try await service.registry.delete(try id(), in: project, etag: etag)
             return [:]
         }
     }
@@ -68,14 +68,14 @@ extension Call {
     func listDeliveries(_ list: WebhookQuestion.List) async throws(GoogleError) -> Answer {
         let project = try project()
         let (size, token) = try page()
-        return try await desk.answering { () async throws(RegistryProblem) in
+        return try await service.answering { () async throws(RegistryProblem) in
             let id = try entry(in: project).webhook.id
             var place: Int64?
             if let token {
                 guard let number = Int64(token), number > 0 else { throw .unknownPage }
                 place = number
             }
-            return try await desk.answer(WebhookQuestion(id, in: project, .list(list, size: size, place: place)))
+            return try await service.answer(WebhookQuestion(id, in: project, .list(list, size: size, place: place)))
         }
     }
 
@@ -84,10 +84,10 @@ extension Call {
     func act(_ action: WebhookAction) async throws(GoogleError) -> Answer {
         let project = try project()
         let request = body.isEmpty ? [:] : try object()
-        return try await desk.answering { () async throws(RegistryProblem) in
+        return try await service.answering { () async throws(RegistryProblem) in
             let entry = try entry(in: project)
-            guard action.isOfDelivery else { return try await action.perform(on: entry, request, desk) }
-            return try await desk.answer(WebhookQuestion(entry.webhook.id, in: project, .action(action, request)))
+            guard action.isOfDelivery else { return try await action.perform(on: entry, request, service) }
+            return try await service.answer(WebhookQuestion(entry.webhook.id, in: project, .action(action, request)))
         }
     }
 
@@ -99,7 +99,7 @@ extension Call {
     }
 
     private func entry(in project: ProjectID) throws(RegistryProblem) -> RegistryEntry {
-        try desk.registry.entry(try id(), in: project)
+        try service.registry.entry(try id(), in: project)
     }
 
     /// Page as Google's APIs read it: 0 is the default, too much is cut.

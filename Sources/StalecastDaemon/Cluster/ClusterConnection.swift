@@ -27,8 +27,8 @@ struct ClusterConnection: Sendable {
 
     private static let askAgain: Duration = .milliseconds(500)
 
-    /// Opens the data directory as a replica that has been at the log's end, and makes the log when there is none. While
-    /// etcd cannot be reached, what is there is opened as it is; without any, it waits.
+    /// Opens the data directory as a replica that has been at the log's end, and makes the log when there is none.
+    /// While etcd cannot be reached, what is there is opened as it is; without any, it waits.
     ///
     /// - Returns: nil when the daemon was told to end meanwhile.
     /// - Throws: ``StartError``, and what the store throws.
@@ -62,10 +62,10 @@ struct ClusterConnection: Sendable {
         var hasSaid = false
         while !signals.areEnding {
             do {
-                let charter = try await charter()
-                try ClusterVault(configuration).check(charter)
-                var replica = StoreConfiguration.Replica(epoch: charter.epoch)
-                replica.floors = charter.floors
+                let logMetadata = try await logMetadata()
+                try ClusterVault(configuration).check(logMetadata)
+                var replica = StoreConfiguration.Replica(epoch: logMetadata.epoch)
+                replica.floors = logMetadata.floors
                 return replica
             } catch let error as LogError {
                 if case .unreadable(let sentence) = error { throw StartError("store.etcd: \(sentence)") }
@@ -82,12 +82,12 @@ struct ClusterConnection: Sendable {
         return nil
     }
 
-    private func charter() async throws(LogError) -> Charter {
-        do throws(LogError) { return try await log.page(after: 0, limit: 1).charter } catch {
+    private func logMetadata() async throws(LogError) -> LogMetadata {
+        do throws(LogError) { return try await log.page(after: 0, limit: 1).logMetadata } catch {
             guard case .unreadable = error else { throw error }
-            let charter = try await log.amend(nil, to: Charter(epoch: .random()))
-            logger.notice("this cluster's log was not there, made it", metadata: ["epoch": "\(charter.epoch)"])
-            return charter
+            let logMetadata = try await log.amend(nil, to: LogMetadata(epoch: .random()))
+            logger.notice("this cluster's log was not there, made it", metadata: ["epoch": "\(logMetadata.epoch)"])
+            return logMetadata
         }
     }
 

@@ -8,7 +8,7 @@ import Synchronization
 /// API keys of a cluster: records of kind `key`, which every node takes and keeps a copy of for when etcd is away. Keys
 /// are never removed, only revoked.
 final class ClusterKeys: Sendable {
-    private let board: RecordBoard
+    private let board: Informer
     private let store: TemplateStore
     private let access: Authorizer
     /// Keys that are not copied yet.
@@ -130,7 +130,7 @@ final class ClusterKeys: Sendable {
     }
 }
 
-extension RecordBoard {
+extension Informer {
     fileprivate func byID(_ kind: String) -> [String: SharedRecord] {
         Dictionary(all(kind).map { ($0.name.id, $0) }) { $1 }
     }

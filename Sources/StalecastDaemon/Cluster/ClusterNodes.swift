@@ -9,16 +9,16 @@ import StalecastWire
 import Synchronization
 
 /// Records that the nodes of a cluster share beside the log: living nodes, subscribers of each, messages that were sent
-/// by hand, and owners of duties.
+/// by hand, and owners of assignments.
 final class ClusterNodes: Sendable {
-    let board: RecordBoard
-    let duties: Duties
-    let asks: Asks
+    let board: Informer
+    let assignments: AssignmentService
+    let peerRequests: PeerRequests
     private let records: EtcdRecords
     private let presence: StalecastCluster.Presence
     let node: String
-    private let nodes = Mutex(NodeBoard())
-    private let work = DutyWork()
+    private let nodes = Mutex(LivingNodes())
+    private let work = AssignedWork()
     private let logger: Logger
     /// Nodes that were said to be configured differently, by their hash.
     private let warned = Mutex<[String: String]>([:])
@@ -28,13 +28,13 @@ final class ClusterNodes: Sendable {
         node = settings.effectiveNode
         self.logger = logger
         records = EtcdRecords(client, cluster: settings.name)
-        board = RecordBoard(records)
+        board = Informer(records)
         let instance = Epoch.random().description
         presence = StalecastCluster.Presence(node: node, instance: instance, board, records, clock: Self.now)
-        duties = Duties(
+        assignments = AssignmentService(
             node: node, instance: instance, board, records, clock: Self.now,
             worker: work.worker)
-        asks = Asks(duties.mark, board, records)
+        peerRequests = PeerRequests(assignments.mark, board, records)
     }
 
     /// Time of a clock that goes on while the machine sleeps.
@@ -44,26 +44,27 @@ final class ClusterNodes: Sendable {
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
-    /// The work of a duty, under the token with which this node has it.
-    typealias Body = @Sendable (DutyLease.Token) async -> Void
+    /// The work of an assignment, under the token with which this node has it.
+    typealias Body = @Sendable (AssignmentLease.Token) async -> Void
 
-    /// Work that only the node does whose duty it is: begins when it becomes this node's, is cancelled when it is not.
-    func setDuties(_ bodies: [String: Body]) {
+    /// Work that only the node does whose assignment it is: begins when it becomes this node's, is cancelled when it is
+    /// not.
+    func setAssignments(_ bodies: [String: Body]) {
         work.set(bodies)
-        duties.want(work.names)
+        assignments.want(work.names)
     }
 
-    /// Sets the worker that delivers to webhooks, by these duties; before ``setDuties(_:)``.
-    func setWebhooks(_ worker: Duties.Worker, _ names: Set<String>) { work.set(webhooks: worker, names) }
+    /// Sets the worker that delivers to webhooks, by these assignments; before ``setAssignments(_:)``.
+    func setWebhooks(_ worker: AssignmentService.Worker, _ names: Set<String>) { work.set(webhooks: worker, names) }
 
-    /// Hands the duties of webhooks over: delivery ends before the rest does, and others must not wait for that.
+    /// Hands the assignments of webhooks over: delivery ends before the rest does, and others must not wait for that.
     func endWebhooks() {
         isEnding.store(true, ordering: .relaxed)
         work.endWebhooks()
-        duties.want(work.names)
+        assignments.want(work.names)
     }
 
-    /// Until the task is cancelled; then duties are handed over.
+    /// Until the task is cancelled; then assignments are handed over.
     ///
     /// - Parameter current: what to tell the others.
     func run(
@@ -81,7 +82,7 @@ final class ClusterNodes: Sendable {
         await board.observe(Self.messages) { change in
             if case .put(let record) = change, let message = Messaging.Relayed.read(record.value) { heard(message) }
         }
-        // Duties are handed over while the records can still be changed.
+        // AssignmentService are handed over while the records can still be changed.
         let following = Task { await board.run() }
         let telling = Task {
             await presence.run { [self] in
@@ -91,9 +92,9 @@ final class ClusterNodes: Sendable {
             }
         }
         await withTaskCancellationHandler {
-            await Task { [duties] in await duties.run() }.value
+            await Task { [assignments] in await assignments.run() }.value
         } onCancel: {
-            duties.stop()
+            assignments.stop()
         }
         telling.cancel()
         await telling.value
@@ -176,12 +177,12 @@ final class ClusterNodes: Sendable {
     }
 }
 
-/// The duties that this node works on now.
-private final class DutyWork: Sendable {
+/// The assignments that this node works on now.
+private final class AssignedWork: Sendable {
     private struct State {
         var bodies: [String: ClusterNodes.Body] = [:]
         var tasks: [String: Task<Void, Never>] = [:]
-        var webhooks: Duties.Worker?
+        var webhooks: AssignmentService.Worker?
         var webhookNames: Set<String> = []
         var isDelivering = true
     }
@@ -190,23 +191,23 @@ private final class DutyWork: Sendable {
 
     func set(_ bodies: [String: ClusterNodes.Body]) { state.withLock { $0.bodies = bodies } }
 
-    func set(webhooks: Duties.Worker, _ names: Set<String>) {
+    func set(webhooks: AssignmentService.Worker, _ names: Set<String>) {
         state.withLock { ($0.webhooks, $0.webhookNames) = (webhooks, names) }
     }
 
     func endWebhooks() { state.withLock { $0.isDelivering = false } }
 
-    /// All duties that this node wants.
+    /// All assignments that this node wants.
     var names: Set<String> {
         state.withLock { Set($0.bodies.keys).union($0.isDelivering ? $0.webhookNames : []) }
     }
 
-    private func webhooks(_ name: String) -> Duties.Worker? {
+    private func webhooks(_ name: String) -> AssignmentService.Worker? {
         state.withLock { $0.webhookNames.contains(name) ? $0.webhooks : nil }
     }
 
-    var worker: Duties.Worker {
-        Duties.Worker(
+    var worker: AssignmentService.Worker {
+        AssignmentService.Worker(
             begin: { [self] name, token in
                 if let webhooks = webhooks(name) { return webhooks.begin(name, token) }
                 state.withLock { state in

@@ -36,8 +36,9 @@ final class ClusterParts: Sendable {
     private let hasForeignEpoch = Atomic(false)
     /// Why the log cannot be reached, and why what was read cannot be stored; nil: it can.
     private let problems = Mutex<(reach: String?, store: String?)>((nil, nil))
-    /// One whose store takes nothing for longer gives its duties to others: what it does not know it cannot deliver.
-    private static let longestHindrance: Duration = .seconds(10)
+    /// One whose store takes nothing for longer gives its assignments to others: what it does not know it cannot
+    /// deliver.
+    private static let longestStall: Duration = .seconds(10)
 
     /// - Throws: what the store says when its state cannot be read.
     init(
@@ -120,13 +121,13 @@ final class ClusterParts: Sendable {
     /// - Throws: ``EpochChanged``
     func run(_ parts: Daemon.Parts) async throws {
         let (hub, board) = (parts.hub, nodes)
-        var duties: [String: ClusterNodes.Body] = [:]
+        var assignments: [String: ClusterNodes.Body] = [:]
         for watcher in parts.sources.watchers {
-            let duty = "source/\(watcher.scope)"
-            duties[duty] = { await watcher.run(under: Ownership(duty: duty, token: $0)) }
+            let assignment = "source/\(watcher.scope)"
+            assignments[assignment] = { await watcher.run(under: Ownership(assignment: assignment, token: $0)) }
         }
-        duties["contents"] = { [self] _ in await sweepContents() }
-        nodes.setDuties(duties)
+        assignments["contents"] = { [self] _ in await sweepContents() }
+        nodes.setAssignments(assignments)
         let keys = ClusterKeys(nodes, parts.store, parts.access)
         try await withThrowingTaskGroup { group in
             group.addTask { await keys.run() }
@@ -158,7 +159,7 @@ final class ClusterParts: Sendable {
         }
     }
 
-    /// Removes what is not needed beside the log, while that is this node's duty.
+    /// Removes what is not needed beside the log, while that is this node's assignment.
     private func sweepContents() async {
         while !Task.isCancelled {
             // What fails is done the next time.
@@ -203,7 +204,7 @@ final class ClusterParts: Sendable {
                     record.topics[topic, default: 0] += Int64(transports.values.reduce(0, +))
                 }
             }
-            record.isLeaving = await node.hinderedFor > Self.longestHindrance
+            record.isLeaving = await node.stalledFor > Self.longestStall
             record.subscribers = Int64(parts.edge.tally.streams + parts.edge.tally.polls)
             ours.withLock { $0 = record }
             tellHub(parts)
@@ -248,9 +249,9 @@ extension ClusterParts: FreshnessGate {
         return age.isTooLong ? .refused : .unverified(seconds: Int(clamping: age.unverified.wholeSeconds + 1))
     }
 
-    private func copyAge() async -> ClusterDesk.CopyAge {
+    private func copyAge() async -> ClusterService.CopyAge {
         let since = await node.unverified
-        return ClusterDesk.CopyAge(
+        return ClusterService.CopyAge(
             unverified: since, isTooLong: cluster.maxUnverified > .zero && since > cluster.maxUnverified)
     }
 
@@ -278,10 +279,10 @@ extension ClusterParts {
         object["advertise"] = cluster.advertise.map { .string($0) }
         object["unverifiedSeconds"] = .double(await node.unverified / .seconds(1))
         object["problem"] = problem.map { .string($0) }
-        object["charter"] = follower.charter.map { charter in
+        object["charter"] = follower.logMetadata.map { logMetadata in
             [
-                "format": .int(Charter.format), "minimumVersion": .int(charter.minimumVersion),
-                "prunedBelow": .string(String(charter.prunedBelow)), "frozen": .bool(charter.isFrozen),
+                "format": .int(LogMetadata.format), "minimumVersion": .int(logMetadata.minimumVersion),
+                "prunedBelow": .string(String(logMetadata.prunedBelow)), "frozen": .bool(logMetadata.isFrozen),
             ]
         }
         return .object(object)
@@ -291,14 +292,14 @@ extension ClusterParts {
     var relay: @Sendable (Messaging.Relayed) async -> Bool { { [nodes] in await nodes.send($0) } }
 
     /// Operations of the cluster that Control offers.
-    var desk: ClusterDesk {
-        ClusterDesk(
+    var service: ClusterService {
+        ClusterService(
             status: { [self] in await json() },
             copyAge: { [self] in cluster.fetch == .local ? nil : await copyAge() },
-            newEpoch: { [self] () async throws(ClusterDesk.Failure) in
+            newEpoch: { [self] () async throws(ClusterService.Failure) in
                 try await changed { () async throws(LogError) in try await node.renewEpoch() }
             },
-            upgrade: { [self] () async throws(ClusterDesk.Failure) in
+            upgrade: { [self] () async throws(ClusterService.Failure) in
                 try await changed { () async throws(LogError) in try await node.upgrade() }
             },
             outcome: { [self] publish async throws(StoreError) in
@@ -313,14 +314,18 @@ extension ClusterParts {
     }
 
     private func changed(
-        _ body: () async throws(LogError) -> Charter
-    ) async throws(ClusterDesk.Failure) -> JSONValue {
+        _ body: () async throws(LogError) -> LogMetadata
+    ) async throws(ClusterService.Failure) -> JSONValue {
         do throws(LogError) {
-            let charter = try await body()
-            return ["epoch": .string(charter.epoch.description), "minimumVersion": .int(charter.minimumVersion)]
+            let logMetadata = try await body()
+            return [
+                "epoch": .string(logMetadata.epoch.description), "minimumVersion": .int(logMetadata.minimumVersion),
+            ]
         } catch {
-            if case .unknown(let sentence) = error { throw ClusterDesk.Failure(description: sentence, isUnknown: true) }
-            throw ClusterDesk.Failure(description: error.description, isUnknown: false)
+            if case .unknown(let sentence) = error {
+                throw ClusterService.Failure(description: sentence, isUnknown: true)
+            }
+            throw ClusterService.Failure(description: error.description, isUnknown: false)
         }
     }
 }

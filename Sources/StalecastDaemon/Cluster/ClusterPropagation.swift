@@ -12,14 +12,14 @@ import Synchronization
 /// (`seen/<id>`).
 final class ClusterPropagation: Sendable {
     private let nodes: ClusterNodes
-    private let book: PropagationBook
+    private let book: RolloutTracker
     private let delivery: WebhookDelivery
     private let scopes: [Scope]
     private let written = Mutex<[Scope: (value: [UInt8], at: ContinuousClock.Instant)]>([:])
     /// Webhooks of other nodes that have a version.
-    private let reaches = Mutex<[String: [Scope: (version: VersionNumber, reach: WebhookReach)]]>([:])
+    private let reaches = Mutex<[String: [Scope: (version: VersionNumber, reach: WebhookCounts)]]>([:])
 
-    private static let way = "way"
+    private static let rolloutStatus = "way"
     private static let seen = "seen"
     /// Versions of a scope in its record.
     private static let newest = 4
@@ -31,7 +31,7 @@ final class ClusterPropagation: Sendable {
     /// Number of keys, of 8 bytes, in one record.
     private static let keysInRecord = 5000
 
-    init(_ nodes: ClusterNodes, _ book: PropagationBook, _ delivery: WebhookDelivery, _ scopes: [Scope]) {
+    init(_ nodes: ClusterNodes, _ book: RolloutTracker, _ delivery: WebhookDelivery, _ scopes: [Scope]) {
         self.nodes = nodes
         self.book = book
         self.delivery = delivery
@@ -48,7 +48,7 @@ final class ClusterPropagation: Sendable {
     /// Until its task is cancelled.
     func run() async {
         book.beginSharing()
-        await nodes.board.observe(Self.way) { [self] in hearWay($0) }
+        await nodes.board.observe(Self.rolloutStatus) { [self] in hearWay($0) }
         await nodes.board.observe(Self.seen) { [self] change in
             if case .put(let record) = change { hearSeen(record) }
         }
@@ -61,7 +61,7 @@ final class ClusterPropagation: Sendable {
     }
 
     /// Webhooks of all nodes that have a version.
-    func webhooks(of scope: Scope, _ version: VersionNumber) async -> WebhookReach {
+    func webhooks(of scope: Scope, _ version: VersionNumber) async -> WebhookCounts {
         let own = await delivery.reach(of: scope, version)
         let alive = nodes.others
         return reaches.withLock { reaches in
@@ -77,19 +77,20 @@ final class ClusterPropagation: Sendable {
     // MARK: Ways
 
     private func tellWay(_ scope: Scope) async {
-        guard let (head, ways) = book.own(of: scope, limit: Self.newest), let newest = ways.first else { return }
+        guard let (head, rolloutStatuses) = book.own(of: scope, limit: Self.newest), let newest = rolloutStatuses.first
+        else { return }
         var document: JSONObject = ["head": .int(head)]
         let reach = await delivery.reach(of: scope, newest.version)
         document["webhooks"] = .array([reach.owed, reach.delivered, reach.failing].map { .int($0) })
         var members = JSONObject()
-        for way in ways { members["\(way.version)"] = way.shared }
+        for rolloutStatus in rolloutStatuses { members["\(rolloutStatus.version)"] = rolloutStatus.shared }
         document["ways"] = .object(members)
         let value = JSONValue.object(document).encoded()
         let last = written.withLock { $0[scope] }
         let isQuiet = newest.ageSeconds > Self.fresh
         if let last, last.value == value || isQuiet && last.at + Self.rarely > .now { return }
         guard let lease = nodes.lease, value.count <= SharedRecord.maxBytes else { return }
-        let name = RecordName(Self.way, "\(nodes.node)/\(scope)")
+        let name = RecordName(Self.rolloutStatus, "\(nodes.node)/\(scope)")
         let revision = await nodes.board.record(name)?.revision
         // If it is not done, it is tried again in a second.
         if case .done? = try? await nodes.board.put(value, to: name, over: revision, lease: lease) {
@@ -97,17 +98,17 @@ final class ClusterPropagation: Sendable {
         }
     }
 
-    private func hearWay(_ change: RecordBoard.Change) {
+    private func hearWay(_ change: Informer.Change) {
         switch change {
         case .put(let record):
             guard let (node, scope) = Self.parts(record.name), node != nodes.node,
                 let document = try? JSONValue.parse(record.value), let head = document["head"]?.int64, head > 0
             else { return }
-            let ways = (document["ways"]?.object?.members ?? []).compactMap { number, way in
-                VersionNumber(number).flatMap { Propagation(shared: way, of: $0) }
+            let rolloutStatuses = (document["ways"]?.object?.members ?? []).compactMap { number, rolloutStatus in
+                VersionNumber(number).flatMap { RolloutStatus(shared: rolloutStatus, of: $0) }
             }
-            book.heard(node, of: scope, (CommitSequence(head), ways))
-            hear(document["webhooks"], node, scope, ways.map(\.version).max())
+            book.heard(node, of: scope, (CommitSequence(head), rolloutStatuses))
+            hear(document["webhooks"], node, scope, rolloutStatuses.map(\.version).max())
         case .removed(let name):
             guard let (node, scope) = Self.parts(name) else { return }
             if node == nodes.node { return written.withLock { $0[scope] = nil } }
@@ -120,7 +121,7 @@ final class ClusterPropagation: Sendable {
     private func hear(_ value: JSONValue?, _ node: String, _ scope: Scope, _ version: VersionNumber?) {
         let counts = (value?.array ?? []).map { Int(min(max($0.int64 ?? 0, 0), 1 << 32)) }
         guard counts.count == 3, let version else { return }
-        var reach = WebhookReach()
+        var reach = WebhookCounts()
         (reach.owed, reach.delivered, reach.failing) = (counts[0], counts[1], counts[2])
         reaches.withLock { [reach] in $0[node, default: [:]][scope] = (version, reach) }
     }
@@ -140,7 +141,7 @@ final class ClusterPropagation: Sendable {
         let fetched: VersionNumber
         let active: VersionNumber
 
-        init(_ sighting: PropagationBook.Sighting) {
+        init(_ sighting: RolloutTracker.ForeignFetch) {
             (scope, fetched, active) = (sighting.scope, sighting.fetched, sighting.active)
         }
     }
@@ -151,7 +152,7 @@ final class ClusterPropagation: Sendable {
     private static let keysOfKind = 24
 
     private func tellSeen() async {
-        let seen = book.takeSightings()
+        let seen = book.takeForeignFetches()
         if seen.isEmpty || nodes.others.isEmpty { return }
         var rows: [(kind: Kind, keys: [UInt64])] = []
         for (kind, seen) in Dictionary(grouping: seen, by: Kind.init).sorted(by: { $0.value.count > $1.value.count }) {
@@ -193,7 +194,7 @@ final class ClusterPropagation: Sendable {
     }
 
     private func hearSeen(_ value: JSONValue) {
-        guard let (_, scope) = Self.parts(RecordName(Self.way, "x\(value["scope"]?.string ?? "")")),
+        guard let (_, scope) = Self.parts(RecordName(Self.rolloutStatus, "x\(value["scope"]?.string ?? "")")),
             let fetched = value["fetched"]?.versionNumber, let active = value["active"]?.versionNumber,
             let keys = value["keys"]?.string.flatMap({ Data(base64Encoded: $0) })
         else { return }
@@ -201,7 +202,7 @@ final class ClusterPropagation: Sendable {
         for start in stride(from: 0, to: bytes.count - bytes.count % 8, by: 8) {
             let key = bytes[start..<start + 8].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
             book.seenElsewhere(
-                PropagationBook.Sighting(key: key, scope: scope, fetched: fetched, active: active))
+                RolloutTracker.ForeignFetch(key: key, scope: scope, fetched: fetched, active: active))
         }
     }
 }

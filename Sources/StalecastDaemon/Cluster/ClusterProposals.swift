@@ -10,7 +10,7 @@ import Synchronization
 /// `proposalPart/<scope>/<chance>/<part>`. Each node copies them into its own table, from which it lists and shows
 /// them.
 final class ClusterProposals: Sendable {
-    private let board: RecordBoard
+    private let board: Informer
     private let store: TemplateStore
     private let logger: Logger
     /// Revisions of the records that are copied already.
@@ -31,7 +31,7 @@ final class ClusterProposals: Sendable {
     /// Number of times a change is decided anew when another node was quicker.
     private static let attempts = 20
 
-    init(_ board: RecordBoard, _ store: TemplateStore, _ logger: Logger) {
+    init(_ board: Informer, _ store: TemplateStore, _ logger: Logger) {
         self.board = board
         self.store = store
         self.logger = logger

@@ -4,7 +4,7 @@ import StalecastCluster
 import StalecastWebhooks
 import StalecastWire
 
-/// The one key of a cluster that webhooks' secrets are sealed with, and what the charter says of it: a node with
+/// The one key of a cluster that webhooks' secrets are sealed with, and what the log metadata says of it: a node with
 /// another key could open nothing that others seal.
 struct ClusterVault: Sendable {
     private let path: String
@@ -19,9 +19,9 @@ struct ClusterVault: Sendable {
 
     /// Before a node makes a key of its own, or seals anything. Blocks on the file.
     ///
-    /// - Throws: ``StartError`` when the charter knows another key than the one that is here.
-    func check(_ charter: Charter) throws(StartError) {
-        guard let known = charter.keyCheck else { return }
+    /// - Throws: ``StartError`` when the log metadata knows another key than the one that is here.
+    func check(_ logMetadata: LogMetadata) throws(StartError) {
+        guard let known = logMetadata.keyCheck else { return }
         guard FileManager.default.fileExists(atPath: path) else {
             throw refusal("is not there, and the cluster \(cluster) has one")
         }
@@ -53,19 +53,20 @@ struct ClusterVault: Sendable {
 
     private var place: String { "stalecast cluster \(cluster)" }
 
-    /// Looks as long as the node runs, when there is a key: a charter that names none is given ours, and a node that
+    /// Looks as long as the node runs, when there is a key: log metadata that names none is given ours, and a node that
     /// was started while etcd was away learns now whether it may go on.
     ///
     /// - Throws: as ``check(_:)``, and when the task is cancelled.
     func keep(_ node: ClusterNode) async throws {
         let own = try own()
         while true {
-            switch await node.follower.charter {
+            switch await node.follower.logMetadata {
             case nil: break
-            case let charter? where charter.keyCheck == nil:
+            case let logMetadata? where logMetadata.keyCheck == nil:
                 // What came of it is seen a second later, and what was not done is done then.
                 _ = try? await node.claim(keyCheck: own)
-            case let charter? where charter.keyCheck != own: throw refusal("is not that of the cluster \(cluster)")
+            case let logMetadata? where logMetadata.keyCheck != own:
+                throw refusal("is not that of the cluster \(cluster)")
             case _?: break
             }
             try await Task.sleep(for: Self.lookEvery)

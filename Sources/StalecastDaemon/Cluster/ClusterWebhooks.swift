@@ -8,8 +8,8 @@ import Synchronization
 
 /// Webhooks of a cluster: all nodes know all of them, and one delivers to each.
 final class ClusterWebhooks: Sendable {
-    let delivery: DutyDelivery
-    private let asks: WebhookAsks
+    let delivery: AssignedDelivery
+    private let peerRequests: WebhookPeerRequests
     private let nodes: ClusterNodes
     private let registry: WebhookRegistry
     private let verifier: WebhookVerifier
@@ -17,67 +17,70 @@ final class ClusterWebhooks: Sendable {
     private let known = Mutex<Set<String>>([])
 
     private static let kind = "webhook"
-    /// Webhooks are spread over so many duties; all nodes must agree.
+    /// Webhooks are spread over so many assignments; all nodes must agree.
     private static let count: UInt64 = 64
     private static let prefix = "webhooks-"
     /// A stop waits so long for attempts under way.
     private static let patience = Duration.seconds(5)
 
     /// - Parameters:
-    ///   - verifier: asks receivers for their consent, for the webhooks whose duty this node has.
+    ///   - verifier: asks receivers for their consent, for the webhooks whose assignment this node has.
     ///   - desk: speaks for this node alone.
     init(
         _ nodes: ClusterNodes, _ store: TemplateStore, _ registry: WebhookRegistry, _ delivery: WebhookDelivery,
-        _ verifier: WebhookVerifier, _ desk: WebhookDesk
+        _ verifier: WebhookVerifier, _ service: WebhookService
     ) {
         self.nodes = nodes
         self.registry = registry
         self.verifier = verifier
-        let duties = nodes.duties
-        let dutyDelivery = DutyDelivery(
+        let assignments = nodes.assignments
+        let assignedDelivery = AssignedDelivery(
             delivery, epoch: store.epoch,
-            DutyDelivery.Office(
-                duty: { Self.duty(of: $0) }, permits: { duties.permit($0, $1) != nil },
-                keep: { try await duties.keep($0, of: $1, token: $2) }, kept: { try await duties.kept(of: $0) }))
-        self.delivery = dutyDelivery
-        asks = WebhookAsks(nodes: nodes, delivery: dutyDelivery, desk: desk)
+            AssignedDelivery.Storage(
+                assignment: { Self.assignment(of: $0) }, permits: { assignments.permit($0, $1) != nil },
+                keep: { try await assignments.keep($0, of: $1, token: $2) },
+                kept: { try await assignments.kept(of: $0) }))
+        self.delivery = assignedDelivery
+        peerRequests = WebhookPeerRequests(nodes: nodes, delivery: assignedDelivery, service: service)
         registry.share(Self.shared(nodes.board, store))
         nodes.setWebhooks(worker, Set((0..<Self.count).map { Self.name($0) }))
     }
 
     /// Access to how delivery goes, whichever node is asked.
-    var office: WebhookOffice { asks.office }
+    var owners: WebhookOwners { peerRequests.owners }
 
-    // MARK: Duties
+    // MARK: AssignmentService
 
     /// Duty of a webhook, by FNV-1a of its id.
-    static func duty(of webhook: WebhookID) -> String {
+    static func assignment(of webhook: WebhookID) -> String {
         let start: UInt64 = 0xCBF2_9CE4_8422_2325
         return name(webhook.description.utf8.reduce(start) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 } % count)
     }
 
     private static func name(_ number: UInt64) -> String { "\(prefix)\(number < 10 ? "0" : "")\(number)" }
 
-    private var worker: Duties.Worker {
-        Duties.Worker(
-            begin: { [self] duty, token in
-                delivery.begin(duty, token)
-                for webhook in registry.webhooks where Self.duty(of: webhook.id) == duty { verifier.consider(webhook) }
-            }, finish: { [self] duty, token in await delivery.finish(duty, token) },
-            lost: { [self] duty in delivery.lost(duty) })
+    private var worker: AssignmentService.Worker {
+        AssignmentService.Worker(
+            begin: { [self] assignment, token in
+                delivery.begin(assignment, token)
+                for webhook in registry.webhooks where Self.assignment(of: webhook.id) == assignment {
+                    verifier.consider(webhook)
+                }
+            }, finish: { [self] assignment, token in await delivery.finish(assignment, token) },
+            lost: { [self] assignment in delivery.lost(assignment) })
     }
 
     /// A webhook was made, changed or removed, on this node or another.
     func take(_ change: WebhookRegistry.Change) {
         delivery.take(change)
-        if case .installed(let webhook) = change, nodes.duties.owned(Self.duty(of: webhook.id)) != nil {
+        if case .installed(let webhook) = change, nodes.assignments.owned(Self.assignment(of: webhook.id)) != nil {
             verifier.consider(webhook)
         }
     }
 
     // MARK: Records
 
-    private static func shared(_ board: RecordBoard, _ store: TemplateStore) -> SharedWebhooks {
+    private static func shared(_ board: Informer, _ store: TemplateStore) -> SharedWebhooks {
         SharedWebhooks {
             Cursor(epoch: store.epoch, sequence: store.head())
         } change: { id, sealed, revision in
@@ -93,7 +96,7 @@ final class ClusterWebhooks: Sendable {
         }
     }
 
-    private func hear(_ change: RecordBoard.Change) {
+    private func hear(_ change: Informer.Change) {
         switch change {
         case .put(let record):
             _ = known.withLock { $0.insert(record.name.id) }
@@ -122,12 +125,12 @@ final class ClusterWebhooks: Sendable {
         await nodes.board.observe(Self.kind) { [self] in hear($0) }
         await withDiscardingTaskGroup { group in
             group.addTask { await self.delivery.run() }
-            group.addTask { [asks, nodes] in await nodes.asks.run { await asks.answer($0) } }
+            group.addTask { [peerRequests, nodes] in await nodes.peerRequests.run { await peerRequests.answer($0) } }
             group.addTask { await self.shareOwn() }
         }
     }
 
-    /// Gives the duties to other nodes, and returns when that is done, or took too long.
+    /// Gives the assignments to other nodes, and returns when that is done, or took too long.
     func handOver() async {
         nodes.endWebhooks()
         let end = ContinuousClock.now + Self.patience

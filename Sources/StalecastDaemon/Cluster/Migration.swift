@@ -31,7 +31,7 @@ package struct Migration: Sendable {
     package init(_ configuration: Configuration) { self.configuration = configuration }
 
     /// Puts the store's versions into the log that `store.etcd` and `cluster.name` say, and makes the store the first
-    /// replica. The log's charter comes last: before it nothing counts, and the same again begins anew.
+    /// replica. The log's metadata comes last: before it nothing counts, and the same again begins anew.
     ///
     /// - Parameter progress: versions put so far, and of how many.
     /// - Throws: ``Problem``, ``Unfinished``, and what the store throws.
@@ -62,10 +62,10 @@ package struct Migration: Sendable {
     /// Webhooks go on where this store's daemon left them: who delivers next begins with its cursors.
     private func leaveDeliveries(_ epoch: Epoch, _ records: EtcdRecords) async throws {
         guard let image = try DeliveryImage.left(in: configuration.data, epoch: epoch) else { return }
-        for (duty, ids) in Dictionary(grouping: image.ids, by: ClusterWebhooks.duty) {
+        for (assignment, ids) in Dictionary(grouping: image.ids, by: ClusterWebhooks.assignment) {
             let document = image.only(Set(ids)).document(epoch: epoch)
-            // 0: the duty is free.
-            guard try await records.keep(document, of: RecordName(Duties.kind, duty), token: 0) else {
+            // 0: the assignment is free.
+            guard try await records.keep(document, of: RecordName(AssignmentService.kind, assignment), token: 0) else {
                 let name = configuration.cluster.name
                 throw Problem(description: "a node of \(name) delivers already: stop all nodes, and migrate again")
             }
@@ -80,8 +80,8 @@ package struct Migration: Sendable {
                 + "which no cluster takes: let store.maxVersions or store.maxVersionAge remove it, and migrate then")
     }
 
-    private func found(_ charter: Charter, _ head: LogHead, _ founding: EtcdFounding) async throws {
-        do throws(LogError) { try await founding.found(charter, head: head) } catch {
+    private func found(_ logMetadata: LogMetadata, _ head: LogHead, _ founding: EtcdFounding) async throws {
+        do throws(LogError) { try await founding.found(logMetadata, head: head) } catch {
             if case .notDone = error { throw error }
             throw Unfinished(description: "the log may be in etcd already: \(error)")
         }
@@ -93,11 +93,11 @@ package struct Migration: Sendable {
         let head = LogHead(store.head() == 0 ? "0" : "\(store.head()) \(Self.publish(store.epoch, store.head()))")
         guard let head else { throw Problem(description: "the store's head is no head") }
         if let page = try? await log.page(after: store.head(), limit: 1) {
-            // The former run ended between the charter and the store's becoming a replica.
-            if page.head == head, page.charter.epoch == store.epoch { return 0 }
+            // The former run ended between the log metadata and the store's becoming a replica.
+            if page.head == head, page.logMetadata.epoch == store.epoch { return 0 }
             throw Problem(
                 description: "the cluster \(configuration.cluster.name) has a log already, of epoch "
-                    + "\(page.charter.epoch); give this one another cluster.name")
+                    + "\(page.logMetadata.epoch); give this one another cluster.name")
         }
         let founding = try await log.beginFounding()
         var (count, after, wholeFrom) = (0, CommitSequence(0), CommitSequence(1))
@@ -116,10 +116,10 @@ package struct Migration: Sendable {
         }
         // The newest commits may be of versions that retention took.
         if after < head.sequence { wholeFrom = head.sequence + 1 }
-        var charter = Charter(epoch: store.epoch)
-        charter.prunedBelow = wholeFrom
-        charter.raiseFloors(to: try store.numbersGivenAway())
-        try await found(charter, head, founding)
+        var logMetadata = LogMetadata(epoch: store.epoch)
+        logMetadata.prunedBelow = wholeFrom
+        logMetadata.raiseFloors(to: try store.numbersGivenAway())
+        try await found(logMetadata, head, founding)
         return count
     }
 

@@ -16,7 +16,7 @@ package struct Configuration: Sendable, Equatable {
     package var control = Control()
     package var auth = Auth()
     /// Limits of what is kept of clients that identify themselves.
-    package var clients = PropagationBook.Limits()
+    package var clients = RolloutTracker.Limits()
     package var store = Store()
     /// Counts only with `store.etcd.endpoints`.
     package var cluster = Cluster()
@@ -52,11 +52,11 @@ package struct Configuration: Sendable, Equatable {
     package var effectiveTopics: [TopicBinding] {
         let servers = scopes.filter { $0.namespace == .firebaseServer }
         let clients = scopes.filter { $0.namespace != .firebaseServer }
-        let standing = [
+        let currentPrincipal = [
             TopicBinding(name: .pushRC, scopes: clients), TopicBinding(name: .pushRCServer, scopes: servers),
         ]
         let configured = Set(topics.map(\.name))
-        return standing.filter { !$0.scopes.isEmpty && !configured.contains($0.name) } + topics
+        return currentPrincipal.filter { !$0.scopes.isEmpty && !configured.contains($0.name) } + topics
     }
 }
 

@@ -29,17 +29,17 @@ package struct EdgeAccess: Sendable, Equatable {
     var takesCertificates: Bool { mode != .off && authorizer?.takesCertificates ?? false }
 
     /// Whether the user's backend is to be asked about a request like this.
-    func isForHook(_ presented: Presented) -> Bool {
+    func isForHook(_ credentials: Credentials) -> Bool {
         guard mode != .off, let authorizer, authorizer.hook.isOn else { return false }
-        return !authorizer.isOwn(presented)
+        return !authorizer.isOwn(credentials)
     }
 
     /// Keeps a stream's principal known. Also where `mode` only observes: a reload may enforce later.
     func hold(_ number: Int32) -> PrincipalHold? { number == 0 ? nil : authorizer?.hold(number) }
 
     /// Principal that a stream's slot stands for, where that matters still.
-    func standing(of number: Int32) -> Principal? {
+    func currentPrincipal(of number: Int32) -> Principal? {
         guard mode == .enforce, let authorizer else { return nil }
-        return authorizer.standing(of: number)
+        return authorizer.currentPrincipal(of: number)
     }
 }

@@ -3,7 +3,7 @@ import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
-/// The topics a request may hear, each of them one name in one scope, or that of the client's stage: the walk of a
+/// The topics a request may hear, each of them one name in one scope, or that of the client's stage: the fan-out of a
 /// broadcast asks nothing any more.
 struct AdmittedTopics {
     var known: [Topic.Index]
@@ -23,7 +23,7 @@ extension EdgeSettings {
     /// - Parameter counts: false where the request was decided before, and is looked at again.
     func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError) -> AdmittedTopics {
         var admitted = try decide(request, on: board, counts: counts)
-        admitted.apiKey = APIKeys.mark(request.presented.plainKey)
+        admitted.apiKey = APIKeys.mark(request.credentials.plainKey)
         if board.isSplit { admitted.known = board.seats(of: admitted.known, for: request.clientKey) }
         return admitted
     }
@@ -35,7 +35,7 @@ extension EdgeSettings {
         _ request: StreamRequest, on board: TopicBoard, counts: Bool
     ) throws(GoogleError) -> AdmittedTopics {
         if access.mode == .enforce { return try permitted(request, on: board, counts: counts) }
-        try keys.check(request.presented.plainKey)
+        try keys.check(request.credentials.plainKey)
         let (known, unknown) = try request.topics(on: board)
         var admitted = AdmittedTopics(known: known, unknown: unknown)
         if access.mode == .observe {
@@ -44,7 +44,7 @@ extension EdgeSettings {
                 admitted.principal = try permitted(request, on: board, counts: counts).principal
             } catch {
                 // What it would have been told is of no interest here; a new token is looked at once.
-                if counts, request.presented.verdict == nil, error == .denied(.unverified) { throw error }
+                if counts, request.credentials.verdict == nil, error == .denied(.unverified) { throw error }
             }
         }
         return admitted
@@ -53,9 +53,9 @@ extension EdgeSettings {
     private func permitted(
         _ request: StreamRequest, on board: TopicBoard, counts: Bool
     ) throws(GoogleError) -> AdmittedTopics {
-        let principal = try principal(request.presented, counts: counts, of: request.words)
-        func refused(_ reason: Denial) -> GoogleError { deny(reason, request.presented, counts, request.words) }
-        if case .redeemed(let ticket)? = request.presented.verdict, !ticket.opens(request, on: board) {
+        let principal = try principal(request.credentials, counts: counts, of: request.words)
+        func refused(_ reason: Denial) -> GoogleError { deny(reason, request.credentials, counts, request.words) }
+        if case .redeemed(let ticket)? = request.credentials.verdict, !ticket.opens(request, on: board) {
             throw refused(.notGranted)
         }
         // Before anything is looked for: that takes longer where there is something.
@@ -71,61 +71,61 @@ extension EdgeSettings {
     ///
     /// - Parameter isPermitted: asked for a principal that is known.
     func check(
-        _ presented: Presented, of words: @autoclosure () -> String, _ isPermitted: (Principal) -> Bool
+        _ credentials: Credentials, of words: @autoclosure () -> String, _ isPermitted: (Principal) -> Bool
     ) throws(GoogleError) {
-        if access.mode == .off { return try keys.check(presented.plainKey) }
+        if access.mode == .off { return try keys.check(credentials.plainKey) }
         do throws(GoogleError) {
-            let principal = try principal(presented, counts: true, of: words())
-            if !isPermitted(principal) { throw deny(.notGranted, presented, true, words()) }
+            let principal = try principal(credentials, counts: true, of: words())
+            if !isPermitted(principal) { throw deny(.notGranted, credentials, true, words()) }
         } catch {
             if access.mode == .enforce { throw error }
         }
-        if access.mode == .observe { try keys.check(presented.plainKey) }
+        if access.mode == .observe { try keys.check(credentials.plainKey) }
     }
 
     /// Like `check`, but silent: records no error and no count. Always true unless grants decide.
-    func permits(_ presented: @autoclosure () -> Presented, _ isPermitted: (Principal) -> Bool) -> Bool {
+    func permits(_ credentials: @autoclosure () -> Credentials, _ isPermitted: (Principal) -> Bool) -> Bool {
         guard access.mode == .enforce, let authorizer = access.authorizer else { return true }
         // The check itself gives the caller the reason.
-        guard let principal = try? authorizer.admit(presented(), at: .edge) else { return false }
+        guard let principal = try? authorizer.admit(credentials(), at: .edge) else { return false }
         return isPermitted(principal)
     }
 
     /// Whether a fetch may be answered. Counts and logs nothing: where this is false, ``check(_:of:_:)`` says why.
-    func mayFetch(_ presented: Presented, from scope: Scope) -> Bool {
-        if access.mode != .enforce, (try? keys.check(presented.plainKey)) == nil { return false }
+    func mayFetch(_ credentials: Credentials, from scope: Scope) -> Bool {
+        if access.mode != .enforce, (try? keys.check(credentials.plainKey)) == nil { return false }
         if access.mode == .off { return true }
-        guard let principal = try? access.authorizer?.admit(presented, at: .edge) else { return false }
+        guard let principal = try? access.authorizer?.admit(credentials, at: .edge) else { return false }
         let isNobody = principal.kind == .anonymous && principal.grants.isEmpty
         return !isNobody && principal.may(.fetch, in: scope)
     }
 
     private func principal(
-        _ presented: Presented, counts: Bool, of words: @autoclosure () -> String
+        _ credentials: Credentials, counts: Bool, of words: @autoclosure () -> String
     ) throws(GoogleError) -> Principal {
         guard let authorizer = access.authorizer else { throw .denied(.missing) }
         let reason: Denial
         do throws(Denial) {
-            let principal = try authorizer.admit(presented, at: .edge)
+            let principal = try authorizer.admit(credentials, at: .edge)
             guard principal.kind == .anonymous, principal.grants.isEmpty else { return principal }
             reason = .missing
         } catch {
             reason = error
         }
-        throw deny(reason, presented, counts, words())
+        throw deny(reason, credentials, counts, words())
     }
 
     /// Counts the refusal of a request that is not looked at any further.
     func countRefusal(_ reason: Denial, of request: FrontRequest) {
-        _ = deny(reason, request.presented, true, String(request.path))
+        _ = deny(reason, request.credentials, true, String(request.path))
     }
 
     private func deny(
-        _ reason: Denial, _ presented: Presented, _ counts: Bool, _ words: @autoclosure () -> String
+        _ reason: Denial, _ credentials: Credentials, _ counts: Bool, _ words: @autoclosure () -> String
     ) -> GoogleError {
         if counts, reason != .unverified {
             access.authorizer?.count(
-                reason, at: .edge, isEnforced: access.mode == .enforce, presented, of: words())
+                reason, at: .edge, isEnforced: access.mode == .enforce, credentials, of: words())
         }
         return .denied(reason)
     }

@@ -13,7 +13,7 @@ import Synchronization
 /// measured.
 package final class Canaries: Sendable {
     /// Facts that it saw of the newest version.
-    package struct Sighting: Sendable, Hashable {
+    package struct Observation: Sendable, Hashable {
         package let version: VersionNumber
         /// Seconds from the announcement until the message was there, and until the answer of the fetch was; nil while
         /// it was not, and where the scope's clients are served elsewhere.
@@ -24,7 +24,7 @@ package final class Canaries: Sendable {
     private struct State {
         var scopes: Set<Scope> = []
         var announced: [Scope: (sequence: CommitSequence, version: VersionNumber, at: UInt64)] = [:]
-        var sightings: [Scope: Sighting] = [:]
+        var observations: [Scope: Observation] = [:]
         /// Begin of each scope's last fetch, and the scopes that wait for their next.
         var fetchedAt: [Scope: UInt64] = [:]
         var planned: Set<Scope> = []
@@ -54,12 +54,12 @@ package final class Canaries: Sendable {
         self.fetch = fetch
     }
 
-    package var sightings: [Scope: Sighting] { state.withLock { $0.sightings } }
+    package var observations: [Scope: Observation] { state.withLock { $0.observations } }
 
     /// Called with the hub's lock held, before the loops hear of it. The first version of a scope makes its canary.
     func announced(_ announcement: TopicBoard.Announcement) {
         let change = announcement.change
-        guard announcement.notices.contains(where: { !$0.notice.isInvalidation }) else { return }
+        guard announcement.encodedMessages.contains(where: { !$0.encodedMessage.isInvalidation }) else { return }
         state.withLock {
             $0.announced[change.scope] = (change.sequence, change.version, announcement.announcedAt)
         }
@@ -109,7 +109,8 @@ package final class Canaries: Sendable {
         guard let cursor = Self.lastCursor(in: bytes), cursor.epoch == epoch else { return }
         let wait = state.withLock { state -> UInt64? in
             guard let announced = state.announced[scope], announced.sequence == cursor.sequence else { return nil }
-            state.sightings[scope] = Sighting(version: announced.version, received: Self.seconds(announced.at, now))
+            state.observations[scope] = Observation(
+                version: announced.version, received: Self.seconds(announced.at, now))
             guard state.planned.insert(scope).inserted else { return nil }
             let next = state.fetchedAt[scope].map { $0 + Self.fetchInterval } ?? 0
             return next - min(next, now)
@@ -125,7 +126,7 @@ package final class Canaries: Sendable {
         let version = state.withLock { state in
             state.planned.remove(scope)
             state.fetchedAt[scope] = began
-            return state.sightings[scope]?.version
+            return state.observations[scope]?.version
         }
         guard let version else { return }
         let answer = CanaryAnswer(version)
@@ -134,9 +135,9 @@ package final class Canaries: Sendable {
             guard answer.isGood else { return }
             let now = stalecast_monotonic_ns()
             state.withLock { state in
-                guard let seen = state.sightings[scope], seen.version == version else { return }
+                guard let seen = state.observations[scope], seen.version == version else { return }
                 // A wait for the fetch's turn is no part of what a client sees.
-                state.sightings[scope]?.fetched = (seen.received ?? 0) + Self.seconds(began, now)
+                state.observations[scope]?.fetched = (seen.received ?? 0) + Self.seconds(began, now)
             }
         }
         let body = #"{"appId":"1:0:web:canary","appInstanceId":"canary","appInstanceIdToken":"t"}"#

@@ -19,10 +19,14 @@ struct CanarySeats {
     mutating func tell(_ run: [TopicBoard.Announcement]) {
         for announcement in run {
             guard let socket = sockets[announcement.change.scope],
-                let notice = announcement.notices.first(where: { !$0.notice.isInvalidation })?.notice
+                let encodedMessage = announcement.encodedMessages.first(where: { !$0.encodedMessage.isInvalidation })?
+                    .encodedMessage
             else { continue }
             // One that takes nothing has ended: no reader is too slow for as little as it gets.
-            guard stalecast_send(socket, notice.chunk.base, notice.chunk.count) != notice.chunk.count else { continue }
+            guard
+                stalecast_send(socket, encodedMessage.chunk.base, encodedMessage.chunk.count)
+                    != encodedMessage.chunk.count
+            else { continue }
             sockets[announcement.change.scope] = nil
             close(socket)
         }

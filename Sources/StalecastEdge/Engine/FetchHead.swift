@@ -7,7 +7,7 @@ package struct FetchHead: Sendable {
     package let path: Range<Int>
     /// Bytes of the head; the body follows.
     package let length: Int
-    package private(set) var presented: Presented
+    package private(set) var credentials: Credentials
     package let query: String
     package let ifNoneMatch: String?
     package let origin: String?
@@ -18,15 +18,15 @@ package struct FetchHead: Sendable {
     init(path: Range<Int>, query: Slice<UnsafeBufferPointer<UInt8>>, headers: StreamHeaders, length: Int) {
         self.path = path
         self.length = length
-        presented = headers.presented
-        presented.dropInstallationToken()
+        credentials = headers.credentials
+        credentials.dropInstallationToken()
         self.query = String(decoding: query, as: UTF8.self)
-        if !query.isEmpty { presented.read(query: self.query[...]) }
+        if !query.isEmpty { credentials.read(query: self.query[...]) }
         ifNoneMatch = headers.ifNoneMatch
         origin = headers.origin
         keepAlive = headers.keepAlive
         forwarded = headers.forwarded
     }
 
-    mutating func show(_ certificate: ClientCertificate?) { presented.certificate = certificate }
+    mutating func show(_ certificate: ClientCertificate?) { credentials.certificate = certificate }
 }

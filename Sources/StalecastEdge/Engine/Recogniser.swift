@@ -198,8 +198,8 @@ package struct Recogniser {
         case 7: return !Self.equal(name, "upgrade") && !Self.equal(name, "trailer")
         case 9:
             if Self.equal(name, "x-api-key") {
-                guard headers.presented.apiKey == nil else { return false }
-                headers.presented.apiKey = String(decoding: value, as: UTF8.self)
+                guard headers.credentials.apiKey == nil else { return false }
+                headers.credentials.apiKey = String(decoding: value, as: UTF8.self)
             }
         case 10:
             if Self.equal(name, "connection") {
@@ -214,8 +214,8 @@ package struct Recogniser {
                 headers.ifNoneMatch = String(decoding: value, as: UTF8.self)
             }
             if Self.equal(name, "authorization") {
-                guard headers.presented.authorization == nil else { return false }
-                headers.presented.authorization = String(decoding: value, as: UTF8.self)
+                guard headers.credentials.authorization == nil else { return false }
+                headers.credentials.authorization = String(decoding: value, as: UTF8.self)
             }
             if Self.equal(name, "last-event-id") {
                 guard headers.lastEventID == nil else { return false }
@@ -223,8 +223,8 @@ package struct Recogniser {
             }
         case 14:
             if Self.equal(name, "x-goog-api-key") {
-                guard headers.presented.googleKey == nil else { return false }
-                headers.presented.googleKey = String(decoding: value, as: UTF8.self)
+                guard headers.credentials.googleKey == nil else { return false }
+                headers.credentials.googleKey = String(decoding: value, as: UTF8.self)
             }
             return !Self.equal(name, "http2-settings")
         case 16: return !Self.equal(name, "proxy-connection")

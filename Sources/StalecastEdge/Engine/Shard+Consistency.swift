@@ -34,7 +34,7 @@ extension Shard {
             }
             if let waiting = unreached[index] {
                 let topic = Topic.Index(rawValue: slot.topic)
-                let isDue = slot.topic >= 0 && walks[topic]?.rest.contains(index) ?? false
+                let isDue = slot.topic >= 0 && fanOuts[topic]?.rest.contains(index) ?? false
                 if !slot.isInvalidation || !isDue {
                     problems.append("slot \(index) waits for \(waiting) without a turn")
                 }

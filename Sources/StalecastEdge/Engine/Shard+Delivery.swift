@@ -11,48 +11,49 @@ extension Shard {
         releaseDoomed()
         if hub.releases.isOpen { tellStages(run) }
         for announcement in run {
-            spreads.begin(announcement, audience: streams(on: announcement.notices.map(\.topic)))
+            rollouts.begin(announcement, audience: streams(on: announcement.encodedMessages.map(\.topic)))
         }
         let batch = board.apply(run, cache: &cache)
         for topic in batch.skipped { tally.coalesced += members[Int(topic.rawValue)].count }
         var polls: [Int32] = []
         for announcement in batch.announcements {
             let before = polls.count
-            for (topic, notice) in announcement.notices
+            for (topic, encodedMessage) in announcement.encodedMessages
             where !holdBack(topic, announcement) && !pace(topic, announcement) {
-                walk(topic, notice, announcement, &polls)
+                fanOut(topic, encodedMessage, announcement, &polls)
             }
             let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
-            spreads.walked(announcement.change, nanoseconds: elapsed, polls: polls.count - before)
+            rollouts.fannedOut(announcement.change, nanoseconds: elapsed, polls: polls.count - before)
         }
         for index in Set(polls) { answerPoll(index, after: batch.before) }
         for announcement in run { noteUnsent(announcement) }
         forgetReached()
         if !canaries.isEmpty { canaries.tell(run) }
         releaseDoomed()
-        tellReach()
+        tellStreamCounts()
     }
 
     /// Writes one topic's message of a change that was held back.
     func deliver(_ announcement: TopicBoard.Announcement, on topic: Topic.Index) {
         var polls: [Int32] = []
-        for entry in announcement.notices where entry.topic == topic && !pace(topic, announcement) {
-            walk(topic, entry.notice, announcement, &polls)
+        for entry in announcement.encodedMessages where entry.topic == topic && !pace(topic, announcement) {
+            fanOut(topic, entry.encodedMessage, announcement, &polls)
         }
         noteUnsent([topic], (heldSince.removeValue(forKey: topic) ?? 0)...announcement.change.sequence)
         forgetReached()
         releaseDoomed()
-        tellReach()
+        tellStreamCounts()
     }
 
     /// The hot loop: one `send` for each stream that has nothing pending.
-    private func walk(
-        _ topic: Topic.Index, _ notice: Notice, _ announcement: TopicBoard.Announcement, _ polls: inout [Int32]
+    private func fanOut(
+        _ topic: Topic.Index, _ encodedMessage: EncodedMessage, _ announcement: TopicBoard.Announcement,
+        _ polls: inout [Int32]
     ) {
-        let base = UnsafeRawPointer(notice.chunk.base)
-        let count = notice.chunk.count
+        let base = UnsafeRawPointer(encodedMessage.chunk.base)
+        let count = encodedMessage.chunk.count
         // A change that one topic announces is the same bytes for a stream of several topics.
-        let isAlone = announcement.notices.count { !$0.notice.isInvalidation } == 1
+        let isAlone = announcement.encodedMessages.count { !$0.encodedMessage.isInvalidation } == 1
         var written = 0
         var unclocked = 0
         members[Int(topic.rawValue)].withUnsafeBufferPointer { indexes in
@@ -60,19 +61,23 @@ extension Shard {
                 let slot = slots[index]
                 if slot.pointee.phase == .direct, isAlone || slot.pointee.topic >= 0 {
                     let sent = stalecast_send(slot.pointee.fd, base, count)
-                    if sent == count { written += 1 } else { fellShort(index, notice, sent < 0 ? blocked() : sent) }
+                    if sent == count {
+                        written += 1
+                    } else {
+                        fellShort(index, encodedMessage, sent < 0 ? blocked() : sent)
+                    }
                 } else if slot.pointee.phase == .stream, slot.pointee.isSealed, isAlone || slot.pointee.topic >= 0 {
                     let sent = put(base, count, on: slot)
-                    if sent == count { written += 1 } else { fellShort(index, notice, sent) }
+                    if sent == count { written += 1 } else { fellShort(index, encodedMessage, sent) }
                 } else {
-                    deliverSlowly(index, notice, announcement, &polls)
+                    deliverSlowly(index, encodedMessage, announcement, &polls)
                 }
                 unclocked += 1
                 if unclocked == Self.flushEvery { clock(announcement, &unclocked) }
             }
         }
         if unclocked > 0 { clock(announcement, &unclocked) }
-        tally.deliveries[notice.isInvalidation ? .firebase : .sse, default: 0] += written
+        tally.deliveries[encodedMessage.isInvalidation ? .firebase : .sse, default: 0] += written
     }
 
     /// Reads the clock once for many deliveries.
@@ -83,14 +88,15 @@ extension Shard {
     }
 
     /// A message was not taken whole, see ``put(_:on:)``: the rest becomes the backlog, or the stream is dead.
-    private func fellShort(_ index: Int32, _ notice: Notice, _ sent: Int) {
+    private func fellShort(_ index: Int32, _ encodedMessage: EncodedMessage, _ sent: Int) {
         guard sent >= 0 else { return doom(index, .peerClosed) }
         tally.deliveries[slots[index].pointee.dialect.transport, default: 0] += 1
-        hold(Array(notice.chunk.buffer.dropFirst(sent)), for: index, through: notice.sequence)
+        hold(Array(encodedMessage.chunk.buffer.dropFirst(sent)), for: index, through: encodedMessage.sequence)
     }
 
     private func deliverSlowly(
-        _ index: Int32, _ notice: Notice, _ announcement: TopicBoard.Announcement, _ polls: inout [Int32]
+        _ index: Int32, _ encodedMessage: EncodedMessage, _ announcement: TopicBoard.Announcement,
+        _ polls: inout [Int32]
     ) {
         let slot = slots[index]
         switch slot.pointee.phase {
@@ -101,10 +107,10 @@ extension Shard {
                 backlogs[index]?.deferred += 1
                 return
             }
-            let notices = notices(of: announcement, for: index)
+            let encodedMessages = encodedMessages(of: announcement, for: index)
             out.removeAll(keepingCapacity: true)
-            slot.pointee.dialect.append(notices, to: &out)
-            tally.deliveries[slot.pointee.dialect.transport, default: 0] += notices.count
+            slot.pointee.dialect.append(encodedMessages, to: &out)
+            tally.deliveries[slot.pointee.dialect.transport, default: 0] += encodedMessages.count
             write(out, to: index, through: announcement.change.sequence)
         default: return
         }
@@ -118,15 +124,17 @@ extension Shard {
         return true
     }
 
-    private func notices(of announcement: TopicBoard.Announcement, for index: Int32) -> [Notice] {
+    private func encodedMessages(of announcement: TopicBoard.Announcement, for index: Int32) -> [EncodedMessage] {
         let topics = topics(of: index)
-        return announcement.notices.filter { topics.contains($0.topic) }.map(\.notice)
+        return announcement.encodedMessages.filter { topics.contains($0.topic) }.map(\.encodedMessage)
     }
 
     /// A poll's answer carries the head as its cursor, so it must have everything that was announced after `before`.
     private func answerPoll(_ index: Int32, after before: CommitSequence) {
         guard slots[index].pointee.phase == .poll else { return }
-        let messages = board.owed(to: topics(of: index), after: before).map { cache.notice(for: $0, on: board).json }
+        let messages = board.owed(to: topics(of: index), after: before).map {
+            cache.encodedMessage(for: $0, on: board).json
+        }
         tally.deliveries[.poll, default: 0] += messages.count
         answer(index, messages)
     }
@@ -214,7 +222,7 @@ extension Shard {
         guard !debts.isEmpty || backlog.data != nil else { return false }
         let dialect = slots[index].pointee.dialect
         out.removeAll(keepingCapacity: true)
-        dialect.append(debts.map { cache.notice(for: $0, on: board) }, to: &out)
+        dialect.append(debts.map { cache.encodedMessage(for: $0, on: board) }, to: &out)
         if let data = backlog.data { dialect.append(chunk: data.chunk, to: &out) }
         tally.deliveries[dialect.transport, default: 0] += debts.count + (backlog.data == nil ? 0 : 1)
         tally.coalesced += max(0, backlog.deferred - debts.count)
@@ -229,7 +237,7 @@ extension Shard {
         let slot = slots[index]
         let backlog = backlogs.removeValue(forKey: index)
         tally.coalesced += backlog?.deferred ?? 0
-        if backlog?.unsentSince != nil { spreads.hasNews = true }
+        if backlog?.unsentSince != nil { rollouts.hasNews = true }
         slot.pointee.hasBacklog = false
         takeOver(slot)
         slot.pointee.phase = slot.pointee.isOrdinary ? .direct : .stream

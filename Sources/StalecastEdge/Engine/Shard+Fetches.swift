@@ -20,9 +20,9 @@ extension Shard {
         else { return giveToFront(index) }
         believe(index, head.forwarded)
         // What the backend is asked with was not read.
-        if settings.access.isForHook(head.presented) { return giveToFront(index) }
+        if settings.access.isForHook(head.credentials) { return giveToFront(index) }
         guard !slot.pointee.isRefused, mayFetch(head, from: scope.scope, slot) else {
-            if !isLookedAt, lookAtToken(index, head.presented) { return }
+            if !isLookedAt, verifyToken(index, head.credentials) { return }
             return giveToFront(index)
         }
         let body = UnsafeBufferPointer(rebasing: bytes[head.length...])
@@ -47,7 +47,7 @@ extension Shard {
         if let scope = served.scope(atPath: path) { return (scope, nil) }
         guard let (scope, key) = served.flags(atPath: path) else { return nil }
         let request = FlagRequest(key: key, ifNoneMatch: head.ifNoneMatch, query: head.query[...]) { [self] client in
-            settings.eventStreams(of: scope.scope, on: board, for: head.presented, as: client)
+            settings.eventStreams(of: scope.scope, on: board, for: head.credentials, as: client)
         }
         return (scope, request)
     }
@@ -57,11 +57,11 @@ extension Shard {
     ) -> Bool {
         if settings.access.mode == .off, settings.apiKeys.isEmpty { return true }
         var head = head
-        // See ``FrontRequest/presented``.
+        // See ``FrontRequest/credentials``.
         if settings.access.takesCertificates, head.origin == nil, case .session(let tls) = slot.pointee.cover {
             head.show(tls.clientCertificate)
         }
-        return settings.mayFetch(head.presented, from: scope)
+        return settings.mayFetch(head.credentials, from: scope)
     }
 
     private func write(_ bytes: FetchBytes, to index: Int32, _ head: FetchHead) {

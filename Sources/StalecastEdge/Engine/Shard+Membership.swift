@@ -90,7 +90,7 @@ extension Shard {
         slots.release(index)
     }
 
-    /// Marks a connection for release after the walk that met it; until then it takes no more messages.
+    /// Marks a connection for release after the fan-out that met it; until then it takes no more messages.
     func doom(_ index: Int32, _ reason: DropReason) {
         let slot = slots[index]
         guard slot.pointee.phase != .doomed, slot.pointee.phase != .free else { return }

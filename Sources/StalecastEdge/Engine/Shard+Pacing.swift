@@ -51,7 +51,7 @@ extension Shard {
     /// Says the newest message of each burst that is over once more; see ``BurstEcho``.
     func echoBursts() {
         // While turns are waited for the burst is not over.
-        for topic in echoes.keys where walks[topic] == nil && echoes[topic]?.takeDue(at: nowMs) == true {
+        for topic in echoes.keys where fanOuts[topic] == nil && echoes[topic]?.takeDue(at: nowMs) == true {
             echo(topic)
         }
         releaseDoomed()
@@ -59,11 +59,11 @@ extension Shard {
 
     /// A stream with a backlog reads too slowly to be helped; the end of its life tells it.
     private func echo(_ topic: Topic.Index) {
-        let notices = board.newest(of: CollectionOfOne(topic)).map { cache.notice(for: $0, on: board) }
+        let encodedMessages = board.newest(of: CollectionOfOne(topic)).map { cache.encodedMessage(for: $0, on: board) }
         for index in members[Int(topic.rawValue)] where !slots[index].pointee.hasBacklog {
             guard slots[index].pointee.phase == .direct || slots[index].pointee.phase == .stream else { continue }
             out.removeAll(keepingCapacity: true)
-            slots[index].pointee.dialect.append(notices, to: &out)
+            slots[index].pointee.dialect.append(encodedMessages, to: &out)
             tally.echoes += 1
             write(out, to: index, through: board.headSequence)
         }

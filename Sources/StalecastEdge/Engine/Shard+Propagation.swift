@@ -2,7 +2,7 @@ import CLinux
 import StalecastHub
 import StalecastWire
 
-/// Counts the streams that were told of each version, beside the walk, which gains nothing by this. Before it the
+/// Counts the streams that were told of each version, beside the fan-out, which gains nothing by this. Before it the
 /// members are counted; after it only those are looked at that did not take all of it.
 extension Shard {
     // MARK: Streams
@@ -23,10 +23,10 @@ extension Shard {
         return several[index]?.topics.contains { topics.contains($0) } ?? false
     }
 
-    /// After the walk of an announcement.
+    /// After the fan-out of an announcement.
     func noteUnsent(_ announcement: TopicBoard.Announcement) {
         let sequence = announcement.change.sequence
-        let topics = announcement.notices.map(\.topic)
+        let topics = announcement.encodedMessages.map(\.topic)
         for topic in topics where heldBack[topic] != nil && heldSince[topic] == nil { heldSince[topic] = sequence }
         noteUnsent(topics, sequence...sequence)
     }
@@ -38,24 +38,24 @@ extension Shard {
             backlogs[index]?.unsentSince = since(index)
         }
         for (index, _) in doomed where hears(index, topics) {
-            spreads.left(since(index)...range.upperBound) { hears(index, $0) }
+            rollouts.left(since(index)...range.upperBound) { hears(index, $0) }
         }
     }
 
     /// A stream ends: of the versions that it was not told of it leaves the audience.
     func countUntold(_ index: Int32) {
-        guard !spreads.isEmpty else { return }
+        guard !rollouts.isEmpty else { return }
         let slot = slots[index]
         var since = slot.pointee.hasBacklog ? backlogs[index]?.unsentSince : nil
         if slot.pointee.topic >= 0, let held = heldSince[Topic.Index(rawValue: slot.pointee.topic)] {
             since = min(since ?? held, held)
         }
         if let waiting = unreached[index] { since = min(since ?? waiting, waiting) }
-        if let since { spreads.left(since...(.max)) { hears(index, $0) } }
+        if let since { rollouts.left(since...(.max)) { hears(index, $0) } }
     }
 
     /// Number of streams of a version's audience that wait for it.
-    private func waiting(_ version: LoopSpreads.Version) -> Int {
+    private func waiting(_ version: LoopRollouts.Version) -> Int {
         let held = version.topics.filter { heldSince[$0].map { $0 <= version.sequence } ?? false }
         let stalled = backlogs.count { index, backlog in
             guard let since = backlog.unsentSince, since <= version.sequence else { return false }
@@ -65,36 +65,38 @@ extension Shard {
         return held.reduce(stalled + turns) { $0 + members[Int($1.rawValue)].count }
     }
 
-    func tellReach() { spreads.tell(hub.propagation, as: loop, waiting: waiting) }
+    func tellStreamCounts() { rollouts.tell(hub.propagation, as: loop, waiting: waiting) }
 
     /// Counts of the streams that have a scope's newest message. It is asked for behind the announcements that it is
     /// about; of a version of before this process, the streams that are here.
-    func reach(of scope: Scope) -> Reach {
-        guard let version = spreads.versions[scope]?.last else {
-            var reach = Reach()
+    func streamCounts(of scope: Scope) -> StreamCounts {
+        guard let version = rollouts.versions[scope]?.last else {
+            var streamCounts = StreamCounts()
             let topics = board.concerned(by: scope)
-            reach.streams = streams(on: topics)
-            reach.backlogged = backlogs.keys.count { hears($0, topics) }
-            return reach
+            streamCounts.streams = streams(on: topics)
+            streamCounts.backlogged = backlogs.keys.count { hears($0, topics) }
+            return streamCounts
         }
-        tellReach()
-        let reach = spreads.versions[scope]?.last?.reach ?? version.reach
-        if reach.received + reach.receivedUnknown < reach.told { probe(scope, version, told: reach.told) }
-        return spreads.versions[scope]?.last?.reach ?? Reach()
+        tellStreamCounts()
+        let streamCounts = rollouts.versions[scope]?.last?.streamCounts ?? version.streamCounts
+        if streamCounts.received + streamCounts.receivedUnknown < streamCounts.told {
+            probe(scope, version, told: streamCounts.told)
+        }
+        return rollouts.versions[scope]?.last?.streamCounts ?? StreamCounts()
     }
 
     /// Asks the kernel what peers have acknowledged, for no more than a twentieth of the time.
-    private func probe(_ scope: Scope, _ version: LoopSpreads.Version, told: Int) {
+    private func probe(_ scope: Scope, _ version: LoopRollouts.Version, told: Int) {
         let began = stalecast_monotonic_ns()
         guard began >= probeAt else { return }
         let (received, present) = acknowledged(version)
         probeAt = began + 20 * (stalecast_monotonic_ns() - began)
-        spreads.received(received, unknown: max(0, told - present), of: scope)
-        tellReach()
+        rollouts.received(received, unknown: max(0, told - present), of: scope)
+        tellStreamCounts()
     }
 
     /// Streams that were told of a version and are still here: their number, and that of peers that have all bytes.
-    private func acknowledged(_ version: LoopSpreads.Version) -> (received: Int, present: Int) {
+    private func acknowledged(_ version: LoopRollouts.Version) -> (received: Int, present: Int) {
         var (received, present) = (0, 0)
         let sequence = UInt32(truncatingIfNeeded: version.sequence)
         for topic in version.topics where heldSince[topic] == nil {

@@ -2,7 +2,7 @@ import CLinux
 import StalecastHub
 import StalecastWire
 
-/// A release splits a scope's topics into one for each stage: members move once, and no walk asks for a stage.
+/// A release splits a scope's topics into one for each stage: members move once, and no fan-out asks for a stage.
 extension Shard {
     /// Moves a scope's members to the topics of their stages.
     func split(_ scope: Scope, as board: TopicBoard) {
@@ -12,7 +12,7 @@ extension Shard {
         for topic in former { endPacing(topic) }
         self.board.takeTopics(of: board)
         growMembers()
-        spreads.split(scope, on: self.board)
+        rollouts.split(scope, on: self.board)
         for index in Set(former.flatMap { members[Int($0.rawValue)] }) { moveToStage(index) }
         let (until, echo) = (former.compactMap { pacedUntil[$0] }.max(), former.compactMap { echoes[$0] }.first)
         for topic in self.board.seats(of: scope) where self.board[topic].isInvalidation {
@@ -38,12 +38,13 @@ extension Shard {
     /// Tells at once who waits for a turn, or for the end of a distance.
     private func endPacing(_ topic: Topic.Index) {
         flushPaced(topic)
-        guard let walk = walks.removeValue(forKey: topic),
-            let notice = walk.announcement.notices.first(where: { $0.topic == topic })?.notice
+        guard let fanOut = fanOuts.removeValue(forKey: topic),
+            let encodedMessage = fanOut.announcement.encodedMessages.first(where: { $0.topic == topic })?.encodedMessage
         else { return }
-        for index in walk.rest { tell(index, notice, walk.announcement.change.sequence) }
+        for index in fanOut.rest { tell(index, encodedMessage, fanOut.announcement.change.sequence) }
         saidMore(topic)
-        spreads.walked(walk.announcement.change, nanoseconds: stalecast_monotonic_ns() &- walk.announcement.announcedAt)
+        rollouts.fannedOut(
+            fanOut.announcement.change, nanoseconds: stalecast_monotonic_ns() &- fanOut.announcement.announcedAt)
         releaseDoomed()
     }
 

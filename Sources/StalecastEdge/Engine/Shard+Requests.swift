@@ -68,10 +68,10 @@ extension Shard {
         guard count <= settings.maxHeadBytes else { return giveToFront(index) }
         believe(index, request.forwarded)
         // What it is asked with was not read.
-        if settings.access.isForHook(request.presented) { return giveToFront(index) }
-        // See ``FrontRequest/presented``.
+        if settings.access.isForHook(request.credentials) { return giveToFront(index) }
+        // See ``FrontRequest/credentials``.
         if settings.access.takesCertificates, request.origin == nil, case .session(let tls) = slot.pointee.cover {
-            request.presented.certificate = tls.clientCertificate
+            request.credentials.certificate = tls.clientCertificate
         }
         if !isCurrent, postpones(.head(index, generation: slot.pointee.generation)) { return }
         if awaitsCursors, board.ahead(request.resume.cursor) != nil { return giveToFront(index) }
@@ -80,7 +80,7 @@ extension Shard {
         do throws(GoogleError) {
             topics = try settings.admit(request, on: board, counts: settings.access.mode == .observe)
         } catch {
-            if !isLookedAt, error == .denied(.unverified), lookAtToken(index, request.presented) { return }
+            if !isLookedAt, error == .denied(.unverified), verifyToken(index, request.credentials) { return }
             // The Front refuses, and counts it.
             return giveToFront(index)
         }
@@ -93,10 +93,10 @@ extension Shard {
     /// so at once, and the way by the Front costs more than the signature.
     ///
     /// - Returns: false where the Front is to decide.
-    func lookAtToken(_ index: Int32, _ presented: Presented) -> Bool {
+    func verifyToken(_ index: Int32, _ credentials: Credentials) -> Bool {
         let slot = slots[index]
         guard !slot.pointee.isRefused, !ledger.isGuessing(slot.pointee.address),
-            let authorizer = settings.access.authorizer, let token = authorizer.unknownToken(in: presented)
+            let authorizer = settings.access.authorizer, let token = authorizer.unknownToken(in: credentials)
         else { return false }
         slot.pointee.phase = .verifying
         let (generation, address) = (slot.pointee.generation, slot.pointee.address)
@@ -174,7 +174,7 @@ extension Shard {
         if dialect.isInvalidation { flushPaced(topics.known[0]) }
         subscribe(index, to: topics.known)
         slot.pointee.joined = UInt32(truncatingIfNeeded: board.headSequence)
-        spreads.joined { hears(index, $0) }
+        rollouts.joined { hears(index, $0) }
         identify(index, request, topics.known)
         slot.pointee.phase = slot.pointee.isOrdinary ? .direct : .stream
         tally.streams += 1
@@ -185,13 +185,14 @@ extension Shard {
         out.append(contentsOf: streamHead(dialect, cors))
         dialect.appendBeginning(
             retryMs: policy.retryMs(), reset: opening.reset, unknown: topics.unknown, epoch: board.epoch, to: &out)
-        let notices = opening.messages.map { cache.notice(for: $0, on: board) }
-        dialect.append(notices, to: &out)
+        let encodedMessages = opening.messages.map { cache.encodedMessage(for: $0, on: board) }
+        dialect.append(encodedMessages, to: &out)
         if !dialect.isInvalidation { appendSynced(request.isHTTP11) }
-        tally.deliveries[dialect.transport, default: 0] += notices.count
+        tally.deliveries[dialect.transport, default: 0] += encodedMessages.count
         scheduleStream(index, until: topics.expiresInMs)
         write(out, to: index, through: board.headSequence)
-        // What came with the request, in a record of its own, brings no edge any more; nor does an end that came with it.
+        // What came with the request, in a record of its own, brings no edge any more; nor does an end that came with
+        // it.
         let brought = slot.pointee.phase == .stream && !slot.pointee.isPlain || slot.pointee.hasInput
         if brought, [.direct, .stream].contains(slot.pointee.phase), !discardInput(slot) {
             release(index, .peerClosed)
@@ -241,7 +242,7 @@ extension Shard {
         identify(index, request, topics.known)
         let opening = board.opening(for: topics.known, from: request.resume)
         if opening.reset != nil || !opening.messages.isEmpty {
-            let messages = opening.messages.map { cache.notice(for: $0, on: board).json }
+            let messages = opening.messages.map { cache.encodedMessage(for: $0, on: board).json }
             tally.deliveries[.poll, default: 0] += messages.count
             return answer(index, messages, reset: opening.reset)
         }

@@ -27,7 +27,7 @@ extension Shard {
             return tls.send(bytes, count)
         case .records(let records):
             slot.pointee.heard = 0
-            return records.send(bytes, count, to: slot.pointee.fd, desk)
+            return records.send(bytes, count, to: slot.pointee.fd, recordCipher)
         }
     }
 
@@ -105,15 +105,15 @@ extension Shard {
         }
     }
 
-    /// Nothing a client says on a stream matters, but it must not pile up: the edge comes once for all of it. Over TLS it
-    /// may be about keys, or the goodbye. False when the peer ended, or never stops to speak: a record costs us ten times
-    /// what it costs the client.
+    /// Nothing a client says on a stream matters, but it must not pile up: the edge comes once for all of it. Over TLS
+    /// it may be about keys, or the goodbye. False when the peer ended, or never stops to speak: a record costs us ten
+    /// times what it costs the client.
     func discardInput(_ slot: UnsafeMutablePointer<StreamSlot>) -> Bool {
         for _ in 0..<Self.discardsPerEvent {
             let received: Int
             switch slot.pointee.cover {
             case .session(let tls): received = tls.read(peekBuffer.baseAddress, peekBuffer.count)
-            case .records(let records): received = records.read(from: slot.pointee.fd, desk)
+            case .records(let records): received = records.read(from: slot.pointee.fd, recordCipher)
             case .plain:
                 received = stalecast_discard(slot.pointee.fd, 1 << 16)
                 if received < 0 { return errno == EAGAIN }
@@ -128,12 +128,12 @@ extension Shard {
 
     /// Times 64 KiB: more than a socket holds by default in the time one event takes.
     private static let discardsPerEvent = 256
-    /// Records that a stream's client may send between two writes of ours, of which the heartbeat is one. It has no reason
-    /// to send any but those about keys.
+    /// Records that a stream's client may send between two writes of ours, of which the heartbeat is one. It has no
+    /// reason to send any but those about keys.
     private static let maxHeard: UInt8 = 64
 
-    /// Takes a stream over TLS out of BoringSSL's hands: its object costs 3 kB and a fifth of the CPU. Right after a write
-    /// that was taken whole; where it cannot be done all stays as it is.
+    /// Takes a stream over TLS out of BoringSSL's hands: its object costs 3 kB and a fifth of the CPU. Right after a
+    /// write that was taken whole; where it cannot be done all stays as it is.
     func takeOver(_ slot: UnsafeMutablePointer<StreamSlot>) {
         guard case .session(let tls) = slot.pointee.cover, slot.pointee.phase == .stream, !slot.pointee.hasBacklog,
             let records = tls.records()
@@ -153,7 +153,7 @@ extension Shard {
             if isWhole { tls.sayGoodbye() }
             tls.free()
         case .records(let records):
-            if isWhole { records.sayGoodbye(to: slot.pointee.fd, desk) }
+            if isWhole { records.sayGoodbye(to: slot.pointee.fd, recordCipher) }
             records.free()
         }
         slot.pointee.cover = .plain

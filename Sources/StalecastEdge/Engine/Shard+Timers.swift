@@ -80,7 +80,7 @@ extension Shard {
         if draining != nil { return .drain }
         let number = slots[index].pointee.principal
         guard number != 0, settings.access.mode == .enforce else { return .lifetime }
-        return settings.access.standing(of: number) == nil ? .expired : .lifetime
+        return settings.access.currentPrincipal(of: number) == nil ? .expired : .lifetime
     }
 
     private func beat(_ index: Int32) {
@@ -102,8 +102,9 @@ extension Shard {
     /// Warns a stream that its credential ends soon. A stream that reads too slowly is not warned; it hears the end.
     private func warn(_ index: Int32) {
         let slot = slots[index]
-        guard !slot.pointee.hasBacklog, let standing = settings.access.standing(of: slot.pointee.principal),
-            let event = slot.pointee.dialect.expiring(standing)
+        guard !slot.pointee.hasBacklog,
+            let currentPrincipal = settings.access.currentPrincipal(of: slot.pointee.principal),
+            let event = slot.pointee.dialect.expiring(currentPrincipal)
         else { return }
         write(event, to: index, through: board.headSequence)
     }
@@ -117,7 +118,7 @@ extension Shard {
             let slot = slots[index]
             guard [.direct, .stream, .poll].contains(slot.pointee.phase) else { continue }
             let number = slot.pointee.principal
-            let principal = standings[number] ?? settings.access.standing(of: number)
+            let principal = standings[number] ?? settings.access.currentPrincipal(of: number)
             standings[number] = principal
             guard let principal, topics(of: index).allSatisfy({ principal.may(.watch, topic: board[$0]) }) else {
                 end(index, .revoked)

@@ -2,15 +2,15 @@ import CLinux
 import StalecastHub
 import StalecastWire
 
-/// Paced walks: see ``PacedWalk``. Streams of other kinds know nothing of them.
+/// Paced fan-outs: see ``PacedFanOut``. Streams of other kinds know nothing of them.
 extension Shard {
-    /// Begins to tell a hidden topic's streams one after the other, where the change asks for that; ends the walk that
-    /// it supersedes.
+    /// Begins to tell a hidden topic's streams one after the other, where the change asks for that; ends the fan-out
+    /// that it supersedes.
     ///
     /// - Returns: false where all are to be told now.
     func pace(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) -> Bool {
         guard board[topic].isInvalidation else { return false }
-        let rest = walks.removeValue(forKey: topic)?.rest.filter { unreached[$0] != nil } ?? []
+        let rest = fanOuts.removeValue(forKey: topic)?.rest.filter { unreached[$0] != nil } ?? []
         tally.coalesced += rest.count
         guard announcement.pacedOverMs > 0 else {
             reachedAtOnce += rest
@@ -26,8 +26,8 @@ extension Shard {
                 others.append(index)
             }
         }
-        walkTurn += 1
-        walks[topic] = PacedWalk(announcement, first: rest, others: others, turn: walkTurn, at: nowMs)
+        fanOutTurn += 1
+        fanOuts[topic] = PacedFanOut(announcement, first: rest, others: others, turn: fanOutTurn, at: nowMs)
         return true
     }
 
@@ -40,32 +40,32 @@ extension Shard {
 
     /// Each tick: tells those whose turn it is. What is held back for the topic supersedes all of it, so it waits for
     /// that.
-    func advanceWalks() {
-        for topic in walks.keys where heldBack[topic] == nil {
-            guard let turn = walks[topic]?.due(at: nowMs), let announcement = walks[topic]?.announcement,
-                let notice = announcement.notices.first(where: { $0.topic == topic })?.notice
+    func advanceFanOuts() {
+        for topic in fanOuts.keys where heldBack[topic] == nil {
+            guard let turn = fanOuts[topic]?.due(at: nowMs), let announcement = fanOuts[topic]?.announcement,
+                let encodedMessage = announcement.encodedMessages.first(where: { $0.topic == topic })?.encodedMessage
             else { continue }
-            for index in turn { tell(index, notice, announcement.change.sequence) }
+            for index in turn { tell(index, encodedMessage, announcement.change.sequence) }
             if !turn.isEmpty { saidMore(topic) }
-            guard walks[topic]?.isOver == true else { continue }
-            walks[topic] = nil
+            guard fanOuts[topic]?.isOver == true else { continue }
+            fanOuts[topic] = nil
             saidMore(topic)
             let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
-            spreads.walked(announcement.change, nanoseconds: elapsed)
+            rollouts.fannedOut(announcement.change, nanoseconds: elapsed)
         }
         releaseDoomed()
     }
 
-    func tell(_ index: Int32, _ notice: Notice, _ sequence: CommitSequence) {
+    func tell(_ index: Int32, _ encodedMessage: EncodedMessage, _ sequence: CommitSequence) {
         // A stream that left is no longer among them, even if another one has its slot by now.
         guard let since = unreached[index] else { return }
-        spreads.hasNews = true
+        rollouts.hasNews = true
         guard !slots[index].pointee.hasBacklog else {
             unreached[index] = nil
             return leaveToBacklog(index, since: since)
         }
         out.removeAll(keepingCapacity: true)
-        slots[index].pointee.dialect.append([notice], to: &out)
+        slots[index].pointee.dialect.append([encodedMessage], to: &out)
         tally.deliveries[.firebase, default: 0] += 1
         write(out, to: index, through: sequence)
         // The doomed count as untold when they are released.
@@ -79,14 +79,14 @@ extension Shard {
         unreached.isEmpty ? nil : unreached.removeValue(forKey: index)
     }
 
-    /// After a walk at once: those of the superseded one have been told, or are among the backlogs.
+    /// After a fan-out at once: those of the superseded one have been told, or are among the backlogs.
     func forgetReached() {
         for index in reachedAtOnce { unreached[index] = nil }
         reachedAtOnce.removeAll()
     }
 
     /// Number of streams of a version's audience that wait for their turn.
-    func unreached(of version: LoopSpreads.Version, but held: [Topic.Index]) -> Int {
+    func unreached(of version: LoopRollouts.Version, but held: [Topic.Index]) -> Int {
         unreached.count { index, since in
             since <= version.sequence && !slots[index].pointee.hasBacklog && hears(index, version.topics)
                 && !hears(index, held)

@@ -17,7 +17,7 @@ package final class Shard: @unchecked Sendable {
     static let flushEvery = 64
     private static let ticksPerCount: Tick = 10
     private static let listenerTag = UInt64.max
-    private static let bellTag = UInt64.max - 1
+    private static let wakeTag = UInt64.max - 1
     private static let maxEvents = 512
     private static let acceptsPerTurn = 256
 
@@ -43,7 +43,7 @@ package final class Shard: @unchecked Sendable {
     private let streams = Atomic<Int>(0)
     private let polls = Atomic<Int>(0)
     private var publishAt: UInt64 = 0
-    private let bell: Int32
+    private let wakeDescriptor: Int32
     private let epoll: Int32
     var listener: Int32
     private var isListening = false
@@ -57,7 +57,7 @@ package final class Shard: @unchecked Sendable {
     /// The end of the last fetch's head.
     var endingCache: (second: String, fields: String, bytes: [UInt8]) = ("", "", [])
     var board: TopicBoard
-    var cache = NoticeCache()
+    var cache = EncodedMessageCache()
     let slots = SlotTable()
     var members: [[Int32]] = []
     var several: [Int32: SeveralTopics] = [:]
@@ -78,23 +78,23 @@ package final class Shard: @unchecked Sendable {
     /// The board must have reached this before they are served.
     private var postponedUntil: CommitSequence = 0
     let peekBuffer: UnsafeMutableBufferPointer<UInt8>
-    let desk = TLSDesk()
+    let recordCipher = TLSRecordCipher()
     /// Times when hidden topics may have their next message, and the messages that wait for that.
     var pacedUntil: [Topic.Index: Tick] = [:]
     var heldBack: [Topic.Index: TopicBoard.Announcement] = [:]
     var echoes: [Topic.Index: BurstEcho] = [:]
     /// Walks that take their time, and the streams they have not come to, each with the first version it was not told
     /// of.
-    var walks: [Topic.Index: PacedWalk<Int32>] = [:]
+    var fanOuts: [Topic.Index: PacedFanOut<Int32>] = [:]
     var unreached: [Int32: CommitSequence] = [:]
-    /// Streams of superseded walks that one at once reaches, until that is over.
+    /// Streams of superseded fan-outs that one at once reaches, until that is over.
     var reachedAtOnce: [Int32] = []
-    var walkTurn = 0
+    var fanOutTurn = 0
     var canaries = CanarySeats()
     /// Number of this shard in the hub's book.
     private(set) var loop = 0
     /// Progress of versions on the streams here.
-    var spreads = LoopSpreads()
+    var rollouts = LoopRollouts()
     /// Time when peers' acknowledgements may be asked for again.
     var probeAt: UInt64 = 0
     /// The first version that is held back for a hidden topic.
@@ -134,15 +134,15 @@ package final class Shard: @unchecked Sendable {
         self.logger = logger
         self.handOver = handOver
         self.makeRoomInFront = makeRoomInFront
-        bell = stalecast_eventfd()
+        wakeDescriptor = stalecast_eventfd()
         epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        guard bell >= 0, epoll >= 0 else { throw .noDescriptor(errno) }
+        guard wakeDescriptor >= 0, epoll >= 0 else { throw .noDescriptor(errno) }
         peekBuffer = .allocate(capacity: settings.maxHeadBytes + Recogniser.maxBodyBytes + 1)
         board = hub.board
     }
 
     deinit {
-        close(bell)
+        close(wakeDescriptor)
         close(epoll)
         peekBuffer.deallocate()
     }
@@ -160,7 +160,7 @@ package final class Shard: @unchecked Sendable {
             inbox?.append(event)
             return inbox != nil
         }
-        if isQueued { stalecast_ring(bell) } else { answerAfterStop(event) }
+        if isQueued { stalecast_ring(wakeDescriptor) } else { answerAfterStop(event) }
     }
 
     /// Streams and polls as of the shard's last turn; the rest may be a tenth of a second old when no one asked for a
@@ -179,7 +179,7 @@ package final class Shard: @unchecked Sendable {
     /// Runs the loop until `.stop`.
     package func run() {
         startedAt = stalecast_monotonic_ns()
-        stalecast_epoll_add_level(epoll, bell, Self.bellTag)
+        stalecast_epoll_add_level(epoll, wakeDescriptor, Self.wakeTag)
         setListening(true)
         withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: Self.maxEvents) { events in
             while !isStopped { turn(events) }
@@ -206,8 +206,8 @@ package final class Shard: @unchecked Sendable {
         let tag = stalecast_event_tag(&event)
         switch tag {
         case Self.listenerTag: acceptSome()
-        case Self.bellTag:
-            stalecast_drain(bell)
+        case Self.wakeTag:
+            stalecast_drain(wakeDescriptor)
             takeInbox()
         default:
             let index = Int32(truncatingIfNeeded: tag)
@@ -233,7 +233,7 @@ package final class Shard: @unchecked Sendable {
             // One that an earlier firing ended, or that got another time by it, is not due any more.
             for index in fired where slots[index].pointee.due == 0 { timerFired(index) }
             if !heldBack.isEmpty { flushPaced() }
-            if !walks.isEmpty { advanceWalks() }
+            if !fanOuts.isEmpty { advanceFanOuts() }
             if !echoes.isEmpty { echoBursts() }
             if hub.countsSubscribers, wheel.now % Self.ticksPerCount == 0 {
                 let (all, firebase) = subscribersByScope()
@@ -252,7 +252,7 @@ package final class Shard: @unchecked Sendable {
         // Handing the counts out makes the next count copy them: ten times a second, or while a reader holds them.
         guard isStopped || turn >= publishAt || wantedUntil.load(ordering: .relaxed) > turn else { return }
         publishAt = turn + TimerWheel.tickNanoseconds
-        if spreads.hasNews { tellReach() }
+        if rollouts.hasNews { tellStreamCounts() }
         tally.stalled = backlogs.count
         published.withLock { $0 = tally }
     }
@@ -316,7 +316,7 @@ package final class Shard: @unchecked Sendable {
         }
     }
 
-    /// Announcements that came while the shard was busy are one walk: newest wins.
+    /// Announcements that came while the shard was busy are one fan-out: newest wins.
     private func broadcastRun(_ run: inout [TopicBoard.Announcement]) {
         guard !run.isEmpty else { return }
         broadcast(run)
@@ -336,7 +336,7 @@ package final class Shard: @unchecked Sendable {
         case .looked(let index, let generation, let denial, let address):
             looked(at: index, generation, denial, address)
         case .presence(let reply): reply(presence())
-        case .reach(let scope, let reply): reply(reach(of: scope))
+        case .streamCounts(let scope, let reply): reply(streamCounts(of: scope))
         case .check(let reply): reply(slots.used, inconsistencies())
         case .drain(let milliseconds, let done): drain(over: milliseconds, done: done)
         case .stop: isStopped = true
@@ -469,7 +469,7 @@ package final class Shard: @unchecked Sendable {
             ledger.leave(adoption.address)
         case .canary(_, let socket): close(socket)
         case .presence(let reply): reply(Presence())
-        case .reach(_, let reply): reply(Reach())
+        case .streamCounts(_, let reply): reply(StreamCounts())
         case .check(let reply): reply(0, [])
         case .drain(_, let done): done()
         case .hub, .settings, .accessChanged, .looked, .stop: return
@@ -491,7 +491,7 @@ package final class Shard: @unchecked Sendable {
         /// Count subscribers by topic.
         case presence(@Sendable (Presence) -> Void)
         /// Count who has a scope's newest message.
-        case reach(Scope, @Sendable (Reach) -> Void)
+        case streamCounts(Scope, @Sendable (StreamCounts) -> Void)
         /// Say what in the books contradicts itself, for tests.
         case check(@Sendable (_ connections: Int, _ problems: [String]) -> Void)
         /// Stop accepting and end everything within so many milliseconds, evenly spread.

@@ -93,7 +93,7 @@ struct StreamSlot {
         case poll
         /// An answer to a poll or a fetch that did not fit into the socket at once.
         case answering
-        /// Dead, waiting for the end of the current walk to be released.
+        /// Dead, waiting for the end of the current fan-out to be released.
         case doomed
     }
 }
@@ -101,13 +101,13 @@ struct StreamSlot {
 /// Slots at fixed addresses in pages, handed out lowest first.
 ///
 /// A class confined to its shard's thread: pages are never moved or freed while the shard lives, so that pointers
-/// into them stay good across a walk.
+/// into them stay good across a fan-out.
 final class SlotTable {
     private static let pageSize = 1024
     /// Room for 4,194,304 slots, far beyond any descriptor limit.
     private static let maxPages = 4096
 
-    /// A plain table of pointers: the walk reads it for each delivery, without reference counts or bounds checks.
+    /// A plain table of pointers: the fan-out reads it for each delivery, without reference counts or bounds checks.
     private let pages = UnsafeMutablePointer<UnsafeMutablePointer<StreamSlot>>.allocate(capacity: maxPages)
     private var pageCount = 0
     private var free: [Int32] = []
@@ -173,7 +173,8 @@ struct Backlog {
     var progress: Tick
     /// Bytes that its end of the connection had acknowledged by then.
     var acknowledged: UInt64
-    /// The first version of which the client has not got the whole message; nil when it has got all that were announced.
+    /// The first version of which the client has not got the whole message; nil when it has got all that were
+    /// announced.
     var unsentSince: CommitSequence?
 
     var count: Int { bytes.count - offset + body.readableBytes }

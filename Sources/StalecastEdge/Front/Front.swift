@@ -218,8 +218,8 @@ final class Front: Sendable {
         await answers { $0.presence() }.reduce(into: Presence()) { $0.merge($1) }
     }
 
-    func reach(of scope: Scope) async -> Reach {
-        await answers { $0.reach(of: scope) }.reduce(into: Reach()) { $0.merge($1) }
+    func streamCounts(of scope: Scope) async -> StreamCounts {
+        await answers { $0.streamCounts(of: scope) }.reduce(into: StreamCounts()) { $0.merge($1) }
     }
 
     func drain(over milliseconds: Int) {

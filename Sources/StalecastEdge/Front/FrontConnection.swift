@@ -49,25 +49,25 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         }
         // Browsers ask before they are refused; what they cannot ask they never read the refusal of.
         if peer.isRefused, request.head.method != .OPTIONS { return refuseForNow(request) }
-        lookAtToken(of: request) { connection, request in connection.proceed(request) }
+        verifyToken(of: request) { connection, request in connection.proceed(request) }
     }
 
     /// Has an unknown token verified, or the user's backend asked, off this loop; redeems a ticket.
-    private func lookAtToken(
+    private func verifyToken(
         of request: FrontRequest, _ proceed: @escaping @Sendable (FrontConnection, FrontRequest) -> Void
     ) {
         let access = shard.settings.access
         guard access.mode != .off, let authorizer = access.authorizer else { return proceed(self, request) }
-        let presented = request.presented
-        if let ticket = presented.ticket {
+        let credentials = request.credentials
+        if let ticket = credentials.ticket {
             return proceed(self, redeem(ticket, with: authorizer, for: request))
         }
         var request = request
         let question =
-            access.isForHook(presented)
+            access.isForHook(credentials)
             ? request.question(authorizer.hook.names, allowedOrigins: shard.settings.allowedOrigins) : nil
         request.question = question?.digest
-        let token = question == nil ? authorizer.unknownToken(in: presented) : nil
+        let token = question == nil ? authorizer.unknownToken(in: credentials) : nil
         guard question != nil || token != nil else { return proceed(self, request) }
         if peer.isGuessing {
             request.verdict = .refused(.overRate)
@@ -79,7 +79,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
                     return peer.ledger.countUnanswered(denial, of: peer.address)
                 }
                 var request = request
-                request.verdict = denial.map(Presented.Verdict.refused) ?? .good
+                request.verdict = denial.map(Credentials.Verdict.refused) ?? .good
                 proceed(self, request)
             }
         }
@@ -158,14 +158,14 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     /// Notes a refusal that the client did not cause as evidence of too many fetches, when the client may fetch.
     private func noteRefusal(_ status: Int, of request: FrontRequest) {
         guard !request.mayBeStream, let scope = shard.served.scope(atPath: request.path)?.scope,
-            shard.settings.permits(request.presented, { $0.may(.fetch, in: scope) })
+            shard.settings.permits(request.credentials, { $0.may(.fetch, in: scope) })
         else { return }
         shard.hub.propagation.refused(scope, status: status)
     }
 
     /// Whether a claim was believed is not told to the client; only too many of them are refused.
-    private func take(_ claim: ClientClaim, of client: ClientIdentity, _ scope: Scope, _ request: FrontRequest) {
-        do throws(ClientClaim.Refusal) {
+    private func take(_ claim: ClientReport, of client: ClientIdentity, _ scope: Scope, _ request: FrontRequest) {
+        do throws(ClientReport.Refusal) {
             try shard.hub.propagation.claimed(client, scope, claim, address: peer.clientAddress)
         } catch {
             if error == .budget { return respond(FrontResponse(.tooManyReports), to: request) }
@@ -244,7 +244,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: false)
             send(Refusals.stream(dialect, cors: cors, retryMs: retry, date: date))
         } else if let operation, operation.kind == .invalidations, shard.settings.access.mode != .enforce,
-            (try? shard.settings.keys.check(request.presented.plainKey)) != nil,
+            (try? shard.settings.keys.check(request.credentials.plainKey)) != nil,
             let version = newestVersion(operation.names)
         {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: true)
@@ -272,7 +272,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
 
     // MARK: What a subscriber needs
 
-    var address: PropagationBook.Address { peer.clientAddress }
+    var address: RolloutTracker.Address { peer.clientAddress }
     var isHolding: Bool { connection.isHolding }
     var isWritable: Bool { connection.isWritable }
 

@@ -38,7 +38,7 @@ final class FrontPeer: @unchecked Sendable {
     }
 
     /// Address in the form of the hub's book: behind a loopback address is a proxy, which speaks for all.
-    var clientAddress: PropagationBook.Address { (address, !stalecast_is_loopback_key(address)) }
+    var clientAddress: RolloutTracker.Address { (address, !stalecast_is_loopback_key(address)) }
 
     /// Takes a trusted proxy's word for whose request this is.
     ///

@@ -9,7 +9,7 @@ package struct FrontRequest: Sendable {
     package let head: RequestHead
     package let body: [UInt8]
     /// Result of checking its token, once that was done.
-    var verdict: Presented.Verdict?
+    var verdict: Credentials.Verdict?
     /// It is one of ours, which asks for the newest version whatever a release covers.
     var isCanary = false
     /// Time when a fetch was read whole, in nanoseconds of the monotonic clock.
@@ -49,15 +49,15 @@ package struct FrontRequest: Sendable {
     }
     var origin: String? { head.headers.first(name: "origin") }
 
-    var presented: Presented {
-        var presented = Presented(head)
-        if path.hasPrefix("/v1/projects/") || isOfFlags { presented.dropInstallationToken() }
-        presented.verdict = verdict
-        presented.question = question
-        presented.cookie = cookie
+    var credentials: Credentials {
+        var credentials = Credentials(head)
+        if path.hasPrefix("/v1/projects/") || isOfFlags { credentials.dropInstallationToken() }
+        credentials.verdict = verdict
+        credentials.question = question
+        credentials.cookie = cookie
         // A page of another site asks with it too, without anybody's knowledge.
-        presented.certificate = origin == nil ? certificate : nil
-        return presented
+        credentials.certificate = origin == nil ? certificate : nil
+        return credentials
     }
 
     /// Part of it that the user's backend is to see; nil when there is none. A cookie comes along with the requests of
@@ -75,7 +75,7 @@ package struct FrontRequest: Sendable {
 
     package var streamHeaders: StreamHeaders {
         var headers = StreamHeaders(head)
-        headers.presented = presented
+        headers.credentials = credentials
         return headers
     }
 }
@@ -87,7 +87,7 @@ enum FrontOutcome {
     case fetched(FetchAnswer)
     case subscribe(StreamRequest)
     /// A client says how far it is.
-    case claim(ClientIdentity, Scope, ClientClaim)
+    case claim(ClientIdentity, Scope, ClientReport)
 }
 
 /// A finished answer of the Front.

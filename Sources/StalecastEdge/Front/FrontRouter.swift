@@ -26,7 +26,7 @@ struct FrontRouter {
         guard request.head.method == .POST, !request.mayBeStream else { return nil }
         let scope = served.scope(atPath: request.path)
         let asked = scope?.scope ?? Self.anyScope
-        let isPermitted = settings.permits(request.presented) { $0.may(.fetch, in: asked) }
+        let isPermitted = settings.permits(request.credentials) { $0.may(.fetch, in: asked) }
         guard isPermitted, let scope else { return nil }
         if settings.access.mode != .enforce { try check(request) { $0.may(.fetch, in: scope.scope) } }
         return try fetch(scope, request)
@@ -91,7 +91,7 @@ extension FrontRouter {
         if isEnding { return FrontResponse(status: 204, fields: SessionCookie.ending) }
         guard let authorizer = settings.access.authorizer else { throw .denied(.notReady) }
         let found: (text: String, expiresAt: Timestamp?)
-        do throws(Denial) { found = try authorizer.session(for: request.presented) } catch {
+        do throws(Denial) { found = try authorizer.session(for: request.credentials) } catch {
             settings.countRefusal(error, of: request)
             throw .denied(error)
         }
@@ -101,7 +101,7 @@ extension FrontRouter {
     /// A ticket for a stream or poll that the caller may open itself.
     func ticket(_ request: FrontRequest) throws(GoogleError) -> FrontResponse {
         let body = try RequestBody.object(request.body, cap: settings.maxBodyBytes)
-        let wanted = try StreamRequest(ticketBody: body, request.presented, maxTopics: settings.maxTopicsPerStream)
+        let wanted = try StreamRequest(ticketBody: body, request.credentials, maxTopics: settings.maxTopicsPerStream)
         guard wanted.topics.reduce(0, { $0 + $1.description.utf8.count }) <= Ticket.maxNameBytes else {
             throw .invalidArgument("the names of a ticket's topics have at most \(Ticket.maxNameBytes) bytes together")
         }
@@ -109,14 +109,15 @@ extension FrontRouter {
         guard let authorizer = settings.access.authorizer else { throw .denied(.notReady) }
         // The ticket stands for a known caller also where none is refused.
         if settings.access.mode != .enforce {
-            principal = (try? authorizer.admit(request.presented, at: .edge))?.number ?? 0
+            principal = (try? authorizer.admit(request.credentials, at: .edge))?.number ?? 0
         }
         let ticket = Ticket(
             principal: principal, hold: authorizer.hold(principal), topics: wanted.topics, project: wanted.project,
             namespace: wanted.namespace)
         var random = SystemRandomNumberGenerator()
         // Strangers share no count: one of them could leave no ticket for the others.
-        let holder = principal == 0 ? "address:\(request.address)" : authorizer.standing(of: principal)?.actor ?? ""
+        let holder =
+            principal == 0 ? "address:\(request.address)" : authorizer.currentPrincipal(of: principal)?.actor ?? ""
         let most = principal == 0 ? TicketBook.maxOfAddress : TicketBook.maxOfPrincipal
         guard let made = authorizer.tickets.make(ticket, of: holder, most: most, using: &random) else {
             throw .tooManyTickets
@@ -147,7 +148,7 @@ extension FrontRouter {
         let held = VersionNumber(clamping: known)
         var subscription = StreamRequest(
             kind: .invalidations, topics: [.ofScope(scope)], project: scope.project.description,
-            presented: request.presented, client: FetchRequest.client(ofStream: body, known: held),
+            credentials: request.credentials, client: FetchRequest.client(ofStream: body, known: held),
             resume: ResumePoint(have: held), isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive,
             origin: headers.origin)
         subscription.address = request.address
@@ -173,7 +174,8 @@ extension FrontRouter {
         }
         let body = try RequestBody.object(request.body, cap: Self.maxReportBytes)
         func text(_ name: String) -> String { body[name]?.string ?? "" }
-        guard let state = ClientClaim.State(rawValue: text("state")), let version = body["versionNumber"]?.versionNumber
+        guard let state = ClientReport.State(rawValue: text("state")),
+            let version = body["versionNumber"]?.versionNumber
         else { throw .invalidArgument("a report has versionNumber, and state: fetched, active or failed") }
         guard let client = ClientIdentity(text("client"), app: text("app"), sdk: text("sdk")) else {
             throw .invalidArgument("client is 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ -")
@@ -189,7 +191,7 @@ extension FrontRouter {
         }
         return .claim(
             client, Scope(project: project.id, namespace: namespace),
-            ClientClaim(state, version, error: text("error")))
+            ClientReport(state, version, error: text("error")))
     }
 
     private static let maxReportBytes = 1024
@@ -209,7 +211,7 @@ extension FrontRouter {
     private func check(_ request: FrontRequest, _ isPermitted: (Principal) -> Bool) throws(GoogleError) {
         // Credentials are not read where none is asked for.
         if settings.access.mode == .off, settings.apiKeys.isEmpty { return }
-        try settings.check(request.presented, of: String(request.path), isPermitted)
+        try settings.check(request.credentials, of: String(request.path), isPermitted)
     }
 
     /// A project by its id or number, for a caller that may do so to any of it. One that is not there is judged as it

@@ -30,7 +30,7 @@ final class FrontShard: @unchecked Sendable {
     private let maxConnections: Atomic<Int>
     /// Silence in milliseconds.
     private let silence: Atomic<Int>
-    var cache = NoticeCache()
+    var cache = EncodedMessageCache()
     var policy: SubscriberPolicy
     var date = HTTPDate()
     /// Limits and clocks that its connections share below HTTP.
@@ -38,13 +38,13 @@ final class FrontShard: @unchecked Sendable {
     var tally = EdgeTally()
     /// Number of the loop, as the engine's shards have.
     private var loopNumber = 0
-    var spreads = LoopSpreads()
+    var rollouts = LoopRollouts()
     /// Subscribers that have not got all that was announced.
     var untold: [ObjectIdentifier: FrontSubscriber] = [:]
     private var members: [Topic.Index: [ObjectIdentifier: FrontSubscriber]] = [:]
     /// Walks that take their time.
-    private var walks: [Topic.Index: PacedWalk<ObjectIdentifier>] = [:]
-    private var walkTurn = 0
+    private var fanOuts: [Topic.Index: PacedFanOut<ObjectIdentifier>] = [:]
+    private var fanOutTurn = 0
     var canaries = CanarySeats()
     /// Connections of any kind on this loop, for the drain.
     var connections: [ObjectIdentifier: FrontConnection] = [:]
@@ -77,7 +77,7 @@ final class FrontShard: @unchecked Sendable {
                 let now = stalecast_monotonic_ns()
                 lateness = max(0, Double(now &- lastTurn) / 1e9 - Self.turn)
                 turnedAt.store(now, ordering: .relaxed)
-                if spreads.hasNews { tellReach() }
+                if rollouts.hasNews { tellStreamCounts() }
                 if hub.countsSubscribers {
                     let (all, firebase) = subscribersByScope()
                     hub.count(all, firebase: firebase, of: self)
@@ -160,15 +160,17 @@ final class FrontShard: @unchecked Sendable {
         return presence
     }
 
-    func reach(of scope: Scope) -> Reach {
-        if let told = spreads.versions[scope]?.last?.reach.told { spreads.received(0, unknown: told, of: scope) }
-        tellReach()
-        if let reach = spreads.versions[scope]?.last?.reach { return reach }
-        var reach = Reach()
+    func streamCounts(of scope: Scope) -> StreamCounts {
+        if let told = rollouts.versions[scope]?.last?.streamCounts.told {
+            rollouts.received(0, unknown: told, of: scope)
+        }
+        tellStreamCounts()
+        if let streamCounts = rollouts.versions[scope]?.last?.streamCounts { return streamCounts }
+        var streamCounts = StreamCounts()
         let topics = board.concerned(by: scope)
-        reach.streams = streams(on: topics)
-        reach.backlogged = untold.values.count { $0.hears(topics) }
-        return reach
+        streamCounts.streams = streams(on: topics)
+        streamCounts.backlogged = untold.values.count { $0.hears(topics) }
+        return streamCounts
     }
 
     /// Streams that hear one of these topics, each once.
@@ -181,8 +183,8 @@ final class FrontShard: @unchecked Sendable {
         }
     }
 
-    private func tellReach() {
-        spreads.tell(hub.propagation, as: loopNumber) { version in
+    private func tellStreamCounts() {
+        rollouts.tell(hub.propagation, as: loopNumber) { version in
             untold.values.count { ($0.unsentSince ?? .max) <= version.sequence && $0.hears(version.topics) }
         }
     }
@@ -208,7 +210,7 @@ final class FrontShard: @unchecked Sendable {
         if isFirst { loop.execute { self.takeInbox() } }
     }
 
-    /// Announcements that came while the loop was busy are one walk: newest wins.
+    /// Announcements that came while the loop was busy are one fan-out: newest wins.
     private func takeInbox() {
         let events = inbox.withLock { inbox in
             defer { inbox = [] }
@@ -240,14 +242,14 @@ final class FrontShard: @unchecked Sendable {
     private func broadcast(_ run: [TopicBoard.Announcement]) {
         if hub.releases.isOpen { tellStages(run) }
         for announcement in run {
-            spreads.begin(announcement, audience: streams(on: announcement.notices.map(\.topic)))
+            rollouts.begin(announcement, audience: streams(on: announcement.encodedMessages.map(\.topic)))
         }
         let batch = board.apply(run, cache: &cache)
         for topic in batch.skipped { tally.coalesced += members[topic]?.count ?? 0 }
         var polls: [ObjectIdentifier: FrontSubscriber] = [:]
         for announcement in batch.announcements {
             let before = polls.count
-            for (id, subscriber) in subscribers(of: announcement.notices.map(\.topic)) {
+            for (id, subscriber) in subscribers(of: announcement.encodedMessages.map(\.topic)) {
                 if subscriber.isPoll {
                     polls[id] = subscriber
                     continue
@@ -256,52 +258,55 @@ final class FrontShard: @unchecked Sendable {
                     subscriber.awaitTurn(announcement.change.sequence)
                     continue
                 }
-                let notices = announcement.notices.filter { subscriber.topics.contains($0.topic) }.map(\.notice)
-                subscriber.offer(notices, through: announcement.change.sequence)
+                let encodedMessages = announcement.encodedMessages.filter { subscriber.topics.contains($0.topic) }.map(
+                    \.encodedMessage)
+                subscriber.offer(encodedMessages, through: announcement.change.sequence)
                 let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
                 tally.publishToWritten.record(seconds: Double(elapsed) / 1e9)
             }
-            for (topic, notice) in announcement.notices where notice.isInvalidation { beginWalk(topic, announcement) }
+            for (topic, encodedMessage) in announcement.encodedMessages where encodedMessage.isInvalidation {
+                beginFanOut(topic, announcement)
+            }
             let elapsed = stalecast_monotonic_ns() &- announcement.announcedAt
-            spreads.walked(announcement.change, nanoseconds: elapsed, polls: polls.count - before)
+            rollouts.fannedOut(announcement.change, nanoseconds: elapsed, polls: polls.count - before)
         }
         for poll in polls.values { poll.answer(after: batch.before) }
         if !canaries.isEmpty { canaries.tell(run) }
-        tellReach()
+        tellStreamCounts()
     }
 
-    // MARK: Paced walks
+    // MARK: Paced fan-outs
 
     private static var nowMs: UInt64 { stalecast_monotonic_ns() / 1_000_000 }
 
-    /// Begins a walk, as the engine's shards do: see ``PacedWalk``.
-    private func beginWalk(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) {
-        let rest = walks.removeValue(forKey: topic)?.rest.filter { members[topic]?[$0] != nil } ?? []
+    /// Begins a fan-out, as the engine's shards do: see ``PacedFanOut``.
+    private func beginFanOut(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) {
+        let rest = fanOuts.removeValue(forKey: topic)?.rest.filter { members[topic]?[$0] != nil } ?? []
         tally.coalesced += rest.count
         guard announcement.pacedOverMs > 0 else { return }
         let others = Set((members[topic] ?? [:]).keys).subtracting(rest)
-        walkTurn += 1
-        walks[topic] = PacedWalk(
-            announcement, first: rest, others: Array(others), turn: walkTurn, at: Self.nowMs)
-        if walks.count == 1 { scheduleWalks() }
+        fanOutTurn += 1
+        fanOuts[topic] = PacedFanOut(
+            announcement, first: rest, others: Array(others), turn: fanOutTurn, at: Self.nowMs)
+        if fanOuts.count == 1 { scheduleFanOuts() }
     }
 
-    private func scheduleWalks() {
+    private func scheduleFanOuts() {
         loop.scheduleTask(in: .milliseconds(100)) { [self] in
-            advanceWalks()
-            if !walks.isEmpty { scheduleWalks() }
+            advanceFanOuts()
+            if !fanOuts.isEmpty { scheduleFanOuts() }
         }
     }
 
-    private func advanceWalks() {
-        for topic in walks.keys {
-            guard let turn = walks[topic]?.due(at: Self.nowMs), let announcement = walks[topic]?.announcement else {
+    private func advanceFanOuts() {
+        for topic in fanOuts.keys {
+            guard let turn = fanOuts[topic]?.due(at: Self.nowMs), let announcement = fanOuts[topic]?.announcement else {
                 continue
             }
             for id in turn { members[topic]?[id]?.takeTurn() }
-            guard walks[topic]?.isOver == true else { continue }
-            walks[topic] = nil
-            spreads.walked(
+            guard fanOuts[topic]?.isOver == true else { continue }
+            fanOuts[topic] = nil
+            rollouts.fannedOut(
                 announcement.change, nanoseconds: stalecast_monotonic_ns() &- announcement.announcedAt)
         }
         publish()
@@ -325,10 +330,10 @@ final class FrontShard: @unchecked Sendable {
     private func split(_ scope: Scope, as board: TopicBoard) {
         let former = self.board.seats(of: scope)
         for topic in former {
-            for id in walks.removeValue(forKey: topic)?.rest ?? [] { members[topic]?[id]?.takeTurn() }
+            for id in fanOuts.removeValue(forKey: topic)?.rest ?? [] { members[topic]?[id]?.takeTurn() }
         }
         self.board.takeTopics(of: board)
-        spreads.split(scope, on: self.board)
+        rollouts.split(scope, on: self.board)
         for (id, subscriber) in subscribers(of: former) {
             let topics = subscriber.topics
             guard subscriber.move(to: self.board.seats(of: topics, for: subscriber.clientKey)) else { continue }

@@ -25,7 +25,7 @@ final class FrontSubscriber {
     private var isBehind = false
     /// A message to a Firebase stream went out a moment ago; the next one waits.
     private var isHeldBack = false
-    /// Its turn in a paced walk comes.
+    /// Its turn in a paced fan-out comes.
     private var isWaiting = false
     private var distance: Scheduled<Void>?
     private var echo = BurstEcho()
@@ -98,7 +98,7 @@ final class FrontSubscriber {
     /// Registers first, then reads the state and writes what is owed.
     func begin() {
         shard.join(self)
-        if !isPoll { shard.spreads.joined { hears($0) } }
+        if !isPoll { shard.rollouts.joined { hears($0) } }
         if let client = request.client {
             identity = shard.hub.propagation.join(
                 client, of: topics, on: shard.board, from: request.resume, isPoll: isPoll,
@@ -109,10 +109,10 @@ final class FrontSubscriber {
         var out = ResponseHead.stream(dialect, cors: cors, date: shard.date.string())
         dialect.appendBeginning(
             retryMs: shard.retryMs(), reset: opening.reset, unknown: unknown, epoch: shard.board.epoch, to: &out)
-        let notices = opening.messages.map { shard.cache.notice(for: $0, on: shard.board) }
-        dialect.append(notices, to: &out)
+        let encodedMessages = opening.messages.map { shard.cache.encodedMessage(for: $0, on: shard.board) }
+        dialect.append(encodedMessages, to: &out)
         if !dialect.isInvalidation { dialect.append(StreamDialect.synced(opening.head), to: &out) }
-        shard.tally.deliveries[transport, default: 0] += notices.count
+        shard.tally.deliveries[transport, default: 0] += encodedMessages.count
         scheduleStream()
         write(out, through: opening.head.sequence)
     }
@@ -129,8 +129,8 @@ final class FrontSubscriber {
         guard let expiry, !dialect.isInvalidation else { return }
         warning = schedule(expiry - SubscriberPolicy.warningMs(before: expiry)) { subscriber in
             guard !subscriber.isBehind,
-                let standing = subscriber.shard.settings.access.standing(of: subscriber.principal),
-                let event = subscriber.dialect.expiring(standing)
+                let currentPrincipal = subscriber.shard.settings.access.currentPrincipal(of: subscriber.principal),
+                let event = subscriber.dialect.expiring(currentPrincipal)
             else { return }
             subscriber.write(event, through: subscriber.through)
         }
@@ -138,7 +138,7 @@ final class FrontSubscriber {
 
     private var endReason: DropReason {
         guard principal != 0, shard.settings.access.mode == .enforce else { return .lifetime }
-        return shard.settings.access.standing(of: principal) == nil ? .expired : .lifetime
+        return shard.settings.access.currentPrincipal(of: principal) == nil ? .expired : .lifetime
     }
 
     /// Looks again whether it may hear its topics, and until when.
@@ -147,11 +147,11 @@ final class FrontSubscriber {
             if !shard.settings.keys.admit(apiKey) { end(.revoked) }
             return
         }
-        let standing = shard.settings.access.standing(of: principal)
-        guard let standing, topics.allSatisfy({ standing.may(.watch, topic: shard.board[$0]) }) else {
+        let currentPrincipal = shard.settings.access.currentPrincipal(of: principal)
+        guard let currentPrincipal, topics.allSatisfy({ currentPrincipal.may(.watch, topic: shard.board[$0]) }) else {
             return end(.revoked)
         }
-        guard let left = standing.expiresInMs else { return }
+        guard let left = currentPrincipal.expiresInMs else { return }
         if !isPoll { scheduleWarning(until: left) }
         // Beside the deadline it has: whichever comes first ends it.
         expiry?.cancel()
@@ -191,7 +191,7 @@ final class FrontSubscriber {
         noteTold()
     }
 
-    func offer(_ notices: [Notice], through sequence: CommitSequence) {
+    func offer(_ encodedMessages: [EncodedMessage], through sequence: CommitSequence) {
         isWaiting = false
         guard !isBehind, !isHeldBack else {
             deferred += 1
@@ -199,8 +199,8 @@ final class FrontSubscriber {
             return
         }
         var out: [UInt8] = []
-        dialect.append(notices, to: &out)
-        shard.tally.deliveries[transport, default: 0] += notices.count
+        dialect.append(encodedMessages, to: &out)
+        shard.tally.deliveries[transport, default: 0] += encodedMessages.count
         write(out, through: sequence)
         if isBehind { unsentSince = unsentSince ?? sequence }
         noteTold()
@@ -220,7 +220,7 @@ final class FrontSubscriber {
     private func noteTold() {
         guard !isBehind, !isWaiting, unsentSince != nil else { return }
         unsentSince = nil
-        shard.spreads.hasNews = true
+        shard.rollouts.hasNews = true
     }
 
     private func scheduleEcho() {
@@ -238,7 +238,8 @@ final class FrontSubscriber {
     private func sayEcho() {
         guard echo.takeDue(at: .max), !isBehind else { return }
         var out: [UInt8] = []
-        dialect.append(shard.board.newest(of: topics).map { shard.cache.notice(for: $0, on: shard.board) }, to: &out)
+        dialect.append(
+            shard.board.newest(of: topics).map { shard.cache.encodedMessage(for: $0, on: shard.board) }, to: &out)
         shard.tally.echoes += 1
         write(out, through: shard.board.headSequence)
     }
@@ -291,7 +292,7 @@ final class FrontSubscriber {
         deferred = 0
         guard !debts.isEmpty || data != nil else { return }
         var out: [UInt8] = []
-        dialect.append(debts.map { shard.cache.notice(for: $0, on: shard.board) }, to: &out)
+        dialect.append(debts.map { shard.cache.encodedMessage(for: $0, on: shard.board) }, to: &out)
         if let data { dialect.append(chunk: data.chunk, to: &out) }
         shard.tally.deliveries[transport, default: 0] += debts.count + (data == nil ? 0 : 1)
         data = nil
@@ -310,7 +311,7 @@ final class FrontSubscriber {
 
     private func beginPoll(_ opening: Opening) {
         if opening.reset != nil || !opening.messages.isEmpty {
-            let messages = opening.messages.map { shard.cache.notice(for: $0, on: shard.board).json }
+            let messages = opening.messages.map { shard.cache.encodedMessage(for: $0, on: shard.board).json }
             return answer(messages, reset: opening.reset)
         }
         let hold = min(shard.policy.holdMs(wanted: request.waitMs), Shard.life(expiresInMs))
@@ -321,7 +322,10 @@ final class FrontSubscriber {
     /// Answers a held poll with everything announced after `before`: its cursor will be the head.
     func answer(after before: CommitSequence) {
         guard !isEnded else { return }
-        answer(shard.board.owed(to: topics, after: before).map { shard.cache.notice(for: $0, on: shard.board).json })
+        answer(
+            shard.board.owed(to: topics, after: before).map {
+                shard.cache.encodedMessage(for: $0, on: shard.board).json
+            })
     }
 
     private func answer(_ messages: [[UInt8]], reset: Opening.ResetReason? = nil) {
@@ -363,7 +367,7 @@ final class FrontSubscriber {
         guard !isEnded else { return }
         isEnded = true
         if let unsentSince {
-            shard.spreads.left(unsentSince...(.max)) { hears($0) }
+            shard.rollouts.left(unsentSince...(.max)) { hears($0) }
             self.unsentSince = nil
         }
         if !identity.isEmpty { shard.hub.propagation.left(identity, isPoll: isPoll) }

@@ -14,9 +14,9 @@ extension EdgeSettings {
     /// - Parameter client: the stream is counted as its, with what it fetches.
     /// - Returns: nil where no URL opens to this caller.
     func eventStreams(
-        of scope: Scope, on board: TopicBoard, for presented: Presented, as client: ClientIdentity?
+        of scope: Scope, on board: TopicBoard, for credentials: Credentials, as client: ClientIdentity?
     ) -> String? {
-        let key = presented.publicKey { !apiKeys.isEmpty && (try? keys.check($0)) != nil }
+        let key = credentials.publicKey { !apiKeys.isEmpty && (try? keys.check($0)) != nil }
         for key in [nil, key] {
             guard let topic = topic(of: scope, on: board, for: key) else { continue }
             var uri = "/v1/events?topic=\(PercentEncoding.encode(topic.description))&project=\(scope.project)"
@@ -30,7 +30,7 @@ extension EdgeSettings {
 
     /// A topic that says every version of a scope, and that a stream with nothing but this key may hear.
     private func topic(of scope: Scope, on board: TopicBoard, for key: String?) -> TopicName? {
-        var shown = Presented()
+        var shown = Credentials()
         shown.queryKey = key
         if access.mode != .enforce, (try? keys.check(key)) == nil { return nil }
         return board.topics.first { topic in

@@ -4,8 +4,8 @@ import StalecastHTTP
 import StalecastWire
 
 extension FrontRouter {
-    /// - Parameter names: those of the path. Without a project the only one is meant, and its client template; without a
-    ///   key all flags.
+    /// - Parameter names: those of the path. Without a project the only one is meant, and its client template; without
+    ///   a key all flags.
     func flags(_ names: PathValues, _ request: FrontRequest) -> FrontOutcome {
         let key = names["key"].isEmpty ? nil : names["key"]
         do throws(FlagRefusal) {
@@ -13,7 +13,7 @@ extension FrontRouter {
             let wanted = FlagRequest(
                 key: key, ifNoneMatch: request.head.headers.first(name: "if-none-match"), query: request.query
             ) { [settings, board] client in
-                settings.eventStreams(of: scope.scope, on: board, for: request.presented, as: client)
+                settings.eventStreams(of: scope.scope, on: board, for: request.credentials, as: client)
             }
             return .fetched(
                 try scope.flags(

@@ -48,7 +48,7 @@ extension EdgeOperations {
             [
                 "client": clientID, "project": text, "namespace": text,
                 "versionNumber": ["type": ["string", "integer"]],
-                "state": .enumSchema(ClientClaim.State.allCases.map(\.rawValue)), "app": text, "sdk": text,
+                "state": .enumSchema(ClientReport.State.allCases.map(\.rawValue)), "app": text, "sdk": text,
                 "afterMs": ["type": "integer"], "error": ["type": "string", "maxLength": 120],
             ], required: ["client", "project", "versionNumber", "state"]),
         "TicketRequest": .objectSchema(

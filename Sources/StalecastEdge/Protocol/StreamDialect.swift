@@ -14,13 +14,13 @@ struct StreamDialect {
         case (false, true): Self.commentChunk
         case (false, false): Self.comment
         case (true, true): Self.emptyLineChunk
-        case (true, false): Notice.Invalidation.keepAlive
+        case (true, false): EncodedMessage.Invalidation.keepAlive
         }
     }
 
     private static let comment = SSEEncoder.comment("hb")
     private static let commentChunk = ChunkEncoder.chunk(comment)
-    private static let emptyLineChunk = ChunkEncoder.chunk(Notice.Invalidation.keepAlive)
+    private static let emptyLineChunk = ChunkEncoder.chunk(EncodedMessage.Invalidation.keepAlive)
 
     var transport: Transport { isInvalidation ? .firebase : .sse }
 
@@ -33,10 +33,12 @@ struct StreamDialect {
     }
 
     /// Messages in cursor order; of those with one cursor only the last carries the id.
-    func append(_ notices: [Notice], to bytes: inout [UInt8]) {
-        for (position, notice) in notices.enumerated() {
-            let isLastOfCursor = position + 1 == notices.count || notices[position + 1].sequence != notice.sequence
-            append(chunk: isLastOfCursor ? notice.chunk : notice.chunkWithoutID, to: &bytes)
+    func append(_ encodedMessages: [EncodedMessage], to bytes: inout [UInt8]) {
+        for (position, encodedMessage) in encodedMessages.enumerated() {
+            let isLastOfCursor =
+                position + 1 == encodedMessages.count
+                || encodedMessages[position + 1].sequence != encodedMessage.sequence
+            append(chunk: isLastOfCursor ? encodedMessage.chunk : encodedMessage.chunkWithoutID, to: &bytes)
         }
     }
 
@@ -45,7 +47,7 @@ struct StreamDialect {
     func appendBeginning(
         retryMs: Int, reset: Opening.ResetReason?, unknown: [TopicName] = [], epoch: Epoch, to bytes: inout [UInt8]
     ) {
-        if isInvalidation { return append(Notice.Invalidation.keepAlive, to: &bytes) }
+        if isInvalidation { return append(EncodedMessage.Invalidation.keepAlive, to: &bytes) }
         appendGreeting(retryMs, to: &bytes)
         if let reset {
             let data: JSONValue = ["epoch": .string(epoch.description), "reason": .string(reset.rawValue)]
@@ -108,12 +110,13 @@ struct StreamDialect {
     /// end that says nothing, and count a refusal then as a failure that costs them minutes; they are told where that
     /// would happen.
     ///
-    /// - Parameter newest: the scope's newest version, which Firebase's clients want beside the delay; nil says nothing.
+    /// - Parameter newest: the scope's newest version, which Firebase's clients want beside the delay; nil says
+    ///   nothing.
     func appendEnd(retryMs: Int, newest: VersionNumber? = nil, to bytes: inout [UInt8]) {
         if !isInvalidation { append(SSEEncoder.retry(milliseconds: retryMs), to: &bytes) }
         if isInvalidation, let newest {
-            let message = Notice.Invalidation.json(newest, retryIntervalSeconds: max(1, (retryMs + 999) / 1000))
-            append(message + Notice.Invalidation.keepAlive, to: &bytes)
+            let message = EncodedMessage.Invalidation.json(newest, retryIntervalSeconds: max(1, (retryMs + 999) / 1000))
+            append(message + EncodedMessage.Invalidation.keepAlive, to: &bytes)
         }
         if isHTTP11 { bytes.append(contentsOf: ChunkEncoder.last) }
     }

@@ -31,7 +31,7 @@ package struct StreamRequest: Sendable, Equatable {
     /// nil is every namespace of the project.
     package var namespace: String?
     /// The credentials.
-    package var presented = Presented()
+    package var credentials = Credentials()
     /// Client that the request names; nil when it does not.
     package var client: ClientIdentity?
     package var resume: ResumePoint
@@ -72,7 +72,7 @@ extension StreamRequest {
 
 /// The header fields a stream request is made from.
 package struct StreamHeaders: Equatable {
-    package var presented = Presented()
+    package var credentials = Credentials()
     package var client: String?
     package var lastEventID: String?
     package var origin: String?
@@ -91,7 +91,7 @@ package struct StreamHeaders: Equatable {
         self.init(isHTTP11: head.isHTTP11, keepAlive: head.keepsAlive)
         lastEventID = head.headers.first(name: "last-event-id")
         origin = head.headers.first(name: "origin")
-        presented = Presented(head)
+        credentials = Credentials(head)
         client = head.headers.first(name: "x-stalecast-client")
         ifNoneMatch = head.headers.first(name: "if-none-match")
     }
@@ -112,8 +112,8 @@ extension StreamRequest {
         var waitMs: Int?
         var (project, namespace): (String?, String?)
         var (client, app, sdk, active) = (headers.client, "", "", VersionNumber?.none)
-        var presented = headers.presented
-        (presented.queryKey, presented.ticket) = (nil, nil)
+        var credentials = headers.credentials
+        (credentials.queryKey, credentials.ticket) = (nil, nil)
         var rest = query[...]
         while !rest.isEmpty {
             let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
@@ -126,11 +126,11 @@ extension StreamRequest {
             case "project": project = value
             case "namespace": namespace = value
             case "key":
-                if presented.queryKey != nil { presented.isRepeated = true }
-                presented.queryKey = value
+                if credentials.queryKey != nil { credentials.isRepeated = true }
+                credentials.queryKey = value
             case "ticket":
-                if presented.ticket != nil { presented.isRepeated = true }
-                presented.ticket = value
+                if credentials.ticket != nil { credentials.isRepeated = true }
+                credentials.ticket = value
             case "last_event_id", "lastEventId", "cursor": resume.cursor = value.isEmpty ? nil : value
             case "have": resume.have = try Self.version(value, "have")
             case "client": client = headers.client ?? value
@@ -149,14 +149,14 @@ extension StreamRequest {
         if let id = headers.lastEventID, !id.isEmpty { resume.cursor = id }
         if resume.cursor == nil, kind == .poll, let tag = headers.ifNoneMatch { resume.cursor = Self.unquoted(tag) }
         self.init(
-            kind: kind, topics: topics, project: project, namespace: namespace, presented: presented,
+            kind: kind, topics: topics, project: project, namespace: namespace, credentials: credentials,
             client: try Self.identity(client, app, sdk, active), resume: resume, waitMs: waitMs,
             isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive,
             origin: headers.origin, wantsNotModified: headers.ifNoneMatch != nil, forwarded: headers.forwarded)
     }
 
     /// Reads the body of `/v1/tickets`: `topics`, a list of names, and `project` and `namespace` as in the query.
-    init(ticketBody body: JSONObject, _ presented: Presented, maxTopics: Int) throws(GoogleError) {
+    init(ticketBody body: JSONObject, _ credentials: Credentials, maxTopics: Int) throws(GoogleError) {
         guard let names = body["topics"]?.array?.compactMap(\.string), !names.isEmpty,
             names.count == body["topics"]?.array?.count
         else { throw .invalidArgument("name topics, for example {\"topics\": [\"PUSH_RC\"]}") }
@@ -170,7 +170,7 @@ extension StreamRequest {
         }
         self.init(
             kind: .events, topics: topics, project: body["project"]?.string, namespace: body["namespace"]?.string,
-            presented: presented, resume: ResumePoint(), isHTTP11: true, keepAlive: true)
+            credentials: credentials, resume: ResumePoint(), isHTTP11: true, keepAlive: true)
     }
 
     /// Counts repeated names too: what a stranger makes us do stays linear in what it sends.

@@ -19,8 +19,8 @@ struct SubscriberPolicy {
         retry = settings.retry.milliseconds
     }
 
-    private mutating func jittered(_ value: Int, by spread: Int) -> Int {
-        Int.random(in: value - spread...value + spread, using: &random)
+    private mutating func jittered(_ value: Int, by rollout: Int) -> Int {
+        Int.random(in: value - rollout...value + rollout, using: &random)
     }
 
     /// Time to the next comment on a silent stream: ± 10 %.
@@ -45,12 +45,12 @@ struct SubscriberPolicy {
     mutating func refusalRetryMs() -> Int { 5 * retryMs() }
 
     /// The delay told to clients that a drain ends. No client should come back before the restart is over, because some
-    /// give up for good when they are refused: all wait for what is left of the drain, with its grace, and up to a second.
-    /// More than 2,000 clients wait for the usual delay too, and spread over half a millisecond each.
+    /// give up for good when they are refused: all wait for what is left of the drain, with its grace, and up to a
+    /// second. More than 2,000 clients wait for the usual delay too, and spread over half a millisecond each.
     mutating func drainRetryMs(left: Int, connections: Int) -> Int {
-        let (spread, fewest) = (connections / 2, 1000)
-        let base = spread > fewest ? retryMs() : 0
-        return left + base + Int.random(in: 0...max(fewest, spread), using: &random)
+        let (rollout, fewest) = (connections / 2, 1000)
+        let base = rollout > fewest ? retryMs() : 0
+        return left + base + Int.random(in: 0...max(fewest, rollout), using: &random)
     }
 
     /// Time between the warning and the end of a credential: half a minute, or a tenth of a shorter life.

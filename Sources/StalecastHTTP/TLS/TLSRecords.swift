@@ -86,7 +86,7 @@ package struct TLSRecords: @unchecked Sendable {
     ///
     /// - Returns: the bytes taken, 0 when the socket takes nothing now; -1 when the connection is dead. Those of a
     ///   record of which the socket took a part only are not taken: they have to be the next that are given.
-    package func send(_ bytes: UnsafeRawPointer, _ count: Int, to fd: Int32, _ desk: TLSDesk) -> Int {
+    package func send(_ bytes: UnsafeRawPointer, _ count: Int, to fd: Int32, _ recordCipher: TLSRecordCipher) -> Int {
         var taken = 0
         if let box = state.pointee.rest {
             switch finish(box.takeUnretainedValue(), fd) {
@@ -98,13 +98,13 @@ package struct TLSRecords: @unchecked Sendable {
             }
         }
         while taken < count {
-            let part = min(count - taken, TLSDesk.maxText)
-            let length = seal(.applicationData, bytes + taken, part, desk)
+            let part = min(count - taken, TLSRecordCipher.maxText)
+            let length = seal(.applicationData, bytes + taken, part, recordCipher)
             guard length > 0 else { return -1 }
-            let sent = Self.send(desk.record, length, fd)
+            let sent = Self.send(recordCipher.record, length, fd)
             guard sent >= 0 else { return -1 }
             guard sent == length else {
-                let sealed = Array(UnsafeRawBufferPointer(start: desk.record + sent, count: length - sent))
+                let sealed = Array(UnsafeRawBufferPointer(start: recordCipher.record + sent, count: length - sent))
                 state.pointee.rest = .passRetained(Box(Rest(sealed: sealed, text: part)))
                 return taken
             }
@@ -139,23 +139,25 @@ package struct TLSRecords: @unchecked Sendable {
 
     /// Tells the client that nothing more comes (close_notify), as far as the socket takes it at once; nothing while a
     /// record is unfinished: it could not be read.
-    package func sayGoodbye(to fd: Int32, _ desk: TLSDesk) { say([1, 0], to: fd, desk) }
+    package func sayGoodbye(to fd: Int32, _ recordCipher: TLSRecordCipher) { say([1, 0], to: fd, recordCipher) }
 
-    private func say(_ alert: [UInt8], to fd: Int32, _ desk: TLSDesk) {
+    private func say(_ alert: [UInt8], to fd: Int32, _ recordCipher: TLSRecordCipher) {
         guard state.pointee.rest == nil else { return }
-        let length = alert.withUnsafeBytes { seal(.alert, $0.baseAddress!, $0.count, desk) }
-        if length > 0 { _ = Self.send(desk.record, length, fd) }
+        let length = alert.withUnsafeBytes { seal(.alert, $0.baseAddress!, $0.count, recordCipher) }
+        if length > 0 { _ = Self.send(recordCipher.record, length, fd) }
     }
 
     /// Seals a record at the desk, after the news of new keys when they are due.
     ///
     /// - Returns: how long both are; 0 when it cannot be done.
-    private func seal(_ type: TLSDesk.Content, _ bytes: UnsafeRawPointer, _ count: Int, _ desk: TLSDesk) -> Int {
+    private func seal(
+        _ type: TLSRecordCipher.Content, _ bytes: UnsafeRawPointer, _ count: Int, _ recordCipher: TLSRecordCipher
+    ) -> Int {
         var length = 0
         if state.pointee.owesKeyUpdate || state.pointee.written >= Self.keyLife {
             // A KeyUpdate that asks for none.
             let keyUpdate: [UInt8] = [24, 0, 0, 1, 0]
-            length = keyUpdate.withUnsafeBytes { sealOne(.handshake, $0.baseAddress!, $0.count, desk, at: 0) }
+            length = keyUpdate.withUnsafeBytes { sealOne(.handshake, $0.baseAddress!, $0.count, recordCipher, at: 0) }
             guard length > 0 else { return 0 }
             renew(writingSecret)
             deriveKey()
@@ -163,16 +165,17 @@ package struct TLSRecords: @unchecked Sendable {
             state.pointee.owesKeyUpdate = false
         }
         state.pointee.keyUpdates = 0
-        let own = sealOne(type, bytes, count, desk, at: length)
+        let own = sealOne(type, bytes, count, recordCipher, at: length)
         return own > 0 ? length + own : 0
     }
 
     private func sealOne(
-        _ type: TLSDesk.Content, _ bytes: UnsafeRawPointer, _ count: Int, _ desk: TLSDesk, at offset: Int
+        _ type: TLSRecordCipher.Content, _ bytes: UnsafeRawPointer, _ count: Int, _ recordCipher: TLSRecordCipher,
+        at offset: Int
     ) -> Int {
         let number = state.pointee.written
         state.pointee.written += 1
-        return desk.seal(
+        return recordCipher.seal(
             type, bytes, count, at: offset, state.pointee.suite, key: key, iv: iv, number: number)
     }
 
@@ -183,16 +186,16 @@ package struct TLSRecords: @unchecked Sendable {
     /// A record stays with the kernel until it is whole.
     ///
     /// - Returns: its length, 0 when no whole one is there; -1 when the client has ended, or broken, the connection.
-    package func read(from fd: Int32, _ desk: TLSDesk) -> Int {
-        let count = recv(fd, desk.record, TLSDesk.maxRecord, Int32(MSG_PEEK | MSG_DONTWAIT))
+    package func read(from fd: Int32, _ recordCipher: TLSRecordCipher) -> Int {
+        let count = recv(fd, recordCipher.record, TLSRecordCipher.maxRecord, Int32(MSG_PEEK | MSG_DONTWAIT))
         guard count > 0 else { return count < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1 }
-        guard let length = desk.recordLength(count) else { return fail(.unexpectedMessage, fd, desk) }
+        guard let length = recordCipher.recordLength(count) else { return fail(.unexpectedMessage, fd, recordCipher) }
         guard length > 0, length <= count else { return 0 }
-        guard recv(fd, desk.record, length, Int32(MSG_DONTWAIT)) == length else { return -1 }
-        guard let (type, text) = open(length, desk) else { return fail(.badRecord, fd, desk) }
+        guard recv(fd, recordCipher.record, length, Int32(MSG_DONTWAIT)) == length else { return -1 }
+        guard let (type, text) = open(length, recordCipher) else { return fail(.badRecord, fd, recordCipher) }
         switch type {
         case .applicationData: return length
-        case .handshake: return changeKeys(text) ? length : fail(.unexpectedMessage, fd, desk)
+        case .handshake: return changeKeys(text) ? length : fail(.unexpectedMessage, fd, recordCipher)
         case .alert: return -1
         }
     }
@@ -200,12 +203,14 @@ package struct TLSRecords: @unchecked Sendable {
     /// Why a connection is broken off (RFC 8446 §6.2).
     private enum Alert: UInt8 { case unexpectedMessage = 10, badRecord = 20 }
 
-    private func fail(_ alert: Alert, _ fd: Int32, _ desk: TLSDesk) -> Int {
-        say([2, alert.rawValue], to: fd, desk)
+    private func fail(_ alert: Alert, _ fd: Int32, _ recordCipher: TLSRecordCipher) -> Int {
+        say([2, alert.rawValue], to: fd, recordCipher)
         return -1
     }
 
-    private func open(_ length: Int, _ desk: TLSDesk) -> (TLSDesk.Content, UnsafeRawBufferPointer)? {
+    private func open(_ length: Int, _ recordCipher: TLSRecordCipher) -> (
+        TLSRecordCipher.Content, UnsafeRawBufferPointer
+    )? {
         let number = state.pointee.read
         guard number < .max else { return nil }
         state.pointee.read += 1
@@ -215,7 +220,7 @@ package struct TLSRecords: @unchecked Sendable {
             suite.expand(readingSecret, "key", into: base, suite.keyBytes)
             suite.expand(readingSecret, "iv", into: base + suite.keyBytes, Suite.ivBytes)
             defer { OPENSSL_cleanse(base, keys.count) }
-            return desk.open(length, suite, key: base, iv: base + suite.keyBytes, number: number)
+            return recordCipher.open(length, suite, key: base, iv: base + suite.keyBytes, number: number)
         }
     }
 

@@ -129,7 +129,7 @@ extension TopicBoard {
     /// Places of the streams that an announcement tells of their release's version for the first time, by topic.
     package func newlyTold(_ announcement: Announcement) -> [(topic: Topic.Index, seat: ReleaseSeat)] {
         guard announcement.audience != nil else { return [] }
-        return announcement.notices.compactMap { topic, _ in
+        return announcement.encodedMessages.compactMap { topic, _ in
             guard let seat = releaseSeat(of: topic), !seat.isTold, seat.version == announcement.change.version else {
                 return nil
             }

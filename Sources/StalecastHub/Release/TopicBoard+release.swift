@@ -2,7 +2,7 @@ package import StalecastWire
 
 /// Releases in stages. While a scope is split, each of its topics has one hidden topic for each stage, and subscribers
 /// are members of the one that their client's key leads to. A stage is announced on its hidden topics alone, so that
-/// walks, backlogs, polls and resumes know nothing of stages. A split stays until the next release: clients of one
+/// fan-outs, backlogs, polls and resumes know nothing of stages. A split stays until the next release: clients of one
 /// stage were told at another sequence than those of the next.
 extension TopicBoard {
     /// The split of one scope.
@@ -67,7 +67,7 @@ extension TopicBoard {
     /// Splits a scope anew; all its stages hold what their topics announced last.
     mutating func split(_ scope: Scope, by cut: ReleaseCut) {
         splits[scope] = Split(cut)
-        seatStages(of: scope) { topic, _, _ in (topic.latest, topic.notice) }
+        seatStages(of: scope) { topic, _, _ in (topic.latest, topic.encodedMessage) }
     }
 
     /// Splits a scope as it was before a restart.
@@ -95,7 +95,9 @@ extension TopicBoard {
         for (scope, split) in splits {
             let history = histories[scope] ?? History([])
             seatStages(of: scope, before: before) { topic, stage, former in
-                if let former, !former.isRetired, former.keys == topic.keys { return (former.latest, former.notice) }
+                if let former, !former.isRetired, former.keys == topic.keys {
+                    return (former.latest, former.encodedMessage)
+                }
                 return (split.latest(topic, stage: stage, of: history), nil)
             }
         }
@@ -105,7 +107,7 @@ extension TopicBoard {
     ///
     /// - Parameter heard: what a topic's stage holds; its last argument is what was at the place in `before`.
     private mutating func seatStages(
-        of scope: Scope, before: [Topic] = [], heard: (Topic, Int, Topic?) -> (TemplateChange?, Notice?)
+        of scope: Scope, before: [Topic] = [], heard: (Topic, Int, Topic?) -> (TemplateChange?, EncodedMessage?)
     ) {
         guard let count = splits[scope]?.cut.bounds.count else { return }
         for index in topics.indices where topics[index].scope == scope && topics[index].base != nil {
@@ -121,7 +123,7 @@ extension TopicBoard {
                 seat.base = base
                 seat.stage = stage
                 let place = stage < seats.count ? Int(seats[stage].rawValue) : topics.count
-                (seat.latest, seat.notice) = heard(topic, stage, place < before.count ? before[place] : nil)
+                (seat.latest, seat.encodedMessage) = heard(topic, stage, place < before.count ? before[place] : nil)
                 if place < topics.count {
                     topics[place] = seat
                 } else {

@@ -14,10 +14,10 @@ final class LoopInbox: Sendable {
     }
 
     /// An eventfd in the loop's epoll set.
-    let bell: Int32
+    let wakeDescriptor: Int32
     private let contents = Mutex(Contents())
-    /// Orders what is put before what is taken, as the lock does, in a way that the thread sanitizer sees: where a Mutex
-    /// has to wait, it does not.
+    /// Orders what is put before what is taken, as the lock does, in a way that the thread sanitizer sees: where a
+    /// Mutex has to wait, it does not.
     private let puts = Atomic<UInt64>(0)
 
     private struct Contents {
@@ -27,7 +27,7 @@ final class LoopInbox: Sendable {
         var isClosed = false
     }
 
-    init() { bell = stalecast_eventfd() }
+    init() { wakeDescriptor = stalecast_eventfd() }
 
     /// False when the loop has ended; the command was not taken.
     func put(_ command: Command) -> Bool {
@@ -39,7 +39,7 @@ final class LoopInbox: Sendable {
             contents.isAsleep = false
             return (true, ring)
         }
-        if ring { stalecast_ring(bell) }
+        if ring { stalecast_ring(wakeDescriptor) }
         return taken
     }
 

@@ -42,8 +42,8 @@ final class OutboundLoop: @unchecked Sendable {
         let shelves = (0..<configuration.shelves).compactMap { [sockets] in
             CurlShelf(epoll: epoll, number: $0, sockets: sockets, configuration)
         }
-        guard isPrepared, shelves.count == configuration.shelves, epoll >= 0, inbox.bell >= 0,
-            stalecast_epoll_add_level(epoll, inbox.bell, UInt64(inbox.bell)) == 0
+        guard isPrepared, shelves.count == configuration.shelves, epoll >= 0, inbox.wakeDescriptor >= 0,
+            stalecast_epoll_add_level(epoll, inbox.wakeDescriptor, UInt64(inbox.wakeDescriptor)) == 0
         else {
             throw OutboundEngine.StartError(description: "libcurl cannot be started: no memory or no descriptors left")
         }
@@ -60,7 +60,7 @@ final class OutboundLoop: @unchecked Sendable {
         curls.forEach(stalecast_curl_free)
         sockets.deallocate()
         close(epoll)
-        close(inbox.bell)
+        close(inbox.wakeDescriptor)
     }
 
     var isCurrent: Bool { thread.load(ordering: .relaxed) == UInt(pthread_self()) }
@@ -120,8 +120,8 @@ final class OutboundLoop: @unchecked Sendable {
         for index in 0..<Int(max(0, count)) {
             let tag = stalecast_event_tag(&events[index])
             let descriptor = Int32(truncatingIfNeeded: tag)
-            if descriptor == inbox.bell {
-                stalecast_drain(inbox.bell)
+            if descriptor == inbox.wakeDescriptor {
+                stalecast_drain(inbox.wakeDescriptor)
             } else {
                 stalecast_curl_socket(curls[Int(tag >> 32)], descriptor, events[index].events)
             }
@@ -319,7 +319,8 @@ extension OutboundLoop {
             conclude(request, .failed(OutboundFailure(.cancelled)))
         }
         for index in shelves.indices { shelves[index].pool.empty() }
-        // A timer's owner often holds the engine: with its timers an engine that ended would keep its descriptors for ever.
+        // A timer's owner often holds the engine: with its timers an engine that ended would keep its descriptors for
+        // ever.
         timers = TimerHeap()
         let left = own + inbox.close()
         own = []

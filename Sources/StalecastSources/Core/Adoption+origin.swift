@@ -6,7 +6,7 @@ extension Adoption {
     /// Makes the store's form of the content that was seen at a scope's origin.
     ///
     /// - Parameter isNumbered: whether the origin's numbers are used; otherwise versions are counted here.
-    init(_ scope: Scope, _ sight: OriginLook.Sight, isNumbered: Bool) {
+    init(_ scope: Scope, _ sight: OriginPoll.Sight, isNumbered: Bool) {
         var metadata = sight.metadata
         // Numbers counted here are not the origin's.
         if !isNumbered { metadata?.rollbackSource = nil }

@@ -9,8 +9,8 @@ package struct SourceStatus: Sendable, Hashable {
     package let began: ContinuousClock.Instant
 
     /// End of the last look, whatever it saw; nil before the first.
-    package var lastLook: Timestamp?
-    package var lastLookAt: ContinuousClock.Instant?
+    package var lastPoll: Timestamp?
+    package var lastPollAt: ContinuousClock.Instant?
     /// Time when a look last showed the origin's content.
     package var lastSuccess: Timestamp?
     package var lastSuccessAt: ContinuousClock.Instant?
@@ -27,8 +27,8 @@ package struct SourceStatus: Sendable, Hashable {
     /// Failed looks since the last good one.
     package var failures = 0
     /// Time of the next look, unless an event triggers it before.
-    package var nextLookAt: ContinuousClock.Instant?
-    package var isLooking = false
+    package var nextPollAt: ContinuousClock.Instant?
+    package var isPolling = false
     /// State of listening for changes; nil where the source only looks.
     package var listening: Listening?
 
@@ -46,7 +46,7 @@ package struct SourceStatus: Sendable, Hashable {
 
     /// Counts of a source's events since the start.
     package struct Counts: Sendable, Hashable {
-        package var looks = 0
+        package var polls = 0
         /// Looks that gave nothing, by reason.
         package var failed: [OriginProblem.Reason: Int] = [:]
         package var adopted = 0

@@ -10,9 +10,9 @@ package final class SourceWatcher: Sendable {
     private let fence: Fence?
     private let store: TemplateStore
     private let isNumbered: Bool
-    private let schedule: LookSchedule
+    private let schedule: PollSchedule
     private let report: @Sendable (Report) -> Void
-    private let bell = Bell()
+    private let wakeSignal = WakeSignal()
     private let state: Mutex<WatchState>
     private let ownership = Mutex<Ownership?>(nil)
 
@@ -22,7 +22,7 @@ package final class SourceWatcher: Sendable {
     ///   - report: hears what an operator should know; any thread.
     package init(
         _ scope: Scope, source: any TemplateSource, isNumbered: Bool = false, fence: Fence? = nil,
-        store: TemplateStore, schedule: LookSchedule = LookSchedule(),
+        store: TemplateStore, schedule: PollSchedule = PollSchedule(),
         report: @escaping @Sendable (Report) -> Void = { _ in }
     ) {
         self.scope = scope
@@ -49,9 +49,9 @@ package final class SourceWatcher: Sendable {
     /// Looks as soon as the look under way is over. Returns at once; any thread.
     ///
     /// - Parameter expected: the version that should be there; while it is not, the next looks follow soon.
-    package func look(expecting expected: VersionNumber? = nil) {
+    package func poll(expecting expected: VersionNumber? = nil) {
         state.withLock { $0.triggered(expecting: expected) }
-        bell.ring()
+        wakeSignal.ring()
     }
 
     /// Looks at once, and goes on until the task is cancelled. What was seen and not adopted by then is seen again
@@ -61,7 +61,7 @@ package final class SourceWatcher: Sendable {
     package func run(under ownership: Ownership? = nil) async {
         self.ownership.withLock { $0 = ownership }
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.source.listen { self.look(expecting: $0) } }
+            group.addTask { await self.source.listen { self.poll(expecting: $0) } }
             group.addTask { await self.watch() }
             await group.waitForAll()
         }
@@ -70,7 +70,7 @@ package final class SourceWatcher: Sendable {
     private func watch() async {
         while !Task.isCancelled {
             state.withLock { $0.began() }
-            let outcome = await outcomeOfLook()
+            let outcome = await outcomeOfPoll()
             let hears = source.listening?.isOpen ?? false
             let reports = state.withLock {
                 $0.ended(outcome, schedule, hears: hears, random: .random(in: 0...1))
@@ -82,16 +82,16 @@ package final class SourceWatcher: Sendable {
 
     private func pause() async {
         while !Task.isCancelled {
-            let left = state.withLock { $0.nextLook } - .now
+            let left = state.withLock { $0.nextPoll } - .now
             if left <= .zero { return }
-            await bell.wait(atMost: left)
+            await wakeSignal.wait(atMost: left)
         }
     }
 
     // MARK: One look
 
-    private func outcomeOfLook() async -> WatchState.Outcome {
-        switch await source.look() {
+    private func outcomeOfPoll() async -> WatchState.Outcome {
+        switch await source.poll() {
         case .unchanged: return .unchanged
         // The end cuts off a request: that is no problem of the origin's.
         case .failed(let problem): return Task.isCancelled ? .interrupted : .failed(problem)
@@ -101,7 +101,7 @@ package final class SourceWatcher: Sendable {
 
     /// Judged before the wait at the fence, which only what is new is worth, and once more by the store: meanwhile
     /// something else may have become current.
-    private func take(_ sight: OriginLook.Sight) async -> WatchState.Outcome {
+    private func take(_ sight: OriginPoll.Sight) async -> WatchState.Outcome {
         var adoption = Adoption(scope, sight, isNumbered: isNumbered)
         adoption.ownership = ownership.withLock(\.self)
         switch adoption.relation(to: store.currentTemplates[scope]) {
@@ -135,7 +135,7 @@ package final class SourceWatcher: Sendable {
         return .failed(problem)
     }
 
-    private func waitAtFence(_ sight: OriginLook.Sight) async -> Fence.Verdict? {
+    private func waitAtFence(_ sight: OriginPoll.Sight) async -> Fence.Verdict? {
         guard let fence else { return nil }
         return await fence.wait(
             for: Fence.Goal(

@@ -19,7 +19,7 @@ package protocol TemplateSource: Sendable {
 
     /// One look. Never called again before it returned. What cannot be used is reported by every look until there is
     /// something else.
-    func look() async -> OriginLook
+    func poll() async -> OriginPoll
 
     /// Makes the next look report what it finds even when it found that before: it could not be adopted.
     func forget()
@@ -39,7 +39,7 @@ extension TemplateSource {
 }
 
 /// Result of a look at an origin.
-package enum OriginLook: Sendable, Hashable {
+package enum OriginPoll: Sendable, Hashable {
     /// Content that equals that of the look before.
     case unchanged
     case seen(Sight)

@@ -20,17 +20,17 @@ struct WatchState: Sendable {
     private var notBefore: ContinuousClock.Instant?
     /// A version that was promised and not seen so far.
     private var promised: VersionNumber?
-    private var promisedLooks = 0
+    private var promisedPolls = 0
     /// Failed looks of this row after which the interval was kept.
     private var withoutPause = 0
 
     init(_ status: SourceStatus) { self.status = status }
 
     /// Time of the next look; in the past when it is due.
-    var nextLook: ContinuousClock.Instant {
-        guard let due = status.nextLookAt, let last = status.lastLookAt else { return .now }
+    var nextPoll: ContinuousClock.Instant {
+        guard let due = status.nextPollAt, let last = status.lastPollAt else { return .now }
         guard isTriggered else { return due }
-        return max(last + LookSchedule.shortestPause, notBefore ?? last)
+        return max(last + PollSchedule.shortestPause, notBefore ?? last)
     }
 
     mutating func triggered(expecting version: VersionNumber?) {
@@ -38,24 +38,24 @@ struct WatchState: Sendable {
         status.counts.triggers += 1
         if let version, version > status.originVersion ?? 0, version > promised ?? 0 {
             promised = version
-            promisedLooks = 0
+            promisedPolls = 0
         }
     }
 
     mutating func began() {
         isTriggered = false
-        status.isLooking = true
-        status.counts.looks += 1
+        status.isPolling = true
+        status.counts.polls += 1
     }
 
     /// - Returns: what is worth telling.
-    mutating func ended(_ outcome: Outcome, _ schedule: LookSchedule, hears: Bool, random: Double) -> [SourceWatcher
+    mutating func ended(_ outcome: Outcome, _ schedule: PollSchedule, hears: Bool, random: Double) -> [SourceWatcher
         .Report]
     {
         let now = ContinuousClock.now
-        status.isLooking = false
-        status.lastLook = .now()
-        status.lastLookAt = now
+        status.isPolling = false
+        status.lastPoll = .now()
+        status.lastPollAt = now
         notBefore = nil
         switch outcome {
         case .interrupted: return []
@@ -75,7 +75,7 @@ struct WatchState: Sendable {
 
     private mutating func adopted(_ version: VersionNumber, _ verdict: Fence.Verdict?) {
         status.version = version
-        status.lastChange = status.lastLook
+        status.lastChange = status.lastPoll
         status.counts.adopted += 1
         switch verdict {
         case nil: break
@@ -87,32 +87,32 @@ struct WatchState: Sendable {
     }
 
     private mutating func succeeded(
-        _ schedule: LookSchedule, _ now: ContinuousClock.Instant, _ hears: Bool, _ random: Double
+        _ schedule: PollSchedule, _ now: ContinuousClock.Instant, _ hears: Bool, _ random: Double
     ) -> [SourceWatcher.Report] {
-        status.lastSuccess = status.lastLook
+        status.lastSuccess = status.lastPoll
         status.lastSuccessAt = now
         let failures = status.failures
         status.failures = 0
         status.problem = nil
         status.problemSince = nil
-        status.nextLookAt = now + (pauseForPromise(schedule) ?? schedule.pause(hears: hears, random: random))
+        status.nextPollAt = now + (pauseForPromise(schedule) ?? schedule.pause(hears: hears, random: random))
         return failures > 0 ? [.recovered(failures: failures)] : []
     }
 
     /// nil when nothing is promised, or it is given up.
-    private mutating func pauseForPromise(_ schedule: LookSchedule) -> Duration? {
+    private mutating func pauseForPromise(_ schedule: PollSchedule) -> Duration? {
         guard let version = promised else { return nil }
-        if version > status.originVersion ?? 0, let pause = schedule.pause(promisedLooks: promisedLooks) {
-            promisedLooks += 1
+        if version > status.originVersion ?? 0, let pause = schedule.pause(promisedPolls: promisedPolls) {
+            promisedPolls += 1
             return min(pause, schedule.interval)
         }
         promised = nil
-        promisedLooks = 0
+        promisedPolls = 0
         return nil
     }
 
     private mutating func failed(
-        _ problem: OriginProblem, _ schedule: LookSchedule, _ now: ContinuousClock.Instant, _ random: Double
+        _ problem: OriginProblem, _ schedule: PollSchedule, _ now: ContinuousClock.Instant, _ random: Double
     ) -> [SourceWatcher.Report] {
         let isOther = status.problem.map { !$0.isSame(as: problem) } ?? true
         // Unusable content does not pause, so it must not lengthen the pause of the first real failure after it.
@@ -120,13 +120,13 @@ struct WatchState: Sendable {
         status.failures += 1
         if problem.isContent { withoutPause += 1 }
         status.problem = problem
-        if isOther { status.problemSince = status.lastLook }
+        if isOther { status.problemSince = status.lastPoll }
         status.counts.failed[problem.reason, default: 0] += 1
         if isOther { status.counts.problems += 1 }
-        notBefore = problem.retryAfter.map { now + min($0, LookSchedule.longestRetryAfter) }
+        notBefore = problem.retryAfter.map { now + min($0, PollSchedule.longestRetryAfter) }
         let failures = schedule.pause(
             failures: max(1, status.failures - withoutPause), after: problem, random: random)
-        status.nextLookAt = now + (problem.isContent ? schedule.pause(hears: false, random: random) : failures)
+        status.nextPollAt = now + (problem.isContent ? schedule.pause(hears: false, random: random) : failures)
         return isOther ? [.problem(problem)] : []
     }
 }

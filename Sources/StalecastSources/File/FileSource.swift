@@ -76,30 +76,30 @@ package final class FileSource: TemplateSource {
 
     // MARK: Looking
 
-    package func look() async -> OriginLook {
+    package func poll() async -> OriginPoll {
         let began = ContinuousClock.now
         var settling = Settling(quiet: quiet)
         while true {
-            let (look, settled) = await tryOnce(settling, waited: .now - began)
-            if let look { return look }
+            let (poll, settled) = await tryOnce(settling, waited: .now - began)
+            if let poll { return poll }
             settling = settled
             do { try await Task.sleep(for: Self.pause) } catch { return .unchanged }
         }
     }
 
     /// Files may be slow: not on a thread that others need.
-    private func tryOnce(_ settling: Settling, waited: Duration) async -> (OriginLook?, Settling) {
+    private func tryOnce(_ settling: Settling, waited: Duration) async -> (OriginPoll?, Settling) {
         await withCheckedContinuation { continuation in
             queue.async {
                 var settling = settling
-                let look = self.tryNow(&settling, waited)
-                continuation.resume(returning: (look, settling))
+                let poll = self.tryNow(&settling, waited)
+                continuation.resume(returning: (poll, settling))
             }
         }
     }
 
     /// - Returns: nil to try again soon.
-    private func tryNow(_ settling: inout Settling, _ waited: Duration) -> OriginLook? {
+    private func tryNow(_ settling: inout Settling, _ waited: Duration) -> OriginPoll? {
         // Before anything is read, so that what changes meanwhile is heard.
         let hearsWriters = follow()
         do throws(OriginProblem) {
@@ -131,12 +131,12 @@ package final class FileSource: TemplateSource {
         )
     }
 
-    private func repeatLast() -> OriginLook {
+    private func repeatLast() -> OriginPoll {
         state.withLock { $0.problem = nil }
         return .unchanged
     }
 
-    private func keep(_ content: OriginContent, _ inventory: FileReading.Inventory) -> OriginLook {
+    private func keep(_ content: OriginContent, _ inventory: FileReading.Inventory) -> OriginPoll {
         let isOld = inventory.age > Self.tick
         return state.withLock { state in
             state.problem = nil
@@ -144,14 +144,14 @@ package final class FileSource: TemplateSource {
             state.spoilt = nil
             if state.content == content { return .unchanged }
             state.content = content
-            return .seen(OriginLook.Sight(content: content))
+            return .seen(OriginPoll.Sight(content: content))
         }
     }
 
     /// - Parameter inventory: of what could be read and cannot be used.
     private func report(
         _ problem: OriginProblem, _ waited: Duration, of inventory: FileReading.Inventory? = nil
-    ) -> OriginLook? {
+    ) -> OriginPoll? {
         state.withLock { state in
             guard state.problem == problem || waited > Self.grace else { return nil }
             state.problem = problem

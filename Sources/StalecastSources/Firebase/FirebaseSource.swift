@@ -56,7 +56,7 @@ package final class FirebaseSource: TemplateSource {
 
     /// One or two requests, seldom three. Not to be called again before it returned. A version that cannot be used is
     /// reported by every look, until the origin has another one.
-    package func look() async -> OriginLook {
+    package func poll() async -> OriginPoll {
         do throws(OriginProblem) {
             let newest = try await templates.newest()
             guard newest > 0, newest != state.withLock({ $0.version }) else { return try repeatLast() }
@@ -69,13 +69,13 @@ package final class FirebaseSource: TemplateSource {
     /// Makes the next look read the template again: the last one could not be adopted.
     package func forget() { state.withLock { $0 = State() } }
 
-    private func repeatLast() throws(OriginProblem) -> OriginLook {
+    private func repeatLast() throws(OriginProblem) -> OriginPoll {
         if let problem = state.withLock(\.problem) { throw problem }
         return .unchanged
     }
 
     /// The active template, or if that is older than listed (another replica answered), that very version.
-    private func read(_ newest: VersionNumber) async throws(OriginProblem) -> OriginLook.Sight {
+    private func read(_ newest: VersionNumber) async throws(OriginProblem) -> OriginPoll.Sight {
         let active = try await templates.document()
         if let number = active.metadata?.number, number >= newest { return try keep(active) }
         do throws(OriginProblem) {
@@ -87,12 +87,12 @@ package final class FirebaseSource: TemplateSource {
         }
     }
 
-    private func keep(_ document: FirebaseTemplates.Document) throws(OriginProblem) -> OriginLook.Sight {
+    private func keep(_ document: FirebaseTemplates.Document) throws(OriginProblem) -> OriginPoll.Sight {
         guard let metadata = document.metadata else { throw FirebaseTemplates.invalid("the template has no version") }
         do {
             let template = try Template(validating: document.json, kind: templateKind)
             state.withLock { $0 = State(version: metadata.number) }
-            return OriginLook.Sight(
+            return OriginPoll.Sight(
                 content: OriginContent(template: template, version: metadata.number), metadata: metadata,
                 etag: document.etag)
         } catch {

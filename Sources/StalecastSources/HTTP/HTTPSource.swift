@@ -33,7 +33,7 @@ package final class HTTPSource: TemplateSource {
 
     /// One GET. Not to be called again before it returned. A document that cannot be used is reported by every look,
     /// until the origin has another one.
-    package func look() async -> OriginLook {
+    package func poll() async -> OriginPoll {
         let validators = state.withLock(\.validators)
         do {
             let answer = try await access.answer("GET", url, headers: validators.headers)
@@ -46,7 +46,7 @@ package final class HTTPSource: TemplateSource {
     /// Makes the next look unconditional, and its document count as new: the last one could not be adopted.
     package func forget() { state.withLock { $0 = State() } }
 
-    private func take(_ answer: OriginAccess.Answer, wasConditional: Bool) throws(OriginProblem) -> OriginLook {
+    private func take(_ answer: OriginAccess.Answer, wasConditional: Bool) throws(OriginProblem) -> OriginPoll {
         switch answer.status {
         case 200: return try take(document: answer)
         case 304 where wasConditional: return try repeatLast()
@@ -55,7 +55,7 @@ package final class HTTPSource: TemplateSource {
         }
     }
 
-    private func take(document answer: OriginAccess.Answer) throws(OriginProblem) -> OriginLook {
+    private func take(document answer: OriginAccess.Answer) throws(OriginProblem) -> OriginPoll {
         let validators = Validators(headers: answer.headers)
         let digest = Array(SHA256.hash(data: answer.body))
         if state.withLock({ $0.digest == digest }) {
@@ -65,14 +65,14 @@ package final class HTTPSource: TemplateSource {
         do {
             let content = try reading.read(answer.body, contentType: answer.headers["content-type"], kind: templateKind)
             state.withLock { $0 = State(validators: validators, digest: digest) }
-            return .seen(OriginLook.Sight(content: content, etag: answer.headers["etag"]))
+            return .seen(OriginPoll.Sight(content: content, etag: answer.headers["etag"]))
         } catch {
             state.withLock { $0 = State(validators: validators, digest: digest, problem: error) }
             throw error
         }
     }
 
-    private func repeatLast() throws(OriginProblem) -> OriginLook {
+    private func repeatLast() throws(OriginProblem) -> OriginPoll {
         if let problem = state.withLock(\.problem) { throw problem }
         return .unchanged
     }
@@ -91,9 +91,8 @@ package final class HTTPSource: TemplateSource {
         private init() {}
 
         /// - Parameter headers: an answer's, by lower-case name.
-        ///
-        /// Times count in seconds, and nginx makes its ETags of them: what was changed within the second before it was read
-        /// may change again and look the same. Such validators are not kept, so the next GET is unconditional.
+        ///  Times count in seconds, and nginx makes its ETags of them: what was changed within the second before it was
+        /// read may change again and look the same. Such validators are not kept, so the next GET is unconditional.
         init(headers: [String: String]) {
             if Self.changedJustNow(headers) { return }
             etag = headers["etag"].flatMap { $0.utf8.count <= Self.maxBytes && !$0.isEmpty ? $0 : nil }

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 package import StalecastWire
 
-/// Document that the owner of a duty leaves to its successor.
+/// Document that the owner of an assignment leaves to its successor.
 extension DeliveryImage {
     /// Reads a document. From another history (`epoch`) only the health counts: its places say nothing here, and the
     /// newest version is owed. What cannot be read is left out: its webhook is owed its newest version as well.

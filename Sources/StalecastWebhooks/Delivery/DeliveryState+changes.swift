@@ -47,7 +47,7 @@ extension DeliveryState {
         touch(endpoint, at: now.monotonic)
     }
 
-    // MARK: Duties
+    // MARK: AssignmentService
 
     /// These webhooks are this node's now, as their last owner has left them. One of which nothing is known is owed its
     /// newest version.
@@ -251,8 +251,8 @@ extension DeliveryState {
         }
     }
 
-    /// A lane that is new is owed what comes from now on, or what came `since`; what is stored in another history or not
-    /// at all, although the webhook is old, is owed the newest version once.
+    /// A lane that is new is owed what comes from now on, or what came `since`; what is stored in another history or
+    /// not at all, although the webhook is old, is owed the newest version once.
     private mutating func addLane(
         _ endpoint: Endpoint, _ scope: Scope, _ stored: DeliveryImage.StoredLane?, _ changes: [TemplateChange]?,
         since: CommitSequence? = nil

@@ -55,8 +55,8 @@ extension DeliveryState {
     }
 
     /// Counts of the webhooks that hear a scope and have a version of it, or a newer one.
-    package func reach(of scope: Scope, _ version: VersionNumber) -> WebhookReach {
-        var reach = WebhookReach()
+    package func reach(of scope: Scope, _ version: VersionNumber) -> WebhookCounts {
+        var reach = WebhookCounts()
         for endpoint in endpoints.values where endpoint.isDeliverable {
             guard let lane = endpoint.lanes.first(where: { $0.scope == scope && $0.isActive }),
                 let newest = lane.newest?.change.version, newest >= version
@@ -73,8 +73,8 @@ extension DeliveryState {
 
     // MARK: What must not be
 
-    /// Looks for webhooks that owe something and that will not be looked at again. There are none; should there be, they
-    /// are counted, told and looked at.
+    /// Looks for webhooks that owe something and that will not be looked at again. There are none; should there be,
+    /// they are counted, told and looked at.
     package mutating func sweep(at now: UInt64) {
         for endpoint in endpoints.values where isStuck(endpoint, at: now) {
             tally.stuck += 1

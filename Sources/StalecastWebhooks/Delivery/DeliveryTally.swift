@@ -34,7 +34,7 @@ package struct DeliveryTally: Sendable {
 }
 
 /// Progress of a version among the webhooks that hear of it and are sent to.
-package struct WebhookReach: Sendable, Hashable {
+package struct WebhookCounts: Sendable, Hashable {
     package var owed = 0
     package var delivered = 0
     /// Webhooks among the owed ones whose last attempt failed.

@@ -72,7 +72,7 @@ package final class WebhookDelivery: Sendable {
     // MARK: One node of several
 
     /// Starts a node's delivery, beside ``start(webhooks:changes:others:)``, which then gets no webhook: the webhooks
-    /// whose duty is this node's come by ``adopt(_:_:)``.
+    /// whose assignment is this node's come by ``adopt(_:_:)``.
     ///
     /// - Parameters:
     ///   - permits: whether an attempt that takes at most so long may begin now.
@@ -171,7 +171,7 @@ package final class WebhookDelivery: Sendable {
     }
 
     /// Counts of the webhooks that hear a scope and have a version of it, or a newer one.
-    package func reach(of scope: Scope, _ version: VersionNumber) async -> WebhookReach {
+    package func reach(of scope: Scope, _ version: VersionNumber) async -> WebhookCounts {
         await ask { $0.reach(of: scope, version) }
     }
 

@@ -185,7 +185,7 @@ struct Publishing {
 }
 
 /// Counts of the clients that had a version's message when Control was asked, right after the publish.
-package struct PublishReach {
+package struct PublishCounts {
     let json: JSONValue
 
     package init(json: JSONValue) { self.json = json }

@@ -66,9 +66,9 @@ struct TemplateAPI: Sendable {
 
     /// Counts of the clients that have the newest version's message now; nil when the daemon cannot say: that is no
     /// reason to fail.
-    func reach() async -> PublishReach? {
+    func reach() async -> PublishCounts? {
         let answer = try? await client.send("GET", path + "/propagation", patience: .seconds(2))
-        return (try? answer?.json()).map(PublishReach.init(json:))
+        return (try? answer?.json()).map(PublishCounts.init(json:))
     }
 
     /// Reads what lies under the template, for example `/propagation`.

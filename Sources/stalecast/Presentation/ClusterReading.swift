@@ -30,14 +30,14 @@ package struct ClusterReading {
     private static let usual = Duration.seconds(10)
 
     private var log: String {
-        let charter = status["charter"]
+        let logMetadata = status["charter"]
         var words = "epoch \(text("epoch")), head \(text("head"))"
         if let newest = status["logHead"]?.string, newest != status["head"]?.string { words += " of \(newest)" }
-        if let format = charter?["format"]?.int64, let least = charter?["minimumVersion"]?.int64 {
+        if let format = logMetadata?["format"]?.int64, let least = logMetadata?["minimumVersion"]?.int64 {
             words += ", format \(format) (nodes need \(least))"
         }
-        if let below = charter?["prunedBelow"]?.int64, below > 1 { words += ", pruned below \(below)" }
-        return words + (charter?["frozen"]?.bool == true ? ", frozen: nothing can be published" : "")
+        if let below = logMetadata?["prunedBelow"]?.int64, below > 1 { words += ", pruned below \(below)" }
+        return words + (logMetadata?["frozen"]?.bool == true ? ", frozen: nothing can be published" : "")
     }
 
     private var members: TextTable {

@@ -15,7 +15,7 @@ struct PublishReport {
     /// Nothing was to be published before another person approves it.
     var proposes = false
     /// Counts of the clients that were told; nil when nothing was published or the daemon does not say.
-    var reach: PublishReach?
+    var reach: PublishCounts?
     /// Release of the version in stages; nil when all clients were told at once.
     var release: ReleaseReading?
     /// Clients that each stage would reach, or reaches; nil where there are none.
@@ -67,8 +67,8 @@ struct PublishReport {
     }
 
     /// `{"scope","validateOnly","published","version","etag","told","wait","rolledBackTo","release","stages","since",
-    /// "changedKeys","added","removed"}`; without `version`, `etag` and `told` when nothing was published, `release` and
-    /// `stages` of a release in stages only. `since` is the version that everything was compared with.
+    /// "changedKeys","added","removed"}`; without `version`, `etag` and `told` when nothing was published, `release`
+    /// and `stages` of a release in stages only. `since` is the version that everything was compared with.
     private var json: JSONValue {
         var object: JSONObject = ["scope": .string(scope.description), "validateOnly": .bool(isCheck)]
         object["published"] = .bool(after != nil && !isCheck)

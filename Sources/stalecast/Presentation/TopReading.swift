@@ -57,7 +57,7 @@ package struct TopReading {
         let stalled = edge?["stalled"]?.int64 ?? 0
         let rows: [(String, String, [Double], String)] = [
             (
-                "streams", PublishReach.grouped(sample.streams), samples.map { Double($0.streams) },
+                "streams", PublishCounts.grouped(sample.streams), samples.map { Double($0.streams) },
                 "polls \(edge?["polls"]?.int64 ?? 0)" + (stalled > 0 ? ", stalled \(stalled)" : "")
             ),
             ("deliveries", Self.short(sample.deliveries) + "/s", samples.map(\.deliveries), lag),
@@ -86,7 +86,7 @@ package struct TopReading {
 
     /// `850`, `3.1`.
     private static func short(_ number: Double) -> String {
-        number < 9.95 ? "\((number * 10).rounded() / 10)" : PublishReach.grouped(Int64(min(number, 1e15).rounded()))
+        number < 9.95 ? "\((number * 10).rounded() / 10)" : PublishCounts.grouped(Int64(min(number, 1e15).rounded()))
     }
 
     // MARK: For scripts

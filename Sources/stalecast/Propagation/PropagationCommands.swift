@@ -108,7 +108,7 @@ struct PropagationLaggards: AsyncParsableCommand {
         let table = groupBy == nil ? Self.clients(answer) : Self.groups(answer, groupBy?.rawValue.uppercased() ?? "")
         for line in table.lines(output.palette) { try output.line(line) }
         let shown = Int64(answer["laggards"]?.array?.count ?? Int(total))
-        if shown < total { output.remark("\(PublishReach.grouped(total - shown)) more; --limit shows up to 1000") }
+        if shown < total { output.remark("\(PublishCounts.grouped(total - shown)) more; --limit shows up to 1000") }
     }
 
     private static func clients(_ answer: JSONValue) -> TextTable {
@@ -130,7 +130,7 @@ struct PropagationLaggards: AsyncParsableCommand {
         var table = TextTable(.left(title), .right("CLIENTS"))
         for group in answer["groups"]?.array ?? [] {
             let key = group["key"]?.string ?? ""
-            table.add(key.isEmpty ? "(not said)" : key, PublishReach.grouped(group["count"]?.int64 ?? 0))
+            table.add(key.isEmpty ? "(not said)" : key, PublishCounts.grouped(group["count"]?.int64 ?? 0))
         }
         return table
     }
@@ -163,19 +163,19 @@ struct PropagationList: AsyncParsableCommand {
         let answer = try await api.read("/propagation:list", version: nil, query)
         let output = outputOptions.output
         if output.isJSON { return try output.json(answer) }
-        let ways = answer["propagations"]?.array ?? []
-        if ways.isEmpty { return output.remark("no version published yet; try `stalecast publish FILE`") }
+        let rolloutStatuses = answer["propagations"]?.array ?? []
+        if rolloutStatuses.isEmpty { return output.remark("no version published yet; try `stalecast publish FILE`") }
         var table = TextTable(
             .right("VERSION"), .right("AGE"), .left("STATE"), .right("STREAMS"), .right("SENT"), .right("CLIENTS"),
             .right("FETCHED"), .spare("LEFT"), .spare("ACTIVE"), .spare("T99"))
-        for way in ways {
+        for rolloutStatus in rolloutStatuses {
             func count(_ group: String, _ name: String) -> String {
-                PublishReach.grouped(way[group]?[name]?.int64 ?? 0)
+                PublishCounts.grouped(rolloutStatus[group]?[name]?.int64 ?? 0)
             }
-            let time = way["times"]?["fetched"]?["t99"].flatMap { $0.isNull ? nil : "\($0.text()) s" } ?? ""
+            let time = rolloutStatus["times"]?["fetched"]?["t99"].flatMap { $0.isNull ? nil : "\($0.text()) s" } ?? ""
             table.add(
-                way["versionNumber"]?.string ?? "?", age(way["announceTime"]?.string ?? ""),
-                (way["state"]?.string ?? "?") + (way["partial"]?.bool == true ? " (partial)" : ""),
+                rolloutStatus["versionNumber"]?.string ?? "?", age(rolloutStatus["announceTime"]?.string ?? ""),
+                (rolloutStatus["state"]?.string ?? "?") + (rolloutStatus["partial"]?.bool == true ? " (partial)" : ""),
                 count("streams", "audience"), count("streams", "sent"), count("clients", "audience"),
                 count("clients", "fetched"), count("clients", "left"), count("clients", "active"), time)
         }

@@ -30,7 +30,7 @@ package struct PropagationReading {
     var line: String {
         stages.map { stage in
             let noun = isOfClients(stage) ? "clients" : "streams"
-            return "\(stage) \(PublishReach.grouped(count(stage))) of \(PublishReach.grouped(awaited(stage))) \(noun)"
+            return "\(stage) \(PublishCounts.grouped(count(stage))) of \(PublishCounts.grouped(awaited(stage))) \(noun)"
         }.joined(separator: "; ")
     }
 
@@ -45,9 +45,9 @@ package struct PropagationReading {
             guard awaited > 0 else { return "\(name) no \(noun) to wait for" }
             let filled = Int(Double(min(count, awaited)) / Double(awaited) * Double(Self.width))
             let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: Self.width - filled)
-            let doubt = unknown(stage) > 0 ? ", \(PublishReach.grouped(unknown(stage))) unknown since the restart" : ""
+            let doubt = unknown(stage) > 0 ? ", \(PublishCounts.grouped(unknown(stage))) unknown since the restart" : ""
             return "\(name) \(count >= awaited ? palette.green(bar) : bar) "
-                + "\(PublishReach.grouped(count)) of \(PublishReach.grouped(awaited)) \(noun)\(doubt)"
+                + "\(PublishCounts.grouped(count)) of \(PublishCounts.grouped(awaited)) \(noun)\(doubt)"
         }
     }
 
@@ -58,7 +58,7 @@ package struct PropagationReading {
         guard awaited > 0 else { return "nobody waits for version \(version)" }
         let share = Double(count) / Double(awaited) * 100
         if unknown(stage) == awaited {
-            return "how many of \(PublishReach.grouped(awaited)) clients have version \(version) is unknown since the "
+            return "how many of \(PublishCounts.grouped(awaited)) clients have version \(version) is unknown since the "
                 + "restart"
         }
         let has = ["sent": "been told of", "received": "received", "active": "activated"][stage] ?? "fetched"
@@ -66,10 +66,11 @@ package struct PropagationReading {
             seconds(json["times"]?[stage]?[key]).map { "\(share) after \($0)" }
         }
         return
-            "\((share * 10).rounded(.down) / 10) % of \(PublishReach.grouped(awaited)) \(noun)\(awaited == 1 ? "" : "s") "
+            "\((share * 10).rounded(.down) / 10) % of \(PublishCounts.grouped(awaited)) \(noun)\(awaited == 1 ? "" : "s") "
             + "\(awaited == 1 ? "has" : "have") \(has) version \(version)"
             + (times.isEmpty ? "" : " (\(times.joined(separator: ", ")))")
-            + (unknown(stage) > 0 ? "; of \(PublishReach.grouped(unknown(stage))) it is unknown since the restart" : "")
+            + (unknown(stage) > 0
+                ? "; of \(PublishCounts.grouped(unknown(stage))) it is unknown since the restart" : "")
     }
 
     /// `0.4 s`, or `12 ms`; nil for null.
@@ -108,7 +109,7 @@ package struct PropagationReading {
             (clients("left"), "clients went without having fetched"),
             (clients("unidentifiedStreams"), "streams do not say whose they are"),
         ]
-        return counts.filter { $0.0 > 0 }.map { "\(PublishReach.grouped($0.0)) \($0.1)" }
+        return counts.filter { $0.0 > 0 }.map { "\(PublishCounts.grouped($0.0)) \($0.1)" }
     }
 
     /// Counts over the logarithm of the time.

@@ -127,7 +127,7 @@ package struct WaitOutcome {
         let behind = reading.behind(stage)
         let advice =
             behind > 0 && reading.isOfClients(stage)
-            ? "; \(PublishReach.grouped(behind)) are behind: stalecast propagation laggards \(reading.version)" : ""
+            ? "; \(PublishCounts.grouped(behind)) are behind: stalecast propagation laggards \(reading.version)" : ""
         return head + remark + advice
     }
 

@@ -140,7 +140,7 @@ package struct ReleaseReading {
                 return name == "prometheus" ? value.text() : Self.percent(value)
             }
             let verdict = (gate["verdict"]?.string ?? "?").lowercased().replacing("_", with: " ")
-            let count = gate["count"]?.int64.map(PublishReach.grouped) ?? ""
+            let count = gate["count"]?.int64.map(PublishCounts.grouped) ?? ""
             table.add([name, verdict] + figures + [count, gate["detail"]?.string ?? ""])
         }
         return table

@@ -120,12 +120,12 @@ package struct StageAudience {
         let rows = stages.enumerated().map { index, percent in
             let head = ReleaseReading.column(.double(percent))
             let count =
-                percent < 100 ? "about \(PublishReach.grouped(reached(percent)))" : PublishReach.grouped(clients)
-            return head + count + (index == 0 ? " of \(PublishReach.grouped(clients)) \(noun) connected now" : "")
+                percent < 100 ? "about \(PublishCounts.grouped(reached(percent)))" : PublishCounts.grouped(clients)
+            return head + count + (index == 0 ? " of \(PublishCounts.grouped(clients)) \(noun) connected now" : "")
         }
         guard unnamed > 0 else { return rows }
         return rows + [
-            "\(PublishReach.grouped(unnamed)) of them \(unnamed == 1 ? "says" : "say") no id: "
+            "\(PublishCounts.grouped(unnamed)) of them \(unnamed == 1 ? "says" : "say") no id: "
                 + (splitsAddresses ? "their addresses decide, one stage for each address" : "told with the last stage")
         ]
     }

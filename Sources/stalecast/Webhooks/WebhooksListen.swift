@@ -52,13 +52,13 @@ extension Webhooks {
             let key = try secretFile.map { path throws(CommandFailure) in try SecretFile.verificationKey(path) }
             let output = outputOptions.output
             let forwarder = try forwardTo.map { url throws(CommandFailure) in try WebhookForwarder(url) }
-            let desk = try WebhookDesk(listen)
+            let receiver = try WebhookReceiver(listen)
             output.remark(
-                "listening on http://\(desk.address)/, "
+                "listening on http://\(receiver.address)/, "
                     + (forwardTo.map { "passing on to \($0)" } ?? "answering \(status)")
                     + (key == nil ? "; signatures are not checked" : ""))
             var seen = 0
-            try await desk.serve { request async throws(CommandFailure) in
+            try await receiver.serve { request async throws(CommandFailure) in
                 try Webhooks.Receipt(request, key: key).write(to: output)
                 seen += 1
                 let goesOn = count.map { seen < $0 } ?? true

@@ -37,7 +37,7 @@ struct ControlFixture: Sendable {
     static func serving<Value: Sendable>(
         _ adjust: (inout ControlConfiguration) -> Void = { _ in },
         storing: (inout StoreConfiguration) -> Void = { _ in },
-        readiness: @escaping @Sendable () -> [String] = { [] }, cluster: ClusterDesk? = nil,
+        readiness: @escaping @Sendable () -> [String] = { [] }, cluster: ClusterService? = nil,
         _ body: (ControlFixture) async throws -> Value
     ) async throws -> Value {
         let directory = FileManager.default.temporaryDirectory.appending(path: "stalecast-control-\(UUID().uuidString)")
@@ -63,8 +63,8 @@ struct ControlFixture: Sendable {
         let tally = ControlTally()
         let control = Control(
             configuration, access: Authorizer(bootstrap: SecretDigest(of: secret)), store: store, hub: hub,
-            webhooks: webhooks.desk,
-            triggers: TriggerDesk(targets: []), tally: tally,
+            webhooks: webhooks.service,
+            triggers: TriggerService(targets: []), tally: tally,
             namespaces: Dictionary(
                 uniqueKeysWithValues: store.projects.projects.map { ($0.id, [.firebase, .firebaseServer]) }),
             presence: { _, _ in [.pushRC: ["sse": 3]] },
@@ -96,7 +96,7 @@ struct ControlFixture: Sendable {
 
     /// Registry and delivery, without an address that could be reached.
     private struct Webhooks {
-        let desk: WebhookDesk
+        let service: WebhookService
         private let registry: WebhookRegistry
         private let engine: OutboundEngine
         private let delivery: WebhookDelivery
@@ -119,7 +119,7 @@ struct ControlFixture: Sendable {
                 if case .installed(let webhook) = change { delivery.install(webhook) }
             }
             try delivery.start(webhooks: [], changes: [])
-            desk = WebhookDesk(
+            service = WebhookService(
                 registry: registry,
                 verifier: WebhookVerifier(registry: registry, formatter: formatter, engine: engine),
                 delivery: delivery, logger: quiet)

@@ -8,8 +8,8 @@ import Synchronization
 /// A source that shows what a test tells it to.
 final class ScriptedSource: TemplateSource {
     private struct State {
-        var look: OriginLook = .unchanged
-        var looks = 0
+        var poll: OriginPoll = .unchanged
+        var polls = 0
         var forgotten = 0
         var gate: (@Sendable () async -> Void)?
     }
@@ -18,31 +18,31 @@ final class ScriptedSource: TemplateSource {
 
     var kind: SourceKind { .http }
     var place: String { "http://origin.test/config" }
-    var looks: Int { state.withLock(\.looks) }
+    var polls: Int { state.withLock(\.polls) }
     var forgotten: Int { state.withLock(\.forgotten) }
 
     /// What every look shows from now on.
-    func show(_ look: OriginLook) { state.withLock { $0.look = look } }
+    func show(_ poll: OriginPoll) { state.withLock { $0.poll = poll } }
     func show(_ value: String, version: VersionNumber? = nil) { show(.seen(.greeting(value, version: version))) }
     /// Every look waits for this first.
     func hold(_ gate: (@Sendable () async -> Void)?) { state.withLock { $0.gate = gate } }
 
-    func look() async -> OriginLook {
+    func poll() async -> OriginPoll {
         let gate = state.withLock { state in
-            state.looks += 1
+            state.polls += 1
             return state.gate
         }
         await gate?()
-        return state.withLock(\.look)
+        return state.withLock(\.poll)
     }
 
     func forget() { state.withLock { $0.forgotten += 1 } }
 }
 
-extension OriginLook.Sight {
-    static func greeting(_ value: String, version: VersionNumber? = nil) -> OriginLook.Sight {
+extension OriginPoll.Sight {
+    static func greeting(_ value: String, version: VersionNumber? = nil) -> OriginPoll.Sight {
         let template = Template(parameters: ["greeting": TemplateParameter(defaultValue: .value(value))])
-        return OriginLook.Sight(content: OriginContent(template: template, version: version))
+        return OriginPoll.Sight(content: OriginContent(template: template, version: version))
     }
 }
 

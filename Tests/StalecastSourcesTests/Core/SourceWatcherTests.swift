@@ -10,12 +10,12 @@ import Testing
     private let reports = Reports()
     private static let scope = Scope(project: .demo, namespace: .firebase)
     /// So long that only triggers make a look in a test's time.
-    private static let seldom = LookSchedule(interval: .seconds(3600))
-    private static let often = LookSchedule(interval: .milliseconds(20), longestPause: .milliseconds(20))
+    private static let seldom = PollSchedule(interval: .seconds(3600))
+    private static let often = PollSchedule(interval: .milliseconds(20), longestPause: .milliseconds(20))
 
     init() throws { fresh = try FreshStore() }
 
-    private func watcher(_ schedule: LookSchedule, isNumbered: Bool = false) -> SourceWatcher {
+    private func watcher(_ schedule: PollSchedule, isNumbered: Bool = false) -> SourceWatcher {
         SourceWatcher(
             Self.scope, source: source, isNumbered: isNumbered, store: fresh.store, schedule: schedule,
             report: reports.add)
@@ -30,13 +30,13 @@ import Testing
         #expect(reports.all == [.adopted(1, hasFenceTimedOut: false)])
         #expect(watcher.status.originVersion == 7)
         #expect(watcher.status.counts.adopted == 1)
-        #expect(source.looks == 1)
+        #expect(source.polls == 1)
     }
 
     @Test func whatIsCurrentIsNotAdoptedAgain() async throws {
         source.show("a")
         let watcher = watcher(Self.often)
-        await watching(watcher) { #expect(await eventually { source.looks > 5 }) }
+        await watching(watcher) { #expect(await eventually { source.polls > 5 }) }
         #expect(fresh.adopted.count == 1)
     }
 
@@ -45,10 +45,10 @@ import Testing
         await watching(watcher) {
             #expect(await eventually { watcher.status.lastSuccess != nil })
             source.show("a")
-            watcher.look()
+            watcher.poll()
             #expect(await eventually { fresh.adopted.count == 1 })
         }
-        #expect(source.looks == 2)
+        #expect(source.polls == 2)
     }
 
     @Test func triggersDuringALookMakeOneMore() async throws {
@@ -56,12 +56,12 @@ import Testing
         source.hold { while !opened.withLock({ $0 }) { try? await Task.sleep(for: .milliseconds(2)) } }
         let watcher = watcher(Self.seldom)
         await watching(watcher) {
-            #expect(await eventually { source.looks == 1 })
-            for _ in 0..<50 { watcher.look() }
+            #expect(await eventually { source.polls == 1 })
+            for _ in 0..<50 { watcher.poll() }
             opened.withLock { $0 = true }
-            #expect(await eventually { source.looks == 2 && !watcher.status.isLooking })
+            #expect(await eventually { source.polls == 2 && !watcher.status.isPolling })
             try? await Task.sleep(for: .milliseconds(100))
-            #expect(source.looks == 2)
+            #expect(source.polls == 2)
         }
     }
 
@@ -71,16 +71,16 @@ import Testing
         await watching(watcher) {
             #expect(await eventually { watcher.status.originVersion == 4 })
             source.show(.unchanged)
-            watcher.look(expecting: 5)
-            #expect(await eventually { source.looks >= 4 })
+            watcher.poll(expecting: 5)
+            #expect(await eventually { source.polls >= 4 })
             source.show("b", version: 5)
             #expect(await eventually { fresh.adopted.count == 2 })
         }
     }
 
     @Test func aPromiseThatIsNotKeptIsGivenUp() {
-        let schedule = LookSchedule()
-        let pauses = (0..<20).map { schedule.pause(promisedLooks: $0) }
+        let schedule = PollSchedule()
+        let pauses = (0..<20).map { schedule.pause(promisedPolls: $0) }
         #expect(pauses[0] == .milliseconds(50))
         #expect(pauses.compactMap(\.self).count == 8)
     }
@@ -88,16 +88,16 @@ import Testing
     @Test func aProblemIsReportedOnceUntilItIsAnother() async throws {
         let first = OriginProblem(.invalidContent, "not JSON")
         source.show(.failed(first))
-        let watcher = watcher(LookSchedule(interval: .milliseconds(10), longestPause: .milliseconds(10)))
+        let watcher = watcher(PollSchedule(interval: .milliseconds(10), longestPause: .milliseconds(10)))
         try await watching(watcher) {
             #expect(await eventually { watcher.status.failures >= 2 })
             #expect(watcher.status.problem == first)
             let second = OriginProblem(.unreachable, "refused")
             source.show(.failed(second))
-            watcher.look()
+            watcher.poll()
             #expect(await eventually { watcher.status.problem == second })
             source.show(.unchanged)
-            watcher.look()
+            watcher.poll()
             #expect(await eventually { watcher.status.problem == nil })
             let all = reports.all
             #expect(all.prefix(2) == [.problem(first), .problem(second)])
@@ -111,12 +111,12 @@ import Testing
 
     @Test func unusableContentDoesNotLengthenThePauseOfALaterFailure() async throws {
         source.show(.failed(OriginProblem(.invalidContent, "not JSON")))
-        let watcher = watcher(LookSchedule(interval: .milliseconds(10), longestPause: .seconds(300)))
+        let watcher = watcher(PollSchedule(interval: .milliseconds(10), longestPause: .seconds(300)))
         try await watching(watcher) {
             #expect(await eventually { watcher.status.failures >= 12 })
             source.show(.failed(OriginProblem(.unreachable, "503")))
             #expect(await eventually { watcher.status.problem?.reason == .unreachable })
-            let pause = try #require(watcher.status.nextLookAt) - #require(watcher.status.lastLookAt)
+            let pause = try #require(watcher.status.nextPollAt) - #require(watcher.status.lastPollAt)
             // Half a second at most after one failure, minutes after twelve.
             #expect(pause <= .milliseconds(500))
         }
@@ -130,7 +130,7 @@ import Testing
             let failed = ContinuousClock.now
             source.show("a")
             while fresh.adopted.isEmpty && ContinuousClock.now - failed < .seconds(10) {
-                watcher.look()
+                watcher.poll()
                 try? await Task.sleep(for: .milliseconds(5))
             }
             #expect(fresh.adopted.count == 1)
@@ -170,11 +170,11 @@ import Testing
     }
 
     @Test func failuresBackOffUpToTheLongestPause() {
-        let schedule = LookSchedule(interval: .seconds(2), longestPause: .seconds(60))
+        let schedule = PollSchedule(interval: .seconds(2), longestPause: .seconds(60))
         let pauses = (1...10).map { schedule.pause(failures: $0, retryAfter: nil, random: 1) }
         #expect(pauses == [2, 4, 8, 16, 32, 60, 60, 60, 60, 60].map { .seconds($0) })
         #expect(schedule.pause(failures: 1, retryAfter: nil, random: 0) == .seconds(1))
-        let seldom = LookSchedule(interval: .seconds(3600))
+        let seldom = PollSchedule(interval: .seconds(3600))
         #expect(
             (1...3).map { seldom.pause(failures: $0, retryAfter: nil, random: 1) } == [5, 10, 20].map { .seconds($0) })
         #expect(seldom.pause(failures: 30, retryAfter: nil, random: 1) == .seconds(3600))
@@ -189,24 +189,24 @@ import Testing
         let watcher = watcher(Self.seldom)
         try await watching(watcher) {
             #expect(await eventually { watcher.status.failures == 1 })
-            let pause = try #require(watcher.status.nextLookAt) - #require(watcher.status.lastLookAt)
+            let pause = try #require(watcher.status.nextPollAt) - #require(watcher.status.lastPollAt)
             // Without that it is 2.5 to 5 s.
             #expect(pause <= .milliseconds(20))
         }
-        let schedule = LookSchedule()
+        let schedule = PollSchedule()
         let pauses = (1...20).map { schedule.pause(failures: $0, after: problem, random: 1) }
         #expect(
             Array(pauses[..<4]) == [20, 40, 80, 160].map { .milliseconds($0) } && pauses[19] == schedule.longestPause)
     }
 
     @Test func jitterStaysWithinItsShare() {
-        let schedule = LookSchedule(interval: .seconds(10), jitter: 0.1)
+        let schedule = PollSchedule(interval: .seconds(10), jitter: 0.1)
         #expect(schedule.pause(hears: false, random: 0) == .seconds(9))
         #expect(schedule.pause(hears: false, random: 1) == .seconds(11))
         #expect(schedule.pause(hears: true, random: 0.5) == .seconds(100))
-        let promised = LookSchedule(interval: .seconds(10), jitter: 0, longestTrust: .seconds(25))
+        let promised = PollSchedule(interval: .seconds(10), jitter: 0, longestTrust: .seconds(25))
         #expect(promised.pause(hears: true, random: 0) == .seconds(25))
-        let tight = LookSchedule(interval: .seconds(10), jitter: 0, longestTrust: .seconds(2))
+        let tight = PollSchedule(interval: .seconds(10), jitter: 0, longestTrust: .seconds(2))
         #expect(tight.pause(hears: true, random: 0) == .seconds(10))
     }
 
@@ -224,7 +224,7 @@ import Testing
         // Ends when the watcher's task is cancelled, as the wait at a fence does.
         source.hold { _ = try? await Task.sleep(for: .seconds(3600)) }
         let watcher = watcher(Self.seldom)
-        await watching(watcher) { #expect(await eventually { source.looks == 1 }) }
+        await watching(watcher) { #expect(await eventually { source.polls == 1 }) }
         #expect(source.forgotten == 1 && fresh.adopted.isEmpty)
     }
 

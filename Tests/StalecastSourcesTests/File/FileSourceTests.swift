@@ -21,10 +21,10 @@ import Testing
     @Test func aFileIsSeenOnce() async throws {
         try folder.write(Self.json("a"), to: "t.json")
         let source = source("t.json")
-        #expect(await source.look().greeting == "a")
-        #expect(await source.look() == .unchanged)
+        #expect(await source.poll().greeting == "a")
+        #expect(await source.poll() == .unchanged)
         source.forget()
-        #expect(await source.look().greeting == "a")
+        #expect(await source.poll().greeting == "a")
     }
 
     /// Nanoseconds since 1970 end in 2262, and a sum of sizes of sparse files beyond 64 bits.
@@ -34,8 +34,8 @@ import Testing
         let times = [timespec(tv_sec: seconds, tv_nsec: 1), timespec(tv_sec: seconds, tv_nsec: 1)]
         #expect(utimensat(AT_FDCWD, folder.file("t.json"), times, 0) == 0)
         let source = source("t.json")
-        #expect(await source.look().greeting == "a")
-        #expect(await source.look() == .unchanged)
+        #expect(await source.poll().greeting == "a")
+        #expect(await source.poll() == .unchanged)
     }
 
     @Test func sparseFilesAreTooLargeAndNoMore() async throws {
@@ -44,7 +44,7 @@ import Testing
             // A file system with a lower limit refuses; then the sum is small and the test says less.
             _ = truncate(folder.file(name), 1 << 62)
         }
-        #expect(await source("").look().problem != nil)
+        #expect(await source("").poll().problem != nil)
     }
 
     @Test func aDirectoryHasNoVersionOfItsOwn() async throws {
@@ -52,7 +52,7 @@ import Testing
         var reading = ContentReading()
         reading.version = try JSONPointer("/version")
         let source = FileSource(path: folder.path, reading: reading, kind: .client, watch: nil)
-        #expect(await source.look().problem?.description.contains("leave versionPointer") == true)
+        #expect(await source.poll().problem?.description.contains("leave versionPointer") == true)
     }
 
     @Test func aDirectoryThatIsRenamedAwayIsWatchedNoMore() async throws {
@@ -62,7 +62,7 @@ import Testing
         let source = source("live", watch: watch, quiet: .milliseconds(1))
         let listening = Task { await source.listen { _ in } }
         while watch.directories == 0 {
-            _ = await source.look()
+            _ = await source.poll()
             await Task.yield()
         }
         for turn in 1...10 {
@@ -70,7 +70,7 @@ import Testing
             try folder.write(Self.json("\(turn)"), to: "new/t.json")
             rename(folder.file("live"), folder.file("old-\(turn)"))
             rename(folder.file("new"), folder.file("live"))
-            while await source.look().greeting != "\(turn)" {}
+            while await source.poll().greeting != "\(turn)" {}
         }
         let here = "/proc/self/fdinfo/\(watch.descriptor)"
         let watches = try String(contentsOfFile: here, encoding: .utf8).split(separator: "\n")
@@ -82,50 +82,50 @@ import Testing
     @Test func everyWayToChangeItIsSeen() async throws {
         try folder.write(Self.json("a"), to: "t.json")
         let source = source("t.json")
-        _ = await source.look()
+        _ = await source.poll()
         try folder.write(Self.json("b"), to: "t.json")
-        #expect(await source.look().greeting == "b")
+        #expect(await source.poll().greeting == "b")
         try folder.write(Self.json("c"), to: "new")
         folder.replace("t.json", with: "new")
-        #expect(await source.look().greeting == "c")
+        #expect(await source.poll().greeting == "c")
         try folder.remove("t.json")
         try folder.write(Self.json("d"), to: "t.json")
-        #expect(await source.look().greeting == "d")
+        #expect(await source.poll().greeting == "d")
     }
 
     @Test func touchingIsNoChange() async throws {
         try folder.write(Self.json("a"), to: "t.json")
         let source = source("t.json")
-        _ = await source.look()
+        _ = await source.poll()
         try FileManager.default.setAttributes([.modificationDate: Date()], ofItemAtPath: folder.file("t.json"))
-        #expect(await source.look() == .unchanged)
+        #expect(await source.poll() == .unchanged)
     }
 
     @Test func sameSizeWithinOneTickIsSeen() async throws {
         let source = source("t.json")
         for value in ["a", "b", "c", "d", "e", "f"] {
             try folder.write(Self.json(value), to: "t.json")
-            #expect(await source.look().greeting == value)
+            #expect(await source.poll().greeting == value)
         }
     }
 
     @Test func whatIsMissingIsSaidAndComesBack() async throws {
         let source = source("t.json")
-        #expect(await source.look().problem?.reason == .notFound)
+        #expect(await source.poll().problem?.reason == .notFound)
         try folder.write(Self.json("a"), to: "t.json")
-        #expect(await source.look().greeting == "a")
+        #expect(await source.poll().greeting == "a")
         try folder.remove("t.json")
-        #expect(await source.look().problem?.reason == .notFound)
+        #expect(await source.poll().problem?.reason == .notFound)
         try folder.write(Self.json("a"), to: "t.json")
-        #expect(await source.look() == .unchanged)
+        #expect(await source.poll() == .unchanged)
     }
 
     @Test func badContentIsReportedEveryTimeUntilItIsGood() async throws {
         try folder.write("{", to: "t.json")
         let source = source("t.json")
-        for _ in 0..<2 { #expect(await source.look().problem?.reason == .invalidContent) }
+        for _ in 0..<2 { #expect(await source.poll().problem?.reason == .invalidContent) }
         try folder.write(Self.json("a"), to: "t.json")
-        #expect(await source.look().greeting == "a")
+        #expect(await source.poll().greeting == "a")
     }
 
     @Test func aFolderOfFilesIsOneTemplate() async throws {
@@ -137,9 +137,9 @@ import Testing
             "parameters: {other: {defaultValue: {value: b}, conditionalValues: {c: {value: x}}}}", to: "d/2.yaml")
         try folder.write("no template", to: "d/README")
         try folder.write("{", to: "d/.hidden.json")
-        let look = await source("d").look()
-        guard case .seen(let sight) = look else {
-            Issue.record("\(look)")
+        let poll = await source("d").poll()
+        guard case .seen(let sight) = poll else {
+            Issue.record("\(poll)")
             return
         }
         #expect(sight.content.template.parameters.keys.sorted() == ["greeting", "other"])
@@ -150,21 +150,21 @@ import Testing
         try folder.makeFolder("d")
         try folder.write(Self.json("a"), to: "d/1.json")
         try folder.write(Self.json("b"), to: "d/2.json")
-        let problem = try #require(await source("d").look().problem)
+        let problem = try #require(await source("d").poll().problem)
         #expect(problem.reason == .invalidContent)
         #expect(problem.description.contains("2.json: parameters.greeting is in 1.json already"))
     }
 
     @Test func anEmptyFolderAndOtherThingsAreNoTemplate() async throws {
         try folder.makeFolder("d")
-        #expect(await source("d").look().problem?.reason == .notFound)
+        #expect(await source("d").poll().problem?.reason == .notFound)
         #expect(mkfifo(folder.file("pipe.json"), 0o600) == 0)
-        #expect(await source("pipe.json").look().problem?.reason == .unreadable)
+        #expect(await source("pipe.json").poll().problem?.reason == .unreadable)
     }
 
     @Test func tooMuchIsNotRead() async throws {
         try folder.write(Self.json(String(repeating: "x", count: 2000)), to: "t.json")
-        let problem = try #require(await source("t.json", maxBytes: 1000).look().problem)
+        let problem = try #require(await source("t.json", maxBytes: 1000).poll().problem)
         #expect(problem.reason == .tooLarge)
         #expect(problem.description.contains("maxBytes"))
     }
@@ -177,7 +177,7 @@ import Testing
         let task = Task { await source.listen { _ in count.withLock { $0 += 1 } } }
         defer { task.cancel() }
         #expect(await eventually { count.withLock { $0 } > 0 })
-        _ = await source.look()
+        _ = await source.poll()
         try await body { count.withLock { $0 } }
     }
 
@@ -190,14 +190,14 @@ import Testing
                 let before = heard()
                 try folder.write(Self.json(value), to: "t.json")
                 #expect(await eventually { heard() > before })
-                #expect(await source.look().greeting == value)
+                #expect(await source.poll().greeting == value)
             }
             let before = heard()
             try folder.write("unrelated", to: "other.txt")
             try folder.write(Self.json("d"), to: "new")
             folder.replace("t.json", with: "new")
             #expect(await eventually { heard() > before })
-            #expect(await source.look().greeting == "d")
+            #expect(await source.poll().greeting == "d")
         }
     }
 
@@ -221,7 +221,7 @@ import Testing
             var problem: OriginProblem?
             // The thread may not have begun when the first look ends.
             while problem == nil {
-                problem = await source.look().problem
+                problem = await source.poll().problem
                 source.forget()
             }
             isOver.store(true, ordering: .relaxed)
@@ -243,7 +243,7 @@ import Testing
             try folder.link("..data_tmp", to: "..2")
             folder.replace("..data", with: "..data_tmp")
             #expect(await eventually { heard() > before })
-            #expect(await source.look().greeting == "b")
+            #expect(await source.poll().greeting == "b")
         }
     }
 
@@ -256,12 +256,12 @@ import Testing
         let file = try #require(FileHandle(forWritingAtPath: folder.file(name)))
         try file.truncate(atOffset: 0)
         try file.write(contentsOf: Data("parameters: {}\n".utf8))
-        async let look = source.look()
+        async let poll = source.poll()
         try await Task.sleep(for: .milliseconds(200))
         try file.seek(toOffset: 0)
         try file.write(contentsOf: Data(Self.yaml(value).utf8))
         try file.close()
-        #expect(await look.greeting == value)
+        #expect(await poll.greeting == value)
     }
 
     @Test func whoIsStillWritingIsWaitedFor() async throws {
@@ -309,13 +309,13 @@ import Testing
         let source = source("t.yaml", watch: watch)
         try await listening(source) { heard in
             folder.replace("t.yaml", with: "other")
-            _ = await source.look()
+            _ = await source.poll()
             // The link's own events came before this look or are told by then.
             try await Task.sleep(for: .milliseconds(100))
             let before = heard()
             try folder.write(Self.yaml("b"), to: "d/t.yaml")
             #expect(await eventually { heard() > before })
-            #expect(await source.look().greeting == "b")
+            #expect(await source.poll().greeting == "b")
         }
     }
 
@@ -325,8 +325,8 @@ import Testing
         #"{"parameters":{"\#(name)":{"defaultValue":{"value":"\#(value)"}}}}"#
     }
 
-    private static func names(_ look: OriginLook) -> [String] {
-        guard case .seen(let sight) = look else { return [] }
+    private static func names(_ poll: OriginPoll) -> [String] {
+        guard case .seen(let sight) = poll else { return [] }
         return sight.content.template.parameters.keys.sorted()
     }
 
@@ -338,10 +338,10 @@ import Testing
     /// The old file becomes a backup first, and the new one comes a while later.
     private func saveInSteps(_ source: FileSource) async throws {
         folder.replace("d/greeting.json~", with: "d/greeting.json")
-        async let look = source.look()
+        async let poll = source.poll()
         try await Task.sleep(for: .milliseconds(100))
         try folder.write(Self.part("greeting", "b"), to: "d/greeting.json")
-        let seen = await look
+        let seen = await poll
         #expect(Self.names(seen) == ["greeting", "other"])
         #expect(seen.greeting == "b")
     }
@@ -356,16 +356,16 @@ import Testing
     @Test func aFolderThatIsNotHeardIsReadWhenItIsQuiet() async throws {
         try makeParts()
         let source = source("d", quiet: .seconds(1))
-        _ = await source.look()
+        _ = await source.poll()
         try await saveInSteps(source)
     }
 
     @Test func aFileThatLeavesAFolderTakesItsParametersAway() async throws {
         try makeParts()
         let source = source("d")
-        _ = await source.look()
+        _ = await source.poll()
         try folder.remove("d/greeting.json")
-        #expect(Self.names(await source.look()) == ["other"])
+        #expect(Self.names(await source.poll()) == ["other"])
     }
 
     @Test func aFolderThatIsNeverQuietIsReadAllTheSame() async throws {
@@ -376,7 +376,7 @@ import Testing
         defer { listener.cancel() }
         try await Task.sleep(for: .milliseconds(100))
         let began = ContinuousClock.now
-        #expect(await source.look().greeting == "a")
+        #expect(await source.poll().greeting == "a")
         #expect(.now - began > .seconds(1))
         #expect(.now - began < .seconds(20))
     }

@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    private static func looking(
+    private static func polling(
         newest: Int = 0, _ body: (FirebaseSource, Project, OriginServer) async throws -> Void
     ) async throws {
         let project = Project()
@@ -61,21 +61,21 @@ import Testing
     }
 
     @Test func readsTheTemplateOnlyWhenThereIsANewVersion() async throws {
-        try await Self.looking(newest: 3) { source, project, server in
-            #expect(await source.look().greeting == "v3")
+        try await Self.polling(newest: 3) { source, project, server in
+            #expect(await source.poll().greeting == "v3")
             #expect(server.requests.count == 2)
-            #expect(await source.look() == .unchanged)
-            #expect(await source.look() == .unchanged)
+            #expect(await source.poll() == .unchanged)
+            #expect(await source.poll() == .unchanged)
             #expect(server.requests.count == 4)
             project.state.withLock { $0.newest = 5 }
-            #expect(await source.look().greeting == "v5")
+            #expect(await source.poll().greeting == "v5")
             #expect(server.requests.count == 6)
         }
     }
 
     @Test func carriesWhatTheOriginSaysOfItsVersion() async throws {
-        try await Self.looking(newest: 7) { source, _, _ in
-            guard case .seen(let sight) = await source.look() else {
+        try await Self.polling(newest: 7) { source, _, _ in
+            guard case .seen(let sight) = await source.poll() else {
                 Issue.record("nothing was seen")
                 return
             }
@@ -93,42 +93,42 @@ import Testing
     }
 
     @Test func aProjectWithoutVersionsIsUnchanged() async throws {
-        try await Self.looking { source, project, _ in
-            #expect(await source.look() == .unchanged)
+        try await Self.polling { source, project, _ in
+            #expect(await source.poll() == .unchanged)
             project.state.withLock { $0.newest = 1 }
-            #expect(await source.look().greeting == "v1")
+            #expect(await source.poll().greeting == "v1")
         }
     }
 
     @Test func aReplicaThatLagsIsAskedForTheVersionItself() async throws {
-        try await Self.looking(newest: 4) { source, project, server in
+        try await Self.polling(newest: 4) { source, project, server in
             project.state.withLock { $0.lag = 1 }
-            #expect(await source.look().greeting == "v4")
+            #expect(await source.poll().greeting == "v4")
             #expect(server.requests.map(\.target).last == "/v1/projects/origin/remoteConfig?versionNumber=4")
         }
     }
 
     @Test func aVersionThatCannotBeReadYetIsLookedForAgainSoon() async throws {
-        try await Self.looking(newest: 4) { source, project, _ in
+        try await Self.polling(newest: 4) { source, project, _ in
             project.state.withLock { ($0.lag, $0.historyLag) = (1, 1) }
-            let problem = await source.look().problem
+            let problem = await source.poll().problem
             #expect(problem?.reason == .notFound)
             #expect(problem?.retryAfter == .milliseconds(250))
             project.state.withLock { ($0.lag, $0.historyLag) = (0, 0) }
-            #expect(await source.look().greeting == "v4")
+            #expect(await source.poll().greeting == "v4")
         }
     }
 
     @Test func anExpiredTokenIsRenewedOnce() async throws {
-        try await Self.looking(newest: 2) { source, project, server in
-            #expect(await source.look().greeting == "v2")
+        try await Self.polling(newest: 2) { source, project, server in
+            #expect(await source.poll().greeting == "v2")
             project.state.withLock { $0.newest = 3 }
             let count = server.requests.count
             project.state.withLock { $0.fault = .status(401) }
-            #expect(await source.look().problem?.reason == .unauthorized)
+            #expect(await source.poll().problem?.reason == .unauthorized)
             #expect(server.requests.count == count + 2, "asked again once, with the fresh token")
             project.state.withLock { $0.fault = nil }
-            #expect(await source.look().greeting == "v3")
+            #expect(await source.poll().greeting == "v3")
         }
     }
 
@@ -137,9 +137,9 @@ import Testing
         "<html></html>",
     ])
     func aListThatMakesNoSenseIsAProblem(body: String) async throws {
-        try await Self.looking(newest: 1) { source, project, _ in
+        try await Self.polling(newest: 1) { source, project, _ in
             project.state.withLock { $0.fault = .json(body) }
-            #expect(await source.look().problem?.reason == .invalidContent)
+            #expect(await source.poll().problem?.reason == .invalidContent)
         }
     }
 
@@ -155,10 +155,10 @@ import Testing
             }) { server in
                 let source = try FirebaseSource(
                     base: server.url, project: "origin", namespace: .firebase, access: fixture.access())
-                for _ in 0..<3 { #expect(await source.look().problem?.reason == .invalidContent) }
+                for _ in 0..<3 { #expect(await source.poll().problem?.reason == .invalidContent) }
                 #expect(server.requests.count == 4)
                 isBad.withLock { $0 = false }
-                #expect(await source.look().greeting == "good")
+                #expect(await source.poll().greeting == "good")
             }
         }
     }
@@ -168,7 +168,7 @@ import Testing
             try await OriginServer.serving({ _ in .json("{}") }) { server in
                 let source = try FirebaseSource(
                     base: server.url, project: "123", namespace: .firebaseServer, access: fixture.access())
-                #expect(await source.look() == .unchanged)
+                #expect(await source.poll() == .unchanged)
                 #expect(
                     server.requests.first?.target
                         == "/v1/projects/123/namespaces/firebase-server/remoteConfig:listVersions?pageSize=1")

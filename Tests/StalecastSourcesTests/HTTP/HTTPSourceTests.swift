@@ -7,7 +7,7 @@ import Testing
 import Foundation
 
 @Suite struct HTTPSourceTests {
-    private static func looking<Value>(
+    private static func polling<Value>(
         at replies: [OriginServer.Reply], maxBodyBytes: Int = 1 << 20, timeout: Duration = .seconds(10),
         _ body: (HTTPSource, OriginServer) async throws -> Value
     ) async throws -> Value {
@@ -23,11 +23,11 @@ import Foundation
     @Test func seesTheDocumentOnceAndItsChanges() async throws {
         let first = OriginServer.Reply.json(OriginFixture.template("one"))
         let second = OriginServer.Reply.json(OriginFixture.template("two"))
-        try await Self.looking(at: [first, first, second, second]) { source, _ in
-            #expect(await source.look().greeting == "one")
-            #expect(await source.look() == .unchanged)
-            #expect(await source.look().greeting == "two")
-            #expect(await source.look() == .unchanged)
+        try await Self.polling(at: [first, first, second, second]) { source, _ in
+            #expect(await source.poll().greeting == "one")
+            #expect(await source.poll() == .unchanged)
+            #expect(await source.poll().greeting == "two")
+            #expect(await source.poll() == .unchanged)
         }
     }
 
@@ -35,10 +35,10 @@ import Foundation
         let old = "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"
         let reply = OriginServer.Reply.json(
             OriginFixture.template("one"), ["ETag: \"a-1\"", old, "Date: Sun, 06 Nov 1994 09:00:00 GMT"])
-        try await Self.looking(at: [reply, .status(304)]) { source, server in
-            #expect(await source.look().greeting == "one")
-            #expect(await source.look() == .unchanged)
-            #expect(await source.look() == .unchanged)
+        try await Self.polling(at: [reply, .status(304)]) { source, server in
+            #expect(await source.poll().greeting == "one")
+            #expect(await source.poll() == .unchanged)
+            #expect(await source.poll() == .unchanged)
             #expect(server.requests[0].headers["if-none-match"] == nil)
             for request in server.requests[1...] {
                 #expect(request.headers["if-none-match"] == "\"a-1\"")
@@ -52,9 +52,9 @@ import Foundation
             "ETag: \"x\"", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT", "Date: Sun, 06 Nov 1994 08:49:38 GMT",
         ]
         let replies = ["one", "two"].map { OriginServer.Reply.json(OriginFixture.template($0), now) }
-        try await Self.looking(at: replies) { source, server in
-            #expect(await source.look().greeting == "one")
-            #expect(await source.look().greeting == "two")
+        try await Self.polling(at: replies) { source, server in
+            #expect(await source.poll().greeting == "one")
+            #expect(await source.poll().greeting == "two")
             #expect(server.requests[1].headers["if-none-match"] == nil)
         }
     }
@@ -62,19 +62,19 @@ import Foundation
     @Test func aBadDocumentIsReportedUntilThereIsAnother() async throws {
         let bad = OriginServer.Reply.json("{\"parameters\":7}", ["ETag: \"bad\""])
         let good = OriginServer.Reply.json(OriginFixture.template("two"), ["ETag: \"good\""])
-        try await Self.looking(at: [bad, .status(304), bad, good, .status(304)]) { source, _ in
-            for _ in 0..<3 { #expect(await source.look().problem?.reason == .invalidContent) }
-            #expect(await source.look().greeting == "two")
-            #expect(await source.look() == .unchanged)
+        try await Self.polling(at: [bad, .status(304), bad, good, .status(304)]) { source, _ in
+            for _ in 0..<3 { #expect(await source.poll().problem?.reason == .invalidContent) }
+            #expect(await source.poll().greeting == "two")
+            #expect(await source.poll() == .unchanged)
         }
     }
 
     @Test func whatCouldNotBeAdoptedIsSeenAgain() async throws {
         let reply = OriginServer.Reply.json(OriginFixture.template("one"), ["ETag: \"a\""])
-        try await Self.looking(at: [reply]) { source, server in
-            #expect(await source.look().greeting == "one")
+        try await Self.polling(at: [reply]) { source, server in
+            #expect(await source.poll().greeting == "one")
             source.forget()
-            #expect(await source.look().greeting == "one")
+            #expect(await source.poll().greeting == "one")
             #expect(server.requests[1].headers["if-none-match"] == nil)
         }
     }
@@ -104,19 +104,19 @@ import Foundation
                 isGood.withLock { $0 } ? .json(OriginFixture.template("one")) : reply
             }) { server in
                 let source = try fixture.source(server)
-                let problem = await source.look().problem
+                let problem = await source.poll().problem
                 #expect(problem?.reason == reason, "\(String(describing: problem))")
                 #expect(problem?.description.isEmpty == false)
                 isGood.withLock { $0 = true }
-                #expect(await source.look().greeting == "one")
+                #expect(await source.poll().greeting == "one")
             }
         }
     }
 
     @Test func aRedirectIsNotFollowedAndSaysWhereTo() async throws {
         try await OriginServer.serving({ _ in .json(OriginFixture.template("secret")) }) { other in
-            try await Self.looking(at: [.status(302, ["Location: \(other.url)/x"])]) { source, _ in
-                let problem = await source.look().problem
+            try await Self.polling(at: [.status(302, ["Location: \(other.url)/x"])]) { source, _ in
+                let problem = await source.poll().problem
                 #expect(problem?.reason == .redirect)
                 #expect(problem?.description.contains("\(other.url)/x") == true)
                 #expect(other.requests.isEmpty)
@@ -129,11 +129,11 @@ import Foundation
         (500, "Retry-After: 1", .seconds(1)),
     ])
     func theOriginCanAskToBeLeftAlone(status: Int, header: String, expected: Duration) async throws {
-        try await Self.looking(at: [.status(status, [header])]) { source, _ in
-            #expect(await source.look().problem?.retryAfter == expected)
+        try await Self.polling(at: [.status(status, [header])]) { source, _ in
+            #expect(await source.poll().problem?.retryAfter == expected)
         }
-        try await Self.looking(at: [.status(status)]) { source, _ in
-            #expect(await source.look().problem?.retryAfter == nil)
+        try await Self.polling(at: [.status(status)]) { source, _ in
+            #expect(await source.poll().problem?.retryAfter == nil)
         }
     }
 
@@ -142,8 +142,8 @@ import Foundation
     ])
     func aGigabyteIsNotRead(head: String) async throws {
         let reply = OriginServer.Reply(bytes: Array(head.utf8), flood: 1 << 30)
-        try await Self.looking(at: [reply], maxBodyBytes: 1 << 20) { source, server in
-            let problem = await source.look().problem
+        try await Self.polling(at: [reply], maxBodyBytes: 1 << 20) { source, server in
+            let problem = await source.poll().problem
             #expect(problem?.reason == .tooLarge)
             #expect(problem?.description.contains("maxBytes") == true)
             #expect(server.flooded < 64 << 20)
@@ -152,22 +152,22 @@ import Foundation
 
     @Test func anOriginThatSaysNothingIsATimeout() async throws {
         let reply = OriginServer.Reply(bytes: Array("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{".utf8), hangs: true)
-        try await Self.looking(at: [reply], timeout: .milliseconds(300)) { source, _ in
-            #expect(await source.look().problem?.reason == .timeout)
+        try await Self.polling(at: [reply], timeout: .milliseconds(300)) { source, _ in
+            #expect(await source.poll().problem?.reason == .timeout)
         }
     }
 
     @Test func anOriginThatIsDownIsUnreachable() async throws {
         try await OriginFixture.with { fixture in
             let source = try await OriginServer.serving({ _ in .status(200) }) { try fixture.source($0) }
-            #expect(await source.look().problem?.reason == .unreachable)
+            #expect(await source.poll().problem?.reason == .unreachable)
         }
     }
 
     @Test func loopbackMustBeAllowedByName() async throws {
         try await OriginFixture.with { fixture in
             try await OriginServer.serving({ _ in .json(OriginFixture.template("one")) }) { server in
-                let problem = await (try fixture.source(server, fixture.access(allow: []))).look().problem
+                let problem = await (try fixture.source(server, fixture.access(allow: []))).poll().problem
                 #expect(problem?.reason == .blocked)
                 #expect(problem?.description.contains("sources.allow") == true)
                 #expect(server.requests.isEmpty)
@@ -186,14 +186,14 @@ import Foundation
                     ? .json(OriginFixture.template(good.withLock { $0 })) : .status(401)
             }) { server in
                 let source = try fixture.source(server, fixture.access(.file(BearerFile(path: path))))
-                #expect(await source.look().greeting == "first")
+                #expect(await source.poll().greeting == "first")
                 good.withLock { $0 = "second" }
-                #expect(await source.look().problem?.reason == .unauthorized)
+                #expect(await source.poll().problem?.reason == .unauthorized)
                 try "second".write(toFile: path, atomically: true, encoding: .utf8)
-                #expect(await source.look().greeting == "second")
+                #expect(await source.poll().greeting == "second")
                 try FileManager.default.removeItem(atPath: path)
                 let count = server.requests.count
-                #expect(await source.look().problem?.reason == .unauthorized)
+                #expect(await source.poll().problem?.reason == .unauthorized)
                 #expect(server.requests.count == count, "nothing is asked without the token")
             }
         }

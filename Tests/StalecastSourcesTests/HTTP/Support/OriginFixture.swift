@@ -52,7 +52,7 @@ final class Script: Sendable {
     }
 }
 
-extension OriginLook {
+extension OriginPoll {
     /// The value of `greeting` in what was seen.
     var greeting: String? {
         guard case .seen(let sight) = self else { return nil }

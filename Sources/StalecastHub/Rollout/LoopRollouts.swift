@@ -1,0 +1,113 @@
+package import StalecastWire
+
+/// The versions under way on one loop of Edge, and how far each is on its streams. Who has not been told is known to
+/// the loop, which says so when it is asked: a stream that was told at once costs nothing here.
+package struct LoopRollouts {
+    package struct Version {
+        package let sequence: CommitSequence
+        /// Topics that announced it.
+        package fileprivate(set) var topics: [Topic.Index]
+        package var streamCounts = StreamCounts()
+        fileprivate var told: StreamCounts?
+    }
+
+    /// Oldest first.
+    package private(set) var versions: [Scope: [Version]] = [:]
+    /// Something happened that the book was not told of.
+    package var hasNews = false
+
+    package init() {}
+
+    package var isEmpty: Bool { versions.isEmpty }
+
+    /// A change is about to be written.
+    ///
+    /// - Parameter audience: the streams that are there for it.
+    package mutating func begin(_ announcement: TopicBoard.Announcement, audience: Int) {
+        var version = Version(
+            sequence: announcement.change.sequence, topics: announcement.encodedMessages.map(\.topic))
+        version.streamCounts.streams = audience
+        versions[announcement.change.scope, default: []].append(version)
+        hasNews = true
+    }
+
+    /// A scope's members moved to the topics of stages: who waits for a version is found among these.
+    package mutating func split(_ scope: Scope, on board: TopicBoard) {
+        for place in (versions[scope] ?? []).indices {
+            let bases = Set(versions[scope]![place].topics.map { board[$0].base ?? $0 })
+            let seats = board.seats(of: scope).filter { bases.contains(board[$0].base ?? $0) }
+            versions[scope]![place].topics = seats
+        }
+    }
+
+    /// It was written to every stream that takes bytes, but for those whose turn comes.
+    package mutating func fannedOut(_ change: TemplateChange, nanoseconds: UInt64, polls: Int = 0) {
+        guard let place = versions[change.scope]?.lastIndex(where: { $0.sequence == change.sequence }) else { return }
+        versions[change.scope]?[place].streamCounts.nanoseconds = nanoseconds
+        versions[change.scope]?[place].streamCounts.polls += polls
+    }
+
+    /// A stream ended that was not told of the versions in `range`.
+    package mutating func left(_ range: ClosedRange<CommitSequence>, hears: ([Topic.Index]) -> Bool) {
+        for (scope, list) in versions {
+            for (place, version) in list.enumerated()
+            where range.contains(version.sequence) && hears(version.topics) {
+                versions[scope]?[place].streamCounts.left += 1
+                hasNews = true
+            }
+        }
+    }
+
+    /// A stream came after them.
+    package mutating func joined(hears: ([Topic.Index]) -> Bool) {
+        for (scope, list) in versions {
+            for (place, version) in list.enumerated() where hears(version.topics) {
+                versions[scope]?[place].streamCounts.joined += 1
+            }
+        }
+    }
+
+    /// Tells the book what changed, and lets go of older versions of which all were told.
+    ///
+    /// - Parameter waiting: how many streams of a version's audience wait for it.
+    package mutating func tell(_ book: RolloutTracker, as loop: Int, waiting: (Version) -> Int) {
+        hasNews = false
+        for (scope, var list) in versions {
+            for place in list.indices {
+                list[place].streamCounts.backlogged = waiting(list[place])
+                guard list[place].streamCounts != list[place].told else { continue }
+                list[place].told = list[place].streamCounts
+                book.note(list[place].streamCounts, of: loop, in: scope, list[place].sequence)
+            }
+            let newest = list.last?.sequence
+            versions[scope] = list.filter { $0.sequence == newest || $0.streamCounts.backlogged > 0 }
+        }
+    }
+
+    /// Notes the acknowledgements of the newest version's peers.
+    package mutating func received(_ count: Int, unknown: Int, of scope: Scope) {
+        guard let place = versions[scope]?.indices.last else { return }
+        versions[scope]?[place].streamCounts.received = count
+        versions[scope]?[place].streamCounts.receivedUnknown = unknown
+    }
+}
+
+extension RolloutTracker {
+    /// A stream or held poll of a client began.
+    ///
+    /// - Returns: what it is known by at its end; see ``left(_:isPoll:)``.
+    package func join(
+        _ client: ClientIdentity, of topics: [Topic.Index], on board: TopicBoard, from point: ResumePoint,
+        isPoll: Bool, address: Address
+    ) -> [UInt64] {
+        Dictionary(grouping: topics) { board[$0].scope }.map { scope, topics in
+            // A poll with a cursor has got what was told up to there; a stream's cursor says what it heard.
+            let told = topics.compactMap { board[$0].latest?.version }.max() ?? 0
+            let answered = isPoll ? board.version(of: scope, at: point.cursor).map { min($0, told) } : nil
+            joined(
+                client, scope, topics: Set(topics), isPoll: isPoll, held: max(point.have ?? 0, answered ?? 0),
+                head: board.headSequence, address: address)
+            return client.key(in: scope)
+        }
+    }
+}

@@ -1,0 +1,127 @@
+package import StalecastWire
+
+/// A version's way over the nodes of a cluster: each counts the clients that were its own when the version was
+/// announced.
+extension RolloutStatus {
+    /// Record for other nodes: ``record``, with what a sum needs besides.
+    package var shared: JSONValue {
+        var object = record.object ?? [:]
+        object["c"] = .bool(isCounted)
+        object["e"] = .int(errors)
+        object["x"] = .array([streams.received, streams.receivedUnknown, streams.polls].map { .int($0) })
+        object["ns"] = .int(streams.nanoseconds)
+        object["h"] = .array([sent, fetched, active].map { .array($0.counts.map { .int($0) }) })
+        return .object(object)
+    }
+
+    /// nil for what ``shared`` did not make.
+    package init?(shared value: JSONValue, of version: VersionNumber) {
+        self.init(record: value, of: version)
+        isFromMemory = true
+        isCounted = value["c"]?.bool ?? false
+        errors = Self.count(value["e"])
+        let streams = value["x"]?.array ?? []
+        guard streams.count == 3, let histograms = value["h"]?.array, histograms.count == 3 else { return nil }
+        self.streams.received = Self.count(streams[0])
+        self.streams.receivedUnknown = Self.count(streams[1])
+        self.streams.polls = Self.count(streams[2])
+        self.streams.nanoseconds = UInt64(Self.count(value["ns"]))
+        sent.setCounts(histograms[0])
+        fetched.setCounts(histograms[1])
+        active.setCounts(histograms[2])
+    }
+
+    /// Sum with the counts of other nodes for the same version. Times of shares over several nodes are the ends of the
+    /// histogram's buckets: at most a fifth too late.
+    ///
+    /// - Parameter isComplete: all nodes have told.
+    package func together(with others: [RolloutStatus], isComplete: Bool) -> RolloutStatus {
+        var all = self
+        all.isCounted = isCounted && isComplete && others.allSatisfy(\.isCounted)
+        guard !others.isEmpty else { return all }
+        for other in others {
+            all.streams.merge(other.streams)
+            all.clients.audience += other.clients.audience
+            all.clients.fetched += other.clients.fetched
+            all.clients.active += other.clients.active
+            all.clients.failed += other.clients.failed
+            all.clients.left += other.clients.left
+            all.clients.unknown += other.clients.unknown
+            all.clients.unidentifiedStreams += other.clients.unidentifiedStreams
+            all.clients.weight = max(all.clients.weight, other.clients.weight)
+            all.answers += other.answers
+            all.errors += other.errors
+            all.peakPerSecond += other.peakPerSecond
+        }
+        let rolloutStatuses = [self] + others
+        all.sent.gather(
+            rolloutStatuses.map(\.sent), of: all.streams.streams - all.streams.left, own: streams.streams - streams.left
+        )
+        all.fetched.gather(rolloutStatuses.map(\.fetched), of: all.clients.awaited, own: clients.awaited)
+        all.active.gather(rolloutStatuses.map(\.active), of: all.clients.awaited, own: clients.awaited)
+        // A client that has not got it at any node is awaited still.
+        let (states, open) = (
+            Set(rolloutStatuses.map(\.state)), Set(rolloutStatuses.map(\.state).filter { !$0.isDone })
+        )
+        all.state =
+            open.isEmpty
+            ? [.converged, .left].first(where: states.contains) ?? .noAudience
+            : open.contains(.superseded) ? .superseded : open == [.expired] ? .expired : .spreading
+        return all
+    }
+}
+
+extension StageTimes {
+    fileprivate mutating func setCounts(_ value: JSONValue) {
+        let counts = (value.array ?? []).prefix(Self.buckets).map { UInt32(clamping: $0.int64 ?? 0) }
+        self = StageTimes(t50: t50, t95: t95, t99: t99, last: last, counts: counts)
+    }
+
+    /// Becomes the rung of all of them.
+    ///
+    /// - Parameter own: of the awaited those that are awaited here; where these are all, times are exact.
+    fileprivate mutating func gather(_ stageTimes: [StageTimes], of awaited: Int, own: Int) {
+        if awaited == own { return }
+        var sums = [UInt32](repeating: 0, count: stageTimes.map(\.counts.count).max() ?? 0)
+        for stageTimes in stageTimes {
+            for (bucket, count) in stageTimes.counts.enumerated() { sums[bucket] &+= count }
+        }
+        let last = stageTimes.compactMap(\.last).max()
+        func time(_ percent: Int) -> UInt64? {
+            var sum = 0
+            guard awaited > 0 else { return nil }
+            for (bucket, count) in sums.enumerated() {
+                sum += Int(count)
+                guard sum * 100 >= awaited * percent else { continue }
+                return min(UInt64(Self.bound(bucket) * 1e9), last ?? .max)
+            }
+            return nil
+        }
+        self = StageTimes(t50: time(50), t95: time(95), t99: time(99), last: last, counts: sums)
+    }
+}
+
+/// Counts that the other nodes of a cluster report.
+struct OtherNodes {
+    /// One node's word about a scope: what it has announced, and how the newest of it go.
+    typealias Word = (head: CommitSequence, rolloutStatuses: [VersionNumber: RolloutStatus])
+
+    var words: [String: [Scope: Word]] = [:]
+    var alive: Set<String> = []
+    /// A version that is older is not held up by a node that says nothing.
+    private static let patience = 10.0
+
+    /// A version's way with what the others say.
+    func together(_ own: RolloutStatus, _ sequence: CommitSequence, in scope: Scope) -> RolloutStatus {
+        var (rolloutStatuses, isComplete): ([RolloutStatus], Bool) = ([], true)
+        for node in alive {
+            let word = words[node]?[scope]
+            if let rolloutStatus = word?.rolloutStatuses[own.version] {
+                rolloutStatuses.append(rolloutStatus)
+            } else if own.ageSeconds < Self.patience, word.map({ $0.head < sequence }) ?? true {
+                isComplete = false
+            }
+        }
+        return own.together(with: rolloutStatuses, isComplete: isComplete)
+    }
+}

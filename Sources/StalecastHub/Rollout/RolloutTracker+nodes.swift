@@ -1,0 +1,72 @@
+package import StalecastWire
+
+/// Messages between nodes of a cluster about the progress of versions.
+extension RolloutTracker {
+    /// Client outside of a version's audience here that got it: it may be of another node's.
+    package struct ForeignFetch: Sendable, Hashable {
+        /// Equal on all nodes; see ``ClientIdentity/share(_:)``.
+        package let key: UInt64
+        package let scope: Scope
+        package let fetched: VersionNumber
+        package let active: VersionNumber
+
+        package init(key: UInt64, scope: Scope, fetched: VersionNumber, active: VersionNumber) {
+            self.key = key
+            self.scope = scope
+            self.fetched = fetched
+            self.active = active
+        }
+    }
+
+    /// Begins to keep sightings for ``takeForeignFetches()``.
+    package func beginSharing() { write { $0.foreignFetches = [] } }
+
+    /// Sightings since the last call.
+    package func takeForeignFetches() -> [ForeignFetch] {
+        write { versions in
+            defer { if versions.foreignFetches != nil { versions.foreignFetches = [] } }
+            return versions.foreignFetches ?? []
+        }
+    }
+
+    /// Another node saw a client that may be of an audience here.
+    package func seenElsewhere(_ foreignFetch: ForeignFetch) {
+        let now = now
+        write { $0.seenElsewhere(foreignFetch, at: now) }
+    }
+
+    /// The newest ways of a scope as this node alone counts them, newest first, and what it has announced; nil before
+    /// it announced anything.
+    package func own(of scope: Scope, limit: Int) -> (head: CommitSequence, rolloutStatuses: [RolloutStatus])? {
+        read { versions, now in
+            guard let list = versions.rollouts[scope], let newest = list.last else { return nil }
+            let rolloutStatuses = list.indices.suffix(limit).reversed().map { versions.propagation(scope, $0, at: now) }
+            return (newest.sequence, rolloutStatuses)
+        }
+    }
+
+    /// Takes the counts that a node reports of a scope; nil: none any more.
+    package func heard(
+        _ node: String, of scope: Scope, _ word: (head: CommitSequence, rolloutStatuses: [RolloutStatus])?
+    ) {
+        others { others in
+            others.words[node, default: [:]][scope] = word.map { word in
+                (word.head, Dictionary(word.rolloutStatuses.map { ($0.version, $0) }) { first, _ in first })
+            }
+        }
+    }
+
+    /// These nodes live, besides this one.
+    package func setNodes(_ nodes: Set<String>) { others { $0.alive = nodes } }
+
+    /// Streams of a version's audience at the other nodes.
+    package func reachElsewhere(of scope: Scope, _ version: VersionNumber) -> StreamCounts {
+        others { others in
+            others.alive.reduce(into: StreamCounts()) { sum, node in
+                if let rolloutStatus = others.words[node]?[scope]?.rolloutStatuses[version] {
+                    sum.merge(rolloutStatus.streams)
+                }
+            }
+        }
+    }
+}

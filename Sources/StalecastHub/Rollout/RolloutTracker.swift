@@ -1,0 +1,228 @@
+package import StalecastWire
+import Synchronization
+
+/// Records which client has which version, over all loops of Edge: the hub tells it what is announced, loops which
+/// clients come, go and how far they are, fetches what was answered. Every call takes a lock for less than a
+/// microsecond, but for an announcement and a look, which pass over the clients once: a millisecond at the cap.
+package final class RolloutTracker: Sendable {
+    private struct State {
+        var versions: RolloutState
+        var claims: [ClientReport.State: Int] = [:]
+        var refusals: [ClientReport.Refusal: Int] = [:]
+        var budget = AddressBudget(perAddress: 50, total: RolloutTracker.reportsPerSecond, period: 10)
+    }
+
+    /// Limits of the clients and of what is kept of them.
+    package struct Limits: Sendable, Hashable {
+        /// Clients counted one by one; above it a sample. Default 65,536.
+        package var clients = 65_536
+        /// Whether ids, addresses, apps and SDKs are kept in memory. Default true.
+        package var keepsNames = true
+
+        package init() {}
+    }
+
+    /// Address of a client: the ledger's key, which has no limit for loopback addresses.
+    package typealias Address = (key: UInt64, isLimited: Bool)
+
+    private let state: Mutex<State>
+    private let elsewhere = Mutex(OtherNodes())
+    private let clock: @Sendable () -> UInt64
+    private let wall: @Sendable () -> Timestamp
+
+    /// - Parameter clock: nanoseconds that only grow.
+    package init(
+        _ limits: Limits = Limits(), clock: @escaping @Sendable () -> UInt64 = RolloutTracker.monotonic,
+        wall: @escaping @Sendable () -> Timestamp = { .now() }
+    ) {
+        self.clock = clock
+        self.wall = wall
+        state = Mutex(
+            State(versions: RolloutState(cap: limits.clients, keepsNames: limits.keepsNames, now: clock())))
+    }
+
+    /// Reports of all addresses together in a second.
+    private static let reportsPerSecond = 2000
+
+    private static let origin = ContinuousClock.now
+
+    /// Nanoseconds since the first call, and an hour.
+    @Sendable package static func monotonic() -> UInt64 {
+        let (seconds, attoseconds) = origin.duration(to: .now).components
+        return UInt64(seconds + 3600) * 1_000_000_000 + UInt64(attoseconds / 1_000_000_000)
+    }
+
+    // MARK: Told by the hub and the loops
+
+    /// A loop will tell how far its streams are, of every version; until it has, the audience is not known.
+    package func addLoop() -> Int { state.withLock { $0.versions.addLoop() } }
+
+    /// Before any loop hears of it.
+    func announced(_ announcement: TopicBoard.Announcement) {
+        let (now, time) = (clock(), wall())
+        let topics = Set(announcement.encodedMessages.map(\.topic))
+        let window = announcement.encodedMessages.first?.encodedMessage.message.fetchWindowMs ?? 0
+        state.withLock {
+            $0.versions.announced(announcement.change, topics: topics, fetchWindowMs: window, at: now, time: time)
+        }
+    }
+
+    /// A version was announced by a process before this one, which did not see the end of it.
+    ///
+    /// - Parameters:
+    ///   - topics: those it was announced on.
+    ///   - isStored: that process wrote down how far it was, which is more than will be known here.
+    package func resume(_ change: TemplateChange, on topics: Set<Topic.Index>, isStored: Bool = false) {
+        let now = clock()
+        state.withLock {
+            $0.versions.announced(
+                change, topics: topics, fetchWindowMs: 0, isPartial: true, isStored: isStored, at: now,
+                time: change.metadata.updateTime)
+        }
+    }
+
+    package func note(_ streamCounts: StreamCounts, of loop: Int, in scope: Scope, _ sequence: CommitSequence) {
+        let now = clock()
+        state.withLock { $0.versions.note(streamCounts, of: loop, in: scope, sequence, at: now) }
+    }
+
+    /// A stream or a held poll began; see ``RolloutState``.
+    package func joined(
+        _ client: ClientIdentity, _ scope: Scope, topics: Set<Topic.Index>, isPoll: Bool, held: VersionNumber,
+        head: CommitSequence, address: Address
+    ) {
+        let now = clock()
+        state.withLock {
+            $0.versions.joined(
+                client, scope, topics: topics, isPoll: isPoll, held: held, head: head, address: address, at: now)
+        }
+    }
+
+    /// A client's streams moved to the topics of its stage.
+    package func moved(_ keys: [UInt64], to topics: Set<Topic.Index>) {
+        let now = clock()
+        state.withLock { state in for key in keys { state.versions.moved(key, to: topics, at: now) } }
+    }
+
+    /// - Parameter keys: of ``ClientIdentity/key(in:)``.
+    package func left(_ keys: [UInt64], isPoll: Bool) {
+        let now = clock()
+        state.withLock { state in for key in keys { state.versions.left(key, isPoll: isPoll, at: now) } }
+    }
+
+    /// An answer of a version was written; a client's `active` is what it says it runs.
+    ///
+    /// - Parameters:
+    ///   - client: nil does not say who it is.
+    ///   - seconds: it took.
+    package func fetched(
+        _ client: ClientIdentity?, _ scope: Scope, _ version: VersionNumber, seconds: Double = 0, address: Address
+    ) {
+        let now = clock()
+        state.withLock {
+            $0.versions.fetched(client, scope, version, seconds: seconds, address: address, at: now)
+        }
+    }
+
+    /// A fetch was refused, and not because of what the client did.
+    package func refused(_ scope: Scope, status: Int) {
+        let now = clock()
+        state.withLock { $0.versions.refused(scope, status: status, at: now) }
+    }
+
+    /// Lets a scope's herd learn from the fetches since its newest version; see ``HerdExperience``.
+    func teach(_ experience: inout HerdExperience, of herd: HerdWindow, in scope: Scope, isOver: Bool) {
+        let now = clock()
+        let seen = state.withLock { state in
+            (state.versions.loads[scope], state.versions.rollouts[scope]?.last?.streamCounts)
+        }
+        guard let load = seen.0, let streamCounts = seen.1 else { return }
+        experience.learn(load, notified: streamCounts.streams + streamCounts.polls, of: herd, isOver: isOver, at: now)
+    }
+
+    /// A client reports. It counts where a client of that id is connected or was seen within the hour.
+    ///
+    /// - Throws: ``ClientReport/Refusal`` where it does not count.
+    package func claimed(
+        _ client: ClientIdentity, _ scope: Scope, _ claim: ClientReport, address: Address
+    ) throws(ClientReport.Refusal) {
+        let now = clock()
+        let refusal = state.withLock { state -> ClientReport.Refusal? in
+            var refusal: ClientReport.Refusal?
+            if !state.budget.takes(address.isLimited ? address.key : nil, at: state.versions.tenths(now)) {
+                refusal = .budget
+            } else if !state.versions.claimed(client.key(in: scope), scope, claim, address: address, at: now) {
+                refusal = .stranger
+            }
+            if let refusal {
+                state.refusals[refusal, default: 0] += 1
+            } else {
+                state.claims[claim.state, default: 0] += 1
+            }
+            return refusal
+        }
+        if let refusal { throw refusal }
+    }
+
+    /// Share of a scope's clients that should report, so that all of them together stay within half of what is taken.
+    func reportRatio(_ scope: Scope, fetchWindowMs: Int) -> Double {
+        let present = state.withLock { $0.versions.present(in: scope) }
+        guard present > 0 else { return 1 }
+        return min(1, Double(Self.reportsPerSecond / 2) * max(1, Double(fetchWindowMs) / 1000) / Double(present))
+    }
+
+    // MARK: Asked
+
+    /// Runs with the state as of now.
+    func read<Value: Sendable>(_ body: (RolloutState, UInt64) -> Value) -> Value {
+        let now = clock()
+        return state.withLock { state in
+            state.versions.leave(at: now)
+            return body(state.versions, now)
+        }
+    }
+
+    var now: UInt64 { clock() }
+
+    func write<Value: Sendable>(_ body: (inout RolloutState) -> Value) -> Value {
+        state.withLock { body(&$0.versions) }
+    }
+
+    func others<Value: Sendable>(_ body: (inout OtherNodes) -> Value) -> Value { elsewhere.withLock { body(&$0) } }
+
+    /// The versions in memory, newest first, over all nodes.
+    package func propagations(of scope: Scope) -> [RolloutStatus] {
+        let own = read { versions, now in
+            (versions.rollouts[scope] ?? []).indices.reversed().map {
+                (versions.propagation(scope, $0, at: now), versions.rollouts[scope]?[$0].sequence ?? 0)
+            }
+        }
+        return others { others in own.map { others.together($0, $1, in: scope) } }
+    }
+
+    /// Over all nodes.
+    ///
+    /// - Parameter version: nil is the newest.
+    /// - Returns: nil where nothing is in memory.
+    package func propagation(of scope: Scope, _ version: VersionNumber? = nil) -> RolloutStatus? {
+        let own = read { versions, now in
+            let list = versions.rollouts[scope] ?? []
+            let place = version.map { wanted in list.lastIndex { $0.version == wanted } } ?? list.indices.last
+            return place.map { (versions.propagation(scope, $0, at: now), list[$0].sequence) }
+        }
+        return own.map { own in others { $0.together(own.0, own.1, in: scope) } }
+    }
+
+    /// Settled versions to store since the last call; see ``RolloutState/settled(at:isEnding:)``.
+    package func takeSettled(isEnding: Bool = false) -> [(Scope, RolloutStatus)] {
+        let now = clock()
+        return state.withLock { $0.versions.settled(at: now, isEnding: isEnding) }
+    }
+
+    /// Times from announcements to rungs, of all versions.
+    package var seconds: StageSeconds { state.withLock { $0.versions.seconds } }
+
+    package var claims: (counted: [ClientReport.State: Int], refused: [ClientReport.Refusal: Int]) {
+        state.withLock { ($0.claims, $0.refusals) }
+    }
+}

@@ -1,0 +1,31 @@
+import StalecastCluster
+import Testing
+
+@Suite struct BackoffTests {
+    /// The greatest of what is only bounded.
+    private struct Greatest: RandomNumberGenerator {
+        func next() -> UInt64 { .max }
+    }
+
+    @Test func theyGrowWhileNothingAnswers() {
+        var (backoff, chance) = (Backoff(), Greatest())
+        func next() -> Int { Int((backoff.next(&chance) / .milliseconds(1)).rounded()) }
+        #expect([next(), next(), next(), next(), next()] == [200, 400, 800, 1000, 1000])
+        backoff.end()
+        #expect([next(), next()] == [200, 400])
+    }
+
+    /// Whatever the log answers meanwhile.
+    @Test func whatCannotBeStoredIsTriedLessOftenAndToldOnce() {
+        var (applyStall, chance) = (ApplyStall(), Greatest())
+        func next() -> Int? { applyStall.pause(&chance).map { Int(($0 / .milliseconds(1)).rounded()) } }
+        #expect(next() == nil && applyStall.time(now: .seconds(9)) == .zero)
+        #expect(applyStall.met("a", now: .seconds(1)) && next() == 200)
+        #expect(!applyStall.met("a", now: .seconds(2)) && next() == 400)
+        #expect(applyStall.met("b", now: .seconds(3)) && next() == 800, "another one is news, and no success")
+        #expect(applyStall.time(now: .seconds(12)) == .seconds(11))
+        #expect(applyStall.passed() && !applyStall.passed())
+        #expect(applyStall.time(now: .seconds(13)) == .zero && next() == nil)
+        #expect(applyStall.met("b", now: .seconds(14)) && next() == 200)
+    }
+}
