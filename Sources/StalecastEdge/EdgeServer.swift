@@ -208,6 +208,9 @@ package final class EdgeServer: Sendable {
         let before = ledger.total
         var held = await front.connectionCount()
         var problems: [String] = []
+        for (number, found) in await front.inconsistencies().enumerated() {
+            problems += found.map { "front-\(number): \($0)" }
+        }
         for shard in engine?.shards ?? [] {
             let (used, found) = await withCheckedContinuation { reply in
                 shard.post(.check { reply.resume(returning: ($0, $1)) })

@@ -15,7 +15,7 @@ extension Shard {
         let slot = slots[index]
         slot.pointee.waits = 0
         let bodyBytes = bytes.count - head.length
-        guard !awaitsCursors, draining == nil, head.length <= settings.maxHeadBytes, bodyBytes <= settings.maxBodyBytes,
+        guard !awaitsCursors, !isDraining, head.length <= settings.maxHeadBytes, bodyBytes <= settings.maxBodyBytes,
             let (scope, flags) = target(of: head, String(decoding: bytes[head.path], as: UTF8.self)[...])
         else { return giveToFront(index) }
         believe(index, head.forwarded)
@@ -35,7 +35,7 @@ extension Shard {
             }
         guard let answer else { return giveToFront(index) }
         take(bytes.count, of: slot)
-        tally.fetches.count(answer)
+        audience.tally.fetches.count(answer)
         write(answer.bytes, to: index, head)
         hub.propagation.fetched(
             answer.client, answer.scope, answer.version, seconds: secondsInTurn,
@@ -66,11 +66,11 @@ extension Shard {
 
     private func write(_ bytes: FetchBytes, to index: Int32, _ head: FetchHead) {
         let slot = slots[index]
-        wheel.remove(index, in: slots)
+        audience.wheel.remove(index, in: slots)
         slot.pointee.isHTTP11 = true
         slot.pointee.keepAlive = head.keepAlive
         // What ends a silent connection from here on is that it is idle.
-        slot.pointee.deadline = max(1, wheel.now)
+        slot.pointee.deadline = max(1, audience.wheel.now)
         if bytes.body.readableBytes > StreamEngine.sendBuffer { makeRoom(true, on: slot) }
         let ending = fetchEnding(origin: head.origin, keepAlive: head.keepAlive)
         guard slot.pointee.isPlain else {
@@ -82,24 +82,19 @@ extension Shard {
         let headBytes = Array(bytes.head.readableBytesView) + ending
         var body = bytes.body
         body.moveReaderIndex(forwardBy: max(0, sent - headBytes.count))
-        backlogs[index] = Backlog(
+        audience.backlogs[index] = Backlog(
             bytes: headBytes, offset: min(sent, headBytes.count), body: body, through: board.headSequence,
-            progress: wheel.now, acknowledged: stalecast_acknowledged(slot.pointee.fd))
+            progress: audience.wheel.now, acknowledged: stalecast_acknowledged(slot.pointee.fd))
         slot.pointee.phase = .answering
         awaitProgress(index)
     }
 
     /// The end of an answer's head; that of this second and the last origin is kept.
     private func fetchEnding(origin: String?, keepAlive: Bool) -> [UInt8] {
-        let second = date.string()
         let cors =
             settings.allowedOrigins.isEmpty
             ? "" : ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins)
-        let fields = keepAlive ? cors : cors + "Connection: close\r\n"
-        if endingCache.second != second || endingCache.fields != fields {
-            endingCache = (second, fields, FetchBytes.ending(date: second, fields: fields))
-        }
-        return endingCache.bytes
+        return audience.heads.fetchEnding(keepAlive ? cors : cors + "Connection: close\r\n")
     }
 
     /// Lets a fetch whose body comes behind its head wait for it, for as long as a head may take; many clients write
@@ -111,8 +106,9 @@ extension Shard {
         guard slot.pointee.isPlain, !slot.pointee.hasInput, slot.pointee.waits < Self.maxWaits else { return false }
         slot.pointee.waits += 1
         if slot.pointee.waits == 1 {
-            wheel.remove(index, in: slots)
-            wheel.insert(index, due: wheel.now + TimerWheel.ticks(settings.headerTimeout.milliseconds), in: slots)
+            audience.wheel.remove(index, in: slots)
+            audience.wheel.insert(
+                index, due: audience.wheel.now + TimerWheel.ticks(settings.headerTimeout.milliseconds), in: slots)
         }
         return true
     }
@@ -122,7 +118,7 @@ extension Shard {
 
     /// The body did not come in time.
     func refuseBody(_ index: Int32) {
-        _ = put(Refusals.whole(.bodyTimeout, cors: "", date: date.string())[...], on: slots[index])
+        _ = put(Refusals.whole(.bodyTimeout, cors: "", date: audience.heads.date.string())[...], on: slots[index])
         release(index, .bodyTimeout)
     }
 
@@ -131,14 +127,15 @@ extension Shard {
     /// Answers what is current.
     func answer(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
-        wheel.remove(index, in: slots)
+        audience.wheel.remove(index, in: slots)
         slot.pointee.isHTTP11 = request.isHTTP11
         slot.pointee.keepAlive = request.keepAlive
-        slot.pointee.deadline = max(1, wheel.now)
+        slot.pointee.deadline = max(1, audience.wheel.now)
         let response = ResponseHead.response(
             status: 200, fields: PollDialect.etagField(board.head),
             cors: ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins),
-            date: date.string(), keepAlive: request.keepAlive, body: StateDialect.body(topics, on: board))
+            date: audience.heads.date.string(), keepAlive: request.keepAlive, body: StateDialect.body(topics, on: board)
+        )
         send(response, to: index)
     }
 }

@@ -29,7 +29,7 @@ extension Shard {
         switch ProxyHeader.read(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: peekBuffer[0..<count]))) {
         case .incomplete: return false
         case .invalid:
-            tally.refused[.proxyHeader, default: 0] += 1
+            audience.tally.refused[.proxyHeader, default: 0] += 1
             release(index, nil)
             return false
         case .header(let length, let source):
@@ -53,7 +53,7 @@ extension Shard {
         let slot = slots[index]
         if !ledger.move(from: slot.pointee.address, to: client.key, settings: settings) {
             slot.pointee.isRefused = true
-            tally.refused[.addressCapacity, default: 0] += 1
+            audience.tally.refused[.addressCapacity, default: 0] += 1
         }
         slot.pointee.address = client.key
     }

@@ -120,9 +120,9 @@ extension Shard {
         let slot = slots[index]
         makeRoom(false, on: slot)
         let given = slot.pointee
-        tally.handedOver += 1
-        unwatch(given.fd)
-        wheel.remove(index, in: slots)
+        audience.tally.handedOver += 1
+        poller.unwatch(given.fd)
+        audience.wheel.remove(index, in: slots)
         slots.release(index)
         let tls: TLSSession? = if case .session(let tls) = given.cover { tls } else { nil }
         let proxy = proxies.removeValue(forKey: index)
@@ -140,7 +140,7 @@ extension Shard {
         request.address = adoption.address
         adoption.tls?.use(adoption.fd)
         guard let index = claim(adoption.fd, adoption.address, adoption.tls, proxy: adoption.proxy) else { return }
-        if draining != nil { return refuse(index, request, .drain) }
+        if isDraining { return refuse(index, request, .drain) }
         guard let topics = try? settings.admit(request, on: board, counts: false) else {
             return refuse(index, request, .topicRetired)
         }
@@ -149,112 +149,15 @@ extension Shard {
 
     private func begin(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
-        slot.pointee.principal = topics.principal
-        slot.pointee.apiKey = topics.apiKey
-        slot.pointee.clientKey = request.clientKey.rawValue
-        wheel.remove(index, in: slots)
-        slot.pointee.isHTTP11 = request.isHTTP11
-        slot.pointee.keepAlive = request.keepAlive
-        slot.pointee.isInvalidation = request.kind == .invalidations
+        audience.wheel.remove(index, in: slots)
         makeRoom(false, on: slot)
         if slot.pointee.isRefused { return refuse(index, request, .capacity) }
-        switch request.kind {
-        case .events, .invalidations: beginStream(index, request, topics)
-        case .poll, .state: beginPoll(index, request, topics)
-        }
-    }
-
-    // MARK: Streams
-
-    /// Registers first, then reads the state, then writes what is owed: nothing can fall between.
-    private func beginStream(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
-        let slot = slots[index]
-        let dialect = slot.pointee.dialect
-        // What is held back for others must not reach this one twice.
-        if dialect.isInvalidation { flushPaced(topics.known[0]) }
-        subscribe(index, to: topics.known)
-        slot.pointee.joined = UInt32(truncatingIfNeeded: board.headSequence)
-        rollouts.joined { hears(index, $0) }
-        identify(index, request, topics.known)
-        slot.pointee.phase = slot.pointee.isOrdinary ? .direct : .stream
-        tally.streams += 1
-        if hub.releases.isOpen { tellBegin(index) }
-        let opening = board.opening(for: topics.known, from: request.resume)
-        out.removeAll(keepingCapacity: true)
-        let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
-        out.append(contentsOf: streamHead(dialect, cors))
-        dialect.appendBeginning(
-            retryMs: policy.retryMs(), reset: opening.reset, unknown: topics.unknown, epoch: board.epoch, to: &out)
-        let encodedMessages = opening.messages.map { cache.encodedMessage(for: $0, on: board) }
-        dialect.append(encodedMessages, to: &out)
-        if !dialect.isInvalidation { appendSynced(request.isHTTP11) }
-        tally.deliveries[dialect.transport, default: 0] += encodedMessages.count
-        scheduleStream(index, until: topics.expiresInMs)
-        write(out, to: index, through: board.headSequence)
+        open(index, request, topics)
+        if slot.pointee.phase == .poll { return releaseIfGone(index) }
         // What came with the request, in a record of its own, brings no edge any more; nor does an end that came with
         // it.
         let brought = slot.pointee.phase == .stream && !slot.pointee.isPlain || slot.pointee.hasInput
-        if brought, [.direct, .stream].contains(slot.pointee.phase), !discardInput(slot) {
-            release(index, .peerClosed)
-        }
-    }
-
-    /// The head of a stream; that of the ordinary ones is built once a second.
-    private func streamHead(_ dialect: StreamDialect, _ cors: String) -> [UInt8] {
-        let second = date.string()
-        guard dialect.isHTTP11, !dialect.isInvalidation else {
-            return ResponseHead.stream(dialect, cors: cors, date: second)
-        }
-        if headCache.second != second || headCache.cors != cors {
-            headCache = (second, cors, ResponseHead.stream(dialect, cors: cors, date: second))
-        }
-        return headCache.bytes
-    }
-
-    private func appendSynced(_ isHTTP11: Bool) {
-        guard isHTTP11 else { return out.append(contentsOf: StreamDialect.synced(board.head)) }
-        if syncedCache.sequence != board.headSequence {
-            syncedCache = (board.headSequence, ChunkEncoder.chunk(StreamDialect.synced(board.head)))
-        }
-        out.append(contentsOf: syncedCache.chunk)
-    }
-
-    /// - Parameter expiry: milliseconds for which the credential is good.
-    private func scheduleStream(_ index: Int32, until expiry: Int?) {
-        let slot = slots[index]
-        let life = min(policy.lifetimeMs(isInvalidation: slot.pointee.isInvalidation), Self.life(expiry))
-        slot.pointee.heartbeat = wheel.now + TimerWheel.ticks(policy.heartbeatMs())
-        slot.pointee.deadline = wheel.now + TimerWheel.ticks(life)
-        scheduleWarning(index, until: expiry)
-        wheel.insert(index, due: due(index), in: slots)
-    }
-
-    /// Time to the end of a credential: a tick more, for the wheel may stand at the beginning of one.
-    static func life(_ expiry: Int?) -> Int { expiry.map { $0 + 150 } ?? .max }
-
-    // MARK: Polls
-
-    private func beginPoll(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
-        let slot = slots[index]
-        slot.pointee.wantsNotModified = request.wantsNotModified
-        slot.pointee.origin = remember(request.origin)
-        if !topics.unknown.isEmpty { unknownTopics[index] = topics.unknown }
-        identify(index, request, topics.known)
-        let opening = board.opening(for: topics.known, from: request.resume)
-        if opening.reset != nil || !opening.messages.isEmpty {
-            let messages = opening.messages.map { cache.encodedMessage(for: $0, on: board).json }
-            tally.deliveries[.poll, default: 0] += messages.count
-            return answer(index, messages, reset: opening.reset)
-        }
-        let hold = min(policy.holdMs(wanted: request.waitMs), Self.life(topics.expiresInMs))
-        if hold == 0 { return answerEmpty(index) }
-        subscribe(index, to: topics.known)
-        slot.pointee.phase = .poll
-        for topic in topics.known { heldPolls[Int(topic.rawValue)] += 1 }
-        tally.polls += 1
-        slot.pointee.deadline = wheel.now + TimerWheel.ticks(hold)
-        wheel.insert(index, due: slot.pointee.deadline, in: slots)
-        releaseIfGone(index)
+        if brought, slot.pointee.isStream, !discardInput(slot) { release(index, .peerClosed) }
     }
 
     /// The edge that brought a poll may have brought its client's end too, and comes only once; nothing is written to
@@ -266,49 +169,15 @@ extension Shard {
         if seen == 0 || (seen < 0 && errno != EAGAIN) { release(index, .peerClosed) }
     }
 
-    /// Only allowed origins are remembered, so the list cannot grow by what clients send.
-    private func remember(_ origin: String?) -> UInt8 {
-        guard let origin, settings.allowedOrigins.contains(origin) else { return 0 }
-        if let place = origins.firstIndex(of: origin) { return UInt8(place) }
-        guard origins.count < 255 else { return 0 }
-        origins.append(origin)
-        return UInt8(origins.count - 1)
-    }
-
-    /// A poll whose time is up.
-    func answerEmpty(_ index: Int32) {
-        answer(index, [], status: slots[index].pointee.wantsNotModified ? 304 : 200)
-    }
-
-    /// Answers a poll and returns its connection to the head state, or closes it.
-    func answer(_ index: Int32, _ messages: [[UInt8]], reset: Opening.ResetReason? = nil, status: Int = 200) {
-        let slot = slots[index]
-        let unknown = unknownTopics.removeValue(forKey: index) ?? []
-        let body = PollDialect.body(cursor: board.head, messages: messages, reset: reset, unknown: unknown)
-        endSubscription(index)
-        forget(index, isPoll: true)
-        wheel.remove(index, in: slots)
-        let keepAlive = slot.pointee.keepAlive && draining == nil
-        let origin = slot.pointee.origin == 0 ? nil : origins[Int(slot.pointee.origin)]
-        var fields = PollDialect.etagField(board.head)
-        if draining != nil { fields += Refusals.retryAfter(milliseconds: drainRetryMs()) }
-        let response = ResponseHead.response(
-            status: status, fields: fields,
-            cors: ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins), date: date.string(),
-            keepAlive: keepAlive, body: body)
-        slot.pointee.keepAlive = keepAlive
-        send(response, to: index)
-    }
-
     /// Sends an answer whole, now or as the socket takes it; then the connection waits for its next request, or ends.
     func send(_ response: [UInt8], body: ByteBuffer = ByteBuffer(), to index: Int32) {
         let slot = slots[index]
         var backlog = Backlog(
-            bytes: response, body: body, through: board.headSequence, progress: wheel.now, acknowledged: 0)
+            bytes: response, body: body, through: board.headSequence, progress: audience.wheel.now, acknowledged: 0)
         guard put(&backlog, on: slot) else { return release(index, .peerClosed) }
         if backlog.count == 0 { return answered(index) }
         backlog.acknowledged = stalecast_acknowledged(slot.pointee.fd)
-        backlogs[index] = backlog
+        audience.backlogs[index] = backlog
         slot.pointee.phase = .answering
         awaitProgress(index)
     }
@@ -318,19 +187,19 @@ extension Shard {
     }
 
     func awaitProgress(_ index: Int32) {
-        wheel.remove(index, in: slots)
+        audience.wheel.remove(index, in: slots)
         let limit = TimerWheel.ticks(settings.writeStallLimit.milliseconds)
-        wheel.insert(index, due: wheel.now + limit, in: slots)
+        audience.wheel.insert(index, due: audience.wheel.now + limit, in: slots)
     }
 
     /// The socket takes more of an answer that did not fit at once.
     private func continueAnswer(_ index: Int32) {
-        guard var backlog = backlogs[index] else { return }
+        guard var backlog = audience.backlogs[index] else { return }
         guard put(&backlog, on: slots[index]) else { return release(index, .peerClosed) }
-        backlogs[index] = backlog
+        audience.backlogs[index] = backlog
         guard backlog.count == 0 else { return awaitProgress(index) }
-        backlogs[index] = nil
-        wheel.remove(index, in: slots)
+        audience.backlogs[index] = nil
+        audience.wheel.remove(index, in: slots)
         answered(index)
     }
 
@@ -338,7 +207,8 @@ extension Shard {
         let slot = slots[index]
         slot.pointee.phase = .head
         slot.pointee.origin = 0
-        wheel.insert(index, due: wheel.now + TimerWheel.ticks(settings.idleTimeout.milliseconds), in: slots)
+        audience.wheel.insert(
+            index, due: audience.wheel.now + TimerWheel.ticks(settings.idleTimeout.milliseconds), in: slots)
         guard slot.pointee.hasInput else {
             // The edge that brought a record came for those behind it too.
             if !slot.pointee.isPlain, hasUnread(slot) { readHeadLater(index) }
@@ -360,14 +230,17 @@ extension Shard {
     /// Browsers never come back after a refusal by status, so a stream is opened and ended with a delay.
     private func refusal(of request: StreamRequest, _ reason: DropReason) -> [UInt8] {
         let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
-        if reason == .topicRetired { return Refusals.whole(.unknownTopic, cors: cors, date: date.string()) }
-        let retry = reason == .drain ? drainRetryMs() : policy.refusalRetryMs()
+        if reason == .topicRetired {
+            return Refusals.whole(.unknownTopic, cors: cors, date: audience.heads.date.string())
+        }
+        let retry = reason == .drain ? drainRetryMs() : audience.policy.refusalRetryMs()
         guard request.kind != .poll else {
-            return Refusals.overloaded(cors: cors, retryMs: retry, date: date.string())
+            return Refusals.overloaded(cors: cors, retryMs: retry, date: audience.heads.date.string())
         }
         let topic = (try? settings.admit(request, on: board, counts: false))?.known.first
         let version = topic.flatMap { board[$0].latest?.version } ?? 0
         let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: request.kind == .invalidations)
-        return Refusals.stream(dialect, version: version, cors: cors, retryMs: retry, date: date.string())
+        return Refusals.stream(
+            dialect, version: version, cors: cors, retryMs: retry, date: audience.heads.date.string())
     }
 }

@@ -27,6 +27,6 @@ extension Shard {
         guard slot.phase == .head, slot.waits == 0, slot.due > 0 else { return false }
         let limit = slot.deadline == 0 ? settings.headerTimeout : settings.idleTimeout
         let silence = TimerWheel.ticks(settings.silence.milliseconds)
-        return slot.due + silence <= wheel.now + TimerWheel.ticks(limit.milliseconds)
+        return slot.due + silence <= audience.wheel.now + TimerWheel.ticks(limit.milliseconds)
     }
 }

@@ -140,7 +140,7 @@ extension Shard {
         else { return }
         slot.pointee.cover = .records(records)
         tls.free()
-        tally.takenOver += 1
+        audience.tally.takenOver += 1
     }
 
     /// Frees a slot's TLS. Who was told everything is told that it was all: a stream that just breaks off may have lost

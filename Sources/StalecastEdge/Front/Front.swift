@@ -87,7 +87,7 @@ final class Front: Sendable {
 
     func seatCanary(_ socket: Int32, of scope: Scope) {
         let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
-        shard.loop.execute { shard.canaries.add(socket, of: scope) }
+        shard.loop.execute { shard.audience.canaries.add(socket, of: scope) }
     }
 
     /// Listens itself; for Edge without the engine.
@@ -111,7 +111,7 @@ final class Front: Sendable {
                 }
             ) { channel in
                 guard let shard = shards[ObjectIdentifier(channel.eventLoop)] else { return }
-                shard.tally.accepted += 1
+                shard.audience.tally.accepted += 1
                 try Self.meet(channel, shard, ledger, tls)
             }
         } catch let error as IOError {
@@ -127,7 +127,7 @@ final class Front: Sendable {
         let proxy = peer.flatMap { proxies.trust($0) ? $0 : nil }
         guard proxies.speakPROXY else { return try take(channel, of: peer, proxy, shard, ledger, tls) }
         guard let proxy else {
-            shard.tally.refused[.untrustedPeer, default: 0] += 1
+            shard.audience.tally.refused[.untrustedPeer, default: 0] += 1
             throw ChannelError.eof
         }
         _ = ledger.enter(AddressLedger.unknown, settings: shard.settings)
@@ -138,7 +138,7 @@ final class Front: Sendable {
                 let client = source ?? proxy
                 let next = source.map { proxies.trust($0) ? $0 : nil } ?? proxy
                 try take(channel, of: client, next, shard, ledger, tls)
-            case .invalid: shard.tally.refused[.proxyHeader, default: 0] += 1
+            case .invalid: shard.audience.tally.refused[.proxyHeader, default: 0] += 1
             case .timedOut: shard.count(.headTimeout)
             case .gone: break
             }
@@ -157,7 +157,7 @@ final class Front: Sendable {
         let admission = ledger.enter(address, settings: shard.settings, above: hasMadeRoom ? 1 : 0)
         if admission != .admitted {
             let cap: DropReason = admission == .overTotal ? .capacity : .addressCapacity
-            shard.tally.refused[cap, default: 0] += 1
+            shard.audience.tally.refused[cap, default: 0] += 1
         }
         let peer = FrontPeer(
             address: address, proxy: proxy, isRefused: admission != .admitted, ledger: ledger, fd: nil, engine: nil)
@@ -207,7 +207,7 @@ final class Front: Sendable {
     }
 
     func apply(_ settings: EdgeSettings) {
-        for shard in shards { shard.loop.execute { shard.settings = settings } }
+        for shard in shards { shard.loop.execute { shard.apply(settings) } }
     }
 
     func accessChanged() {
@@ -215,7 +215,7 @@ final class Front: Sendable {
     }
 
     func presence() async -> Presence {
-        await answers { $0.presence() }.reduce(into: Presence()) { $0.merge($1) }
+        await answers { $0.audience.members.presence(on: $0.board) }.reduce(into: Presence()) { $0.merge($1) }
     }
 
     func streamCounts(of scope: Scope) async -> StreamCounts {
@@ -232,6 +232,8 @@ final class Front: Sendable {
         for shard in shards { try await shard.loop.submit { shard.closeAll() }.get() }
         try await group.shutdownGracefully()
     }
+
+    func inconsistencies() async -> [[String]] { await answers { $0.inconsistencies() } }
 
     /// Connections of any kind that the Front holds.
     func connectionCount() async -> Int {

@@ -13,8 +13,8 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     let shard: FrontShard
     private let peer: FrontPeer
     private unowned let connection: HTTPConnection
-    /// Held until it ends or its client goes.
-    private var subscriber: FrontSubscriber?
+    /// Slot of the stream or poll that it is held for; nil for none.
+    var seat: Int32?
     private var hasRoomForFetches = false
 
     init(shard: FrontShard, peer: FrontPeer, connection: HTTPConnection) {
@@ -25,8 +25,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     }
 
     func closed() {
-        subscriber?.leave(.peerClosed)
-        subscriber = nil
+        if let seat { shard.release(seat, .peerClosed) }
         shard.connections[ObjectIdentifier(self)] = nil
         peer.release()
     }
@@ -38,7 +37,9 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     func admit(_ head: RequestHead) -> Int { shard.settings.maxBodyBytes }
 
     func serve(_ request: Request) {
-        if !peer.believe(request.head, shard.settings) { shard.tally.refused[.addressCapacity, default: 0] += 1 }
+        if !peer.believe(request.head, shard.settings) {
+            shard.audience.tally.refused[.addressCapacity, default: 0] += 1
+        }
         var request = FrontRequest(request)
         request.address = peer.address
         request.isCanary = peer.isCanary
@@ -127,7 +128,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
             count(response, to: request)
             respond(response, to: request)
         case .fetched(let answer):
-            shard.tally.fetches.count(answer)
+            shard.audience.tally.fetches.count(answer)
             respond(answer.bytes, to: request)
             shard.hub.propagation.fetched(
                 answer.client, answer.scope, answer.version, seconds: shard.seconds(since: request.beganAt),
@@ -149,9 +150,9 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     }
 
     func count(_ response: FrontResponse, to request: FrontRequest) {
-        if let event = response.installation { shard.tally.fetches.count(event) }
+        if let event = response.installation { shard.audience.tally.fetches.count(event) }
         guard response.status >= 400, !request.mayBeStream else { return }
-        shard.tally.fetches.countRefusal(status: response.status)
+        shard.audience.tally.fetches.countRefusal(status: response.status)
         if response.status >= 500 { noteRefusal(response.status, of: request) }
     }
 
@@ -174,7 +175,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     }
 
     private func subscribe(_ request: StreamRequest, as whole: FrontRequest) {
-        // The drain's timers know nothing of it: it would be cut instead of ended.
+        // The drain has spread the ends of subscribers: this one would be cut instead of ended.
         if shard.isDraining { return refuseForNow(whole) }
         makeRoomForFetches(false)
         if connection.isAlone, peer.promote(request, from: connection) { return connection.abandon() }
@@ -182,10 +183,8 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         guard let topics = try? shard.settings.admit(request, on: shard.board, counts: false) else {
             return respond(FrontResponse(.unknownTopic), to: whole)
         }
-        let subscriber = FrontSubscriber(request, topics, shard: shard, connection: self)
-        self.subscriber = subscriber
         connection.hold()
-        subscriber.begin()
+        shard.subscribe(self, request, topics)
     }
 
     // MARK: Answers
@@ -210,7 +209,8 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         if let seconds = request.unverified { fields += "X-Stalecast-Unverified: \(seconds)\r\n" }
         if !keepAlive { fields += "Connection: close\r\n" }
         if bytes.body.readableBytes > StreamEngine.sendBuffer { makeRoomForFetches(true) }
-        connection.writeFirst(bytes.head(ending: FetchBytes.ending(date: shard.date.string(), fields: fields)))
+        connection.writeFirst(
+            bytes.head(ending: FetchBytes.ending(date: shard.audience.heads.date.string(), fields: fields)))
         connection.write(bytes.body)
         connection.ended(keepAlive: keepAlive)
     }
@@ -226,7 +226,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     private func respondToHead(of subscription: StreamRequest, _ request: FrontRequest) {
         if subscription.kind == .events {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: false)
-            send(ResponseHead.stream(dialect, cors: cors(request), date: shard.date.string()))
+            send(ResponseHead.stream(dialect, cors: cors(request), date: shard.audience.heads.date.string()))
             return finished(keepAlive: connection.keepsAlive)
         }
         respond(FrontResponse(fields: PollDialect.etagField(shard.board.head)), to: request)
@@ -235,8 +235,8 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     /// Over a cap, or when it cannot be said yet who asks: to be tried again.
     func refuseForNow(_ request: FrontRequest) {
         let cors = cors(request)
-        let retry = shard.isDraining ? shard.drainRetryMs() : 5 * shard.retryMs()
-        let date = shard.date.string()
+        let retry = shard.isDraining ? shard.drainRetryMs() : shard.audience.policy.refusalRetryMs()
+        let date = shard.audience.heads.date.string()
         // Only the renderer's own refusals say that there are too many fetches: connections over a cap, and credentials
         // that cannot be judged yet, are a stranger's choice.
         let operation = operation(request)
@@ -272,27 +272,28 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
 
     // MARK: What a subscriber needs
 
-    var address: RolloutTracker.Address { peer.clientAddress }
-    var isHolding: Bool { connection.isHolding }
+    var address: UInt64 { peer.address }
     var isWritable: Bool { connection.isWritable }
 
     func send(_ bytes: [UInt8]) { connection.write(bytes) }
 
     /// An answer was written: the connection waits for the next request, or ends.
     func finished(keepAlive: Bool) {
-        subscriber = nil
         connection.ended(keepAlive: keepAlive)
     }
 
     /// Ends the connection when everything written so far has left.
     func closeWhenWritten() {
-        subscriber = nil
         connection.finish()
     }
 
     func close() { connection.close() }
 
-    func drain() { subscriber?.end(.drain) }
+    func drain() {
+        if let seat { shard.end(seat, .drain) }
+    }
 
-    func becameWritable() { subscriber?.becameWritable() }
+    func becameWritable() {
+        if let seat { shard.becameWritable(seat) }
+    }
 }

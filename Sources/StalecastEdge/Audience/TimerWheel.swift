@@ -1,5 +1,5 @@
 /// Ticks since the shard started; a tick is ``TimerWheel/tickNanoseconds`` long.
-typealias Tick = UInt32
+package typealias Tick = UInt32
 
 /// One timer per stream at no memory beyond three words in its slot: a wheel of intrusive lists.
 ///

@@ -3,8 +3,9 @@ import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
-/// Everything the engine keeps for an ordinary connection.
-struct StreamSlot {
+/// Everything that is kept for an ordinary connection of the engine, or for a subscriber of the Front; that has no
+/// descriptor and no cover of its own here.
+package struct StreamSlot {
     /// Cover of the bytes on the socket. The slot's to free; first, because its tag then takes no room of its own.
     var cover = Cover.plain
     var phase: Phase = .free
@@ -56,11 +57,18 @@ struct StreamSlot {
     /// The peer, for the ledger.
     var address: UInt64 = 0
 
+    /// A stream that takes messages.
+    var isStream: Bool { phase == .direct || phase == .stream }
+    /// A stream or a held poll.
+    var isSubscriber: Bool { isStream || phase == .poll }
     var isPlain: Bool { if case .plain = cover { true } else { false } }
     /// Plain and chunked: with nothing pending a live message is one `send`.
     var isOrdinary: Bool { isHTTP11 && isPlain }
     /// Over TLS, chunked, and nothing is pending: a live message is one record.
     var isSealed: Bool { isHTTP11 && !hasBacklog && !isPlain }
+
+    /// Time of the next event of a stream without a backlog.
+    var nextTick: Tick { min(heartbeat, deadline, warning == 0 ? .max : warning) }
 
     /// Dialect in which the slot's stream is written.
     var dialect: StreamDialect { StreamDialect(isHTTP11: isHTTP11, isInvalidation: isInvalidation) }
@@ -102,7 +110,7 @@ struct StreamSlot {
 ///
 /// A class confined to its shard's thread: pages are never moved or freed while the shard lives, so that pointers
 /// into them stay good across a fan-out.
-final class SlotTable {
+package final class SlotTable {
     private static let pageSize = 1024
     /// Room for 4,194,304 slots, far beyond any descriptor limit.
     private static let maxPages = 4096
@@ -158,7 +166,7 @@ final class SlotTable {
 /// Rest of one write that a stalled stream still has to be sent. Newer messages are not stored; when the rest is out,
 /// the board says what the newest of each topic is. Over TLS the rest begins with the record that was begun, as
 /// ``TLSSession/send(_:_:)`` and ``TLSRecords`` want it.
-struct Backlog {
+package struct Backlog {
     var bytes: [UInt8]
     var offset = 0
     /// Bytes after `bytes`: the body of a fetch's answer, which requests share.
@@ -177,15 +185,12 @@ struct Backlog {
     /// announced.
     var unsentSince: CommitSequence?
 
+    /// Notes that the newest message of `sequence` is not in the backlog's bytes.
+    mutating func missed(_ sequence: CommitSequence) {
+        deferred += 1
+        unsentSince = min(unsentSince ?? .max, sequence)
+    }
+
     var count: Int { bytes.count - offset + body.readableBytes }
     var rest: ArraySlice<UInt8> { bytes[offset...] }
-}
-
-/// The topics of a stream with more than one.
-struct SeveralTopics {
-    let topics: [Topic.Index]
-    /// Places in the topics' member lists, in the order of `topics`.
-    var positions: [Int32]
-    /// The last announcement handled, so that a second topic of it does not send again.
-    var handled: CommitSequence = 0
 }

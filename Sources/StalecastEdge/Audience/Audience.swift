@@ -1,0 +1,327 @@
+import StalecastAccess
+package import StalecastHub
+import StalecastHTTP
+import StalecastWire
+
+/// The subscribers of one loop, and what they were promised: the same for the engine and the Front.
+///
+/// Pure: it has no socket and no clock. ``Carrier`` feeds it with facts and does what it says. The engine's fan-out
+/// walks ``members`` and ``slots`` itself.
+package struct Audience {
+    package let slots = SlotTable()
+    package private(set) var settings: EdgeSettings
+    var policy: SubscriberPolicy
+    package var board: TopicBoard
+    private var cache = EncodedMessageCache()
+    package var members: Members
+    package var pacing: Pacing
+    var wheel = TimerWheel()
+    package var tally = EdgeTally()
+    package var backlogs: [Int32: Backlog] = [:]
+    /// Keeps the principals of streams and held polls known, by slot; those of keys need none.
+    private(set) var holds: [Int32: PrincipalHold] = [:]
+    var reach = Reach()
+    var polls = PollNotes()
+    var heads = HeadCache()
+    var canaries = CanarySeats()
+    var doomed: [(index: Int32, reason: DropReason)] = []
+    /// End of a running drain; nil while there is none.
+    var drainEnd: Tick?
+    /// Bytes of the message that is being made.
+    var out: [UInt8] = []
+
+    package init(_ board: TopicBoard, _ settings: EdgeSettings) {
+        self.board = board
+        self.settings = settings
+        policy = SubscriberPolicy(settings)
+        pacing = Pacing(echoDelayMs: UInt64(settings.burstEcho.milliseconds))
+        members = Members(slots)
+        members.grow(to: board.topics.count)
+    }
+
+    /// - Returns: whether something changed that may have taken a subscriber's right from it.
+    mutating func apply(_ settings: EdgeSettings) -> Bool {
+        let before = self.settings
+        self.settings = settings
+        policy = SubscriberPolicy(settings)
+        pacing.echoDelayMs = UInt64(settings.burstEcho.milliseconds)
+        // Origins that held polls will need again must be found again.
+        if tally.polls == 0 { polls.origins = [""] }
+        return settings.mayRevoke(after: before)
+    }
+
+    var nowMs: UInt64 { UInt64(wheel.now) * (TimerWheel.tickNanoseconds / 1_000_000) }
+
+    // MARK: Membership
+
+    mutating func subscribe(_ index: Int32, to topics: [Topic.Index]) {
+        if let hold = settings.access.hold(slots[index].pointee.principal) { holds[index] = hold }
+        members.add(index, to: topics)
+    }
+
+    mutating func unsubscribe(_ index: Int32) {
+        members.remove(index)
+        if !holds.isEmpty { holds[index] = nil }
+    }
+
+    func topics(of index: Int32) -> [Topic.Index] { members.topics(of: index) }
+
+    /// Takes the topics of a board of the same moment.
+    mutating func takeTopics(of board: TopicBoard) {
+        self.board.takeTopics(of: board)
+        members.grow(to: self.board.topics.count)
+    }
+
+    mutating func rebind(to board: TopicBoard) -> [Int32] {
+        takeTopics(of: board)
+        cache.removeAll()
+        let retired = self.board.topics.indices.filter { self.board.topics[$0].isRetired }
+        return members.all(of: retired.map { Topic.Index($0) })
+    }
+
+    /// Subscribers that a sent message reaches.
+    func audience(of message: DataMessage) -> [Int32] {
+        if case .topic(let name) = message.target { return members.all(of: board.audience(name, in: message.project)) }
+        return (0..<slots.end).filter { index in
+            let slot = slots[index].pointee
+            return slot.isSubscriber && !slot.isInvalidation && message.reaches(topics(of: index), on: board)
+        }
+    }
+
+    // MARK: Messages
+
+    /// Takes consecutive announcements; what is left of them is worth sending.
+    mutating func apply(_ run: [TopicBoard.Announcement]) -> AnnouncementBatch {
+        for announcement in run {
+            let streams = members.streamCount(on: announcement.encodedMessages.map(\.topic))
+            reach.rollouts.begin(announcement, audience: streams)
+        }
+        let batch = board.apply(run, cache: &cache)
+        for topic in batch.skipped { tally.coalesced += members[topic].count }
+        return batch
+    }
+
+    mutating func encoded(_ debts: [Debt]) -> [EncodedMessage] {
+        debts.map { cache.encodedMessage(for: $0, on: board) }
+    }
+
+    /// Whether the messages to a hidden topic's streams are written later, here: see ``Pacing``.
+    mutating func isPaced(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) -> Bool {
+        guard board[topic].isInvalidation else { return false }
+        switch pacing.admit(announcement, on: topic, at: nowMs) {
+        case .write: return spread(topic, announcement)
+        case .replace:
+            tally.coalesced += members[topic].count
+            return true
+        case .hold: return true
+        }
+    }
+
+    /// Begins a paced fan-out, where the change asks for one; ends the one that it supersedes.
+    ///
+    /// - Returns: false where all streams are to be told now.
+    mutating func spread(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) -> Bool {
+        guard board[topic].isInvalidation else { return false }
+        let rest = pacing.supersede(topic)
+        tally.coalesced += rest.count
+        guard announcement.pacedOverMs > 0 else {
+            pacing.reachAtOnce(rest)
+            return false
+        }
+        // Those that read too slowly get the newest message when they read again.
+        for index in members[topic] where slots[index].pointee.hasBacklog {
+            let since = pacing.heldSince(topic) ?? announcement.change.sequence
+            let unreached = pacing.reached(index)
+            backlogs[index]?.missed(unreached ?? since)
+        }
+        let members = members[topic].filter { !slots[$0].pointee.hasBacklog }
+        pacing.begin(announcement, on: topic, first: rest, members: members, at: nowMs)
+        return true
+    }
+
+    /// Sequence up to which a stream without a backlog has everything.
+    func told(_ index: Int32) -> CommitSequence {
+        pacing.unreached.isEmpty ? board.headSequence : pacing.unreached[index].map { $0 - 1 } ?? board.headSequence
+    }
+
+    // MARK: Backlogs
+
+    mutating func hold(_ rest: [UInt8], for index: Int32, through sequence: CommitSequence, acknowledged: UInt64) {
+        backlogs[index] = Backlog(bytes: rest, through: sequence, progress: wheel.now, acknowledged: acknowledged)
+        slots[index].pointee.hasBacklog = true
+        slots[index].pointee.phase = .stream
+        reschedule(index)
+    }
+
+    /// Puts what the board says is owed now into an emptied backlog; false when nothing is.
+    mutating func refill(_ backlog: inout Backlog, _ index: Int32) -> Bool {
+        let debts = board.owed(to: topics(of: index), after: backlog.through)
+        guard !debts.isEmpty || backlog.data != nil else { return false }
+        let dialect = slots[index].pointee.dialect
+        var bytes: [UInt8] = []
+        dialect.append(encoded(debts), to: &bytes)
+        if let data = backlog.data { dialect.append(chunk: data.chunk, to: &bytes) }
+        tally.deliveries[dialect.transport, default: 0] += debts.count + (backlog.data == nil ? 0 : 1)
+        tally.coalesced += max(0, backlog.deferred - debts.count)
+        let since = min(backlog.unsentSince ?? .max, pacing.reached(index) ?? .max)
+        backlog = Backlog(
+            bytes: bytes, through: board.headSequence, progress: backlog.progress, acknowledged: backlog.acknowledged,
+            unsentSince: since == .max ? nil : since)
+        return true
+    }
+
+    mutating func endBacklog(_ index: Int32) {
+        let backlog = backlogs.removeValue(forKey: index)
+        tally.coalesced += backlog?.deferred ?? 0
+        if backlog?.unsentSince != nil { reach.rollouts.hasNews = true }
+        slots[index].pointee.hasBacklog = false
+    }
+
+    // MARK: Timers
+
+    /// Puts a stream back in the wheel for whatever comes first: heartbeat, end of life, or the write-stall limit.
+    mutating func reschedule(_ index: Int32) {
+        let slot = slots[index].pointee
+        wheel.remove(index, in: slots)
+        var due = slot.nextTick
+        if slot.hasBacklog, let backlog = backlogs[index] { due = min(due, stallDeadline(backlog)) }
+        wheel.insert(index, due: due, in: slots)
+    }
+
+    func stallDeadline(_ backlog: Backlog) -> Tick {
+        backlog.progress + TimerWheel.ticks(settings.writeStallLimit.milliseconds)
+    }
+
+    /// Begins a stream's timers.
+    ///
+    /// - Parameter expiry: milliseconds for which the credential is good; nil for ever.
+    mutating func scheduleStream(_ index: Int32, until expiry: Int?) {
+        let slot = slots[index]
+        let life = min(policy.lifetimeMs(isInvalidation: slot.pointee.isInvalidation), Self.life(expiry))
+        slot.pointee.heartbeat = wheel.now + TimerWheel.ticks(policy.heartbeatMs())
+        slot.pointee.deadline = wheel.now + TimerWheel.ticks(life)
+        scheduleWarning(index, until: expiry)
+        wheel.insert(index, due: slot.pointee.nextTick, in: slots)
+    }
+
+    /// Time to the end of a credential: a tick more, for the wheel may stand at the beginning of one.
+    static func life(_ expiry: Int?) -> Int { expiry.map { $0 + 150 } ?? .max }
+
+    private func scheduleWarning(_ index: Int32, until expiry: Int?) {
+        guard let expiry, !slots[index].pointee.isInvalidation else { return }
+        slots[index].pointee.warning = wheel.now + TimerWheel.ticks(expiry - SubscriberPolicy.warningMs(before: expiry))
+    }
+
+    /// Ends a subscriber at `deadline` if it would live longer.
+    mutating func shorten(_ index: Int32, to deadline: Tick) {
+        let slot = slots[index]
+        slot.pointee.deadline = min(deadline, slot.pointee.deadline)
+        // A poll has no heartbeat that could come before.
+        if slot.pointee.phase == .poll { slot.pointee.heartbeat = .max }
+        reschedule(index)
+    }
+
+    /// Reason of an end at the deadline.
+    func endReason(_ index: Int32) -> DropReason {
+        if drainEnd != nil { return .drain }
+        let number = slots[index].pointee.principal
+        guard number != 0, settings.access.mode == .enforce else { return .lifetime }
+        return settings.access.currentPrincipal(of: number) == nil ? .expired : .lifetime
+    }
+
+    /// Looks at every subscriber again, because principals may have lost something, and shortens lives of credentials
+    /// that got another end.
+    ///
+    /// - Returns: the subscribers that may not hear their topics any more.
+    mutating func recheckAccess() -> [Int32] {
+        let indexes = (0..<slots.end).filter { slots[$0].pointee.isSubscriber }
+        guard settings.access.mode == .enforce else {
+            return indexes.filter { !settings.keys.admit(slots[$0].pointee.apiKey) }
+        }
+        var standings: [Int32: Principal?] = [:]
+        return indexes.filter { index in
+            let number = slots[index].pointee.principal
+            let principal = standings[number] ?? settings.access.currentPrincipal(of: number)
+            standings[number] = principal
+            guard let principal, topics(of: index).allSatisfy({ principal.may(.watch, topic: board[$0]) }) else {
+                return true
+            }
+            guard let left = principal.expiresInMs else { return false }
+            let deadline = wheel.now + TimerWheel.ticks(Self.life(left))
+            guard deadline < slots[index].pointee.deadline else { return false }
+            if slots[index].pointee.phase != .poll { scheduleWarning(index, until: left) }
+            shorten(index, to: deadline)
+            return false
+        }
+    }
+
+    /// Spreads the ends of all subscribers over a drain.
+    mutating func drain(over milliseconds: Int) {
+        drainEnd = wheel.now + TimerWheel.ticks(milliseconds + SubscriberPolicy.drainGraceMs)
+        for index in 0..<slots.end where slots[index].pointee.isSubscriber {
+            slots[index].pointee.deadline = .max
+            shorten(index, to: wheel.now + TimerWheel.ticks(policy.drainWaitMs(over: milliseconds)))
+        }
+    }
+
+    /// Retry time for a client that the drain ends.
+    mutating func drainRetryMs(connections: Int) -> Int {
+        let end = drainEnd ?? wheel.now
+        let left = Int(end - min(end, wheel.now)) * Int(TimerWheel.tickNanoseconds / 1_000_000)
+        return policy.drainRetryMs(left: left, connections: connections)
+    }
+}
+
+/// Facts about held polls that their slots have no room for.
+struct PollNotes {
+    /// Names in a poll's request that mean nothing; its answer says so.
+    var unknown: [Int32: [TopicName]] = [:]
+    /// Allowed origins that held polls will need again, from 1.
+    var origins: [String] = [""]
+
+    /// Only allowed origins are remembered, so the list cannot grow by what clients send.
+    mutating func remember(_ origin: String?, _ allowed: [String]) -> UInt8 {
+        guard let origin, allowed.contains(origin) else { return 0 }
+        if let place = origins.firstIndex(of: origin) { return UInt8(place) }
+        guard origins.count < 255 else { return 0 }
+        origins.append(origin)
+        return UInt8(origins.count - 1)
+    }
+}
+
+/// Bytes that many answers of one second begin with.
+struct HeadCache {
+    var date = HTTPDate()
+    private var stream: (second: String, cors: String, bytes: [UInt8]) = ("", "", [])
+    private var fetch: (second: String, fields: String, bytes: [UInt8]) = ("", "", [])
+    private var synced: (sequence: CommitSequence, chunk: [UInt8]) = (.max, [])
+
+    /// The head of a stream; that of the ordinary ones is built once a second.
+    mutating func stream(_ dialect: StreamDialect, _ cors: String) -> [UInt8] {
+        let second = date.string()
+        guard dialect.isHTTP11, !dialect.isInvalidation else {
+            return ResponseHead.stream(dialect, cors: cors, date: second)
+        }
+        if stream.second != second || stream.cors != cors {
+            stream = (second, cors, ResponseHead.stream(dialect, cors: cors, date: second))
+        }
+        return stream.bytes
+    }
+
+    /// The end of a fetch's head.
+    mutating func fetchEnding(_ fields: String) -> [UInt8] {
+        let second = date.string()
+        if fetch.second != second || fetch.fields != fields {
+            fetch = (second, fields, FetchBytes.ending(date: second, fields: fields))
+        }
+        return fetch.bytes
+    }
+
+    mutating func appendSynced(_ head: Cursor, _ dialect: StreamDialect, to bytes: inout [UInt8]) {
+        guard dialect.isHTTP11 else { return bytes.append(contentsOf: StreamDialect.synced(head)) }
+        if synced.sequence != head.sequence {
+            synced = (head.sequence, ChunkEncoder.chunk(StreamDialect.synced(head)))
+        }
+        bytes.append(contentsOf: synced.chunk)
+    }
+}

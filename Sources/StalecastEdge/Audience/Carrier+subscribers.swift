@@ -1,0 +1,220 @@
+import CLinux
+import StalecastHTTP
+import StalecastHub
+import StalecastWire
+
+/// Beginnings of streams and polls, answers of polls, and what their timers bring.
+extension Carrier {
+    // MARK: Streams
+
+    /// Begins a stream or a poll in a slot that has a connection.
+    func open(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
+        let slot = slots[index]
+        slot.pointee.principal = topics.principal
+        slot.pointee.apiKey = topics.apiKey
+        slot.pointee.clientKey = request.clientKey.rawValue
+        slot.pointee.isHTTP11 = request.isHTTP11
+        slot.pointee.keepAlive = request.keepAlive
+        slot.pointee.isInvalidation = request.kind == .invalidations
+        switch request.kind {
+        case .events, .invalidations: openStream(index, request, topics)
+        case .poll, .state: openPoll(index, request, topics)
+        }
+    }
+
+    /// Registers first, then reads the state, then writes what is owed: nothing can fall between.
+    private func openStream(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
+        let slot = slots[index]
+        let dialect = slot.pointee.dialect
+        // What is held back for others must not reach this one twice.
+        if dialect.isInvalidation { flushPaced(topics.known[0]) }
+        audience.subscribe(index, to: topics.known)
+        slot.pointee.joined = UInt32(truncatingIfNeeded: board.headSequence)
+        audience.countJoined(index)
+        identify(index, request, topics.known)
+        slot.pointee.phase = slot.pointee.isOrdinary ? .direct : .stream
+        audience.tally.streams += 1
+        if hub.releases.isOpen { tellBegin(index) }
+        let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
+        let bytes = audience.opening(of: dialect, topics, from: request.resume, cors)
+        audience.scheduleStream(index, until: topics.expiresInMs)
+        write(bytes, to: index, through: board.headSequence)
+    }
+
+    // MARK: Polls
+
+    private func openPoll(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
+        let slot = slots[index]
+        slot.pointee.wantsNotModified = request.wantsNotModified
+        slot.pointee.origin = audience.polls.remember(request.origin, settings.allowedOrigins)
+        if !topics.unknown.isEmpty { audience.polls.unknown[index] = topics.unknown }
+        identify(index, request, topics.known)
+        let opening = board.opening(for: topics.known, from: request.resume)
+        if opening.reset != nil || !opening.messages.isEmpty {
+            return answer(index, owed: opening.messages, reset: opening.reset)
+        }
+        let hold = min(audience.policy.holdMs(wanted: request.waitMs), Audience.life(topics.expiresInMs))
+        if hold == 0 { return answerEmpty(index) }
+        slot.pointee.phase = .poll
+        audience.subscribe(index, to: topics.known)
+        audience.tally.polls += 1
+        slot.pointee.deadline = audience.wheel.now + TimerWheel.ticks(hold)
+        audience.wheel.insert(index, due: slot.pointee.deadline, in: slots)
+    }
+
+    /// A poll's answer carries the head as its cursor, so it must have everything that was announced after `before`.
+    func answerPoll(_ index: Int32, after before: CommitSequence) {
+        guard slots[index].pointee.phase == .poll else { return }
+        answer(index, owed: board.owed(to: audience.topics(of: index), after: before))
+    }
+
+    private func answer(_ index: Int32, owed: [Debt], reset: Opening.ResetReason? = nil) {
+        audience.tally.deliveries[.poll, default: 0] += owed.count
+        answer(index, audience.encoded(owed).map(\.json), reset: reset)
+    }
+
+    /// A poll whose time is up.
+    func answerEmpty(_ index: Int32) {
+        answer(index, [], status: slots[index].pointee.wantsNotModified ? 304 : 200)
+    }
+
+    /// Answers a poll; then its connection is in the head state, or ends.
+    func answer(_ index: Int32, _ messages: [[UInt8]], reset: Opening.ResetReason? = nil, status: Int = 200) {
+        let slot = slots[index].pointee
+        let unknown = audience.polls.unknown.removeValue(forKey: index) ?? []
+        endSubscription(index)
+        forget(index, isPoll: true)
+        audience.wheel.remove(index, in: slots)
+        let keepAlive = slot.keepAlive && !isDraining
+        let origin = slot.origin == 0 ? nil : audience.polls.origins[Int(slot.origin)]
+        var fields = PollDialect.etagField(board.head)
+        if isDraining { fields += Refusals.retryAfter(milliseconds: drainRetryMs()) }
+        let response = ResponseHead.response(
+            status: status, fields: fields,
+            cors: ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins),
+            date: audience.heads.date.string(), keepAlive: keepAlive,
+            body: PollDialect.body(cursor: board.head, messages: messages, reset: reset, unknown: unknown))
+        finish(index, with: response, keepAlive: keepAlive)
+    }
+
+    // MARK: Timers
+
+    /// The tick of a stream or a held poll has come.
+    func subscriberTimerFired(_ index: Int32) {
+        switch slots[index].pointee.phase {
+        case .poll: answerEmpty(index)
+        case .direct, .stream: streamTimerFired(index)
+        default: return
+        }
+    }
+
+    private func streamTimerFired(_ index: Int32) {
+        let (slot, now) = (slots[index], audience.wheel.now)
+        if let backlog = audience.backlogs[index], audience.stallDeadline(backlog) <= now, !hasTakenMore(index) {
+            return release(index, .writeStall)
+        }
+        if slot.pointee.deadline <= now { return end(index, audience.endReason(index)) }
+        if slot.pointee.warning != 0, slot.pointee.warning <= now {
+            slot.pointee.warning = 0
+            warn(index)
+        }
+        if slot.pointee.heartbeat <= now {
+            slot.pointee.heartbeat = now + TimerWheel.ticks(audience.policy.heartbeatMs())
+            beat(index)
+        }
+        if slot.pointee.phase != .doomed { audience.reschedule(index) }
+    }
+
+    /// Whether a client that reads slowly has taken a byte of its backlog since the last look. The socket says nothing
+    /// before a third of its buffer is free, nor TLS before a whole record is gone.
+    func hasTakenMore(_ index: Int32) -> Bool {
+        let acknowledged = acknowledgedBytes(of: index)
+        guard let before = audience.backlogs[index]?.acknowledged, acknowledged > before else { return false }
+        audience.backlogs[index]?.acknowledged = acknowledged
+        audience.backlogs[index]?.progress = audience.wheel.now
+        return true
+    }
+
+    private func beat(_ index: Int32) {
+        let slot = slots[index].pointee
+        // A heartbeat that becomes the backlog would mark the held-back message as delivered: skip it.
+        let isHolding = slot.isInvalidation && audience.pacing.isHolding(Topic.Index(rawValue: slot.topic))
+        if !slot.isStream || slot.hasBacklog || isHolding { return }
+        audience.tally.heartbeats += 1
+        write(slot.dialect.heartbeat, to: index, through: audience.told(index))
+    }
+
+    /// Warns a stream that its credential ends soon. A stream that reads too slowly is not warned; it hears the end.
+    private func warn(_ index: Int32) {
+        let slot = slots[index].pointee
+        guard !slot.hasBacklog, let principal = settings.access.currentPrincipal(of: slot.principal),
+            let event = slot.dialect.expiring(principal)
+        else { return }
+        write(event, to: index, through: board.headSequence)
+    }
+
+    /// Ends every subscriber that may not hear its topics any more.
+    func recheckAccess() {
+        for index in audience.recheckAccess() { end(index, .revoked) }
+    }
+
+    // MARK: Clients and counts
+
+    /// Tells the book whose stream or poll this is, if it says so.
+    private func identify(_ index: Int32, _ request: StreamRequest, _ topics: [Topic.Index]) {
+        guard let client = request.client else { return }
+        let address = slots[index].pointee.address
+        audience.reach.identities[index] = hub.propagation.join(
+            client, of: topics, on: board, from: request.resume, isPoll: request.kind == .poll,
+            address: (address, !stalecast_is_loopback_key(address)))
+    }
+
+    func forget(_ index: Int32, isPoll: Bool) {
+        guard !audience.reach.identities.isEmpty, let keys = audience.reach.identities.removeValue(forKey: index) else {
+            return
+        }
+        hub.propagation.left(keys, isPoll: isPoll)
+    }
+
+    /// Counts of the streams that have a scope's newest message. It is asked for behind the announcements that it is
+    /// about.
+    func streamCounts(of scope: Scope) -> StreamCounts {
+        guard let version = audience.reach.rollouts.versions[scope]?.last else {
+            return audience.streamsHere(of: scope)
+        }
+        audience.tellStreamCounts(hub.propagation)
+        let streamCounts = audience.reach.rollouts.versions[scope]?.last?.streamCounts ?? version.streamCounts
+        if streamCounts.received + streamCounts.receivedUnknown < streamCounts.told {
+            probe(scope, version, told: streamCounts.told)
+        }
+        return audience.reach.rollouts.versions[scope]?.last?.streamCounts ?? StreamCounts()
+    }
+
+    /// Asks the kernel what peers have acknowledged, for no more than a twentieth of the time.
+    private func probe(_ scope: Scope, _ version: LoopRollouts.Version, told: Int) {
+        let began = stalecast_monotonic_ns()
+        guard began >= audience.reach.probeAt else { return }
+        let answers = audience.told(version).compactMap(hasAcknowledgedAll)
+        audience.reach.probeAt = began + 20 * (stalecast_monotonic_ns() - began)
+        audience.reach.rollouts.received(
+            answers.count { $0 }, unknown: max(0, told - answers.count), of: scope)
+        audience.tellStreamCounts(hub.propagation)
+    }
+}
+
+extension Audience {
+    /// The first bytes of a stream.
+    fileprivate mutating func opening(
+        of dialect: StreamDialect, _ topics: AdmittedTopics, from point: ResumePoint, _ cors: String
+    ) -> [UInt8] {
+        let opening = board.opening(for: topics.known, from: point)
+        out.removeAll(keepingCapacity: true)
+        out.append(contentsOf: heads.stream(dialect, cors))
+        dialect.appendBeginning(
+            retryMs: policy.retryMs(), reset: opening.reset, unknown: topics.unknown, epoch: board.epoch, to: &out)
+        dialect.append(encoded(opening.messages), to: &out)
+        if !dialect.isInvalidation { heads.appendSynced(opening.head, dialect, to: &out) }
+        tally.deliveries[dialect.transport, default: 0] += opening.messages.count
+        return out
+    }
+}

@@ -1,0 +1,198 @@
+package import StalecastHub
+package import StalecastWire
+
+/// Times of the messages to Firebase's streams, by topic. Pure: the loop says the time, in milliseconds of any clock,
+/// and does what is due.
+///
+/// Messages keep a distance, because these clients' parsers take one message from what one read returns: of two that
+/// arrive together the second would be lost. Newest wins within the distance. A paced fan-out tells streams one after
+/// the other, see ``PacedFanOut``. The newest message of a burst comes again, see ``BurstEcho``.
+package struct Pacing: Sendable {
+    /// Decision about a message that was announced.
+    package enum Verdict: Sendable {
+        case write
+        case hold
+        /// Hold it; another one that was held is passed over.
+        case replace
+    }
+
+    /// Something that is due for a topic.
+    package enum Step: Sendable {
+        /// Write the message that was held back.
+        case write(TopicBoard.Announcement)
+        /// Tell these streams, unless they were told meanwhile; the fan-out may be over with them.
+        case turns([Int32], of: TopicBoard.Announcement, isLast: Bool)
+        /// Say the newest message once more.
+        case echo
+    }
+
+    fileprivate struct Pace {
+        /// Time when the topic may have its next message.
+        var until: UInt64 = 0
+        var held: TopicBoard.Announcement?
+        /// The first version that is held back.
+        var heldSince: CommitSequence?
+        var echo = BurstEcho()
+        var fanOut: PacedFanOut<Int32>?
+    }
+
+    /// The distance, and a tick more: the loop may stand at the beginning of one.
+    package static let distanceMs = UInt64(SubscriberPolicy.distanceMs) + TimerWheel.tickNanoseconds / 1_000_000
+
+    /// Time from the last message of a burst to its echo.
+    package var echoDelayMs: UInt64
+    private var paces: [Topic.Index: Pace] = [:]
+    /// Streams that a paced fan-out has not come to, each with the first version it was not told of.
+    package private(set) var unreached: [Int32: CommitSequence] = [:]
+    /// Streams of superseded fan-outs that one at once reaches, until that is over.
+    private var reachedAtOnce: [Int32] = []
+    private var turn = 0
+
+    package init(echoDelayMs: UInt64) { self.echoDelayMs = echoDelayMs }
+
+    // MARK: Distance
+
+    /// Decides about the next message of a topic.
+    package mutating func admit(
+        _ announcement: TopicBoard.Announcement, on topic: Topic.Index, at now: UInt64
+    ) -> Verdict {
+        guard let pace = paces[topic], pace.until > now else {
+            said(topic, at: now)
+            return .write
+        }
+        paces[topic]?.held = announcement
+        return pace.held == nil ? .hold : .replace
+    }
+
+    private mutating func said(_ topic: Topic.Index, at now: UInt64) {
+        paces[topic, default: Pace()].until = now + Self.distanceMs
+        paces[topic]?.echo.said(at: now, delayMs: echoDelayMs)
+    }
+
+    /// Takes the message that a topic holds back, to be written now.
+    package mutating func takeHeld(_ topic: Topic.Index, at now: UInt64) -> TopicBoard.Announcement? {
+        guard let held = paces[topic]?.held else { return nil }
+        paces[topic]?.held = nil
+        said(topic, at: now)
+        return held
+    }
+
+    package func isHolding(_ topic: Topic.Index) -> Bool { paces[topic]?.held != nil }
+
+    /// Notes that a version is among those that a topic holds back, if it does so.
+    package mutating func noteHeld(_ topic: Topic.Index, _ sequence: CommitSequence) {
+        if isHolding(topic), paces[topic]?.heldSince == nil { paces[topic]?.heldSince = sequence }
+    }
+
+    /// The first version that a topic holds back.
+    package func heldSince(_ topic: Topic.Index) -> CommitSequence? { paces[topic]?.heldSince }
+
+    /// The message that was held back is written: forgets since when.
+    package mutating func takeHeldSince(_ topic: Topic.Index) -> CommitSequence? {
+        defer { paces[topic]?.heldSince = nil }
+        return heldSince(topic)
+    }
+
+    // MARK: Paced fan-outs
+
+    /// Ends a topic's fan-out, because a newer message takes its place.
+    ///
+    /// - Returns: the streams that it has not come to.
+    package mutating func supersede(_ topic: Topic.Index) -> [Int32] {
+        guard let fanOut = paces[topic]?.fanOut else { return [] }
+        paces[topic]?.fanOut = nil
+        return fanOut.rest.filter { unreached[$0] != nil }
+    }
+
+    /// The streams of a superseded fan-out are told by one at once; see ``forgetReached()``.
+    package mutating func reachAtOnce(_ rest: [Int32]) { reachedAtOnce += rest }
+
+    /// After a fan-out at once: those of the superseded one have been told, or are among the backlogs.
+    package mutating func forgetReached() {
+        for index in reachedAtOnce { unreached[index] = nil }
+        reachedAtOnce.removeAll()
+    }
+
+    /// Begins to tell streams one after the other.
+    ///
+    /// - Parameters:
+    ///   - first: what ``supersede(_:)`` returned; these have waited longest.
+    ///   - members: all streams to tell.
+    package mutating func begin(
+        _ announcement: TopicBoard.Announcement, on topic: Topic.Index, first: [Int32], members: [Int32], at now: UInt64
+    ) {
+        let since = heldSince(topic) ?? announcement.change.sequence
+        let others = members.filter { unreached[$0] == nil }
+        for index in others { unreached[index] = since }
+        turn += 1
+        paces[topic, default: Pace()].fanOut = PacedFanOut(
+            announcement, first: first, others: others, turn: turn, at: now)
+    }
+
+    /// A stream was told, or left, or its backlog brings the newest message.
+    ///
+    /// - Returns: the first version it was not told of; nil when it waited for no turn.
+    @discardableResult
+    package mutating func reached(_ index: Int32) -> CommitSequence? {
+        unreached.isEmpty ? nil : unreached.removeValue(forKey: index)
+    }
+
+    /// Whether a stream's turn is still to come.
+    func isDue(_ index: Int32, on topic: Topic.Index) -> Bool { paces[topic]?.fanOut?.rest.contains(index) ?? false }
+
+    /// Ends a topic's fan-out: what is left of it is to be told now.
+    package mutating func takeFanOut(_ topic: Topic.Index, at now: UInt64) -> PacedFanOut<Int32>? {
+        guard let fanOut = paces[topic]?.fanOut else { return nil }
+        paces[topic]?.fanOut = nil
+        paces[topic]?.saidMore(at: now, echoDelayMs)
+        return fanOut
+    }
+
+    // MARK: Steps
+
+    /// Everything that is due, at most one step for each topic. A topic that holds a message back has no turns: that
+    /// message supersedes them. While turns are waited for the burst is not over, so there is no echo.
+    package mutating func steps(at now: UInt64) -> [(topic: Topic.Index, step: Step)] {
+        var steps: [(Topic.Index, Step)] = []
+        var place = paces.startIndex
+        while place != paces.endIndex {
+            if let step = paces.values[place].step(at: now, echoDelayMs) { steps.append((paces[place].key, step)) }
+            paces.formIndex(after: &place)
+        }
+        return steps
+    }
+
+    /// A release split topics: their streams moved to `seats`, which go on where these were.
+    package mutating func split(_ former: [Topic.Index], into seats: [Topic.Index]) {
+        let paces = former.compactMap { self.paces[$0] }
+        guard !paces.isEmpty else { return }
+        var pace = Pace()
+        pace.until = paces.map(\.until).max() ?? 0
+        pace.echo = paces[0].echo
+        for seat in seats { self.paces[seat] = pace }
+    }
+}
+
+extension Pacing.Pace {
+    /// The same message went to more streams: the next one keeps its distance from these, and the burst is not over.
+    fileprivate mutating func saidMore(at now: UInt64, _ delayMs: UInt64) {
+        until = now + Pacing.distanceMs
+        echo.saidMore(at: now, delayMs: delayMs)
+    }
+
+    fileprivate mutating func step(at now: UInt64, _ delayMs: UInt64) -> Pacing.Step? {
+        if let held {
+            guard until <= now else { return nil }
+            self.held = nil
+            until = now + Pacing.distanceMs
+            echo.said(at: now, delayMs: delayMs)
+            return .write(held)
+        }
+        guard var fanOut else { return echo.takeDue(at: now) ? .echo : nil }
+        let turn = fanOut.due(at: now)
+        self.fanOut = fanOut.isOver ? nil : fanOut
+        guard !turn.isEmpty || fanOut.isOver else { return nil }
+        saidMore(at: now, delayMs)
+        return .turns(Array(turn), of: fanOut.announcement, isLast: fanOut.isOver)
+    }
+}
