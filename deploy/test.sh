@@ -39,6 +39,7 @@ install_command python3 python3
 install_command nginx nginx-light nginx
 install_missing libnginx-mod-stream
 install_command haproxy haproxy haproxy
+install_command varnishd varnish varnish
 install_command promtool prometheus prometheus
 install_command chromium chromium
 install_command etcd etcd-server etcd

@@ -276,6 +276,8 @@ package struct Audience {
 struct PollNotes {
     /// Names in a poll's request that mean nothing; its answer says so.
     var unknown: [Int32: [TopicName]] = [:]
+    /// Rounds of the polls that are held for many clients.
+    var shared: [Int32: SharedPoll] = [:]
     /// Allowed origins that held polls will need again, from 1.
     var origins: [String] = [""]
 

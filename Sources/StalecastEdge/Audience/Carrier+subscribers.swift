@@ -49,11 +49,11 @@ extension Carrier {
         slot.pointee.origin = audience.polls.remember(request.origin, settings.allowedOrigins)
         if !topics.unknown.isEmpty { audience.polls.unknown[index] = topics.unknown }
         identify(index, request, topics.known)
+        let hold = min(audience.holdMs(index, request), Audience.life(topics.expiresInMs))
         let opening = board.opening(for: topics.known, from: request.resume)
         if opening.reset != nil || !opening.messages.isEmpty {
             return answer(index, owed: opening.messages, reset: opening.reset)
         }
-        let hold = min(audience.policy.holdMs(wanted: request.waitMs), Audience.life(topics.expiresInMs))
         if hold == 0 { return answerEmpty(index) }
         slot.pointee.phase = .poll
         audience.subscribe(index, to: topics.known)
@@ -82,18 +82,22 @@ extension Carrier {
     func answer(_ index: Int32, _ messages: [[UInt8]], reset: Opening.ResetReason? = nil, status: Int = 200) {
         let slot = slots[index].pointee
         let unknown = audience.polls.unknown.removeValue(forKey: index) ?? []
+        let shared = audience.polls.shared.removeValue(forKey: index)
         endSubscription(index)
         forget(index, isPoll: true)
         audience.wheel.remove(index, in: slots)
         let keepAlive = slot.keepAlive && !isDraining
         let origin = slot.origin == 0 ? nil : audience.polls.origins[Int(slot.origin)]
-        var fields = PollDialect.etagField(board.head)
+        // A cache would ask again with the tag of a shared answer; its next round has another address instead.
+        var fields = shared == nil ? PollDialect.etagField(board.head) : SharedPoll.vary
         if isDraining { fields += Refusals.retryAfter(milliseconds: drainRetryMs()) }
         let response = ResponseHead.response(
-            status: status, fields: fields,
+            status: status, caching: shared?.caching ?? "no-store", fields: fields,
             cors: ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins),
             date: audience.heads.date.string(), keepAlive: keepAlive,
-            body: PollDialect.body(cursor: board.head, messages: messages, reset: reset, unknown: unknown))
+            body: PollDialect.body(
+                cursor: board.head, messages: messages, reset: reset, unknown: unknown,
+                round: shared?.round(isSilent: messages.isEmpty && reset == nil)))
         finish(index, with: response, keepAlive: keepAlive)
     }
 
@@ -203,6 +207,15 @@ extension Carrier {
 }
 
 extension Audience {
+    /// Time to hold a poll; a shared one ends with its round.
+    fileprivate mutating func holdMs(_ index: Int32, _ request: StreamRequest) -> Int {
+        guard let round = request.round else { return policy.holdMs(wanted: request.waitMs) }
+        let wait = min(request.waitMs ?? SharedPoll.defaultWaitMs, settings.pollMaxWait.milliseconds)
+        let shared = SharedPoll(after: round, waitMs: wait, hasCursor: request.resume.cursor != nil, at: .now())
+        polls.shared[index] = shared
+        return shared.holdMs
+    }
+
     /// The first bytes of a stream.
     fileprivate mutating func opening(
         of dialect: StreamDialect, _ topics: AdmittedTopics, from point: ResumePoint, _ cors: String

@@ -133,6 +133,7 @@ extension Carrier {
         case .poll:
             audience.tally.polls -= 1
             audience.polls.unknown[index] = nil
+            audience.polls.shared[index] = nil
         default: return
         }
         forget(index, isPoll: slot.pointee.phase == .poll)

@@ -99,7 +99,8 @@ package struct Recogniser {
             return nil
         }
         if case .state = path { return .state(request) }
-        return .stream(request)
+        // Shared polls are few, because a cache stands in front of them: the Front alone knows them.
+        return request.round == nil ? .stream(request) : nil
     }
 
     private mutating func path() -> Path? {

@@ -163,6 +163,18 @@ package final class FetchScope: Sendable {
         return finished(found, fields, appID: context.appID ?? "", ifNoneMatch)
     }
 
+    /// Values of a version for clients that say nothing of themselves: no condition holds for them. The answer is the
+    /// same for ever, so it may be kept for ever.
+    ///
+    /// - Throws: 404 for an older version, 503 for one that is not here, or that an open release has not brought to all.
+    func values(of wanted: VersionNumber) throws(GoogleError) -> FetchBytes {
+        if let elsewhere { throw GoogleError(400, elsewhere) }
+        let version = current.withLock { $0.version }
+        let served = version?.change.version ?? 0
+        guard let version, served == wanted else { throw .notServed(wanted, served) }
+        return rendering(for: version) { $0.template.outcomeOfNone }.0.update
+    }
+
     /// Answer to an ordinary body, on a thread that has streams to write to.
     ///
     /// - Returns: nil where the body is not ordinary, cannot be understood, or would take long to answer.
@@ -227,5 +239,15 @@ package final class FetchScope: Sendable {
             bytes: ETagSpelling.names(rendering.etag, in: ifNoneMatch) ? rendering.unchanged : rendering.update,
             dialect: FetchDialect(appID: appID), renderingSeconds: found.seconds,
             client: FetchRequest.client(members, appID: appID), scope: scope, version: rendering.version)
+    }
+}
+
+extension GoogleError {
+    fileprivate static func notServed(_ wanted: VersionNumber, _ served: VersionNumber) -> GoogleError {
+        if wanted > served {
+            let sentence = "version \(wanted) is not here, or not released to all yet; try again"
+            return GoogleError(503, sentence).with("Retry-After", "1")
+        }
+        return GoogleError(404, "version \(wanted) is not served any more; the newest is \(served)")
     }
 }

@@ -178,7 +178,9 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         // The drain has spread the ends of subscribers: this one would be cut instead of ended.
         if shard.isDraining { return refuseForNow(whole) }
         makeRoomForFetches(false)
-        if connection.isAlone, peer.promote(request, from: connection) { return connection.abandon() }
+        if connection.isAlone, request.round == nil, peer.promote(request, from: connection) {
+            return connection.abandon()
+        }
         // The router found them a moment ago, on this loop.
         guard let topics = try? shard.settings.admit(request, on: shard.board, counts: false) else {
             return respond(FrontResponse(.unknownTopic), to: whole)

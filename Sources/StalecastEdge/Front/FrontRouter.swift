@@ -1,3 +1,4 @@
+import NIOCore
 import NIOHTTP1
 import StalecastAccess
 import StalecastHTTP
@@ -165,6 +166,20 @@ extension FrontRouter {
             try scope.answer(
                 request.body, ifNoneMatch: request.head.headers.first(name: "if-none-match"),
                 maxBodyBytes: settings.maxBodyBytes, address: request.isCanary ? nil : request.address))
+    }
+
+    /// Values of one version, which caches keep for ever.
+    func config(
+        _ project: String, _ namespace: String, _ request: FrontRequest
+    ) throws(GoogleError) -> FrontResponse {
+        let scope = try servedScope(project, namespace, .fetch, request)
+        guard let version = QueryParameters(request.query)["version"].flatMap({ VersionNumber($0) }) else {
+            throw .invalidArgument("name the version of the message, for example ?version=17")
+        }
+        let bytes = try scope.values(of: version)
+        return FrontResponse(
+            type: "application/json; charset=utf-8", fields: SharedPoll.vary, body: Array(bytes.body.readableBytesView),
+            caching: "public, max-age=31536000, immutable")
     }
 
     /// A client's word on how far it is, from a caller that may hear of the scope or fetch from it.

@@ -17,7 +17,7 @@ extension EdgeOperations {
             [
                 "cursor": text, "messages": .listSchema(.schema("Message")),
                 "reset": .objectSchema(["reason": text], required: ["reason"]),
-                "unknownTopics": .listSchema(text),
+                "unknownTopics": .listSchema(text), "round": ["type": "integer"],
             ], required: ["cursor", "messages"]),
         "State": .objectSchema(
             [

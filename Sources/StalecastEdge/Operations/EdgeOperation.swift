@@ -89,6 +89,10 @@ extension EdgeOperations {
                     APIParameter(
                         .query, "wait", "How long to wait at most, for example `55s`; 0 to 600 s.", schema: wait),
                     APIParameter(.header, "If-None-Match", "A cursor as an ETag; a timeout then answers 304."),
+                    APIParameter(
+                        .query, "round",
+                        "One answer for many clients, for caches to share: 0 first, then the `round` of the last answer.",
+                        schema: ["type": "integer", "minimum": 0, "maximum": .int(1 << 53)]),
                 ],
                 answers: [
                     .json("What is newer, or nothing", .schema("Poll"), headers: ["ETag"]),
@@ -191,6 +195,21 @@ extension EdgeOperations {
         ) { router, request, names throws(GoogleError) in
             let scope = try router.servedScope(names["project"], names["namespace"], .fetch, request)
             return try router.fetch(scope, request)
+        },
+        operation(
+            APIOperation(
+                "config", "GET", "/v1/projects/{project}/namespaces/{namespace}/config", tag: "Firebase",
+                summary: "The default values of one version, which a cache may keep for ever",
+                parameters: [
+                    key,
+                    APIParameter(
+                        .query, "version", "The version that a message named.",
+                        schema: ["type": "integer", "minimum": 1, "maximum": .int(VersionNumber.max.rawValue)],
+                        isRequired: true),
+                ],
+                answers: [.json("The values", .schema("FetchAnswer"))], errors: errors)
+        ) { router, request, names throws(GoogleError) in
+            .respond(try router.config(names["project"], names["namespace"], request))
         },
         operation(
             APIOperation(

@@ -2,12 +2,14 @@ import StalecastHub
 import StalecastWire
 
 /// The body of a long-poll's answer: `{"cursor","messages":[…]}`; after a cursor we cannot read, `reset`; and
-/// `unknownTopics` when some of the names mean nothing.
+/// `unknownTopics` when some of the names mean nothing. A shared poll's has its `round` too.
 enum PollDialect {
     static func body(
-        cursor: Cursor, messages: some Sequence<[UInt8]>, reset: Opening.ResetReason? = nil, unknown: [TopicName] = []
+        cursor: Cursor, messages: some Sequence<[UInt8]>, reset: Opening.ResetReason? = nil, unknown: [TopicName] = [],
+        round: Int64? = nil
     ) -> [UInt8] {
         var bytes = Array("{\"cursor\":\"\(cursor)\",".utf8)
+        if let round { bytes.append(contentsOf: "\"round\":\(round),".utf8) }
         if let reset { bytes.append(contentsOf: "\"reset\":{\"reason\":\"\(reset.rawValue)\"},".utf8) }
         if !unknown.isEmpty {
             bytes.append(contentsOf: "\"unknownTopics\":".utf8)

@@ -42,6 +42,8 @@ package struct StreamRequest: Sendable, Equatable {
     /// Whether the connection stays open after a poll's answer.
     package var keepAlive: Bool
     package var origin: String?
+    /// Round of a poll whose answer a cache may give to many clients; nil for a client's own poll. See ``SharedPoll``.
+    package var round: Int64?
     /// A poll that times out is answered 304 instead of an empty 200.
     package var wantsNotModified = false
     /// Values of the header field in which a trusted proxy names its client; see ``TrustedProxies``. Only as the engine
@@ -51,7 +53,10 @@ package struct StreamRequest: Sendable, Equatable {
     package var address: UInt64 = 0
 
     /// Key that leads its client to a stage of a release.
-    package var clientKey: ClientKey { client.map { ClientKey(id: $0.id) } ?? ClientKey(address: address) }
+    package var clientKey: ClientKey {
+        if round != nil { return .everyone }
+        return client.map { ClientKey(id: $0.id) } ?? ClientKey(address: address)
+    }
 }
 
 extension StreamRequest {
@@ -102,7 +107,7 @@ extension StreamRequest {
     ///  `topic` (repeated or separated by commas), `project` (id or number), `namespace`, `last_event_id` or `cursor`
     /// (the header wins), `have` (a version number), `wait` (`55s`, `500ms`, or seconds), `key` (an API key; the header
     /// wins), `ticket`, and of the client itself `client` (its id; the header `X-Stalecast-Client` wins), `app`, `sdk`
-    /// and `active` (the version it runs). Other names are ignored.
+    /// and `active` (the version it runs). `round` makes a poll a shared one. Other names are ignored.
     package init(
         kind: Kind, query: some Collection<UInt8>, headers: StreamHeaders, maxTopics: Int
     ) throws(GoogleError) {
@@ -110,6 +115,7 @@ extension StreamRequest {
         var named = 0
         var resume = ResumePoint()
         var waitMs: Int?
+        var round: Int64?
         var (project, namespace): (String?, String?)
         var (client, app, sdk, active) = (headers.client, "", "", VersionNumber?.none)
         var credentials = headers.credentials
@@ -138,6 +144,7 @@ extension StreamRequest {
             case "sdk": sdk = value
             case "active": active = try Self.version(value, "active")
             case "wait": waitMs = try Self.milliseconds(value)
+            case "round": round = kind == .poll ? try SharedPoll.round(value) : nil
             default: break
             }
         }
@@ -147,12 +154,28 @@ extension StreamRequest {
             topics.removeAll { !seen.insert($0).inserted }
         }
         if let id = headers.lastEventID, !id.isEmpty { resume.cursor = id }
-        if resume.cursor == nil, kind == .poll, let tag = headers.ifNoneMatch { resume.cursor = Self.unquoted(tag) }
+        if resume.cursor == nil, kind == .poll, round == nil, let tag = headers.ifNoneMatch {
+            resume.cursor = Self.unquoted(tag)
+        }
         self.init(
             kind: kind, topics: topics, project: project, namespace: namespace, credentials: credentials,
             client: try Self.identity(client, app, sdk, active), resume: resume, waitMs: waitMs,
             isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive,
             origin: headers.origin, wantsNotModified: headers.ifNoneMatch != nil, forwarded: headers.forwarded)
+        if let round { try share(round, isOwn: headers.lastEventID != nil || credentials.queryKey != nil) }
+    }
+
+    /// Makes it a poll that many clients ask at once through a cache.
+    ///
+    /// - Parameter isOwn: whether it carries what tells its client from others, beyond what the request names.
+    private mutating func share(_ round: Int64, isOwn: Bool) throws(GoogleError) {
+        guard client == nil, resume.have == nil, credentials.ticket == nil, !isOwn else {
+            throw .invalidArgument(
+                "a poll with round= is answered for many clients at once: leave out client, have, key, ticket and "
+                    + "Last-Event-ID, put the cursor into the query, and the key into a header")
+        }
+        self.round = round
+        wantsNotModified = false
     }
 
     /// Reads the body of `/v1/tickets`: `topics`, a list of names, and `project` and `namespace` as in the query.

@@ -21,6 +21,9 @@ package struct ClientKey: Hashable, Sendable {
 
     private static let addressBit: UInt32 = 1 << 31
 
+    /// Key of a request that stands for many clients: it belongs to the last stage. One address in 2³¹ shares it.
+    package static let everyone = ClientKey(rawValue: .max)
+
     private init(folding bits: UInt64, _ kind: UInt32) {
         rawValue = UInt32(truncatingIfNeeded: bits.scrambled >> 33) | kind
     }
@@ -60,7 +63,7 @@ package struct ReleaseCut: Hashable, Sendable {
 
     /// The place in ``bounds`` of the first stage that covers a client.
     package func stage(of key: ClientKey) -> Int {
-        if key.isAddress, !splitsAddresses { return bounds.count - 1 }
+        if key == .everyone || key.isAddress && !splitsAddresses { return bounds.count - 1 }
         if first.contains(key) { return 0 }
         let bucket = bucket(of: key)
         return bounds.firstIndex { bucket < $0 } ?? bounds.count - 1

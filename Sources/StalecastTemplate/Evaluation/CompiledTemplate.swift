@@ -49,6 +49,11 @@ package struct CompiledTemplate: Sendable {
         return outcome(&evaluation)
     }
 
+    /// Outcome in which no condition is true and no lot is drawn.
+    package var outcomeOfNone: ConditionOutcome {
+        ConditionOutcome(conditions: conditions.count, managedValues: managedValues.count)
+    }
+
     func outcome(_ evaluation: inout Evaluation) -> ConditionOutcome {
         var outcome = ConditionOutcome(conditions: conditions.count, managedValues: managedValues.count)
         for index in usedConditions where conditions[index].isTrue(in: &evaluation) { outcome.setTrue(index) }
