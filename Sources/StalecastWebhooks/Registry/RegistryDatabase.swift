@@ -23,7 +23,10 @@ final class RegistryDatabase: Sendable {
     /// - Throws: ``VaultKey.Problem``, or `DatabaseError`.
     static func open(at path: String, keyFile: String) throws -> RegistryDatabase {
         let queue = try queue(at: path)
-        let seal = try queue.read { try Data.fetchOne($0, sql: "SELECT seal FROM vault") }
+        // Without a webhook no secret is lost with the key: a backup that was restored elsewhere begins with a new one.
+        let seal = try queue.read {
+            try Data.fetchOne($0, sql: "SELECT seal FROM vault WHERE EXISTS (SELECT 1 FROM webhook)")
+        }
         let key = try VaultKey.load(from: keyFile, mayCreate: seal == nil)
         let database = RegistryDatabase(queue: queue, vault: SecretVault(key: key))
         try database.check(seal, keyFile: keyFile)
@@ -75,7 +78,7 @@ final class RegistryDatabase: Sendable {
         guard let seal else {
             let seal = try vault.seal(Self.sealText, for: Self.sealPlace)
             return try queue.write {
-                try $0.execute(sql: "INSERT INTO vault (id, seal) VALUES (1, ?)", arguments: [seal])
+                try $0.execute(sql: "INSERT OR REPLACE INTO vault (id, seal) VALUES (1, ?)", arguments: [seal])
             }
         }
         guard (try? vault.open(seal, for: Self.sealPlace)) == Self.sealText else {  // whatever fails, the key is wrong

@@ -105,7 +105,9 @@ import Testing
 
     @Test func withAnotherKeyOrNoneItDoesNotStart() async throws {
         let fixture = try RegistryFixture()
-        try fixture.open().close()
+        let registry = try fixture.open()
+        _ = try await registry.create(["url": "https://example.com/a"], in: .demo)
+        registry.close()
         let path = "\(fixture.directory)/webhooks.key"
         let right = try String(contentsOfFile: path, encoding: .utf8)
         _ = try fixture.write(Base64.encode([UInt8](repeating: 7, count: 32)), to: "webhooks.key")
@@ -119,6 +121,18 @@ import Testing
         try fixture.open(keyFile: elsewhere).close()
         let hexadecimal = Base64.decode(right.filter { $0 != "\n" })!.map { String(format: "%02x", $0) }.joined()
         try fixture.open(keyFile: try fixture.write(hexadecimal, to: "hexadecimal")).close()
+    }
+
+    @Test func withoutAWebhookAMissingKeyIsMadeAnew() async throws {
+        let fixture = try RegistryFixture()
+        try fixture.open().close()
+        try FileManager.default.removeItem(atPath: "\(fixture.directory)/webhooks.key")
+        try fixture.open().close()
+        let registry = try fixture.open()
+        _ = try await registry.create(["url": "https://example.com/a"], in: .demo)
+        registry.close()
+        try FileManager.default.removeItem(atPath: "\(fixture.directory)/webhooks.key")
+        #expect(throws: VaultKey.Problem.self) { try fixture.open() }
     }
 
     @Test func anUpdateSetsWhatItsMaskNames() async throws {
