@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import json
 import os
-import re
 import queue
 import re
 import shutil
@@ -265,48 +264,9 @@ async def test_the_page_with_firebases_sdk_is_redirected(launch, tool, tmp_path)
         browser.open(f"{(tmp_path / 'firebase.html').as_uri()}?edge=http://127.0.0.1:{daemon.edge}")
         assert await shows(browser, STATE, lambda state: state not in (None, "fetching")) == "live"
         assert "Hello" in browser.evaluate("document.getElementById('values').textContent")
-# The pages of the documentation, and the client for Python
 
-@pytest.mark.limit(120)
-async def test_a_web_page_in_ten_minutes(tool, tmp_path):
-    """Every block of deploy/docs/web.md, in its order; with other ports, because tests run side by side."""
-    text = (REPOSITORY / "deploy/docs/web.md").read_text()
-    edge, control, pages = ports.free(), ports.free(), ports.free()
-    text = text.replace(":8080", f":{edge}").replace(":8000", f":{pages}").replace("http.server 8000", f"http.server {pages}")
-    text = text.replace("stalecast serve", f"exec stalecast serve --edge 127.0.0.1:{edge} --control 127.0.0.1:{control}")
-    serve, publishing, page, hosting, change, key = re.findall(r"```(?:html)?\n(.*?)```", text, re.DOTALL)
-    settings = environment(PATH=f"{os.path.dirname(BINARY)}:{os.environ['PATH']}")
 
-    def run(block):
-        return subprocess.run(["bash", "-ec", block], cwd=tmp_path, env=settings, check=True, capture_output=True, text=True).stdout
-
-    with contextlib.ExitStack() as ending:
-        def background(block):
-            process = ending.enter_context(subprocess.Popen(["bash", "-ec", block], cwd=tmp_path, env=settings, stderr=subprocess.DEVNULL))
-            ending.callback(process.kill)
-
-        background(serve)
-        async with asyncio.timeout(20):
-            while not (tmp_path / "shop-data/endpoints.json").exists():
-                await asyncio.sleep(0.02)
-        run(publishing)
-        (tmp_path / "index.html").write_text(page)
-        background(f"exec {hosting}")
-        browser = ending.enter_context(Browser(tool("chromium"), tmp_path / "profile"))
-        async with asyncio.timeout(20):
-            while True:
-                with contextlib.suppress(OSError):
-                    (await asyncio.open_connection("127.0.0.1", pages))[1].close()
-                    break
-        browser.open(f"http://127.0.0.1:{pages}/")
-        seen = "[document.getElementById('welcome')?.textContent, document.getElementById('banner')?.hidden]"
-        await shows(browser, seen, lambda found: found == ["Hello", True])
-        run(change)
-        await shows(browser, seen, lambda found: found == ["Hello, winter", False])
-        run(re.search(r"`(stalecast rollback [^`]*)`", text).group(1))
-        await shows(browser, seen, lambda found: found == ["Hello", True])
-        assert "stc_p_" in run(key)
-
+# The client for Python
 
 @pytest.fixture
 def client(monkeypatch):
