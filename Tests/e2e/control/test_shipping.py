@@ -6,6 +6,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -87,6 +88,16 @@ def test_links_of_the_documents_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text()):
         if "://" not in target:
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_how_far_it_goes_is_computed_from_its_inputs():
+    program = [sys.executable, str(REPOSITORY / "deploy/bench/how-far.py")]
+    checked = subprocess.run([*program, "--check", str(REPOSITORY / "deploy/docs/how-far.md")], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    other = subprocess.run([*program, "--set", "cores=2"], capture_output=True, text=True, check=True).stdout
+    assert "| machines | 4 | 40 | 400 |" in other
+    for wrong in ("cores=0", "cores=x", "core=2", "cores=inf", "cores=nan"):
+        assert subprocess.run([*program, "--set", wrong], capture_output=True).returncode == 2
 
 
 def test_readme_is_read_in_one_go():
