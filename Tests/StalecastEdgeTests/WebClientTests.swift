@@ -28,7 +28,18 @@ import Testing
                 2)
             """
         let stripped = String(decoding: WebClient.stripped(module.utf8), as: UTF8.self)
-        #expect(stripped == "const a = {b: \"//\", c: `//`,};f(a,2)\n")
+        #expect(stripped == "const a={b:\"//\",c:`//`,};f(a,2)\n")
+    }
+
+    @Test(arguments: [
+        ("const a = b => c + d;", "const a=b=>c+d;"), ("return a || b ? [1, 2] : typeof c;", "return a||b?[1,2]:typeof c;"),
+        ("f(\"a = b\", `c  + ${d + e}`, 'x')", "f(\"a = b\",`c  + ${d + e}`,'x')"),
+        ("const m = /^([^:/]*):? ?(.*) = /s.exec(line);", "const m=/^([^:/]*):? ?(.*) = /s.exec(line);"),
+        ("g(\"\\\" + \", a / b / c)", "g(\"\\\" + \",a/b/c)"), ("if (a in b) await c;", "if(a in b)await c;"),
+        ("for (const x of y) z;", "for(const x of y)z;"),
+    ])
+    func blanksBesideOperatorsAreLeftOut(line: String, tight: String) {
+        #expect(String(decoding: WebClient.stripped(line.utf8), as: UTF8.self).filter { $0 != "\n" } == tight)
     }
 
     @Test(arguments: [true, false])

@@ -44,7 +44,12 @@ export interface Options {
   openingLimit?: number;
   /** Milliseconds of silence after which a stream that stood is given up. Default 75,000: three heartbeats. */
   silenceLimit?: number;
-  /** Milliseconds for which the server may hold a long-poll. Default 55,000. */
+  /**
+   * Ask a cache or CDN in front of Edge, which answers many clients at once: shared long-polls in place of a stream, and
+   * values without conditions. The client is not counted, and is told with the last stage of a release. Default false.
+   */
+  cdn?: boolean;
+  /** Milliseconds for which the server may hold a long-poll. Default 55,000; with `cdn` 20,000, alike in all clients. */
   pollWait?: number;
   /** Milliseconds after which a hidden page closes its connection. Default 60,000. */
   hiddenLimit?: number;

@@ -101,9 +101,9 @@ export const eventReader = (onEvent, onRetry) => {
 
 // A client; it fetches and listens at once. One function, because what it declares is nobody else's.
 export const createClient = (options = {}) => {
-  const settings = {...standard, ...options}, {now, random, after, ...env} = {...browser, ...options.environment};
+  const settings = {...standard, ...(options.cdn && {pollWait: 20 * second}), ...options}, {now, random, after, ...env} = {...browser, ...options.environment};
   const {project, namespace, appId, appVersion, signals, token, openingLimit} = settings;
-  const {language = navigator?.language} = settings;
+  const {language = navigator?.language, cdn} = settings;
   // Edge serves this file at /v1/client/ below its own address.
   const endpoint = (settings.endpoint ?? new URL("../..", import.meta.url).href).replace(/\/*$/, "/");
   const facts = {
@@ -192,12 +192,14 @@ export const createClient = (options = {}) => {
   };
   // With the token there is; one that the server refuses is renewed once.
   const send = async (path, query, request) => {
-    const url = new URL(path, endpoint), items = Object.entries({...query, key: settings.key});
+    // A key in the address would keep a cache from answering clients alike.
+    const url = new URL(path, endpoint), items = Object.entries({...query, key: cdn ? "" : settings.key});
     url.search = new URLSearchParams(items.filter(([, value]) => value));
     for (let mayRenew = true; ; mayRenew = false) {
       const token = shown ?? await renew(undefined, request.signal);
-      const headers = {...request.headers, ...(token && {Authorization: `Bearer ${token}`})};
-      const answer = await env.fetch(url, {cache: "no-store", credentials: settings.credentials, ...request, headers});
+      const bearer = token || cdn && settings.key;
+      const headers = {...request.headers, ...(bearer && {Authorization: `Bearer ${bearer}`})};
+      const answer = await env.fetch(url, {cache: cdn ? "default" : "no-store", credentials: settings.credentials, ...request, headers});
       if (answer.status !== 401 || !mayRenew || await renew(token, request.signal) === token) return answer;
     }
   };
@@ -254,7 +256,7 @@ export const createClient = (options = {}) => {
   const ask = async () => {
     const {id, born, etag, owed, cursor, at} = record, pause = pausedUntil - now();
     if (pause > 0) throw failure("the server asks to wait", 429, pause);
-    const path = `v1/projects/${project}/namespaces/${namespace}:fetch`;
+    const scope = `v1/projects/${project}/namespaces/${namespace}`;
     const body = JSON.stringify({
       ...facts, appInstanceId: id, appInstanceIdToken: "web", sdkVersion: sdk,
       firstOpenTime: new Date(within(born, now())).toISOString(), activeTemplateVersion: activeVersion || undefined,
@@ -265,7 +267,10 @@ export const createClient = (options = {}) => {
     const {signal, stop} = watch(undefined, settings.fetchTimeout);
     try {
       // The cursor keeps a node that lags from answering what is older than the message.
-      const answer = await send(path, owed && {cursor}, {method: "POST", body, headers, signal});
+      const version = cdn && await announced(signal);
+      if (version === 0) return {version, etag: "", entries: record.entries};
+      const answer = await (version ? send(`${scope}/config`, {version}, {signal})
+        : send(`${scope}:fetch`, owed && {cursor}, {method: "POST", body, headers, signal}));
       const json = parse(await answer.text()), entries = json?.entries ?? (json?.state && {}), {status} = answer;
       if (status !== 200 || typeof entries !== "object") {
         const reason = json?.error?.message ?? "this is no config server; check the endpoint";
@@ -278,6 +283,11 @@ export const createClient = (options = {}) => {
     } catch (error) {
       throw "status" in error ? error : failure(`${endpoint} could not be reached: ${error.message}`);
     } finally { stop(); }
+  };
+  // The version to ask a cache for. A client that knows none asks which is the newest.
+  const announced = async (signal) => {
+    if (!record.target && !record.version) await poll(signal, true);
+    return record.target || record.version;
   };
   const take = ({version, etag, entries}) => {
     const at = now(), known = record.isVoid ? 0 : record.version;
@@ -328,10 +338,13 @@ export const createClient = (options = {}) => {
   // The connection
 
   // The pause that the server named for after a stream.
-  let retry = second;
+  let retry = second, round = 0;
+  // For a cache all clients are alike: no part of it tells one from another.
   const subscription = () => ({
-    topic: settings.topics.join(), project, namespace, client: record.id, app: appId, sdk,
-    cursor: record.cursor, have: String(record.isVoid ? 0 : record.version), active: activeVersion,
+    topic: settings.topics.join(), project, namespace, cursor: record.cursor,
+    ...(cdn ? {round: String(round)} : {
+      client: record.id, app: appId, sdk, have: String(record.isVoid ? 0 : record.version), active: activeVersion,
+    }),
   });
   const sleep = (delay, signal) => ended(watch(signal, delay).signal);
 
@@ -378,12 +391,15 @@ export const createClient = (options = {}) => {
   };
   // One long-poll. The first is answered at once, which tells that polls get through.
   const poll = async (parent, isFirst) => {
-    const {pollWait} = settings, it = watch(parent, openingLimit + (isFirst ? 0 : pollWait * 17 / 16)), {signal} = it;
+    // A shared poll is held for two rounds at most.
+    const {pollWait} = settings, limit = pollWait * (cdn ? 2 : 17 / 16);
+    const it = watch(parent, openingLimit + (isFirst && !cdn ? 0 : limit)), {signal} = it;
     try {
-      const answer = await send("v1/poll", {...subscription(), wait: isFirst ? "0" : `${pollWait}ms`}, {signal});
+      const answer = await send("v1/poll", {...subscription(), wait: isFirst && !cdn ? "0" : `${pollWait}ms`}, {signal});
       const other = refusal(answer, "application/json");
       if (other) return other;
-      const {cursor, messages, reset} = parse(await answer.text()) ?? {};
+      const {cursor, messages, reset, ...other} = parse(await answer.text()) ?? {};
+      round = other.round;
       if (!cursor || !Array.isArray(messages)) return {kind: "foreign"};
       if (reset) disown();
       const isNews = isFirst || messages.length > 0 && cursor !== record.cursor;
@@ -406,7 +422,7 @@ export const createClient = (options = {}) => {
     };
     become("connecting");
     while (!signal.aborted) {
-      const began = now(), isProbe = began >= probeAt, isPoll = began < probeAt;
+      const began = now(), isProbe = began >= probeAt, isPoll = cdn || began < probeAt;
       const loss = await (isPoll ? poll(signal, isFirst) : stream(signal));
       if (signal.aborted || loss.kind === "renewed") continue;
       if (loss.kind === "dismissed") {

@@ -176,6 +176,8 @@ extension StreamRequest {
         }
         self.round = round
         wantsNotModified = false
+        // A client that begins is told the newest version with its cursor.
+        if resume.cursor == nil { resume.have = 0 }
     }
 
     /// Reads the body of `/v1/tickets`: `topics`, a list of names, and `project` and `namespace` as in the query.

@@ -14,6 +14,7 @@ import pytest
 
 from harness import configs
 from harness.browser import Browser
+from harness.caches import Cache, Counter
 from harness.daemon import REPOSITORY, Daemon
 from harness.http1 import fetch
 from harness.keys import change_key, make_key
@@ -275,3 +276,37 @@ async def test_what_is_served_is_what_the_package_has(daemon):
     assert all((MODULE / name).exists() for name in package["files"])
     assert f'version = "{package["version"]}"' in module
     assert (await daemon.status())["version"].startswith(package["version"])
+
+
+@pytest.mark.limit(60)
+@pytest.mark.parametrize("kind", ("nginx", "varnish"))
+async def test_a_page_follows_through_a_cache(browser, origin, launch, tool, tmp_path, kind):
+    daemon = launch(configs.config(edge={"allowedOrigins": [origin]}))
+    first = await publish(daemon, "one")
+    counter = await Counter(daemon.edge).start()
+    cache = Cache(kind, tool, tmp_path, counter.port)
+    try:
+        assert await cache.up() == 200
+        pages = []
+        for _ in range(2):
+            pages.append(browser.open(f"{origin}/page.html?edge=http://127.0.0.1:{cache.port}"))
+            browser.shows("document.title === 'ready'")
+            browser.evaluate("localStorage.clear()")
+            counting = "{storage: {getItem: () => null, setItem: () => {}}, fetch: (url, init) => { asked.push(String(url)); return fetch(url, init) }}"
+            browser.evaluate(f"window.asked = [], void begin({{project: 'demo', cdn: true, pollWait: 3000, environment: {counting}}})")
+            shows(browser, "one")
+            state(browser, "polling")
+        await publish(daemon, "two")
+        for page in pages:
+            browser.use(page)
+            shows(browser, "two")
+        await daemon.rollback(first)
+        for page in pages:
+            browser.use(page)
+            shows(browser, "one")
+            asked = browser.evaluate("asked")
+            assert not any("client=" in url or ":fetch" in url or "events" in url for url in asked), asked
+            assert [url.rpartition("version=")[2] for url in asked if "/config?" in url] == ["1", "2", "3"]
+            browser.evaluate("client.close()")
+    finally:
+        cache.stop()
