@@ -13,6 +13,12 @@ package struct SystemCheck {
         package let sentence: String
         /// Command for a shell, where the operator has to act.
         package let command: String?
+
+        package init(subject: String, sentence: String, command: String? = nil) {
+            self.subject = subject
+            self.sentence = sentence
+            self.command = command
+        }
     }
 
     private let configuration: Configuration

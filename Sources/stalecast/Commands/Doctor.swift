@@ -3,18 +3,21 @@ import Foundation
 import StalecastDaemon
 import StalecastWire
 
-/// `stalecast doctor`: what the machine allows, and what stands in the daemon's way.
+/// `stalecast doctor`: what the machine allows, how the daemon is, and what stands in its way.
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Say what this machine allows the daemon, and what to change for more.",
+        abstract: "Say what this machine allows the daemon, how the daemon is, and what needs you.",
         discussion: """
             Looks at descriptors, the queue of new connections, connection tracking, memory, the clock, the disk, certificates, and the \
-            names that sources and webhooks need. Where something needs you, the line below is the command. With a \
-            running daemon its limits count, else those of this shell. The exit code is 1 when something needs you.
+            names that sources and webhooks need. Of a daemon that runs, its limits count, else those of this shell; and the daemon \
+            is asked for its readiness, versions of both ends, configuration, store, webhooks, sources and cluster. Where something \
+            needs you, the line below is the command. The exit code is 1 when something needs you. With --control or --context only \
+            that daemon is asked, which may run elsewhere.
 
             Examples:
               stalecast doctor
               stalecast doctor --streams 500000
+              stalecast doctor --context prod
               stalecast doctor --config /etc/stalecast/stalecast.yaml --json
             """)
 
@@ -26,10 +29,16 @@ struct Doctor: AsyncParsableCommand {
     @Option(help: "Streams that should be possible (default: edge.maxConnections, else 10000).")
     var streams: Int?
 
-    @OptionGroup var data: DataOptions
+    @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
+        let findings = try connection.namesDaemon ? await daemon() : await machine() + daemonHere()
+        try report(findings)
+        if findings.contains(where: { $0.command != nil }) { throw ExitCode(ExitStatus.refused.rawValue) }
+    }
+
+    private func machine() async throws -> [SystemCheck.Finding] {
         var configuration: Configuration
         do {
             configuration = try ConfigurationLoader.load(path: config, environment: ProcessInfo.processInfo.environment)
@@ -38,14 +47,43 @@ struct Doctor: AsyncParsableCommand {
                 .misconfigured, "the configuration has problems", problems: error.problems.map(\.description))
         }
         // What the configuration says holds unless the command line names a directory.
-        if let path = data.path { configuration.data = path }
+        if let path = connection.data.path { configuration.data = path }
         // Without a daemon this shell's limits are all there is to say.
-        let endpoints = try? data.running.endpoints()
+        let endpoints = try? connection.data.running.endpoints()
         let process = endpoints.flatMap { $0.isRunning ? $0.process : nil }
         let check = SystemCheck(configuration, wanted: streams, process: process)
-        let findings = check.findings + check.certificates + check.lookups
-        try report(findings)
-        if findings.contains(where: { $0.command != nil }) { throw ExitCode(ExitStatus.refused.rawValue) }
+        return check.findings + check.certificates + check.lookups
+    }
+
+    /// Findings about the daemon of the data directory; one that does not run is no fault, because a machine is looked at
+    /// before it has one.
+    private func daemonHere() async -> [SystemCheck.Finding] {
+        guard let endpoints = try? connection.data.running.endpoints() else { return [] }
+        guard endpoints.isRunning else {
+            let sentence =
+                "no daemon runs on \(connection.data.running.path); its process \(endpoints.process ?? 0) has ended"
+            return [
+                SystemCheck.Finding(subject: "daemon", sentence: sentence, command: "journalctl -u stalecast -n 50")
+            ]
+        }
+        return await daemon()
+    }
+
+    private func daemon() async -> [SystemCheck.Finding] {
+        do throws(CommandFailure) {
+            let client = try connection.controlClient()
+            let status = try await client.send("GET", "/status").json()
+            // Only a node of a cluster has an answer.
+            let cluster = try? await client.send("GET", "/v1/cluster").json()
+            let answer = SystemCheck.Finding(subject: "daemon", sentence: "the daemon answers at \(client.address.url)")
+            return [answer] + DaemonCheck(status, cluster: cluster, version: DaemonVersion.text).findings
+        } catch {
+            return [
+                SystemCheck.Finding(
+                    subject: "daemon", sentence: error.sentence,
+                    command: error.advice ?? "journalctl -u stalecast -n 50")
+            ]
+        }
     }
 
     private func report(_ findings: [SystemCheck.Finding]) throws {

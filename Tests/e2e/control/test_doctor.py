@@ -45,6 +45,20 @@ def test_doctor_looks_at_the_running_daemons_limit(launch, tmp_path):
     assert "at most 3,951 streams; raise LimitNOFILE" in daemon.log_text(), "the start says the same"
 
 
+async def test_doctor_asks_the_running_daemon(launch, tmp_path):
+    daemon = launch()
+    found = doctor("--control", f"http://127.0.0.1:{daemon.control}", "--token-file", daemon.data / "control.token")
+    assert set(found) == {"daemon", "ready", "version", "configuration", "store", "webhooks"}
+    assert all(each["isGood"] for each in found.values()), found
+    wrong = tmp_path / "wrong.token"
+    wrong.write_text("0" * 64)
+    refused = doctor("--data", daemon.data, "--token-file", wrong)
+    assert not refused["daemon"]["isGood"] and "descriptors" in refused
+    daemon.kill()
+    ended = doctor("--data", daemon.data)["daemon"]
+    assert "has ended" in ended["sentence"] and "journalctl" in ended["command"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change a network's settings: this check did not run")
 def test_doctor_notices_a_short_queue_of_connections(tmp_path):
     before = ["unshare", "--net", "sh", "-c", 'echo 100 >/proc/sys/net/core/somaxconn && exec "$@"', "sh"]

@@ -1,0 +1,114 @@
+package import StalecastDaemon
+package import StalecastWire
+
+/// Findings about a running daemon, from its `/status`: what needs the operator, and the command that goes on from there.
+package struct DaemonCheck {
+    private let status: JSONValue
+    private let cluster: JSONValue?
+    private let version: String
+
+    /// - Parameters:
+    ///   - cluster: answer of `/v1/cluster`; nil for a daemon by itself.
+    ///   - version: that of this program.
+    package init(_ status: JSONValue, cluster: JSONValue? = nil, version: String) {
+        self.status = status
+        self.cluster = cluster
+        self.version = version
+    }
+
+    package var findings: [SystemCheck.Finding] {
+        [ready, versions, configuration, store] + degraded + certificates
+            + [webhooks, sources, clusterNode].compactMap(\.self)
+    }
+
+    private func finding(_ subject: String, _ sentence: String, _ command: String? = nil) -> SystemCheck.Finding {
+        SystemCheck.Finding(subject: subject, sentence: sentence, command: command)
+    }
+
+    private func texts(_ member: String) -> [String] { (status[member]?.array ?? []).compactMap(\.string) }
+
+    private var ready: SystemCheck.Finding {
+        let reasons = texts("notReady")
+        guard reasons.isEmpty else {
+            return finding("ready", "the daemon is not ready: \(reasons.joined(separator: "; "))", "stalecast status")
+        }
+        return finding("ready", "the daemon is ready, since \(status["startedAt"]?.string ?? "?")")
+    }
+
+    private var versions: SystemCheck.Finding {
+        let theirs = status["version"]?.string ?? "?"
+        guard theirs != version else { return finding("version", "the daemon and this program are \(version)") }
+        return finding(
+            "version", "the daemon is \(theirs), this program is \(version)",
+            "systemctl restart stalecast  # after an upgrade; else install the same version here")
+    }
+
+    private var configuration: SystemCheck.Finding {
+        guard let problem = status["configuration"]?["problem"]?.string else {
+            return finding("configuration", "the configuration in force is the newest that was read")
+        }
+        return finding(
+            "configuration", "a newer configuration was refused, the one before is in force: \(problem)",
+            "stalecast check-config --config FILE")
+    }
+
+    private var store: SystemCheck.Finding {
+        let health = status["store"]?["health"]?.string ?? "?"
+        return finding("store", "the store is \(health)", health == "ok" ? nil : "stalecast status --json | jq .store")
+    }
+
+    private var degraded: [SystemCheck.Finding] {
+        texts("degraded").map { finding("degraded", $0, "stalecast status") }
+    }
+
+    /// Days before the end of a certificate at which it needs its owner: renewals come 30 days before the end.
+    private static let fewDays: Int64 = 14
+
+    private var certificates: [SystemCheck.Finding] {
+        (status["certificates"]?.array ?? []).map { certificate in
+            let (name, days) = (certificate["certificate"]?.string ?? "?", certificate["daysLeft"]?.int64 ?? 0)
+            let sentence = "the certificate \(name) of \(certificate["listener"]?.string ?? "?") ends in \(days) days"
+            return finding(
+                "certificate", sentence, days < Self.fewDays ? "renew \(name); the daemon reads it within seconds" : nil
+            )
+        }
+    }
+
+    private var webhooks: SystemCheck.Finding? {
+        guard let webhooks = status["webhooks"] else { return nil }
+        func count(_ state: String) -> Int64 { webhooks["states"]?[state]?.int64 ?? 0 }
+        let (failing, letters) = (count("failing"), webhooks["deadLetters"]?.int64 ?? 0)
+        if let health = webhooks["health"]?.string, health != "ok" {
+            return finding("webhooks", "webhooks are \(health)", "df -h; stalecast status")
+        }
+        if failing + count("disabled") > 0 {
+            return finding(
+                "webhooks", "\(failing) webhooks fail, \(count("disabled")) were disabled", "stalecast webhooks list")
+        }
+        if letters > 0 {
+            return finding("webhooks", "\(letters) messages to webhooks were given up", "stalecast webhooks list")
+        }
+        return finding("webhooks", "\(count("active")) webhooks are active, none fails")
+    }
+
+    private var sources: SystemCheck.Finding? {
+        guard let sources = status["sources"]?.array, !sources.isEmpty else { return nil }
+        let failing = sources.filter { $0["error"]?["reason"] != nil }
+        guard let first = failing.first else { return finding("sources", "all \(sources.count) sources answer") }
+        let name = "\(first["project"]?.string ?? "?")/\(first["namespace"]?.string ?? "?")"
+        return finding(
+            "sources",
+            "\(failing.count) of \(sources.count) sources fail, first \(name): "
+                + "\(first["error"]?["message"]?.string ?? first["error"]?["reason"]?.string ?? "?")",
+            "stalecast sources")
+    }
+
+    private var clusterNode: SystemCheck.Finding? {
+        guard let cluster else { return nil }
+        let place = "node \(cluster["node"]?.string ?? "?") of cluster \(cluster["name"]?.string ?? "?")"
+        let isWell = cluster["whole"]?.bool != false && cluster["ready"]?.bool != false
+        return finding(
+            "cluster", isWell ? "\(place) has the whole log" : "\(place) is behind the log, or cannot reach it",
+            isWell ? nil : "stalecast cluster status")
+    }
+}

@@ -1,0 +1,62 @@
+import StalecastWire
+import Testing
+import stalecast
+
+@Suite("Findings about a running daemon")
+struct DaemonCheckTests {
+    private static let well: JSONObject = [
+        "version": "1.0", "startedAt": "2026-11-26T07:00:00Z", "notReady": [], "degraded": [],
+        "configuration": ["loadedAt": "2026-11-26T07:00:00Z"], "store": ["health": "ok"],
+        "webhooks": ["health": "ok", "states": ["active": 3, "failing": 0, "disabled": 0], "deadLetters": 0],
+        "sources": [["project": "demo", "namespace": "firebase"]],
+        "certificates": [["listener": "edge", "certificate": "/etc/a.pem", "daysLeft": 60]],
+    ]
+
+    private func needing(_ changes: JSONObject, cluster: JSONValue? = nil, version: String = "1.0") -> [String] {
+        var status = Self.well
+        for (key, value) in changes.members { status[key] = value }
+        return DaemonCheck(.object(status), cluster: cluster, version: version).findings
+            .filter { $0.command != nil }.map(\.sentence)
+    }
+
+    @Test func aDaemonThatIsWellNeedsNoOne() {
+        #expect(needing([:]).isEmpty)
+        #expect(DaemonCheck(.object(Self.well), version: "1.0").findings.count == 7)
+    }
+
+    @Test func whatNeedsItsOperatorIsNamed() {
+        #expect(needing(["notReady": ["the disk is full"]]) == ["the daemon is not ready: the disk is full"])
+        #expect(needing([:], version: "1.1") == ["the daemon is 1.0, this program is 1.1"])
+        #expect(needing(["configuration": ["problem": "line 3"]]).first?.hasSuffix("line 3") == true)
+        #expect(needing(["store": ["health": "readOnly"]]) == ["the store is readOnly"])
+        #expect(needing(["degraded": ["etcd is away"]]) == ["etcd is away"])
+        #expect(
+            needing(["webhooks": ["health": "ok", "states": ["failing": 2, "disabled": 1]]]) == [
+                "2 webhooks fail, 1 were disabled"
+            ])
+        #expect(
+            needing(["webhooks": ["health": "ok", "states": [:], "deadLetters": 5]]) == [
+                "5 messages to webhooks were given up"
+            ])
+        let source: JSONValue = [
+            "project": "demo", "namespace": "firebase", "error": ["reason": "unreachable", "message": "refused"],
+        ]
+        #expect(needing(["sources": [source]]) == ["1 of 1 sources fail, first demo/firebase: refused"])
+        let certificate: JSONValue = ["listener": "edge", "certificate": "/etc/a.pem", "daysLeft": 3]
+        #expect(needing(["certificates": [certificate]]) == ["the certificate /etc/a.pem of edge ends in 3 days"])
+    }
+
+    @Test func aNodeThatIsBehindIsNamed() {
+        #expect(needing([:], cluster: ["name": "shop", "node": "a", "whole": true, "ready": true]).isEmpty)
+        #expect(
+            needing([:], cluster: ["name": "shop", "node": "a", "whole": false]) == [
+                "node a of cluster shop is behind the log, or cannot reach it"
+            ])
+    }
+
+    @Test func anAnswerOfAnotherShapeIsRead() {
+        for status in [JSONValue.null, [], ["webhooks": 7, "sources": "x", "certificates": [1]]] {
+            #expect(!DaemonCheck(status, version: "1.0").findings.isEmpty)
+        }
+    }
+}
