@@ -2,7 +2,7 @@ import Dispatch
 import Glibc
 import StalecastOutbound
 import StalecastTemplate
-import StalecastWire
+package import StalecastWire
 
 /// Finds and reads the file, or the files of the directory, at a path.
 struct FileReading: Sendable {
@@ -68,6 +68,11 @@ struct FileReading: Sendable {
                 .invalidContent,
                 "\(path) is a directory, whose files have no version together; leave versionPointer (\(pointer)) out")
         }
+        return OriginContent(template: try reading.template(try merged(inventory), kind), version: nil)
+    }
+
+    /// The document that all files of a directory are together.
+    fileprivate func merged(_ inventory: Inventory) throws(OriginProblem) -> JSONValue {
         var merge = TemplateMerge()
         for stamp in inventory.stamps {
             do throws(OriginProblem) {
@@ -78,7 +83,7 @@ struct FileReading: Sendable {
                 throw OriginProblem(error.reason, "\(stamp.name): \(error.description)")
             }
         }
-        return OriginContent(template: try reading.template(merge.document, kind), version: nil)
+        return merge.document
     }
 
     // MARK: Files
@@ -93,7 +98,7 @@ struct FileReading: Sendable {
         }
     }
 
-    private func tooLarge(_ path: String) -> OriginProblem {
+    fileprivate func tooLarge(_ path: String) -> OriginProblem {
         OriginProblem(.tooLarge, "\(path) has more than \(maxBytes) bytes; raise the source's maxBytes")
     }
 
@@ -102,7 +107,7 @@ struct FileReading: Sendable {
         return name.hasSuffix(".json") ? "application/json" : nil
     }
 
-    private static func isDirectory(_ path: String) -> Bool {
+    fileprivate static func isDirectory(_ path: String) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
     }
@@ -154,5 +159,27 @@ struct FileReading: Sendable {
             self.name = name
             identity = LocalFile.Identity(status)
         }
+    }
+}
+
+/// A folder with a template in several files, read as a source of kind `file` reads it.
+package enum TemplateFolder {
+    package static func isFolder(_ path: String) -> Bool { FileReading.isDirectory(path) }
+
+    /// The one document that the files are together, not validated. Blocks on the files.
+    package static func document(_ path: String) throws(Unreadable) -> JSONValue {
+        let reading = FileReading(path: path, reading: ContentReading(), kind: .client, maxBytes: YAMLContent.maxBytes)
+        do throws(OriginProblem) {
+            let inventory = try reading.inventory()
+            guard inventory.bytes <= reading.maxBytes else { throw reading.tooLarge(path) }
+            return try reading.merged(inventory)
+        } catch {
+            throw Unreadable(description: error.description)
+        }
+    }
+
+    /// Why the files are no document; a sentence that names the file.
+    package struct Unreadable: Error, Hashable, CustomStringConvertible {
+        package let description: String
     }
 }

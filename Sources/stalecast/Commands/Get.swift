@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import StalecastSources
 import StalecastWire
 
 /// `stalecast get`: the active template or an older one.
@@ -16,6 +17,7 @@ struct Get: AsyncParsableCommand {
               stalecast get --keys
               stalecast get
               stalecast get -o current.json
+              stalecast get --yaml > current.yaml
               stalecast get --version-number 3 | jq .parameters
             """)
 
@@ -38,6 +40,9 @@ struct Get: AsyncParsableCommand {
         completion: .file())
     var output: String?
 
+    @Flag(help: "Print or save YAML instead of JSON; a file that ends with .yaml is YAML without it.")
+    var yaml = false
+
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
@@ -46,6 +51,7 @@ struct Get: AsyncParsableCommand {
         if let versionNumber, versionNumber < 1 { throw ValidationError("a version number is 1 or more") }
         if key == nil, condition != nil { throw ValidationError("--condition is about a KEY") }
         if key != nil, keys { throw ValidationError("--keys is about all of them") }
+        if key != nil || keys, yaml { throw ValidationError("--yaml is for a whole template") }
         if key != nil || keys, output != nil { throw ValidationError("--output saves a whole template") }
     }
 
@@ -55,9 +61,20 @@ struct Get: AsyncParsableCommand {
         let served = try await api.get(versionNumber)
         if let key { return try show(key, TemplateEdit(served.json)) }
         if keys { return try list(TemplateEdit(served.json).names.sorted()) }
-        guard let output else { return try outputOptions.output.json(served.json) }
-        try OutputFile.write(served.json.encoded(.pretty) + [0x0A], to: output)
+        guard let output else {
+            if yaml { return try outputOptions.output.write(try written(served.json, asYAML: true)) }
+            return try outputOptions.output.json(served.json)
+        }
+        let isYAML = yaml || output.hasSuffix(".yaml") || output.hasSuffix(".yml")
+        try OutputFile.write(try written(served.json, asYAML: isYAML), to: output)
         outputOptions.output.remark("version \(served.version) of \(scope), \(served.etag), written to \(output)")
+    }
+
+    private func written(_ template: JSONValue, asYAML isYAML: Bool) throws(CommandFailure) -> [UInt8] {
+        guard isYAML else { return template.encoded(.pretty) + [0x0A] }
+        do { return Array(try YAMLContent.text(template).utf8) } catch {
+            throw CommandFailure(.refused, "the template cannot be written as YAML: \(error)")
+        }
     }
 
     private func list(_ names: [String]) throws(CommandFailure) {

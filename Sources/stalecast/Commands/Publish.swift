@@ -5,9 +5,10 @@ import StalecastWire
 /// `stalecast publish`: checks a template here and on the server, then publishes it.
 struct Publish: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Publish a template from a file; subscribers hear of it at once.",
+        abstract: "Publish a template from a file or a folder; subscribers hear of it at once.",
         discussion: """
-            The file is checked here, then by the server; then it is published, provided that nobody published \
+            The file is JSON, or YAML where its name ends with .yaml. All files of a folder are one template: each has some of \
+            the parameters, groups and conditions. It is checked here, then by the server; then it is published, provided that nobody published \
             since the current version was read (exit code 5 otherwise). A terminal shows what would change and asks, \
             unless --yes. A template that differs in nothing is not published, unless --force; without a terminal one \
             that lacks parameters of the current version only with --allow-removals.
@@ -22,7 +23,8 @@ struct Publish: AsyncParsableCommand {
 
             Examples:
               stalecast publish samples/templates/demo.json
-              stalecast publish winter.json --wait
+              stalecast publish winter.yaml --wait
+              stalecast apply config/  # one file for each group of parameters
               stalecast publish winter.json --wait 95% --timeout 5s --on-timeout warn
               stalecast publish winter.json --description 'winter campaign'
               stalecast publish winter.json --validate-only
@@ -30,9 +32,9 @@ struct Publish: AsyncParsableCommand {
               stalecast publish winter.json --if-match '*'  # over whatever is current
               stalecast publish winter.json --propose  # for somebody else to approve
               stalecast get | jq … | stalecast publish -
-            """)
+            """, aliases: ["apply"])
 
-    @Argument(help: "The template as JSON; - reads standard input.", completion: .file())
+    @Argument(help: "The template, or a folder of its parts; - reads standard input.", completion: .file())
     var file: String
 
     @Option(

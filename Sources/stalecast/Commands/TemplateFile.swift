@@ -1,3 +1,4 @@
+import StalecastSources
 import StalecastTemplate
 import StalecastWire
 
@@ -7,18 +8,31 @@ struct TemplateFile {
     private let text: [UInt8]
     private let document: JSONValue
 
-    /// Reads JSON from `path`, or from standard input when it is `-`.
-    /// - Throws: ``CommandFailure`` with line and column when it is no JSON.
+    /// Reads JSON or YAML from `path`, from standard input when it is `-`, or from all files of a directory.
+    /// - Throws: ``CommandFailure`` with line and column of what is neither.
     init(_ path: String) throws(CommandFailure) {
+        if TemplateFolder.isFolder(path) {
+            do throws(TemplateFolder.Unreadable) { document = try TemplateFolder.document(path) } catch {
+                throw CommandFailure(.refused, "\(path): \(error.description)")
+            }
+            (self.path, text) = (path, [])
+            return
+        }
         self.path = path
-        text = Array(try InputFile.read(path))
+        let bytes = Array(try InputFile.read(path))
+        let isYAML = path.hasSuffix(".yaml") || path.hasSuffix(".yml")
         do {
-            document = try JSONValue.parse(text)
+            document = isYAML ? try YAMLContent.parse(bytes) : try JSONValue.parse(bytes)
+            text = isYAML ? [] : bytes
         } catch {
-            let first = text.first { $0 > UInt8(ascii: " ") }
-            throw CommandFailure(
-                .refused, "\(path) is not JSON: \(error)",
-                advice: first == UInt8(ascii: "{") ? nil : "A template is one JSON object; YAML is for sources only.")
+            guard path == "-", bytes.first(where: { $0 > UInt8(ascii: " ") }) != UInt8(ascii: "{"),
+                let read = try? YAMLContent.parse(bytes), read.object != nil  // its own mistakes would hide those of JSON
+            else {
+                throw CommandFailure(
+                    .refused, "\(path) is not \(isYAML ? "YAML" : "JSON"): \(error)",
+                    advice: isYAML ? nil : "A template is one JSON object, or YAML in a file that ends with .yaml.")
+            }
+            (document, text) = (read, [])
         }
     }
 

@@ -46,6 +46,29 @@ def watch(cli):
         process.communicate()
 
 
+def test_yaml_and_a_folder_are_templates_too(cli, tmp_path):
+    cli.json("publish", str(SAMPLES / "demo.json"))
+    saved = tmp_path / "demo.yaml"
+    cli("get", "-o", str(saved))
+    assert "\nparameters:\n" in "\n" + saved.read_text() and cli("get", "--yaml") == saved.read_text()
+    assert "no difference" in cli("diff", str(saved), "current", "--exit-code").err
+    folder = tmp_path / "config"
+    folder.mkdir()
+    (folder / "shop.yaml").write_text("parameters:\n  title:\n    defaultValue: {value: Winter}\n")
+    (folder / "limits.json").write_text('{"parameters": {"rows": {"defaultValue": {"value": "20"}}}}')
+    (folder / "notes.txt").write_text("no template")
+    made = cli.json("apply", str(folder), "--allow-removals")
+    assert {"title", "rows"} <= set(made["changedKeys"])
+    assert cli("get", "title") == "Winter\n"
+    (folder / "twice.yaml").write_text("parameters:\n  title: {defaultValue: {value: Spring}}\n")
+    refused = cli("publish", str(folder), "--yes", code=REFUSED)
+    assert "title" in refused.err and "twice.yaml" in refused.err and "shop.yaml" in refused.err
+    (folder / "twice.yaml").write_text("parameters: [\n")
+    assert "twice.yaml" in cli("publish", str(folder), code=REFUSED).err
+    cli("publish", "-", "--allow-removals", stdin=b"parameters: {title: {defaultValue: {value: Piped}}}")
+    assert cli("get", "title") == "Piped\n"
+
+
 def test_the_samples_are_published_compared_and_rolled_back(cli):
     first = cli.json("publish", str(SAMPLES / "demo.json"), "--description", "first")
     assert first["version"]["versionNumber"] == "1" and first["version"]["description"] == "first"
