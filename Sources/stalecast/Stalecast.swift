@@ -45,7 +45,7 @@ package struct Stalecast: AsyncParsableCommand {
                     NewEpoch.self,
                     Migrate.self,
                     Token.self, Keys.self,
-                    Audit.self,
+                    Audit.self, Logs.self,
                     ClusterCommand.self, TLS.self, CheckConfig.self, Doctor.self,
                 ]),
             CommandGroup(name: "Measure", subcommands: [Load.self]),

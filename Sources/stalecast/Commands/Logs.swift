@@ -1,0 +1,60 @@
+import ArgumentParser
+import StalecastWire
+
+/// `stalecast logs`: what happened to a scope, in words.
+struct Logs: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show who changed what, in words: of one scope, or of the whole daemon.",
+        discussion: """
+            Reads the audit log of a data directory, so run it as the user that runs the daemon. With --project or --namespace only \
+            what concerns that scope is shown; `stalecast audit` shows the lines as they are. Times are local, --utc makes them UTC.
+
+            Examples:
+              stalecast logs
+              stalecast logs --since 2h --project shop
+              stalecast logs --follow
+              stalecast logs --refused
+              stalecast logs --json | jq -r .actor
+            """)
+
+    @Flag(help: "Go on with what is written from now on.")
+    var follow = false
+
+    @Flag(help: "Only what was refused or failed.")
+    var refused = false
+
+    @Option(help: ArgumentHelp("Only from this time on: a time, or how long ago, such as 2h.", valueName: "time"))
+    var since: PastTime?
+
+    @OptionGroup var scopeOptions: ScopeOptions
+    @OptionGroup var data: DataOptions
+    @OptionGroup var outputOptions: OutputOptions
+
+    func run() async throws {
+        let isNamed = scopeOptions.namespace != nil || scopeOptions.project.project != nil
+        let scope = isNamed ? try scopeOptions.scope() : nil
+        var reader = try AuditReader(data.running.path)
+        repeat {
+            while let line = try reader.next() {
+                guard let object = (try? JSONValue.parse(line))?.object else { continue }  // `audit` shows what was cut off
+                let entry = AuditSentence(object)
+                if refused, !entry.isRefused { continue }
+                if let since, entry.time ?? since.time < since.time { continue }
+                if let scope, !entry.concerns(scope) { continue }
+                try show(entry, line)
+            }
+            // The end of the process is the end of it.
+            if follow { try await Task.sleep(for: .milliseconds(300)) }
+        } while follow
+    }
+
+    private func show(_ entry: AuditSentence, _ line: [UInt8]) throws(CommandFailure) {
+        let output = outputOptions.output
+        if output.isJSON { return try output.line(String(decoding: line, as: UTF8.self)) }
+        let time = entry.time.map(LocalClock.asked.date) ?? "?"
+        let sentence = entry.sentence.printable
+        try output.line(
+            "\(output.palette.dim(time))  \(entry.actor.printable)  "
+                + (entry.isRefused ? output.palette.red(sentence) : sentence))
+    }
+}

@@ -1,0 +1,79 @@
+package import StalecastWire
+
+/// A line of the audit log in words: who did what to which scope, and whether it was refused.
+package struct AuditSentence {
+    private let line: JSONObject
+
+    package init(_ line: JSONObject) { self.line = line }
+
+    /// `demo/firebase`, or the project alone; nil for what concerns the whole daemon.
+    package var scope: String? {
+        guard let project = text("project") else { return nil }
+        return text("namespace").map { "\(project)/\($0)" } ?? project
+    }
+
+    /// Whether it concerns a scope. Changes of a whole project and of the daemon concern all of its scopes.
+    package func concerns(_ scope: Scope) -> Bool {
+        guard let project = text("project") else { return true }
+        return project == scope.project.description
+            && text("namespace") ?? scope.namespace.description == scope.namespace.description
+    }
+
+    package var isRefused: Bool { text("outcome") ?? "ok" != "ok" }
+
+    package var time: Timestamp? { text("time").flatMap { Timestamp($0) } }
+
+    /// `stalecast` for what the daemon does by itself.
+    package var actor: String { text("actor") ?? "stalecast" }
+
+    /// `demo/firebase: published version 3 (max_items, title)`, `demo: refused (403): create webhook`.
+    package var sentence: String {
+        let what = scope.map { "\($0): " } ?? ""
+        let reason = text("reason").map { ": \($0)" } ?? ""
+        let refusal = isRefused ? "\(text("outcome") ?? "refused")\(text("status").map { " (\($0))" } ?? ""): " : ""
+        return what + refusal + deed + keys + reason
+    }
+
+    private func text(_ member: String) -> String? { line[member].flatMap { $0.isNull ? nil : $0.string ?? $0.text() } }
+
+    private var deed: String {
+        let version = text("version") ?? "?"
+        switch text("action") ?? "" {
+        case "daemon.start": return "the daemon started, version \(version)"
+        case "publishTemplate" where !isRefused:
+            return "published version \(version)" + (text("release") == "staged" ? " in stages" : "")
+        case "rollbackTemplate" where !isRefused:
+            return "rolled back to version \(text("rollbackSource") ?? "?"), as version \(version)"
+        case let action: return words(action) + (subject.map { " \($0)" } ?? "")
+        }
+    }
+
+    /// `createWebhook` is `created webhook`, `config.reload` is `reloaded config`.
+    private func words(_ action: String) -> String {
+        var words: [String] = [""]
+        for character in action.unicodeScalars {
+            if character == "." || ("A"..."Z").contains(character) { words.append("") }
+            if character != "." { words[words.count - 1] += String(character).lowercased() }
+        }
+        if action.utf8.contains(UInt8(ascii: ".")) { words.reverse() }
+        words.removeAll(where: \.isEmpty)
+        guard let verb = words.first else { return "did something without a name" }
+        if isRefused { return words.joined(separator: " ") }
+        words[0] = Self.past[verb] ?? (verb.hasSuffix("e") ? verb + "d" : verb + "ed")
+        return words.joined(separator: " ")
+    }
+
+    private static let past = ["send": "sent", "set": "set", "stop": "stopped", "put": "put", "begin": "began"]
+
+    /// Its id, where the line has one.
+    private var subject: String? {
+        ["webhook", "key", "proposal", "release", "topic", "messageId", "backup"].lazy.compactMap { text($0) }.first
+    }
+
+    /// Names of the keys that changed, the first few.
+    private var keys: String {
+        guard let keys = line["changedKeys"]?.array?.compactMap(\.string), !keys.isEmpty else { return "" }
+        let shown = keys.prefix(5).joined(separator: ", ")
+        return " (\(shown)\(keys.count > 5 ? " and \(keys.count - 5) more" : ""))"
+    }
+}

@@ -1,0 +1,65 @@
+import StalecastWire
+import Testing
+import stalecast
+
+@Suite("The audit log in words")
+struct AuditSentenceTests {
+    private static func read(_ members: JSONObject) -> AuditSentence { AuditSentence(members) }
+
+    private static let shop = Scope(project: .demo, namespace: .firebase)
+
+    @Test func aPublishIsToldWithItsKeys() {
+        let line: JSONObject = [
+            "action": "publishTemplate", "version": "3", "changedKeys": ["a", "b", "c", "d", "e", "f"],
+            "actor": "key:1",
+            "project": "demo", "namespace": "firebase", "outcome": "ok",
+        ]
+        let entry = Self.read(line)
+        #expect(entry.sentence == "demo/firebase: published version 3 (a, b, c, d, e and 1 more)")
+        #expect(entry.actor == "key:1" && !entry.isRefused && entry.concerns(Self.shop))
+    }
+
+    @Test(arguments: [
+        ("rollbackTemplate", "demo/firebase: rolled back to version 1, as version 3"),
+        ("createWebhook", "demo/firebase: created webhook wh_1"),
+        ("sendMessage", "demo/firebase: sent message wh_1"),
+        ("pauseRelease", "demo/firebase: paused release wh_1"),
+        ("config.reload", "demo/firebase: reloaded config wh_1"),
+        ("", "demo/firebase: did something without a name wh_1"),
+        (".", "demo/firebase: did something without a name wh_1"),
+    ])
+    func everyActionHasWords(action: String, sentence: String) {
+        let line: JSONObject = [
+            "action": .string(action), "version": "3", "rollbackSource": "1", "project": "demo",
+            "namespace": "firebase",
+            "webhook": "wh_1",
+        ]
+        #expect(Self.read(line).sentence == sentence)
+    }
+
+    @Test func aRefusalSaysSo() {
+        let line: JSONObject = [
+            "action": "revokeKey", "key": "k", "outcome": "denied", "status": 403, "reason": "no grant",
+        ]
+        #expect(Self.read(line).isRefused)
+        #expect(Self.read(line).sentence == "denied (403): revoke key k: no grant")
+        #expect(
+            Self.read(["action": "publishTemplate", "outcome": "refused", "status": 400]).sentence
+                == "refused (400): publish template")
+    }
+
+    @Test func linesOfOtherScopesDoNotConcernOne() {
+        #expect(!Self.read(["project": "shop", "namespace": "firebase"]).concerns(Self.shop))
+        #expect(!Self.read(["project": "demo", "namespace": "other"]).concerns(Self.shop))
+        #expect(Self.read(["project": "demo"]).concerns(Self.shop))
+        #expect(Self.read(["action": "daemon.start"]).concerns(Self.shop))
+    }
+
+    @Test func aLineOfAnotherShapeIsRead() {
+        for line: JSONObject in [
+            [:], ["action": 7, "project": [], "changedKeys": "x", "time": true], ["status": .null],
+        ] {
+            #expect(!Self.read(line).sentence.isEmpty)
+        }
+    }
+}
