@@ -32,7 +32,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("const a = b => c + d;", "const a=b=>c+d;"), ("return a || b ? [1, 2] : typeof c;", "return a||b?[1,2]:typeof c;"),
+        ("const a = b => c + d;", "const a=b=>c+d;"),
+        ("return a || b ? [1, 2] : typeof c;", "return a||b?[1,2]:typeof c;"),
         ("f(\"a = b\", `c  + ${d + e}`, 'x')", "f(\"a = b\",`c  + ${d + e}`,'x')"),
         ("const m = /^([^:/]*):? ?(.*) = /s.exec(line);", "const m=/^([^:/]*):? ?(.*) = /s.exec(line);"),
         ("g(\"\\\" + \", a / b / c)", "g(\"\\\" + \",a/b/c)"), ("if (a in b) await c;", "if(a in b)await c;"),

@@ -36,7 +36,8 @@ struct Logs: AsyncParsableCommand {
         var reader = try AuditReader(data.running.path)
         repeat {
             while let line = try reader.next() {
-                guard let object = (try? JSONValue.parse(line))?.object else { continue }  // `audit` shows what was cut off
+                // `audit` shows what was cut off.
+                guard let object = (try? JSONValue.parse(line))?.object else { continue }
                 let entry = AuditSentence(object)
                 if refused, !entry.isRefused { continue }
                 if let since, entry.time ?? since.time < since.time { continue }

@@ -25,8 +25,9 @@ struct TemplateFile {
             document = isYAML ? try YAMLContent.parse(bytes) : try JSONValue.parse(bytes)
             text = isYAML ? [] : bytes
         } catch {
+            // From standard input: what is no YAML either is said to be no JSON.
             guard path == "-", bytes.first(where: { $0 > UInt8(ascii: " ") }) != UInt8(ascii: "{"),
-                let read = try? YAMLContent.parse(bytes), read.object != nil  // its own mistakes would hide those of JSON
+                let read = try? YAMLContent.parse(bytes), read.object != nil
             else {
                 throw CommandFailure(
                     .refused, "\(path) is not \(isYAML ? "YAML" : "JSON"): \(error)",
