@@ -161,6 +161,24 @@ import Testing
     }
 
     @Test(arguments: [true, false])
+    func heldPollsOfManyAllowedOriginsMayBeReadByTheirPages(engine: Bool) async throws {
+        let origins = (0..<300).map { "https://page\($0).example" }
+        try await LiveEdge.with(engine: engine, threads: 1, { $0.allowedOrigins = origins }) { live in
+            let clients = origins.map { origin in
+                let client = RawClient(port: live.port)
+                client.get("/v1/poll?topic=PUSH_RC&wait=60s", headers: ["Origin: \(origin)"])
+                return client
+            }
+            try await live.wait { $0.polls == origins.count }
+            live.publish()
+            for (client, origin) in zip(clients, origins) {
+                try client.read(untilVersion: 1)
+                #expect(client.text.contains("\r\nAccess-Control-Allow-Origin: \(origin)\r\n"))
+            }
+        }
+    }
+
+    @Test(arguments: [true, false])
     func aRequestSentWhileAPollIsHeldIsServedAfterIt(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in
             let client = RawClient(port: live.port)

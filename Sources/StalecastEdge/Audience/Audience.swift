@@ -282,12 +282,12 @@ struct PollNotes {
     var origins: [String] = [""]
 
     /// Only allowed origins are remembered, so the list cannot grow by what clients send.
-    mutating func remember(_ origin: String?, _ allowed: [String]) -> UInt8 {
+    mutating func remember(_ origin: String?, _ allowed: [String]) -> UInt16 {
         guard let origin, allowed.contains(origin) else { return 0 }
-        if let place = origins.firstIndex(of: origin) { return UInt8(place) }
-        guard origins.count < 255 else { return 0 }
+        if let place = origins.firstIndex(of: origin) { return UInt16(place) }
+        guard origins.count <= UInt16.max else { return 0 }
         origins.append(origin)
-        return UInt8(origins.count - 1)
+        return UInt16(origins.count - 1)
     }
 }
 

@@ -29,7 +29,7 @@ package struct StreamSlot {
     /// TLS records that a stream's client sent since it was last written to.
     var heard: UInt8 = 0
     /// Place in the shard's list of origins; 0 is none.
-    var origin: UInt8 = 0
+    var origin: UInt16 = 0
     var fd: Int32 = -1
     /// Grows each time the slot is used anew, so that an event of a former connection is recognised as such.
     var generation: UInt32 = 0
