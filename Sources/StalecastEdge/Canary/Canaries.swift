@@ -23,6 +23,7 @@ package final class Canaries: Sendable {
 
     private struct State {
         var scopes: Set<Scope> = []
+        var scans: [Scope: CanaryScan] = [:]
         var announced: [Scope: (sequence: CommitSequence, version: VersionNumber, at: UInt64)] = [:]
         var observations: [Scope: Observation] = [:]
         /// Begin of each scope's last fetch, and the scopes that wait for their next.
@@ -76,7 +77,12 @@ package final class Canaries: Sendable {
     }
 
     /// The scope's next version tries again.
-    private func ended(_ scope: Scope) { state.withLock { _ = $0.scopes.remove(scope) } }
+    private func ended(_ scope: Scope) {
+        state.withLock { state in
+            state.scopes.remove(scope)
+            state.scans[scope] = nil
+        }
+    }
 
     /// Gives one end of a new pair away and reads the other.
     ///
@@ -106,9 +112,10 @@ package final class Canaries: Sendable {
     private func received(_ bytes: [UInt8]?, of scope: Scope) {
         let now = stalecast_monotonic_ns()
         guard let bytes else { return ended(scope) }
-        guard let cursor = Self.lastCursor(in: bytes), cursor.epoch == epoch else { return }
         let wait = state.withLock { state -> UInt64? in
-            guard let announced = state.announced[scope], announced.sequence == cursor.sequence else { return nil }
+            guard let cursor = state.scans[scope, default: CanaryScan()].take(bytes), cursor.epoch == epoch,
+                let announced = state.announced[scope], announced.sequence == cursor.sequence
+            else { return nil }
             state.observations[scope] = Observation(
                 version: announced.version, received: Self.seconds(announced.at, now))
             guard state.planned.insert(scope).inserted else { return nil }
@@ -148,12 +155,27 @@ package final class Canaries: Sendable {
     }
 
     private static func seconds(_ start: UInt64, _ now: UInt64) -> Double { Double(now - min(start, now)) / 1e9 }
+}
 
-    /// `id: <cursor>` of the last event; a message's bytes come in one piece, or nearly.
-    static func lastCursor(in bytes: [UInt8]) -> Cursor? {
-        let lines = bytes.split(separator: 0x0A)
-        guard let line = lines.last(where: { $0.starts(with: "id: ".utf8) }) else { return nil }
-        return Cursor(String(decoding: line.dropFirst(4), as: UTF8.self))
+/// Finds the ids of events in a stream whose pieces may end anywhere: after a burst a read ends where its buffer does.
+package struct CanaryScan: Sendable {
+    /// Line whose end has not come.
+    private var rest: [UInt8] = []
+    /// More than any message has.
+    private static let longestLine = 8192
+
+    package init() {}
+
+    /// - Returns: the last id whose line has ended; nil where none has.
+    package mutating func take(_ bytes: [UInt8]) -> Cursor? {
+        rest += bytes
+        guard let end = rest.lastIndex(of: 0x0A) else {
+            if rest.count > Self.longestLine { rest = [] }
+            return nil
+        }
+        let line = rest[..<end].split(separator: 0x0A).last { $0.starts(with: "id: ".utf8) }
+        rest.removeFirst(end + 1)
+        return line.flatMap { Cursor(String(decoding: $0.dropFirst(4), as: UTF8.self)) }
     }
 }
 

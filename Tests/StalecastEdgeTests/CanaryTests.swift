@@ -1,0 +1,22 @@
+import StalecastEdge
+import StalecastWire
+import Testing
+
+/// What the daemon's own subscriber reads of its stream.
+@Suite struct CanaryTests {
+    /// After a burst a read ends wherever the reader's buffer does, also within an id.
+    @Test func itFindsTheNewestIDWhereverAPieceEnds() throws {
+        let epoch = try #require(Epoch("abcdefghijklmnopqrstuvwxyz"))
+        let events = (8...12).map { "1b\r\nid: \(epoch).\($0)\ndata: {\"id: \":1}\n\n\r\n" }
+        let bytes = Array(events.joined().utf8)
+        for size in 1...bytes.count {
+            var (scan, found) = (CanaryScan(), [CommitSequence]())
+            for start in stride(from: 0, to: bytes.count, by: size) {
+                if let cursor = scan.take(Array(bytes[start..<min(start + size, bytes.count)])) {
+                    found.append(cursor.sequence)
+                }
+            }
+            #expect(found.last == 12 && found == found.sorted() && Set(found).count == found.count, "pieces of \(size)")
+        }
+    }
+}
