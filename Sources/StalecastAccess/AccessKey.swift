@@ -61,6 +61,11 @@ package struct AccessKey: Sendable, Hashable {
         return key
     }
 
+    /// Neither revoked nor expired: it admits a caller, or will.
+    package func isLive(at now: Timestamp) -> Bool {
+        !(revokedAt.map { $0 <= now } ?? false) && !(expiresAt.map { $0 <= now } ?? false)
+    }
+
     /// Whether a secret of this key may be used now, and until when.
     func currentPrincipal(of secret: Secret, at now: Timestamp) throws(Denial) -> Timestamp? {
         if let revokedAt, revokedAt <= now { throw .revoked }

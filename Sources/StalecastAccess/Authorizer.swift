@@ -204,6 +204,16 @@ package final class Authorizer: Sendable {
         change { state in state.stored[key.id] = key.keepingRevocation(of: state.stored[key.id]) }
     }
 
+    /// Forgets revoked keys: what shows them is unknown from now on.
+    package func forget(_ ids: [String]) {
+        state.withLock { state in
+            for id in ids where state.stored[id]?.revokedAt != nil {
+                state.stored[id] = nil
+                state.used[id] = nil
+            }
+        }
+    }
+
     /// Hears, on the changing thread, that principals may have lost something.
     package func observe(_ observer: @escaping @Sendable () -> Void) { state.withLock { $0.observer = observer } }
 
@@ -231,6 +241,9 @@ package final class Authorizer: Sendable {
         }
         return listed.sorted { Self.order($0.key) < Self.order($1.key) }
     }
+
+    /// Keys made through the API, in no order.
+    package var storedKeys: [AccessKey] { state.withLock { Array($0.stored.values) } }
 
     private static func order(_ key: AccessKey) -> (Int64, String) { (key.createdAt?.microseconds ?? 0, key.id) }
 

@@ -17,7 +17,8 @@ package struct ControlConfiguration: Sendable {
     /// Connections at once; more are answered with 503. Default 256.
     package var capacity = ControlCapacity(256)
     package var connections = ConnectionLimits()
-    /// API keys that there may be. Default 10,000, more than any list is read of.
+    /// API keys that there may be, without those that are revoked or expired, and as many of these. Default 10,000, more
+    /// than any list is read of.
     package var maxKeys = 10_000
     /// Names under which browsers may ask for the console, and pages use its cookie, beside addresses and `localhost`.
     package var hosts: [String] = []

@@ -59,7 +59,7 @@ enum Schema {
                     """)
         }
         migrator.registerMigration("3") { db in
-            // See ``TemplateStore/storeKey(_:record:committed:)``.
+            // See ``TemplateStore/storeKey(_:record:removing:committed:)``.
             try db.execute(
                 sql: """
                     CREATE TABLE accessKey (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT, WITHOUT ROWID;

@@ -17,31 +17,37 @@ extension TemplateStore {
         }
     }
 
-    /// Stores a key's record in place of the one before. One change after the other: both closures run on the writer's
+    /// Stores a key's record in place of the one before. One change after the other: the closures run on the writer's
     /// queue and must be quick.
     ///
     /// - Parameters:
     ///   - make: the key as it shall be; nil changes nothing.
+    ///   - removing: ids of records that make room for the new one.
     ///   - committed: called when it is durable, before the next change begins.
     /// - Returns: what `make` made.
     /// - Throws: as ``publish(_:)``.
     package func storeKey<Key: Sendable>(
         _ make: @escaping @Sendable () -> Key?,
         record: @escaping @Sendable (Key) -> (id: String, record: JSONValue),
-        committed: @escaping @Sendable (Key) -> Void
+        removing: @escaping @Sendable () -> [String] = { [] },
+        committed: @escaping @Sendable (_ key: Key, _ removed: [String]) -> Void
     ) async throws(StoreError) -> Key? {
-        try await write { db in
+        let change = try await write { db -> (key: Key, removed: [String])? in
             guard let key = make() else { return nil }
-            let (id, record) = record(key)
+            let ((id, record), removed) = (record(key), removing())
             try db.execute(
                 sql: """
                     INSERT INTO accessKey (id, record) VALUES (?, ?)
                     ON CONFLICT (id) DO UPDATE SET record = excluded.record
                     """, arguments: [id, record.text()])
-            return key
-        } committed: { key in
-            if let key { committed(key) }
+            for former in removed {
+                try db.execute(sql: "DELETE FROM accessKey WHERE id = ?", arguments: [former])
+            }
+            return (key, removed)
+        } committed: { change in
+            if let change { committed(change.key, change.removed) }
         }
+        return change?.key
     }
 
     /// Runs a transaction that makes no version, on the writer's queue.

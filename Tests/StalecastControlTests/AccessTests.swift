@@ -1,3 +1,4 @@
+import StalecastAccess
 import StalecastControl
 import StalecastStore
 import StalecastWire
@@ -81,6 +82,48 @@ struct AccessTests {
             }
             #expect(try await [make(), make(), make()] == [200, 200, 429])
         }
+    }
+
+    @Test func revokedKeysTakeNoPlaceAndTheOldestAreForgotten() async throws {
+        try await ControlFixture.serving({ $0.maxKeys = 2 }) { server async throws in
+            func make() async throws -> (id: String, text: String) {
+                let body = Array(#"{"name": "ci", "grants": [{"role": "viewer"}]}"#.utf8)
+                let reply = try await server.send("POST", "/v1/keys", body: body)
+                #expect(reply.status == 200)
+                return (try reply.json["id"]?.string ?? "", try reply.json["key"]?.string ?? "")
+            }
+            var made: [(id: String, text: String)] = []
+            for _ in 0..<6 {
+                let key = try await make()
+                made.append(key)
+                #expect(try await server.send("POST", "/v1/keys/\(key.id):revoke").status == 200)
+                #expect(try await server.send("GET", "/status", token: key.text).status == 401)
+            }
+            let live = try await make()
+            #expect(try await server.send("GET", "/status", token: live.text).status == 200)
+            let listed = try await server.send("GET", "/v1/keys").json["keys"]?.array?.map { $0["id"]?.string } ?? []
+            #expect(Set(listed) == Set([made[4].id, made[5].id, live.id]))
+            #expect(try await server.send("GET", "/status", token: made[0].text).status == 401, "forgotten, not good")
+        }
+    }
+
+    @Test func expiredKeysTakeNoPlaceAndAreNotForgotten() throws {
+        let (now, day) = (Timestamp.now(), Duration.seconds(86_400))
+        func key(_ id: String, expires: Timestamp? = nil, revoked: Timestamp? = nil) throws -> AccessKey {
+            var key = AccessKey(id: id, kind: .secret, grants: [], secrets: [], expiresAt: expires)
+            key.revokedAt = revoked
+            return key
+        }
+        let (quota, shared) = (KeyQuota(most: 2, isShared: false), KeyQuota(most: 2, isShared: true))
+        let expired = try (0..<3).map { try key("e\($0)", expires: now.advanced(by: .zero - day)) }
+        let revoked = try (0..<3).map { try key("r\($0)", revoked: now.advanced(by: .zero - day)) }
+        #expect(quota.outgoing(of: Array(expired.prefix(2)), at: now) == [])
+        #expect(quota.outgoing(of: expired, at: now) == nil, "a clock may be wrong: an expired key is kept")
+        #expect(quota.outgoing(of: expired + revoked, at: now) == nil)
+        #expect(quota.outgoing(of: Array(expired.prefix(2)) + revoked, at: now) == ["r0", "r1", "r2"])
+        #expect(shared.outgoing(of: expired + revoked, at: now) == [])
+        let live = try (0..<2).map { try key("l\($0)", expires: now.advanced(by: day)) }
+        #expect(quota.outgoing(of: live, at: now) == nil)
     }
 
     @Test func unknownProjectsAreToldTheKnownOnes() async throws {

@@ -31,16 +31,23 @@ extension Call {
                 id: made.id, kind: key.kind, name: key.name, grants: key.grants, secrets: key.secrets,
                 createdAt: key.createdAt, notBefore: key.notBefore, expiresAt: key.expiresAt)
         }
-        let (access, most) = (control.access, control.configuration.maxKeys)
-        guard try await store({ access.keys.count < most ? key : nil }) != nil else {
-            throw GoogleError(
-                429, "RESOURCE_EXHAUSTED",
-                "There are \(most) keys already, revoked and expired ones among them; use keys that are there, or tokens "
-                    + "of an issuer.")
+        let access = control.access
+        let quota = KeyQuota(most: control.configuration.maxKeys, isShared: control.keyShare != nil)
+        let stored = try await store {
+            quota.outgoing(of: access.storedKeys, at: .now()) == nil ? nil : key
+        } removing: {
+            quota.outgoing(of: access.storedKeys, at: .now()) ?? []
         }
-        note.set("key", .string(key.id))
+        guard stored != nil else { throw quota.refusal }
+        name(key)
         note.set("grants", .array(key.grants.map(\.json)))
         return answer(key.id, made)
+    }
+
+    /// Names a key for the audit log, which outlasts the key's record.
+    private func name(_ key: AccessKey) {
+        note.set("key", .string(key.id))
+        if !key.name.isEmpty { note.set("keyName", .string(key.name)) }
     }
 
     func rotateKey() async throws(GoogleError) -> Answer {
@@ -63,7 +70,8 @@ extension Call {
             key.revokedAt = .now()
             return key
         }
-        if key == nil { throw Self.isRevoked(id) }
+        guard let key else { throw Self.isRevoked(id) }
+        name(key)
         return answer(id, nil)
     }
 
@@ -78,7 +86,10 @@ extension Call {
         return (made, keep(made))
     }
 
-    private func store(_ make: @escaping @Sendable () -> AccessKey?) async throws(GoogleError) -> AccessKey? {
+    /// - Parameter removing: ids of revoked keys that are forgotten with it.
+    private func store(
+        _ make: @escaping @Sendable () -> AccessKey?, removing: @escaping @Sendable () -> [String] = { [] }
+    ) async throws(GoogleError) -> AccessKey? {
         let access = control.access
         if let share = control.keyShare {
             do { return try await share(make) } catch let error as OutcomeUnknown {
@@ -92,8 +103,11 @@ extension Call {
         do {
             return try await control.store.storeKey(make) {
                 ($0.id, $0.record)
-            } committed: {
-                access.put($0)
+            } removing: {
+                removing()
+            } committed: { key, removed in
+                access.put(key)
+                access.forget(removed)
             }
         } catch {
             let mapping = OutcomeMapping(staleETagStatus: control.configuration.staleETagStatus)

@@ -106,7 +106,7 @@ final class ClusterKeys: Sendable {
 
     private func copy(_ key: AccessKey) async {
         do {
-            _ = try await store.storeKey({ key }, record: { ($0.id, $0.record) }, committed: { _ in })
+            _ = try await store.storeKey({ key }, record: { ($0.id, $0.record) }, committed: { _, _ in })
         } catch {
             // It is in the cluster, and copied at the next start.
             return
