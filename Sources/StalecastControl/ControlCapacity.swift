@@ -3,9 +3,19 @@ import Synchronization
 
 /// The connections of Control: how many are open, and how many there may be. The second may change while it serves.
 package final class ControlCapacity: Sendable {
+    /// Closes so many connections that ask nothing, and completes when they are counted out; false when there are not so
+    /// many.
+    typealias MakeRoom = @Sendable (Int) -> EventLoopFuture<Bool>
+
+    private struct Count {
+        var open = 0
+        /// Connections that are looked for, to be closed.
+        var leaving = 0
+    }
+
     private let most: Atomic<Int>
-    private let open = Atomic(0)
-    private let makeRoom = Mutex<(@Sendable (Int) -> Void)?>(nil)
+    private let count = Mutex(Count())
+    private let makeRoom = Mutex<MakeRoom?>(nil)
 
     /// Up to the cap connections are served, so many more are told 503, beyond they wait in the kernel.
     private static let refusalHeadroom = 24
@@ -23,22 +33,50 @@ package final class ControlCapacity: Sendable {
 
     /// Closes connections above the cap that ask nothing. One that was busy at the call before may be idle now.
     package func closeExcess() {
-        if excess > 0 { makeRoom.withLock { $0 }?(excess) }
+        if let makeRoom = makeRoom.withLock({ $0 }) { _ = closeExcess(adding: 0, makeRoom) }
     }
 
-    /// - Parameter makeRoom: closes so many connections that ask nothing, as far as there are any.
-    func follow(_ makeRoom: @escaping @Sendable (Int) -> Void) { self.makeRoom.withLock { $0 = makeRoom } }
+    func follow(_ makeRoom: @escaping MakeRoom) { self.makeRoom.withLock { $0 = makeRoom } }
 
-    /// Connections above the cap; negative below it.
-    private var excess: Int { open.load(ordering: .relaxed) - limit }
+    var hasRoom: Bool { count.withLock { $0.open - limit < Self.refusalHeadroom } }
 
-    var hasRoom: Bool { excess < Self.refusalHeadroom }
-
-    /// Counts `channel` until it closes.
+    /// Counts `channel` until it closes. Above the cap a connection that asks nothing makes room for it.
     ///
-    /// - Returns: how many connections are above the cap with it.
-    func add(_ channel: any Channel) -> Int {
-        channel.closeFuture.whenComplete { _ in self.open.subtract(1, ordering: .relaxed) }
-        return open.add(1, ordering: .relaxed).newValue - limit
+    /// - Returns: nil when there is room; else false when there is none, because all others are being served.
+    func add(_ channel: any Channel, _ makeRoom: MakeRoom) -> EventLoopFuture<Bool>? {
+        countOut(channel)
+        return closeExcess(adding: 1, makeRoom)?.map { [self] hasRoom in
+            // Another one may have ended meanwhile by itself.
+            hasRoom || count.withLock { $0.open <= limit }
+        }
+    }
+
+    /// Counts a stream, for which no connection makes room.
+    ///
+    /// - Returns: false when it is above the cap.
+    func add(stream: any Channel) -> Bool {
+        countOut(stream)
+        return count.withLock { count in
+            count.open += 1
+            return count.open <= limit
+        }
+    }
+
+    private func countOut(_ channel: any Channel) {
+        channel.closeFuture.whenComplete { _ in self.count.withLock { $0.open -= 1 } }
+    }
+
+    private func closeExcess(adding new: Int, _ makeRoom: MakeRoom) -> EventLoopFuture<Bool>? {
+        // Two calls at a time must not close two connections for one place.
+        let excess = count.withLock { count in
+            count.open += new
+            let excess = max(0, count.open - count.leaving - limit)
+            count.leaving += excess
+            return excess
+        }
+        guard excess > 0 else { return nil }
+        let room = makeRoom(excess)
+        room.whenComplete { _ in self.count.withLock { $0.leaving -= excess } }
+        return room
     }
 }

@@ -26,25 +26,30 @@ package struct ControlServer: Service {
         let capacity = configuration.capacity
         let loops = Dictionary(
             uniqueKeysWithValues: eventLoopGroup.makeIterator().map { (ObjectIdentifier($0), ConnectionLoop($0)) })
-        capacity.follow { excess in
-            guard let first = loops.values.first else { return }
-            first.loop.execute { _ = first.makeRoom(for: excess, orIn: loops.values) }
+        if let first = loops.values.first {
+            capacity.follow { excess in
+                first.loop.flatSubmit { first.makeRoom(for: excess, orIn: Self.others(than: first, in: loops)) }
+            }
         }
         let listener = try await HTTPListener.open(
             host: configuration.host, port: configuration.port, group: eventLoopGroup,
             hasRoom: { capacity.hasRoom }
         ) { channel in
-            guard let loop = loops[ObjectIdentifier(channel.eventLoop)] else { return }
+            guard let loop = loops[ObjectIdentifier(channel.eventLoop)] else {
+                return channel.eventLoop.makeSucceededVoidFuture()
+            }
             // A connection that asks nothing makes room: strangers must not keep probes and operators out.
-            let isOverCap = !loop.makeRoom(for: capacity.add(channel), orIn: loops.values)
-            try Self.meet(channel, loop, configuration) { peer in
-                let make = { ControlConnection(control, loop.loop, peer, $0) }
-                return Reception(
-                    refusal: isOverCap ? .tooManyConnections : nil, connection: make,
-                    stream: { stream in
-                        Reception(
-                            refusal: capacity.add(stream) > 0 ? .tooManyConnections : nil, connection: make)
-                    })
+            let room = capacity.add(channel) { loop.makeRoom(for: $0, orIn: Self.others(than: loop, in: loops)) }
+            return (room ?? loop.loop.makeSucceededFuture(true)).flatMapThrowing { hasRoom in
+                try Self.meet(channel, loop, configuration) { peer in
+                    let make = { ControlConnection(control, loop.loop, peer, $0) }
+                    return Reception(
+                        refusal: hasRoom ? nil : .tooManyConnections, connection: make,
+                        stream: { stream in
+                            Reception(
+                                refusal: capacity.add(stream: stream) ? nil : .tooManyConnections, connection: make)
+                        })
+                }
             }
         }
         onBound(listener.port)
@@ -52,6 +57,12 @@ package struct ControlServer: Service {
         try? await gracefulShutdown()
         await listener.close()
         for loop in loops.values { try await loop.loop.flatSubmit { loop.drain() }.get() }
+    }
+
+    private static func others(
+        than loop: ConnectionLoop, in loops: [ObjectIdentifier: ConnectionLoop]
+    ) -> [ConnectionLoop] {
+        loops.values.filter { $0 !== loop }
     }
 
     /// Finds the client's address before anything else is read. Where proxies name it, no other peer is admitted.

@@ -268,6 +268,19 @@ private struct Script {
         #expect(idle.state.inputClosed() == .close(nil))
     }
 
+    @Test func aConnectionThatEndsAfterItsAnswerIsIdleAndARefusedOneIsNot() throws {
+        var script = Script()
+        try script.serve()
+        #expect(script.state.idleSince == nil)
+        #expect(script.answered(isLast: true) == .finish)
+        #expect(script.state.flushed(at: script.now) == .finish && script.state.isLingering)
+        #expect(script.state.idleSince == script.now)
+        var refused = Script()
+        #expect(refused.state.finish(0, refused.now) == .finish)
+        #expect(refused.state.flushed(at: refused.now) == .finish && refused.state.isLingering)
+        #expect(refused.state.idleSince == nil && refused.state.headBegan == nil)
+    }
+
     @Test func aStopLetsRequestsFinishAndRefusesBodiesThatDoNotCome() throws {
         var idle = Script()
         #expect(idle.state.drain(at: idle.now) == .close(nil))

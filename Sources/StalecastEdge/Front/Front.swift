@@ -110,9 +110,11 @@ final class Front: Sendable {
                     return false
                 }
             ) { channel in
-                guard let shard = shards[ObjectIdentifier(channel.eventLoop)] else { return }
-                shard.audience.tally.accepted += 1
-                try Self.meet(channel, shard, ledger, tls)
+                channel.eventLoop.makeCompletedFuture {
+                    guard let shard = shards[ObjectIdentifier(channel.eventLoop)] else { return }
+                    shard.audience.tally.accepted += 1
+                    try Self.meet(channel, shard, ledger, tls)
+                }
             }
         } catch let error as IOError {
             throw EdgeError.cannotListen(address: "\(host):\(port)", errno: error.errnoCode)

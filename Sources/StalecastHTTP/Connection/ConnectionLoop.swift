@@ -14,7 +14,7 @@ package final class ConnectionLoop: @unchecked Sendable {
     private var sweep: RepeatedTask?
     /// Completed when the last connection is gone.
     private var emptied: EventLoopPromise<Void>?
-    /// Connections that could make room, for other loops: a new one counts at once, the rest as of the last sweep.
+    /// Connections that could make room, for other threads: a new one counts at once, the rest as of the last sweep.
     private let spare = Atomic(0)
 
     private static let sweepInterval: TimeAmount = .milliseconds(500)
@@ -81,7 +81,7 @@ package final class ConnectionLoop: @unchecked Sendable {
     ///
     /// - Returns: false when there is none, as of the last sweep.
     package func makeRoomSoon(silentFor silence: Duration) -> Bool {
-        guard claimSpare(1) == 1 else { return false }
+        guard claimSpare() else { return false }
         loop.execute { [self] in _ = makeRoom(for: 1, silentFor: silence) }
         return true
     }
@@ -91,46 +91,54 @@ package final class ConnectionLoop: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - count: how many; none where it is not positive.
-    ///   - silence: for so long at least; default for however short.
-    ///   - others: loops that are asked where this one has too few; they close theirs soon.
+    ///   - silence: for so long at least.
     /// - Returns: false when there are not so many, because the rest is being served.
-    package func makeRoom(
-        for count: Int, silentFor silence: Duration = .zero,
-        orIn others: some Collection<ConnectionLoop> = EmptyCollection()
-    ) -> Bool {
-        if count <= 0 { return true }
+    package func makeRoom(for count: Int, silentFor silence: Duration) -> Bool {
+        close(silent: count, for: silence) >= count
+    }
+
+    /// Closes connections that ask nothing, however short, here and then in the other loops. Each loop is asked on its
+    /// own thread: only there it is known what asks nothing now.
+    ///
+    /// - Returns: completes on this loop, when they are closed; false when there are not so many.
+    package func makeRoom(for count: Int, orIn others: [ConnectionLoop]) -> EventLoopFuture<Bool> {
+        let missing = count - close(silent: count, for: .zero)
+        // NIO completes a channel's `closeFuture` in the loop's next turn.
+        return loop.flatSubmit { [self] in
+            guard missing > 0, let next = others.first else { return loop.makeSucceededFuture(missing <= 0) }
+            let rest = Array(others.dropFirst())
+            return next.loop.flatSubmit { next.makeRoom(for: missing, orIn: rest) }.hop(to: loop)
+        }
+    }
+
+    /// - Returns: how many were closed.
+    private func close(silent count: Int, for silence: Duration) -> Int {
+        if count <= 0 { return 0 }
         let (now, least) = (NIODeadline.now().uptimeNanoseconds, UInt64(clamping: Int64(silence / .nanoseconds(1))))
-        if least > 0, now < noneBefore { return false }
+        if least > 0, now < noneBefore { return 0 }
         let silent = (oldest { $0.headBegan } + oldest { $0.idleSince }).filter { now - min(now, $0.since) >= least }
         if silent.isEmpty { noneBefore = now + Self.lookInterval }
         let closed = silent.prefix(count).map(\.member)
         for member in closed { member.close() }
-        var missing = count - closed.count
-        for other in others where other !== self && missing > 0 {
-            let claimed = other.claimSpare(missing)
-            missing -= claimed
-            other.loop.execute { _ = other.makeRoom(for: claimed, silentFor: silence) }
-        }
-        return missing == 0
+        return closed.count
     }
 
     private func oldest(by since: (any LoopMember) -> UInt64?) -> [(member: any LoopMember, since: UInt64)] {
         connections.values.compactMap { member in since(member).map { (member, $0) } }.sorted { $0.1 < $1.1 }
     }
 
-    /// Takes up to `wanted` connections off the count. Any thread.
+    /// Takes one connection off the count. Any thread.
     ///
-    /// - Returns: how many.
-    private func claimSpare(_ wanted: Int) -> Int {
+    /// - Returns: false when there is none.
+    private func claimSpare() -> Bool {
         var count = spare.load(ordering: .relaxed)
         while count > 0 {
-            let claimed = min(count, wanted)
             let (isDone, found) = spare.weakCompareExchange(
-                expected: count, desired: count - claimed, ordering: .relaxed)
-            if isDone { return claimed }
+                expected: count, desired: count - 1, ordering: .relaxed)
+            if isDone { return true }
             count = found
         }
-        return 0
+        return false
     }
 
     package func closeAll() {

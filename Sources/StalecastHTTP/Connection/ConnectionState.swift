@@ -63,6 +63,8 @@ package struct ConnectionState: Sendable {
     private var deadline: (at: UInt64, cause: Cause)?
     /// No request after this one is answered.
     private var isLast = false
+    /// The last answer was to a whole request.
+    private var hasServedLast = false
     private var isDraining = false
     /// Bytes that waited for the client at the last check.
     private var unwrittenBefore = 0
@@ -83,10 +85,15 @@ package struct ConnectionState: Sendable {
         guard case .head = phase, let deadline, deadline.cause == .head else { return nil }
         return deadline.at - limits.headTimeout.nanoseconds
     }
-    /// End of the last answer, in nanoseconds; nil before the first request and while one is served.
+    /// End of the last answer, in nanoseconds; nil before the first request and while one is served, and after a refusal,
+    /// which the client may not have read.
     package var idleSince: UInt64? {
-        guard case .head = phase, let deadline, deadline.cause == .idle else { return nil }
-        return deadline.at - limits.idleTimeout.nanoseconds
+        guard let deadline else { return nil }
+        switch (phase, deadline.cause) {
+        case (.head, .idle): return deadline.at - limits.idleTimeout.nanoseconds
+        case (.lingering, .linger) where hasServedLast: return deadline.at - limits.linger.nanoseconds
+        default: return nil
+        }
     }
     /// The last answer was written.
     package var isEnding: Bool { if case .flushing = phase { true } else { isLingering || isClosed } }
@@ -194,7 +201,10 @@ package struct ConnectionState: Sendable {
     package mutating func answered(isLast ends: Bool, unwritten: Int, at now: UInt64) -> Next {
         switch phase {
         case .serving, .holding:
-            if ends || isLast { return finish(unwritten, now) }
+            if ends || isLast {
+                hasServedLast = true
+                return finish(unwritten, now)
+            }
             phase = .head(bytes: 0)
             frame = RequestFrame()
             if unwritten > 0 {

@@ -12,10 +12,11 @@ package struct HTTPListener: Sendable {
     ///   - descriptor: a socket that listens there already, and is closed with this; nil opens one.
     ///   - sendBuffer: bytes the kernel may hold for a client; nil leaves it to the kernel.
     ///   - hasRoom: false stops accepting for a moment.
+    ///   - accept: on the connection's event loop; nothing is read from it before this completes.
     /// - Throws: NIO's `IOError` when the address cannot be bound.
     package static func open(
         host: String, port: Int, descriptor: Int32? = nil, group: any EventLoopGroup, sendBuffer: Int? = nil,
-        hasRoom: @escaping @Sendable () -> Bool, accept: @escaping @Sendable (any Channel) throws -> Void
+        hasRoom: @escaping @Sendable () -> Bool, accept: @escaping @Sendable (any Channel) -> EventLoopFuture<Void>
     ) async throws -> HTTPListener {
         var bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: backlog)
@@ -29,7 +30,7 @@ package struct HTTPListener: Sendable {
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelOption(.writeBufferWaterMark, value: .init(low: 1, high: 1))
-            .childChannelInitializer { channel in channel.eventLoop.makeCompletedFuture { try accept(channel) } }
+            .childChannelInitializer(accept)
         if let sendBuffer {
             bootstrap = bootstrap.childChannelOption(
                 .socketOption(.so_sndbuf), value: SocketOptionValue(sendBuffer))
