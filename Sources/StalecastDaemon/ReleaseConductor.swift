@@ -45,15 +45,31 @@ package struct ReleaseConductor: Sendable {
 
     // MARK: At start
 
-    /// Puts the changes that were released in stages where their last stage was told, and those that only some clients
-    /// were told of where the next version was, as the hub that told them has them.
+    /// Puts the changes of one scope that were released in stages where their last stage was told, and those that only
+    /// some clients were told of where the next version was that all were, as the hub that told them has them.
     package static func lastTold(_ changes: [TemplateChange], _ releases: [Release]) -> [TemplateChange] {
         let byVersion = Dictionary(releases.map { ($0.version, $0) }) { first, _ in first }
-        return changes.enumerated().map { place, change in
-            guard let release = byVersion[change.version], let last = release.reached.last else { return change }
-            if !release.isWhole, place + 1 < changes.count { return change.at(changes[place + 1].sequence) }
-            return change.at(last.sequence)
+        /// Takes a release back that only some clients were told of, so that only they were told of it too.
+        func isPartialRollback(_ place: Int) -> Bool {
+            guard place > 0, let release = byVersion[changes[place - 1].version] else { return false }
+            return !release.isWhole && release.state == .rolledBack && release.successor == changes[place].version
         }
+        var told = changes
+        for place in changes.indices.reversed() {
+            let (release, next) = (byVersion[changes[place].version], place + 1)
+            if next < changes.count {
+                let isPartial = release.map { !$0.isWhole } ?? isPartialRollback(place)
+                // A release splits the clients anew, whatever they were told of before.
+                let isSplitAnew = isPartialRollback(place) && byVersion[changes[next].version] != nil
+                if isPartial, !isSplitAnew {
+                    let after = isPartialRollback(next) ? told[next] : changes[next]
+                    told[place] = changes[place].at(after.sequence)
+                    continue
+                }
+            }
+            if let last = release?.reached.last { told[place] = changes[place].at(last.sequence) }
+        }
+        return told
     }
 
     /// Splits the topics of a scope as they were before the restart.

@@ -12,7 +12,7 @@ package struct TopicBoard: Sendable {
     private(set) var histories: [Scope: History] = [:]
     /// Scopes that a release split, see ``Split``, and the topics of stages by the topics they are of.
     var splits: [Scope: Split] = [:]
-    var stageTopics: [Topic.Index: [Topic.Index]] = [:]
+    package internal(set) var stageTopics: [Topic.Index: [Topic.Index]] = [:]
     /// Projects by id and by number.
     private let projects: [String: ProjectID]
     /// The project of requests that name none; nil when there are several.
@@ -220,11 +220,15 @@ package struct TopicBoard: Sendable {
         /// which was told of neither.
         ///
         /// - Parameter isOverPartial: only some clients were told of the version before, so a cursor says nothing of
-        ///   it.
+        ///   it, nor of the release that it took back: those two have one sequence.
         mutating func append(_ change: TemplateChange, isOverPartial: Bool = false) {
-            if let last = changes.last, isOverPartial || last.version == change.version {
+            if let last = changes.last, last.version == change.version {
                 changes.removeLast()
-                if last.version != change.version { changes.append(last.at(change.sequence)) }
+            } else if isOverPartial, let last = changes.last {
+                for place in changes.indices.reversed() {
+                    guard changes[place].sequence == last.sequence else { break }
+                    changes[place] = changes[place].at(change.sequence)
+                }
             }
             if changes.count >= 2 * Self.capacity { changes.removeFirst(Self.capacity) }
             changes.append(change.withSmallKeys)

@@ -144,7 +144,7 @@ final class ReleaseWorld {
         }
         for debt in board.opening(for: seats, from: point).messages {
             if let version = board[debt.topic].latest?.version {
-                tell(place, version, isResumed: true)
+                tell(place, version, since: debt.since, isResumed: true)
             }
         }
         clients[place].seat = seats[0]
@@ -152,8 +152,13 @@ final class ReleaseWorld {
         settle(place)
     }
 
-    private func tell(_ place: Int, _ version: VersionNumber, isResumed: Bool = false) {
+    private func tell(_ place: Int, _ version: VersionNumber, since: VersionNumber?, isResumed: Bool = false) {
         let client = clients[place]
+        let held = max(client.known, client.fetched)
+        // Changed keys are those since then: the content of an older version may be the same.
+        if let since, since > held, contents[since] != contents[held] {
+            problem("told of what changed since \(since), holds \(held)")
+        }
         if isResumed ? version < client.known : version <= client.known {
             problem("told of \(version) after \(client.known)")
         }
@@ -184,7 +189,8 @@ final class ReleaseWorld {
                     let owed = announcement.encodedMessages.first { $0.topic == clients[place].seat }
                     guard let owed else { continue }
                     heard.insert(place)
-                    tell(place, owed.encodedMessage.message.change.version)
+                    let message = owed.encodedMessage.message
+                    tell(place, message.change.version, since: message.since)
                     clients[place].cursor = announcement.change.sequence
                 }
             case .split(_, let new):

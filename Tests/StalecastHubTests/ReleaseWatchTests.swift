@@ -44,6 +44,42 @@ import StalecastHub
         #expect(watch.gates(of: .demo, 3).map(\.name) == ["loss"] && watch.gates(of: .demo, 4).isEmpty)
     }
 
+    /// A cursor from between two versions does not say whether its client was told of the first.
+    @Test func aCursorSaysNothingOfAReleaseThatWasTakenBackFromOthers() throws {
+        let hub = Hub(board: .make())
+        hub.announce(.make(1), at: 0)
+        hub.split(.demo, by: ReleaseCut(.demo, 2, bounds: [5000, 10_000]))
+        hub.announce(.make(2, keys: ["b"]), to: ReleaseAudience(stages: 0..<1, isWhole: false), at: 0)
+        hub.announce(.make(3, keys: ["b"]), to: ReleaseAudience(stages: 0..<1, isWhole: true), at: 0)
+        hub.announce(.make(4, keys: ["c"]), at: 0)
+        let board = hub.board
+        let late = try #require(board.stageTopics[board.push])[1]
+        for sequence in 1...3 as ClosedRange<CommitSequence> {
+            let debts = board.opening(for: [late], from: board.cursor(sequence)).messages
+            #expect(debts.map(\.since) == [1], "from \(sequence)")
+        }
+    }
+
+    /// Clients of the other stages lack the keys of the release, which the version in its place still differs in.
+    @Test func whatSupersedesAReleaseReachesTopicsOfItsKeysWhereItWasNotTold() throws {
+        let hub = Hub(board: .make())
+        hub.announce(.make(1, keys: ["pay_card"]), at: 0)
+        hub.split(.demo, by: ReleaseCut(.demo, 2, bounds: [5000, 10_000]))
+        let release = ReleaseAudience(stages: 0..<1, isWhole: false)
+        hub.announce(.make(2, keys: ["pay_card", "welcome"]), to: release, at: 0)
+        let board = hub.board
+        let stages = try #require(board.stageTopics[board.payTopic])
+        let announcement = board.announcement(of: .make(3, keys: ["other"]), fetchWindowMs: 0, at: 0)
+        let pay = announcement.encodedMessages.filter { $0.encodedMessage.message.topic == .pay }
+        #expect(Set(pay.map(\.topic)) == [board.payTopic, stages[1]], "the first stage has the keys already")
+        for (_, encoded) in pay {
+            #expect(encoded.message.since == 1 && encoded.message.changedKeys == ["pay_card"])
+        }
+        let push = announcement.encodedMessages.filter { $0.encodedMessage.message.topic == .pushRC }
+        #expect(Set(push.map(\.encodedMessage.message.since)) == [1, 2])
+        #expect(push.allSatisfy { $0.encodedMessage.message.changedKeys?.contains("other") == true })
+    }
+
     @Test func aStageTellsTheStreamsOfItsTopicsOnce() throws {
         let hub = Hub(board: .make())
         for version in 1...2 as ClosedRange<VersionNumber> { hub.announce(.make(version), at: 0) }
