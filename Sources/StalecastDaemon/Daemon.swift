@@ -128,8 +128,6 @@ package struct Daemon: Sendable {
         }
         let registry = webhooks.registry
         let gates = GateProbes(webhooks.engine) { registry.policy(of: registry.rules.defaultProfile) }
-        let keeper = ReleaseKeeper(store: store, hub: hub, probes: gates, logger: logger)
-        keeper.restore()
         try webhooks.begin(store.settled(Self.storedChanges(store, configuration)))
         if !configuration.edge.listen.isLoopback, configuration.auth.mode == .off, configuration.edge.apiKeys.isEmpty {
             logger.warning("Edge serves whoever reaches it: auth.mode is off, and edge.apiKeys names no key")
@@ -142,6 +140,8 @@ package struct Daemon: Sendable {
         if let cluster { cluster.describe(try cluster.marks(of: configuration, token)) }
         let audit = try Self.openAudit(configuration, logger)
         defer { audit.mark() }
+        let keeper = ReleaseKeeper(store: store, hub: hub, probes: gates, audit: audit, logger: logger)
+        keeper.restore()
         let access = try Self.makeAccess(store, configuration, token)
         let edge = try EdgeServer(
             options: configuration.edgeOptions(tls: edgeTLS?.server, freshness: cluster),

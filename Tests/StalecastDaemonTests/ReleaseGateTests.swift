@@ -85,6 +85,15 @@ import StalecastDaemon
         }
     }
 
+    @Test func theAuditLogNamesTheGateThatStoppedARelease() throws {
+        var reading = GateReading("loss", .tripped)
+        reading.detail = "too many"
+        let release = try release([:])
+        let entry = reading.auditEntry(release)
+        #expect(entry["actor"] == "gate:loss" && entry["state"] == "PAUSED" && entry["reason"] == "too many")
+        #expect(entry["release"]?.string == String(release.version) && entry["namespace"] == "firebase")
+    }
+
     // MARK: Decisions
 
     private let tripped = GateReading("loss", .tripped)

@@ -1,6 +1,7 @@
 import CLinux
 import Logging
 import ServiceLifecycle
+import StalecastControl
 import StalecastHub
 import StalecastStore
 import StalecastWire
@@ -10,6 +11,7 @@ struct ReleaseKeeper: Sendable {
     let store: TemplateStore
     let hub: Hub
     let probes: GateProbes
+    let audit: AuditLog
     let logger: Logger
 
     /// Compares the streams of releases that were open before a restart. Call it before clients connect.
@@ -46,14 +48,16 @@ struct ReleaseKeeper: Sendable {
                 guard release.due(at: .now()) != nil else { return }
                 _ = try await store.change(releaseOf: release.scope, .proceed, by: Release.schedule)
             case .pause(let gate):
-                _ = try await store.change(
+                let paused = try await store.change(
                     releaseOf: release.scope, .pause, by: Release.gatePrefix + gate.name, reason: gate.detail,
                     figures: gate.json)
+                audit.write("pauseRelease", gate.auditEntry(paused))
                 log("gate pauses the release", release, gate)
             case .rollBack(let gate):
-                _ = try await store.rollBack(
+                let version = try await store.rollBack(
                     releaseOf: release.scope, by: Release.gatePrefix + gate.name, reason: gate.detail,
                     figures: gate.json)
+                audit.write("rollbackRelease", gate.auditEntry(release, version))
                 log("gate rolls the release back", release, gate)
             }
         } catch {

@@ -167,6 +167,10 @@ async def test_a_query_of_prometheus_rolls_a_release_back(launch, half):
     assert gate(now, "prometheus") == {
         "name": "prometheus", "verdict": "TRIPPED", "value": 0.2, "limit": 0.05, "detail": "the query gives 0.2"}
     assert asked == ["/api/v1/query?query=errors%7Ba%3D%22b%22%7D"]
+    lines = [json.loads(line) for line in (daemon.data / "audit.jsonl").read_text().splitlines()]
+    line = next(line for line in lines if line["action"] == "rollbackRelease")
+    assert [line[name] for name in ("actor", "release", "state", "version", "reason")] == [
+        "gate:prometheus", "2", "ROLLED_BACK", "3", "the query gives 0.2"]
     wrong = await staged(control, marked("four"), {"url": "ftp://example.org"})
     assert wrong.status == 400 and "gates.url" in wrong.json()["error"]["message"]
 
