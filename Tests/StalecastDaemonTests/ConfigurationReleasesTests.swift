@@ -25,6 +25,15 @@ import Testing
     }
 
     @Test(arguments: [
+        ("sources: {scopes: [{scope: demo/firebase, kind: file, path: a.json}]}", "come from its source"),
+        ("projects: [{id: demo, number: 1, approvals: required}]", "need an approval"),
+    ])
+    func aPlanThatWouldNeverBeFollowedIsRefused(rest: String, part: String) {
+        let found = problems("releases: [{scope: demo/firebase, default: staged}]\n\(rest)")
+        #expect(found.count == 1 && found.first?.contains(part) == true, "\(found)")
+    }
+
+    @Test(arguments: [
         ("{default: staged}", "releases[0] has no scope"), ("{scope: demo/firebase, stage: [100%]}", "unknown key"),
         ("{scope: demo/firebase, stages: [50%]}", "releases[0].stages"), ("{scope: demo/other}", "there is no scope"),
         ("{scope: demo/firebase, default: slow}", "releases[0].default"),

@@ -49,6 +49,25 @@ extension ConfigurationReading {
         configuration.releases = plans
     }
 
+    /// Plans that would never be followed.
+    mutating func checkReleases() {
+        guard sound("releases", "sources.scopes", "projects") else { return }
+        for (place, plan) in configuration.releases.enumerated() {
+            if configuration.sources.scopes.contains(where: { $0.scope == plan.scope && $0.isFed }) {
+                note(
+                    "releases[\(place)].scope: versions of \(plan.scope) come from its source and are not staged here; "
+                        + "remove one of the two", at: "releases[\(place)].scope")
+            }
+            let project = configuration.projects.first { $0.id == plan.scope.project }
+            if plan.isStagedByDefault, project?.approvals == .required {
+                note(
+                    "releases[\(place)].default: publishes in \(plan.scope.project) need an approval, and what is approved "
+                        + "is released to all clients at once; leave out \"default: staged\", or the project's "
+                        + "\"approvals: required\"", at: "releases[\(place)].default")
+            }
+        }
+    }
+
     private mutating func plan(_ entry: Node, at path: String, _ taken: inout [Scope: String]) -> ReleasePlan? {
         guard
             var fields = fields(

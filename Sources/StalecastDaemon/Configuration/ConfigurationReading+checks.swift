@@ -17,6 +17,7 @@ extension ConfigurationReading {
         checkPollWaits()
         checkTopicScopes()
         checkReceivers()
+        checkReleases()
         checkCluster()
     }
 
