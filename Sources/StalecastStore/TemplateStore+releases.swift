@@ -40,6 +40,8 @@ package enum ReleaseAction: Sendable, Hashable {
     /// Takes the step that is due by the clock: the next stage, or the end.
     case proceed
     case pause, resume
+    /// To the next stage, whether its time has come or not.
+    case advance
     /// Straight to all clients.
     case promote
 }
@@ -127,6 +129,7 @@ extension TemplateStore {
                     case .finish: try release.finish(at: now, by: by)
                     case nil: return .success(release)
                     }
+                case .advance: try release.advance(sequence: sequence, at: now, by: by, reason: reason)
                 case .promote: try release.promote(sequence: sequence, at: now, by: by, reason: reason)
                 case .pause: try release.pause(at: now, by: by, reason: reason, figures: figures)
                 case .resume: try release.resume(at: now, by: by, reason: reason)

@@ -74,7 +74,7 @@ import stalecast
         #expect(Self.ramping.next(at: Self.now) == "next step in 4m")
         let begun = Self.release("RAMPING", [], ["nextStepAt": "2026-11-20T13:04:59Z"])
         #expect(begun.next(at: Self.now) == "next step in 5m")
-        #expect(Self.release("RAMPING", []).next(at: Self.now) == "waits for `stalecast release promote`")
+        #expect(Self.release("RAMPING", []).next(at: Self.now) == "waits for `stalecast release promote --to-next`")
         #expect(Self.release("PAUSED", []).next(at: Self.now).isEmpty)
         let baking = Self.release("BAKING", [Self.event("ADVANCED", 100)], ["nextStepAt": "2026-11-20T12:59:00Z"])
         #expect(baking.next(at: Self.now) == "released now, unless it is taken back")

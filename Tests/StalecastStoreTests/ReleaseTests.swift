@@ -100,6 +100,24 @@ import Testing
         #expect(try await store.releases(of: .demoServer, limit: 9).isEmpty)
     }
 
+    @Test func anOperatorTakesAReleaseExactlyOneStageOn() async throws {
+        let store = try TemplateStore.make(directory, clock: clock)
+        try await store.put("1")
+        _ = try await stage("2", on: store, ["stages": ["1%", "10%", "100%"], "every": "0s"])
+        let first = try #require(store.release(of: .demo))
+        #expect(first.told == 100 && first.nextStepAt == nil)
+        let second = try await store.change(releaseOf: .demo, .advance, by: "key:ada", reason: "it is well")
+        #expect(second.told == 1000 && second.state == .ramping)
+        #expect(second.events.last?.kind == .advanced && second.events.last?.by == "key:ada")
+        // A paused one too: the operator who takes it on has decided.
+        _ = try await store.change(releaseOf: .demo, .pause, by: "gate:loss")
+        let third = try await store.change(releaseOf: .demo, .advance, by: "key:ada")
+        #expect(third.told == 10_000 && third.state == .baking)
+        _ = try await store.change(releaseOf: .demo, .pause, by: "key:ada")
+        guard case .releaseRefused = await storeError({ try await store.change(releaseOf: .demo, .advance, by: "a") })
+        else { return #expect(Bool(false), "there is no stage after the last") }
+    }
+
     @Test func retentionKeepsTheBaseOfAnOpenRelease() async throws {
         var configuration = StoreConfiguration.make(directory, clock: clock)
         configuration.maxVersionsPerScope = 2

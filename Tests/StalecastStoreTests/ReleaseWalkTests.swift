@@ -153,7 +153,7 @@ struct ReleaseWalk {
         claim(before.isOpen || release == before, "an ended release changes")
         claim(!isRefused || release == before, "a refusal changes something")
         let grows = release.covered > before.covered
-        claim(!grows || before.state != .paused || action == .promote, "a paused release grows")
+        claim(!grows || before.state != .paused || [.advance, .promote].contains(action), "a paused release grows")
         claim(!grows || [.begin, .advance, .promote, .whatIsDue].contains(action), "it grows by itself")
         claim(![.restart, .wait, .clockBack].contains(action) || release == before, "it changes by itself")
         claim(

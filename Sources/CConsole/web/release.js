@@ -55,6 +55,7 @@ export function section(scope) {
     const sentence = {
       pause: "Clients keep what they have until somebody resumes it, promotes it or rolls it back.",
       resume: "It goes on; the time of its stage begins anew.",
+      advance: "The clients of the next stage are told now, and its time begins.",
       promote: `All clients are told of version ${version} now. Its bake time follows.`,
       rollback: `The content of version ${base} becomes a new version. Clients that were told of version ${version} are told of that one; for the others nothing changed.`,
     }[verb]
@@ -90,7 +91,7 @@ export function section(scope) {
 function headline(release) {
   const version = h("b", null, `version ${release.versionNumber}`), at = h("strong", null, percent(told(release)))
   const next = release.nextStepAt ? [release.state === "BAKING" ? " · released " : " · next step ", moment(release.nextStepAt)]
-    : release.state === "RAMPING" ? " · waits to be promoted" : null
+    : release.state === "RAMPING" ? " · waits for the next stage" : null
   const after = release.successorVersionNumber ? ` · version ${release.successorVersionNumber} followed` : null
   return h("p", null, at, " of the clients were told of ", version, `, over version ${release.baseVersionNumber} `,
     chip(words(release.state), tones[release.state]), next, after)
@@ -100,6 +101,7 @@ function headline(release) {
 function waysOn(release) {
   if (isOver(release)) return []
   return [release.state === "PAUSED" ? ["resume", "Resume"] : ["pause", "Pause"],
+    ...(release.stages.filter(stage => stage.percent > release.percent).length > 1 ? [["advance", "Next stage"]] : []),
     ...(release.percent < 100 ? [["promote", "Promote"]] : []), ["rollback", "Roll back", {class: "danger"}]]
 }
 

@@ -10,6 +10,7 @@ extension ControlOperations {
         let changes: [(id: String, verb: String, summary: String, action: ReleaseAction)] = [
             ("pauseRelease", "pause", "Stops an open release at its stage", .pause),
             ("resumeRelease", "resume", "Lets a paused release go on; its stage begins anew", .resume),
+            ("advanceRelease", "advance", "Tells the next stage of an open or paused release now", .advance),
             ("promoteRelease", "promote", "Tells all clients of an open release now", .promote),
         ]
         return [

@@ -85,7 +85,7 @@ extension TemplateResource {
         throw .notFound("Requested entity was not found: no version of \(scope) was ever released in stages.")
     }
 
-    /// `POST remoteConfig/release:pause`, `:resume` and `:promote`, with `{"reason":"…"}`. Alertmanager's webhook body
+    /// `POST remoteConfig/release:pause`, `:resume`, `:advance` and `:promote`, with `{"reason":"…"}`. Alertmanager's webhook body
     /// is a reason too; one that says that an alert is over pauses nothing.
     func changeRelease(_ action: ReleaseAction, _ call: Call) async throws(GoogleError) -> Answer {
         let reason = try Self.releaseReason(call.body)

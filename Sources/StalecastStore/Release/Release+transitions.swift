@@ -16,12 +16,13 @@ extension Release {
         note(.began, at: now, by: author)
     }
 
-    /// Tells the next stage; after the last one it bakes, or is released.
+    /// Tells the next stage, also when it is paused, and goes on from there; after the last one it bakes, or is
+    /// released.
     package mutating func advance(
         sequence: CommitSequence, at now: Timestamp, by author: String, reason: String? = nil,
         figures: JSONValue? = nil
     ) throws(Refusal) {
-        try require([.ramping])
+        try require([.ramping, .paused])
         guard let stage = policy.stages.first(where: { $0 > told }) else { throw refusal() }
         try reach(stage, sequence, at: now)
         note(.advanced, at: now, by: author, reason, figures)
@@ -128,7 +129,7 @@ extension Release {
         case .pending: "has not begun; begin, pause, promote or roll it back"
         case .ramping: "is at \(Percentage.text(told)); advance, pause, promote or roll it back"
         case .paused where told == Percentage.whole: "is paused at 100%; resume or roll it back"
-        case .paused: "is paused at \(Percentage.text(told)); resume, promote or roll it back"
+        case .paused: "is paused at \(Percentage.text(told)); resume, advance, promote or roll it back"
         case .baking: "is at 100% in its bake time; wait for its end, pause or roll it back"
         case .released: "is over, and every client has it; publish or roll back as usual"
         case .rolledBack: "is over: \(other) rolled it back; publish anew"

@@ -90,14 +90,18 @@ struct ReleaseResume: AsyncParsableCommand {
 /// `stalecast release promote`.
 struct ReleasePromote: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "promote", abstract: "Tell all clients of an open release now.",
+        commandName: "promote", abstract: "Tell all clients of an open release now, or those of the next stage.",
         discussion: """
-            The bake time follows. A terminal is asked, unless --yes.
+            After the last stage the bake time follows. A terminal is asked, unless --yes.
 
             Examples:
               stalecast release promote
+              stalecast release promote --to-next  # exactly one stage on
               stalecast release promote --reason 'fix for an outage' --yes
             """)
+
+    @Flag(help: "Go on by one stage only, also from a pause; its time begins now.")
+    var toNext = false
 
     @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
     var yes = false
@@ -105,7 +109,9 @@ struct ReleasePromote: AsyncParsableCommand {
     @OptionGroup var change: ReleaseChange
 
     func run() async throws {
-        try await change.run("promote", asking: yes ? nil : { "Tell all clients of version \($0) of" })
+        let audience = toNext ? "the next stage" : "all clients"
+        try await change.run(
+            toNext ? "advance" : "promote", asking: yes ? nil : { "Tell \(audience) of version \($0) of" })
     }
 }
 
@@ -164,7 +170,7 @@ extension TemplateAPI {
         ReleaseReading(try await read("/release", version: nil))
     }
 
-    /// - Parameter verb: `pause`, `resume`, `promote` or `rollback`.
+    /// - Parameter verb: `pause`, `resume`, `advance`, `promote` or `rollback`.
     func changeRelease(_ verb: String, reason: String?) async throws(CommandFailure) -> ReleaseReading {
         let body: JSONValue = reason.map { ["reason": .string($0)] } ?? [:]
         return ReleaseReading(

@@ -44,7 +44,7 @@ package struct ReleaseReading {
         switch state {
         case "BAKING": return "released \(moment), unless it is taken back"
         case "PAUSED", "RELEASED", "ROLLED_BACK", "SUPERSEDED": return ""
-        default: return time.isEmpty ? "waits for `stalecast release promote`" : "next step \(moment)"
+        default: return time.isEmpty ? "waits for `stalecast release promote --to-next`" : "next step \(moment)"
         }
     }
 
@@ -62,7 +62,8 @@ package struct ReleaseReading {
         let others =
             isWhole
             ? "`stalecast release rollback` takes it back."
-            : "`stalecast release promote` tells all clients now, `stalecast release rollback` takes it back."
+            : "`stalecast release promote` tells all clients now, with --to-next those of the next stage, "
+                + "`stalecast release rollback` takes it back."
         return (isPaused ? "`stalecast release resume` lets it go on, " : "`stalecast release pause` stops it here, ")
             + others
     }

@@ -9,6 +9,7 @@ from harness.daemon import versions_in_state
 from harness.http1 import Connection, fetch
 from harness.keys import make_key
 from harness.receiver import Receiver
+from harness.sdks import SDKS
 from harness.sse import Stream
 from harness.templates import marked, parameters_of
 from harness.waiting import eventually
@@ -258,7 +259,7 @@ async def test_whoever_may_not_publish_may_not_change_a_release(launch):
     stranger = daemon.client()
     _, stranger.token = await make_key(daemon, {"role": "publisher", "projects": ["other"]}, name="stranger")
     assert (await reader.call("GET", f"{BASE}/release")).status == 200
-    for verb in ("pause", "resume", "promote", "rollback"):
+    for verb in ("pause", "resume", "advance", "promote", "rollback"):
         assert (await change(reader, verb)).status == 403
         assert (await change(stranger, verb)).status in (403, 404)
     assert (await release(control))["state"] == "RAMPING"
@@ -318,3 +319,47 @@ async def test_webhooks_hear_of_each_change_and_of_the_version_when_all_do(launc
         assert told[1]["data"]["reason"] == "why" and told[1]["data"]["percent"] == 20
         assert told[3]["data"]["successorVersionNumber"] == "3"
         assert made["id"] and [int(version) for version in versions(receiver.arrivals)] == [1, 2, 3]
+
+
+@contextlib.asynccontextmanager
+async def apps(daemon, each=6):
+    """Apps with Firebase's SDKs, past their first fetch and connected; none may end or find a fault."""
+    made = [sdk(daemon, number) for sdk in SDKS.values() for number in range(each)]
+    running = [asyncio.create_task(app.run()) for app in made]
+    try:
+        await holds(lambda: all(app.streams for app in made))
+        yield made
+        assert not any(task.done() for task in running) and not [app.faults for app in made if app.faults]
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def test_every_firebase_sdk_goes_through_a_release_that_is_taken_back_and_one_that_is_not(launch, half):
+    daemon = launch(half=half)
+    control = daemon.client()
+    await control.publish(marked("one"))
+
+    def at(version, some):
+        return all(app.fetched.version == app.active.version == version for app in some)
+
+    async with apps(daemon) as all_apps:
+        await staged(control, marked("two"), stages="40%,100%")
+        clients = Clients(daemon)
+        clients.streams = dict.fromkeys(app.fid for app in all_apps)
+        covered = await clients.served(2)
+        told = [app for app in all_apps if app.fid in covered]
+        others = [app for app in all_apps if app.fid not in covered]
+        assert told and others
+        await holds(lambda: at(2, told))
+        assert all(app.active.entries == {"welcome_text": "two"} for app in told)
+        assert at(1, others) and all(app.fetches == 1 for app in others)
+        await change(control, "rollback")
+        await holds(lambda: at(3, told))
+        assert all(app.active.entries == {"welcome_text": "one"} for app in told)
+        assert at(1, others) and all(app.fetches == 1 for app in others), "nothing changed for them"
+        await staged(control, marked("four"), stages="40%,100%")
+        await change(control, "advance")
+        await holds(lambda: at(4, all_apps))
+        assert all(app.active.entries == {"welcome_text": "four"} for app in all_apps)
