@@ -28,6 +28,30 @@ struct TemplateAPITests {
         }
     }
 
+    @Test func aVersionThatReachesItsClientsInStagesSaysSoInAHeader() async throws {
+        try await ControlFixture.serving { server async throws in
+            func field(_ method: String, _ target: String, _ body: String = "{}") async throws -> String? {
+                let fields = method == "PUT" ? ["If-Match": "*"] : [:]
+                let reply = try await server.send(method, path + target, fields, body: Array(body.utf8))
+                #expect(reply.status == 200, "\(method) \(target): \(reply.text)")
+                return reply.headers["x-stalecast-release"]
+            }
+            let staged = "release=staged&stages=0.5%25,10%25,100%25&every=0s"
+            #expect(try await field("PUT", "") == nil)
+            #expect(try await field("PUT", "?validateOnly=true&\(staged)") == "PENDING; percent=0")
+            #expect(try await field("GET", "") == nil)
+            #expect(try await field("PUT", "?\(staged)") == "RAMPING; percent=0.5")
+            #expect(try await field("GET", "") == "RAMPING; percent=0.5")
+            #expect(try await field("GET", "?versionNumber=1") == nil)
+            _ = try await field("POST", "/release:advance")
+            #expect(try await field("GET", "?prettyPrint=true") == "RAMPING; percent=10")
+            _ = try await field("POST", "/release:advance")
+            #expect(try await field("GET", "") == "BAKING; percent=100")
+            _ = try await field("POST", "/release:rollback")
+            #expect(try await field("GET", "") == nil)
+        }
+    }
+
     @Test func aPublishWithAStarIsForced() async throws {
         try await ControlFixture.serving { server async throws in
             #expect(try await server.publish("hi").json["version"]?["updateType"]?.string == "FORCED_UPDATE")

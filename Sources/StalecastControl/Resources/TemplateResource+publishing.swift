@@ -37,7 +37,9 @@ extension TemplateResource {
         _ = try await store { () async throws(StoreError) in try store.check(publish) }
         let version: JSONValue? =
             publish.description.isEmpty ? nil : ["description": .string(publish.description)]
-        return answer(publish.template.json, version: version, etag: etag(0), pretty: pretty)
+        var answer = answer(publish.template.json, version: version, etag: etag(0), pretty: pretty)
+        if publish.staged != nil { answer.add(state: .pending, told: 0) }
+        return answer
     }
 
     /// Parsing and checking 8 MB takes long enough to keep it off every event loop.

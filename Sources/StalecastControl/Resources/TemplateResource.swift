@@ -27,6 +27,14 @@ struct TemplateResource: Sendable {
 
     /// A stored version as `RemoteConfig`. Its content is sent as it was committed, `version` spliced in at the end.
     func answer(_ version: StoredVersion, pretty: Bool) -> Answer {
+        var answer = plain(version, pretty: pretty)
+        if let release = store.release(of: scope), release.isOpen, release.version == version.version {
+            answer.add(release)
+        }
+        return answer
+    }
+
+    private func plain(_ version: StoredVersion, pretty: Bool) -> Answer {
         if pretty {
             return answer(version.template.json, version: version.metadata.json, etag: version.etag, pretty: true)
         }
@@ -50,6 +58,16 @@ struct TemplateResource: Sendable {
         var answer = Answer(contentType: Answer.jsonType, body: body)
         answer.add("ETag", etag)
         return answer
+    }
+}
+
+extension Answer {
+    /// Says in a header field that a version reaches its clients in stages: SDKs pass over it, and they refuse members
+    /// that they do not know.
+    mutating func add(_ release: Release) { add(state: release.state, told: release.told) }
+
+    mutating func add(state: Release.State, told: Int) {
+        add("X-Stalecast-Release", "\(state.rawValue); percent=\(Percentage.text(told).dropLast())")
     }
 }
 

@@ -82,13 +82,12 @@ struct Publish: AsyncParsableCommand {
         var publishing = Publishing(
             api: api, before: before, content: template, options: options, allowsRemovals: allowRemovals,
             isMute: file == "-", wait: wait)
-        publishing.isStaged = staging.stages != nil
         publishing.audience = await api.audience(of: staging)
         if validateOnly {
             return try publishing.report(checked, isCheck: true).write(to: options.outputOptions.output)
         }
         if proposing.propose { return try await publishing.propose(request, ifMatch: etag, isUrgent: urgent) }
-        let manner = staging.stages.map { ", in stages of \($0.printable)" } ?? ""
+        let manner = checked.isStaged ? ", in stages" + (staging.stages.map { " of \($0.printable)" } ?? "") : ""
         try await publishing.run({ "Publish to \($0)\(manner)?" }) { () async throws(CommandFailure) in
             try await api.put(request, ifMatch: etag, validateOnly: false, isUrgent: urgent, release: staging.query)
         }

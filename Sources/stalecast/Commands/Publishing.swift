@@ -44,8 +44,6 @@ struct Publishing {
     var isMute = false
     /// nil does not wait.
     var wait: WaitOptions?
-    /// It reaches its clients in stages.
-    var isStaged = false
     /// Clients that each stage would reach; nil where there are none, or the daemon cannot say.
     var audience: StageAudience?
 
@@ -60,15 +58,16 @@ struct Publishing {
         _ send: () async throws(CommandFailure) -> ServedTemplate
     ) async throws(CommandFailure) {
         guard let isAsked = try agree(question) else { return }
-        var report = try self.report(try await send())
+        let sent = try await send()
+        var report = try self.report(sent)
         report.reach = await api.reach()
         // Published it is, whether this can be read or not.
-        if isStaged { report.release = try? await api.release() }
+        if sent.isStaged { report.release = try? await api.release() }
         report.wasShown = isAsked
         guard let wait, wait.share != nil, let after = report.after else { return try report.write(to: output) }
         // What was done is said before anybody waits; JSON is one document, with how it ended.
         if !output.isJSON { try report.write(to: output) }
-        if isStaged { return try await follow(after.version, report, wait) }
+        if sent.isStaged { return try await follow(after.version, report, wait) }
         var outcome = WaitOutcome(
             done: try await PropagationWait(api: api, options: wait, output: output).run(after.version))
         var failure = outcome.failure
@@ -126,6 +125,9 @@ struct Publishing {
 
     /// Waits for the end of a release in stages.
     private func follow(_ version: Int64, _ report: PublishReport, _ wait: WaitOptions) async throws(CommandFailure) {
+        if wait.isAboutClients, !output.isJSON {
+            output.remark("stalecast: the scope is released in stages by default: waiting for the end of the release")
+        }
         let timeout = wait.timeout?.duration
         var outcome = try await ReleaseWait(api: api, output: output, timeout: timeout).run(version)
         if outcome.failure?.status == .timedOut, wait.onTimeout == .rollback {

@@ -10,7 +10,7 @@ extension HTTPAnswer {
         private let fields: [String: String]
 
         /// Names in lower case of the fields that are kept.
-        static let keptFields: Set<String> = ["etag", "content-type", "retry-after"]
+        static let keptFields: Set<String> = ["etag", "content-type", "retry-after", "x-stalecast-release"]
 
         /// - Parameter fields: by their names in lower case.
         init(status: Int, fields: [String: String]) {

@@ -8,6 +8,8 @@ struct ServedTemplate: Sendable {
     let etag: String
     /// The whole answer, including its `version` member.
     let json: JSONValue
+    /// It reaches its clients in stages, or would.
+    let isStaged: Bool
 
     init(_ answer: HTTPAnswer) throws(CommandFailure) {
         json = try answer.json()
@@ -15,6 +17,7 @@ struct ServedTemplate: Sendable {
             throw CommandFailure(.refused, "the answer has no ETag; is something else than Stalecast listening there?")
         }
         self.etag = etag
+        isStaged = answer.head["X-Stalecast-Release"] != nil
     }
 
     /// The version's number; 0 when the scope has no version yet.

@@ -43,6 +43,11 @@ struct WaitOptions: ParsableArguments {
         if let timeout, timeout.duration > .seconds(3600) { throw ValidationError("--timeout is at most 1h") }
     }
 
+    /// It says which clients are to have what; the end of a release does not ask for that.
+    var isAboutClients: Bool {
+        share.map { $0 != Self.usualShare || stage != nil || minClients != 0 } ?? false
+    }
+
     private static func isShare(_ text: String) -> Bool {
         guard let number = Double(text.hasSuffix("%") ? String(text.dropLast()) : text) else { return false }
         return number > 0 && number <= (text.hasSuffix("%") ? 100 : 1)

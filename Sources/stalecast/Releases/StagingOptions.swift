@@ -57,8 +57,7 @@ struct StagingOptions: ParsableArguments {
         if proposing.propose, !query.isEmpty {
             throw ValidationError("a proposal is released when somebody approves it, to all clients at once")
         }
-        guard stages != nil, wait.share != nil else { return }
-        if wait.share != WaitOptions.usualShare || wait.stage != nil || wait.minClients != 0 {
+        if stages != nil, wait.isAboutClients {
             throw ValidationError(
                 "with --stages, --wait waits for the end of the release: leave out its share, --stage and --min-clients"
             )

@@ -11,6 +11,7 @@ from google.auth.exceptions import RefreshError
 from google.oauth2.credentials import Credentials
 
 from harness.cli import stalecast
+from harness.templates import marked
 
 CONTEXTS, TEMPLATES = 1000, 10
 SEEDS = ["", "s1", "s.2", "-x_"]
@@ -161,6 +162,23 @@ async def test_a_load_after_a_publish_is_never_older(launch, admin):
         await client.publish({"parameters": {"n": {"defaultValue": {"value": str(number)}}}})
         await server.load()
         assert server.evaluate({}).get_int("n") == number
+
+
+async def test_the_admin_sdk_sees_the_newest_version_of_a_staged_release(launch, admin):
+    """It asks Control, as operators do: stages are for the clients of Edge."""
+    daemon = launch()
+    client, server = daemon.client(namespace="firebase-server"), admin(daemon)
+
+    async def seen():
+        await server.load()
+        return json.loads(server.to_json())["version"]["versionNumber"], server.evaluate({}).get_string("welcome_text")
+    await client.publish(marked("one"))
+    answer = await client.put(marked("two"), query="?release=staged&stages=1%25,100%25&every=0s")
+    assert answer.header("x-stalecast-release") == "RAMPING; percent=1"
+    assert await seen() == ("2", "two")
+    path = "/v1/projects/demo/namespaces/firebase-server/remoteConfig/release:rollback"
+    assert (await client.call("POST", path, b"{}")).status == 200
+    assert await seen() == ("3", "one")
 
 
 async def test_a_wrong_token_is_refused(launch, admin):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from harness import configs
 from harness.cli import MISMATCH, NOT_FOUND, REFUSED, STOPPED, TIMED_OUT, USAGE, Cli
 from harness.daemon import BINARY, environment
 from harness.templates import marked
@@ -66,7 +67,7 @@ def test_an_operator_pauses_resumes_promotes_and_takes_back(cli):
     assert text.startswith("the release of version 2 is paused at 1 % by ") and "\x1b" not in text
     text = cli("release")
     assert "over version 1: is paused at 1 %" in text and "paused    1 %" in text and "`stalecast release resume`" in text
-    assert "is paused at 1%; resume, promote or roll it back" in cli("release", "pause", code=REFUSED).err
+    assert "is paused at 1%; resume, advance, promote or roll it back" in cli("release", "pause", code=REFUSED).err
     assert "is at 1 %; next step in 1h" in cli("release", "resume")
     assert "is at 100 %, in its bake time; released in 10m" in cli("release", "promote", "--reason", "fine")
     text = cli("release", "rollback", "--reason", "crashes")
@@ -74,6 +75,26 @@ def test_an_operator_pauses_resumes_promotes_and_takes_back(cli):
     assert cli.json("release")["events"][-1]["reason"] == "crashes"
     cli("release", "status", "--follow", code=STOPPED)
     assert cli("get", "welcome_text").strip() == "base"
+
+
+def test_an_operator_goes_on_by_one_stage(cli):
+    text = staged(cli, "new", "--stages", "1%,10%,100%", "--every", "0")
+    assert "is at 1 %; waits for `stalecast release promote --to-next`" in text
+    assert "is at 10 %; waits for" in cli("release", "promote", "--to-next", "--reason", "it is well")
+    assert "is at 100 %, in its bake time" in cli("release", "promote", "--to-next")
+    kinds = [(event["kind"], event["percent"]) for event in cli.json("release")["events"]]
+    assert kinds == [("BEGAN", 1), ("ADVANCED", 10), ("ADVANCED", 100)]
+
+
+def test_a_publish_in_a_scope_that_is_staged_by_default_is_waited_for(launch):
+    plan = {"scope": "demo/firebase", "default": "staged", "stages": ["1%", "100%"], "every": "1s", "bake": "0s"}
+    cli = Cli(launch(configs.config(releases=[plan])))
+    cli("publish", cli.file(marked("base")))
+    text = cli("publish", cli.file(marked("new")), "--wait")
+    assert text.splitlines()[-1] == "the release of version 2 is over: all clients are told"
+    # The commands for one value publish as well.
+    assert "the release of version 3 is over" in cli("set", "welcome_text=x", "--yes", "--wait")
+    assert "all clients" not in cli("set", "welcome_text=y", "--yes").splitlines()[0]
 
 
 def test_an_open_release_is_in_the_way_of_a_publish(cli):
