@@ -1,7 +1,9 @@
 import Foundation
+import StalecastOutbound
 import StalecastWire
 
-/// Follows a release to its end: a line for each event; on a terminal also what comes next, drawn over itself.
+/// Follows a release to its end over the server's stream of its changes: a line for each event; on a terminal also what
+/// comes next, drawn over itself each second.
 struct ReleaseWait {
     let api: TemplateAPI
     let output: Output
@@ -10,32 +12,106 @@ struct ReleaseWait {
     /// A pause is no end: an operator may let it go on.
     var outlastsPauses = false
 
-    /// A daemon that restarts is away for so many looks at most.
+    /// A daemon that restarts is away for so many attempts at most.
     private static let absences = 60
     private static let pause: Duration = .seconds(1)
+    /// Time without a byte after which the connection is dead: the server sends a comment every 15 s.
+    private static let patience: Duration = .seconds(45)
+
+    private enum Step: Sendable {
+        case seen(ReleaseReading)
+        case failed(CommandFailure)
+        /// A second has passed, or the time is up.
+        case tick
+    }
 
     /// - Returns: the release when it ended, or was paused; an open one when the time was up.
     func run(_ version: Int64) async throws(CommandFailure) -> ReleaseOutcome {
         let deadline = timeout.map { ContinuousClock.now + $0 }
+        let (steps, feed) = AsyncStream.makeStream(of: Step.self, bufferingPolicy: .bufferingNewest(16))
+        let result: Result<ReleaseOutcome, CommandFailure> = await withTaskGroup(of: Void.self) { group in
+            group.addTask { await watch(feed) }
+            group.addTask { await tick(feed, until: deadline) }
+            defer { group.cancelAll() }
+            do throws(CommandFailure) { return .success(try await end(of: version, steps, deadline)) } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    private func end(
+        of version: Int64, _ steps: AsyncStream<Step>, _ deadline: ContinuousClock.Instant?
+    ) async throws(CommandFailure) -> ReleaseOutcome {
         let screen = Screen(output)
         defer { screen.clear() }
-        var (progress, absences) = (ReleaseProgress(), 0)
-        while true {
-            do throws(CommandFailure) {
-                let reading = try await api.release()
-                absences = 0
-                if reading.version == version {
-                    try screen.show(progress.take(reading, output.palette), reading)
-                }
-                let isEnd = reading.version != version || !reading.isOpen || reading.isPaused && !outlastsPauses
-                let isLate = deadline.map { ContinuousClock.now >= $0 } ?? false
-                if isEnd || isLate { return ReleaseOutcome(reading, of: version) }
-            } catch {
-                absences += 1
-                guard [.unreachable, .timedOut].contains(error.status), absences <= Self.absences else { throw error }
+        var (progress, newest) = (ReleaseProgress(), ReleaseReading?.none)
+        for await step in steps {
+            switch step {
+            case .seen(let reading): newest = reading
+            case .failed(let failure): throw failure
+            case .tick: break
             }
-            // Cancelled is what the next look says.
-            try? await Task.sleep(for: min(Self.pause, deadline.map { $0 - .now } ?? Self.pause))
+            let isLate = deadline.map { ContinuousClock.now >= $0 } ?? false
+            guard let reading = newest else {
+                if isLate { break }
+                continue
+            }
+            if reading.version == version { try screen.show(progress.take(reading, output.palette), reading) }
+            let isEnd = reading.version != version || !reading.isOpen || reading.isPaused && !outlastsPauses
+            if isEnd || isLate { return ReleaseOutcome(reading, of: version) }
+        }
+        return ReleaseOutcome(try await api.release(), of: version)
+    }
+
+    private func tick(_ feed: AsyncStream<Step>.Continuation, until deadline: ContinuousClock.Instant?) async {
+        while !Task.isCancelled {
+            let left = deadline.map { max($0 - .now, .milliseconds(50)) } ?? Self.pause
+            // Cancelled is what the loop's condition says.
+            try? await Task.sleep(for: min(Self.pause, left))
+            feed.yield(.tick)
+        }
+    }
+
+    /// Passes on what the server tells, over as many connections as it takes.
+    private func watch(_ feed: AsyncStream<Step>.Continuation) async {
+        var absences = 0
+        while !Task.isCancelled {
+            var failure = CommandFailure(noAnswerFrom: api.client.address, OutboundFailure(.reset))
+            do {
+                try await watchOnce { reading in
+                    absences = 0
+                    feed.yield(.seen(reading))
+                }
+            } catch let refusal as CommandFailure {
+                failure = refusal
+            } catch {
+                failure = CommandFailure(noAnswerFrom: api.client.address, error)
+            }
+            absences += 1
+            guard [.unreachable, .timedOut].contains(failure.status), absences <= Self.absences else {
+                feed.yield(.failed(failure))
+                return
+            }
+            // Cancelled is what the loop's condition says.
+            try? await Task.sleep(for: Self.pause)
+        }
+    }
+
+    private func watchOnce(_ take: (ReleaseReading) -> Void) async throws {
+        let request = try api.request("/release:watch", [])
+        var parser = SSEParser(lastEventID: "")
+        for try await part in HTTPExchange.start(request, patience: Self.patience) {
+            switch part {
+            case .bytes(let bytes):
+                for case .event(let event) in try parser.receive(bytes) {
+                    take(ReleaseReading(try JSONValue.parse(event.data.utf8)))
+                }
+            case .end(let head, let refusal):
+                if head.status != 200 {
+                    throw ServerRefusal(HTTPAnswer(head: head, body: refusal), token: api.client.token).failure
+                }
+            }
         }
     }
 
