@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 usage() {
     cat <<'TEXT'
 deploy/bench.sh [--json FILE] [--compare FILE] [--fanout [SUBSCRIBERS [ROUNDS]]] [--tls [STREAMS [ROUNDS]]] \
-                [--fetch [SECONDS]] [--publish [SECONDS]] [--webhooks [ROUNDS]]
+                [--fetch [SECONDS]] [--publish [SECONDS]] [--webhooks [ROUNDS]] [--release [SECONDS]]
 
 Builds in release and runs the hot loop (hub, one shard, subscribers on loopback) under callgrind with few and many
 subscribers and few and many announcements; the differences are what one delivery and one announcement cost the
@@ -26,6 +26,8 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
                    publishers with a project each, beside fdatasync(2) of 4 kB; SECONDS (5) each, three times
   --webhooks       instead: what one publish to 1,000 webhooks on 1,000 hosts costs a daemon for each, in ROUNDS (20), and
                    what the same requests cost libcurl alone; three times
+  --release        instead: what fetches cost before any release in stages and while one is open, for SECONDS (5) each, and
+                   what a publish to 5,000 streams costs before and after one; three times
   BIN=FOLDER       in the environment: all of these measure the stalecast there, and build nothing
   --help           this text
 
@@ -33,7 +35,7 @@ Where the instructions go: the profiles stay in .build/bench; read one with `cal
 TEXT
 }
 
-json='' compare='' fanout=() tls=() fetch='' publish='' webhooks=''
+json='' compare='' fanout=() tls=() fetch='' publish='' webhooks='' release=''
 absolute() { [[ $1 == /* ]] && echo "$1" || echo "$here/$1"; }
 while (($#)); do
     case $1 in
@@ -61,6 +63,10 @@ while (($#)); do
     --webhooks)
         shift && webhooks=20
         [[ ${1:-} =~ ^[0-9]+$ ]] && webhooks=$1 && shift
+        ;;
+    --release)
+        shift && release=5
+        [[ ${1:-} =~ ^[0-9]+$ ]] && release=$1 && shift
         ;;
     *) usage >&2 && exit 2 ;;
     esac
@@ -327,12 +333,44 @@ TEXT
     end
 }
 
+# compare_release SECONDS: one daemon before, during and after a release, three times.
+compare_release() {
+    local port rate before
+    build_daemon
+    install_command wrk wrk
+    install_missing curl
+    for _ in 1 2 3; do
+        serve
+        port=$(sed -E 's/.*"edge":"[^"]*:([0-9]+)".*/\1/' "$data/endpoints.json")
+        template 80 >"$data/template"
+        control /v1/projects/demo/remoteConfig -X PUT -H 'If-Match: *' --data-binary "@$data/template"
+        echo 'Before a release:'
+        "$bin/stalecast" load fanout --subscribers 5000 --rounds 5 --data "$data"
+        control /v1/projects/demo/remoteConfig -X PUT -H 'If-Match: *' --data-binary "@$data/template"
+        storm none "$daemon" deploy/bench/fetch.lua "$port" "$1" && before=$rate
+        template 81 >"$data/template"
+        control '/v1/projects/demo/remoteConfig?release=staged&stages=50%25,100%25&every=0s&bake=0s' -X PUT \
+            -H 'If-Match: *' --data-binary "@$data/template"
+        echo 'While one is open:'
+        storm open "$daemon" deploy/bench/fetch.lua "$port" "$1"
+        awk -v open="$rate" -v before="$before" 'BEGIN {printf "       %.2f times the rate of before\n", open / before}'
+        control /v1/projects/demo/remoteConfig/release:promote -X POST -d '{}'
+        echo 'After it:'
+        "$bin/stalecast" load fanout --subscribers 5000 --rounds 5 --data "$data"
+        end
+    done
+}
+
 if [[ -n $publish ]]; then
     compare_publish "$publish"
     exit
 fi
 if [[ -n $webhooks ]]; then
     compare_webhooks "$webhooks"
+    exit
+fi
+if [[ -n $release ]]; then
+    compare_release "$release"
     exit
 fi
 if [[ -n $fetch ]]; then
