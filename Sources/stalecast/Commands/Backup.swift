@@ -180,7 +180,7 @@ struct Restore: AsyncParsableCommand {
 
     private func show(_ report: RestoreReport, _ directory: String, _ output: Output) throws(CommandFailure) {
         try output.line("\(file): \(report.summary.text)")
-        for line in report.numberLines { try output.line(line) }
+        try output.lines(report.numberLines)
         try output.line(webhookLine(report, directory))
     }
 

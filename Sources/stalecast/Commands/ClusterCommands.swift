@@ -15,7 +15,7 @@ struct ClusterCommand: AsyncParsableCommand {
 
 extension ClusterCommand {
     /// `stalecast cluster status`: the cluster as one node sees it.
-    struct Status: AsyncParsableCommand {
+    struct Status: AsyncParsableCommand, ControlOptions {
         static let configuration = CommandConfiguration(
             abstract: "Show the cluster as one node sees it: its log, etcd's members, the other nodes.",
             discussion: """
@@ -31,13 +31,9 @@ extension ClusterCommand {
         @OptionGroup var outputOptions: OutputOptions
 
         func run() async throws {
-            let status = try await connection.controlClient().send("GET", "/v1/cluster").json()
-            let output = outputOptions.output
-            if output.isJSON {
-                try output.json(status)
-            } else {
-                for line in ClusterReading(status).lines(output.palette) { try output.line(line) }
-            }
+            let status = try await client().send("GET", "/v1/cluster").json()
+            let output = output
+            try output.show(status, ClusterReading(status).lines(output.palette))
             if status["ready"]?.bool == false { throw ExitCode(ExitStatus.refused.rawValue) }
         }
     }
@@ -59,10 +55,8 @@ extension ClusterCommand {
         func run() async throws {
             let rules = try await change.send(
                 "upgrade", "Programs older than the one that is asked are refused from then on. Upgrade?")
-            let output = change.outputOptions.output
-            if output.isJSON { return try output.json(rules) }
             let version = rules["minimumVersion"]?.int64.map(String.init) ?? "?"
-            try output.line("nodes need format \(version) from now on")
+            try change.output.show(rules, ["nodes need format \(version) from now on"])
         }
     }
 
@@ -85,14 +79,13 @@ extension ClusterCommand {
         func run() async throws {
             let rules = try await change.send(
                 "newEpoch", "All clients of all nodes hear the current state anew. Go on?")
-            let output = change.outputOptions.output
-            if output.isJSON { return try output.json(rules) }
-            try output.line("a new history begins, epoch \((rules["epoch"]?.string ?? "?").printable)")
+            let sentence = "a new history begins, epoch \(rules.word("epoch").printable)"
+            try change.output.show(rules, [sentence])
         }
     }
 
     /// Options of both changes.
-    struct ChangeOptions: ParsableArguments {
+    struct ChangeOptions: ParsableArguments, ControlOptions {
         @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
         var yes = false
 
@@ -101,8 +94,8 @@ extension ClusterCommand {
 
         /// The log's rules afterwards.
         func send(_ action: String, _ question: String) async throws(CommandFailure) -> JSONValue {
-            let client = try connection.controlClient()
-            if Question.canBeAsked, !yes, !outputOptions.json { try Question(question).agree() }
+            let client = try client()
+            if Question.canBeAsked, !yes, !output.isJSON { try Question(question).agree() }
             return try await client.send("POST", "/v1/cluster:\(action)", body: [:], changes: true).json()
         }
     }

@@ -71,7 +71,7 @@ extension Contexts {
                 table.add(
                     name == file.current ? "*" : "", name, place, fields[.edge] ?? "", scope, fields[.tokenFile] ?? "")
             }
-            for line in table.lines(output.palette) { try output.line(line) }
+            try output.lines(table.lines(output.palette))
         }
     }
 

@@ -3,7 +3,7 @@ import StalecastTemplate
 import StalecastWire
 
 /// `stalecast diff`: what differs between two versions or files.
-struct Diff: AsyncParsableCommand {
+struct Diff: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "Show what differs between two templates.",
         discussion: """
@@ -32,7 +32,7 @@ struct Diff: AsyncParsableCommand {
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
-        let output = outputOptions.output
+        let output = output
         let changes = TemplateDifference.describe(from: try await side(old), to: try await side(new))
         if output.isJSON {
             try output.json(changes.json)
@@ -49,7 +49,7 @@ struct Diff: AsyncParsableCommand {
         let version = Int64(name)
         guard version != nil || name == "current" else { return try TemplateFile(name).template(for: scope.namespace) }
         if let version, version < 1 { throw CommandFailure(.usage, "a version number is 1 or more, not \(name)") }
-        return try await TemplateAPI(client: try connection.controlClient(), scope: scope).get(version).template()
+        return try await api().get(version).template()
     }
 
     private func colored(_ text: String, _ palette: Palette) -> String {

@@ -64,8 +64,7 @@ struct Evaluate: AsyncParsableCommand {
         if let contexts { return try writeAll(compiled, contexts) }
         let explanation = compiled.explain(try Evaluate.ContextText(context ?? "-").context())
         let output = outputOptions.output
-        if output.isJSON { return try output.json(explanation.json) }
-        for line in Evaluate.Report(explanation).lines(output.palette) { try output.line(line) }
+        try output.show(explanation.json, Evaluate.Report(explanation).lines(output.palette))
     }
 
     private func namespaceOption() throws(CommandFailure) -> Namespace {
@@ -156,8 +155,8 @@ extension Evaluate {
         private var managed: [String] {
             let values = explanation.values
             let lines = (values.rolloutMetadata + values.experimentDescriptions).map { item in
-                let id = item["rolloutId"]?.string ?? item["experimentId"]?.string ?? ""
-                return "\(id.printable): \((item["variantId"]?.string ?? "").printable)"
+                let id = item["rolloutId"]?.string ?? item.word("experimentId", "")
+                return "\(id.printable): \(item.word("variantId", "").printable)"
             }
             return lines.isEmpty ? [] : [""] + lines
         }

@@ -4,7 +4,7 @@ import StalecastSources
 import StalecastWire
 
 /// `stalecast get`: the active template or an older one.
-struct Get: AsyncParsableCommand {
+struct Get: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "Print one value, or print or save a template.",
         discussion: """
@@ -56,8 +56,7 @@ struct Get: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let scope = try scopeOptions.scope()
-        let api = TemplateAPI(client: try connection.controlClient(), scope: scope)
+        let api = try api()
         let served = try await api.get(versionNumber)
         if let key { return try show(key, TemplateEdit(served.json)) }
         if keys { return try list(TemplateEdit(served.json).names.sorted()) }
@@ -67,7 +66,7 @@ struct Get: AsyncParsableCommand {
         }
         let isYAML = yaml || output.hasSuffix(".yaml") || output.hasSuffix(".yml")
         try OutputFile.write(try written(served.json, asYAML: isYAML), to: output)
-        outputOptions.output.remark("version \(served.version) of \(scope), \(served.etag), written to \(output)")
+        outputOptions.output.remark("version \(served.version) of \(api.scope), \(served.etag), written to \(output)")
     }
 
     private func written(_ template: JSONValue, asYAML isYAML: Bool) throws(CommandFailure) -> [UInt8] {
@@ -78,9 +77,7 @@ struct Get: AsyncParsableCommand {
     }
 
     private func list(_ names: [String]) throws(CommandFailure) {
-        let output = outputOptions.output
-        if output.isJSON { return try output.json(.array(names.map(JSONValue.string))) }
-        for name in names { try output.line(name.printable) }
+        try outputOptions.output.show(.array(names.map(JSONValue.string)), names.map(\.printable))
     }
 
     /// The bare value to standard output; what there is besides as a remark.

@@ -3,7 +3,7 @@ import Foundation
 import StalecastWire
 
 /// `stalecast messages`: who sent what to whom.
-struct Messages: AsyncParsableCommand {
+struct Messages: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "List the messages that were sent by hand, newest first, and by whom.",
         discussion: """
@@ -29,22 +29,14 @@ struct Messages: AsyncParsableCommand {
 
     func run() async throws {
         let projectID = try project.id()
-        let answer = try await connection.controlClient().send(
+        let answer = try await client().send(
             "GET", "/v1/projects/\(projectID)/messages", query: [URLQueryItem(name: "pageSize", value: String(limit))]
         ).json()
-        let output = outputOptions.output
-        if output.isJSON { return try output.json(answer) }
-        let messages = answer["messages"]?.array ?? []
-        if messages.isEmpty { return output.remark("nobody has sent a message yet; try `stalecast send PUSH_RC A=1`") }
-        var table = TextTable(
-            .whole("TIME"), .right("AGE"), .left("TO"), .left("SENDER"), .extra("DATA"), .extra("NAME"))
-        for message in messages {
-            let time = message["time"]?.string ?? ""
-            table.add(
-                clockTime(time), age(time), message["target"]?.string ?? "?", ProposalReport.name(message["sender"]),
-                (message["keys"]?.array ?? []).compactMap(\.string).joined(separator: ","),
-                message["name"]?.string ?? "")
-        }
-        for line in table.lines(output.palette) { try output.line(line) }
+        try output.list(
+            "messages", answer.items("messages"), in: answer,
+            ifNone: "nobody has sent a message yet; try `stalecast send PUSH_RC A=1`",
+            .whole("TIME") { $0.time("time") }, .right("AGE") { age($0.word("time", "")) },
+            .left("TO") { $0.word("target") }, .left("SENDER") { ProposalReport.name($0["sender"]) },
+            .extra("DATA") { $0.words("keys").joined(separator: ",") }, .extra("NAME") { $0.word("name", "") })
     }
 }

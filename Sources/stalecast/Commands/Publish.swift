@@ -84,7 +84,7 @@ struct Publish: AsyncParsableCommand {
             isMute: file == "-", wait: wait)
         publishing.audience = await api.audience(of: staging)
         if validateOnly {
-            return try publishing.report(checked, isCheck: true).write(to: options.outputOptions.output)
+            return try publishing.report(checked, isCheck: true).write(to: options.output)
         }
         if proposing.propose { return try await publishing.propose(request, ifMatch: etag, isUrgent: urgent) }
         let manner = checked.isStaged ? ", in stages" + (staging.stages.map { " of \($0.printable)" } ?? "") : ""
@@ -155,7 +155,7 @@ struct Rollback: AsyncParsableCommand {
                 .usage, "the version before is \(version), and nobody is here to agree",
                 advice: "Give the number, `stalecast rollback \(version)`, or --yes.")
         }
-        let output = options.outputOptions.output
+        let output = options.output
         if let source, !output.isJSON {
             output.remark(
                 "version \(current.version) is itself a rollback, to \(source): the one before that is \(version)")

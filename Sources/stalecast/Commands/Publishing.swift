@@ -3,7 +3,7 @@ import StalecastTemplate
 package import StalecastWire
 
 /// Options of every command that publishes.
-struct PublishingOptions: ParsableArguments {
+struct PublishingOptions: ParsableArguments, ScopedControlOptions {
     @Flag(name: .shortAndLong, help: "Publish without the question that a terminal is asked.")
     var yes = false
 
@@ -13,11 +13,6 @@ struct PublishingOptions: ParsableArguments {
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
-
-    /// The scope's templates on Control.
-    func api() throws(CommandFailure) -> TemplateAPI {
-        TemplateAPI(client: try connection.controlClient(), scope: try scopeOptions.scope())
-    }
 }
 
 /// Options with which a command that publishes a template proposes it instead.
@@ -47,7 +42,7 @@ struct Publishing {
     /// Clients that each stage would reach; nil where there are none, or the daemon cannot say.
     var audience: StageAudience?
 
-    private var output: Output { options.outputOptions.output }
+    private var output: Output { options.output }
 
     /// Asks where a person can be asked, publishes with `send`, and reports.
     ///
@@ -90,11 +85,11 @@ struct Publishing {
         if output.isJSON {
             return try output.json(["scope": .string(api.scope.description), "published": false, "proposal": proposal])
         }
-        let number = proposal["number"]?.string ?? "?"
+        let number = proposal.word("number")
         try output.line(
-            "proposed as \(output.palette.green(number)), over version \(proposal["baseVersion"]?.string ?? "?") of "
+            "proposed as \(output.palette.green(number)), over version \(proposal.word("baseVersion")) of "
                 + "\(api.scope); somebody else publishes it with `stalecast proposals approve \(number)`")
-        if !isAsked { for line in try report(nil).difference(output.palette) { try output.line(line) } }
+        if !isAsked { try output.lines(try report(nil).difference(output.palette)) }
     }
 
     /// Shows what changes and asks, where a person can be asked.

@@ -2,7 +2,7 @@ import ArgumentParser
 import StalecastWire
 
 /// `stalecast send`: a message of one's own to the subscribers of a topic.
-struct Send: AsyncParsableCommand {
+struct Send: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "Send data to the subscribers of a topic, as FCM's messages:send does.",
         usage: """
@@ -40,12 +40,9 @@ struct Send: AsyncParsableCommand {
     func run() async throws {
         let projectID = try project.id()
         let message = try message()
-        let answer = try await connection.controlClient()
-            .send("POST", "/v1/projects/\(projectID)/messages:send", body: ["message": message], changes: true)
-        let output = outputOptions.output
-        let json = try answer.json()
-        if output.isJSON { return try output.json(json) }
-        try output.line("sent \(json["name"]?.string?.printable ?? "")")
+        let path = "/v1/projects/\(projectID)/messages:send"
+        let answer = try await client().send("POST", path, body: ["message": message], changes: true).json()
+        try output.show(answer, ["sent \(answer.word("name", "").printable)"])
     }
 
     private func message() throws(CommandFailure) -> JSONValue {

@@ -2,7 +2,7 @@ import ArgumentParser
 import StalecastWire
 
 /// `stalecast status`: how the daemon is, at a glance.
-struct Status: AsyncParsableCommand {
+struct Status: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "Show how the daemon is: versions, topics, streams, store.",
         discussion: """
@@ -26,13 +26,9 @@ struct Status: AsyncParsableCommand {
             if try await connection.isReady() { return }
             throw ExitCode(ExitStatus.refused.rawValue)
         }
-        let status = try await connection.controlClient().send("GET", "/status").json()
-        let output = outputOptions.output
-        if output.isJSON {
-            try output.json(status)
-        } else {
-            for line in StatusReading(status).lines(output.palette) { try output.line(line) }
-        }
+        let status = try await client().send("GET", "/status").json()
+        let output = output
+        try output.show(status, StatusReading(status).lines(output.palette))
         if status["ready"]?.bool == false { throw ExitCode(ExitStatus.refused.rawValue) }
     }
 }

@@ -3,7 +3,7 @@ import Foundation
 import StalecastWire
 
 /// `stalecast top`: what the daemon does, live.
-struct Top: AsyncParsableCommand {
+struct Top: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "Watch the daemon work: streams, deliveries, fetches, webhooks, sources.",
         discussion: """
@@ -32,8 +32,8 @@ struct Top: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try connection.controlClient()
-        let output = outputOptions.output
+        let client = try client()
+        let output = output
         let isScreen = !output.isJSON && TerminalSize.canBeDrawnOn
         let wanted = count ?? (isScreen ? Int.max : 1)
         var reading = TopReading()
@@ -54,7 +54,7 @@ struct Top: AsyncParsableCommand {
             } else {
                 let width = TerminalSize.forTables ?? 200
                 let lines = reading.lines(output.palette, width: width, at: .now(), clock: LocalClock.asked)
-                if isScreen { try Screen.draw(lines, output) } else { for line in lines { try output.line(line) } }
+                if isScreen { try Screen.draw(lines, output) } else { try output.lines(lines) }
             }
             // The capacity is never reached by a count.
             if let count, reading.samples.count >= count { return }

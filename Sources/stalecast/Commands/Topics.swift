@@ -2,7 +2,7 @@ import ArgumentParser
 import StalecastWire
 
 /// `stalecast topics`: what can be subscribed to, and who does.
-struct Topics: AsyncParsableCommand {
+struct Topics: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "List the topics of a project with their subscribers.",
         discussion: """
@@ -18,9 +18,8 @@ struct Topics: AsyncParsableCommand {
 
     func run() async throws {
         let projectID = try project.id()
-        let answer = try await connection.controlClient().send("GET", "/v1/projects/\(projectID)/topics").json()
-        let output = outputOptions.output
-        if output.isJSON { return try output.json(answer) }
-        for line in TopicsReading(answer["topics"]?.array ?? []).lines(output.palette) { try output.line(line) }
+        let answer = try await client().send("GET", "/v1/projects/\(projectID)/topics").json()
+        let output = output
+        try output.show(answer, TopicsReading(answer.items("topics")).lines(output.palette))
     }
 }

@@ -2,7 +2,7 @@ import ArgumentParser
 package import StalecastWire
 
 /// `stalecast versions`: the history of a scope.
-struct Versions: AsyncParsableCommand {
+struct Versions: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "List the stored versions, newest first.",
         discussion: """
@@ -32,7 +32,7 @@ struct Versions: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let api = TemplateAPI(client: try connection.controlClient(), scope: try scopeOptions.scope())
+        let api = try api()
         var versions: [JSONValue] = []
         var next: String?
         repeat {
@@ -41,32 +41,22 @@ struct Versions: AsyncParsableCommand {
             versions += page.versions
             next = page.versions.isEmpty ? nil : page.nextPageToken
         } while next != nil && versions.count < limit
-        try show(Array(versions.prefix(limit)), hasMore: next != nil, outputOptions.output)
-    }
-
-    private func show(_ versions: [JSONValue], hasMore: Bool, _ output: Output) throws(CommandFailure) {
-        if output.isJSON { return try output.json(["versions": .array(versions)]) }
-        if versions.isEmpty { return output.remark("no version published yet; try `stalecast publish FILE`") }
-        for line in table(versions).lines(output.palette) { try output.line(line) }
-        if hasMore, let oldest = versions.last?["versionNumber"]?.int64 {
+        versions = Array(versions.prefix(limit))
+        let output = output
+        try output.list(
+            "versions", versions, ifNone: "no version published yet; try `stalecast publish FILE`",
+            .right("VERSION") { $0["versionNumber"]?.int64.map { String($0) } ?? "?" },
+            .whole("TIME") { $0.time("updateTime") }, .right("AGE") { age($0.word("updateTime", "")) },
+            .left("TYPE", updateType), .whole("ORIGIN") { specified($0["updateOrigin"]) }, .extra("USER", Self.user),
+            .extra("DESCRIPTION") { $0.word("description", "") })
+        if !output.isJSON, next != nil, let oldest = versions.last?["versionNumber"]?.int64 {
             output.remark("older ones: stalecast versions --from \(oldest - 1)")
         }
     }
 
-    private func table(_ versions: [JSONValue]) -> TextTable {
-        var table = TextTable(
-            .right("VERSION"), .whole("TIME"), .right("AGE"), .left("TYPE"), .whole("ORIGIN"), .extra("USER"),
-            .extra("DESCRIPTION"))
-        for version in versions {
-            let user = UpdateUser(json: version["updateUser"])
-            table.add(
-                version["versionNumber"]?.int64.map { String($0) } ?? "?",
-                clockTime(version["updateTime"]?.string ?? ""), age(version["updateTime"]?.string ?? ""),
-                updateType(of: version),
-                specified(version["updateOrigin"]), user.email.isEmpty ? user.name : user.email,
-                version["description"]?.string ?? "")
-        }
-        return table
+    private static func user(of version: JSONValue) -> String {
+        let user = UpdateUser(json: version["updateUser"])
+        return user.email.isEmpty ? user.name : user.email
     }
 }
 

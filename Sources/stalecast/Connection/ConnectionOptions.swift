@@ -271,6 +271,37 @@ struct ScopeOptions: ParsableArguments {
     }
 }
 
+/// Options or a command that asks a daemon's Control and shows results. A protocol, because the parser takes four times as
+/// long for each level of nested option groups.
+protocol ControlOptions {
+    var connection: ConnectionOptions { get }
+    var outputOptions: OutputOptions { get }
+}
+
+extension ControlOptions {
+    var output: Output { outputOptions.output }
+
+    func client() throws(CommandFailure) -> ControlClient { try connection.controlClient() }
+}
+
+/// Options or a command about the templates of a scope.
+protocol ScopedControlOptions: ControlOptions {
+    var scopeOptions: ScopeOptions { get }
+}
+
+extension ScopedControlOptions {
+    func api() throws(CommandFailure) -> TemplateAPI {
+        TemplateAPI(client: try client(), scope: try scopeOptions.scope())
+    }
+}
+
+/// A scope on Control, and how results are shown.
+struct ScopedOptions: ParsableArguments, ScopedControlOptions {
+    @OptionGroup var scopeOptions: ScopeOptions
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var outputOptions: OutputOptions
+}
+
 extension Scope {
     /// The topic it is announced on unless the configuration binds others.
     var announcedTopic: TopicName { namespace == .firebaseServer ? .pushRCServer : .pushRC }

@@ -51,11 +51,11 @@ struct ServerRefusal {
 
     /// The single problems: field violations where the server lists them, else the lines of its message.
     private var lines: [String] {
-        let violations = (error?["details"]?.array ?? []).flatMap { $0["fieldViolations"]?.array ?? [] }
+        let violations = (error?["details"]?.array ?? []).flatMap { $0.items("fieldViolations") }
         if violations.count > 1 {
             return violations.map { violation in
-                let field = violation["field"]?.string ?? ""
-                let text = violation["description"]?.string ?? ""
+                let field = violation.word("field", "")
+                let text = violation.word("description", "")
                 return field.isEmpty || text.contains(field) ? text : "\(field): \(text)"
             }
         }

@@ -97,7 +97,7 @@ struct TemplateAPI: Sendable {
         if let newest { query.append(URLQueryItem(name: "endVersionNumber", value: String(newest))) }
         if let pageToken { query.append(URLQueryItem(name: "pageToken", value: pageToken)) }
         let page = try await client.send("GET", path + ":listVersions", query: query).json()
-        return (page["versions"]?.array ?? [], page["nextPageToken"]?.string)
+        return (page.items("versions"), page["nextPageToken"]?.string)
     }
 }
 

@@ -52,7 +52,7 @@ package struct ImportPlan: Sendable {
     ///   - origin: oldest first.
     ///   - here: Firebase's `version` objects, newest first.
     package init(origin: [VersionMetadata], here: [JSONValue], mark: ImportMark) {
-        let marks = here.map { mark.number(in: $0["description"]?.string ?? "") }
+        let marks = here.map { mark.number(in: $0.word("description", "")) }
         // Without those that were left out before, because they are not valid here.
         let last = marks.compactMap(\.self).max() ?? 0
         found = origin.count

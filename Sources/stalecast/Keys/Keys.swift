@@ -94,8 +94,34 @@ struct GrantOptions: ParsableArguments {
     }
 }
 
+/// Option that keeps a new key off the screen.
+struct KeySavingOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("Write the key into this file, which must not exist.", valueName: "file"),
+        completion: .file())
+    var save: String?
+}
+
+/// A key that is there, and the question before it is changed.
+struct KeyTarget: ParsableArguments {
+    @Argument(help: "The key's id, as `stalecast keys list` shows it.")
+    var id: String
+
+    /// - Parameters:
+    ///   - act: begins the question, `Revoke`.
+    ///   - consequence: follows it.
+    /// - Throws: ``CommandFailure`` when a person who can be asked does not agree.
+    func ask(
+        _ act: String, _ consequence: String, _ options: some ControlOptions, unless yes: Bool
+    ) async throws(CommandFailure) {
+        guard !yes, !options.output.isJSON, Question.canBeAsked else { return }
+        let keys = try await options.client().send("GET", "/v1/keys").json().items("keys")
+        try Question("\(KeyReport.question(act, id, keys.first { $0["id"]?.string == id })) \(consequence)").agree()
+    }
+}
+
 /// `stalecast keys create`.
-struct KeysCreate: AsyncParsableCommand {
+struct KeysCreate: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "create", abstract: "Make a key; shows it, this once.",
         discussion: """
@@ -110,10 +136,7 @@ struct KeysCreate: AsyncParsableCommand {
 
     @OptionGroup var grants: GrantOptions
 
-    @Option(
-        help: ArgumentHelp("Write the key into this file, which must not exist.", valueName: "file"),
-        completion: .file())
-    var save: String?
+    @OptionGroup var saving: KeySavingOptions
 
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
@@ -123,15 +146,15 @@ struct KeysCreate: AsyncParsableCommand {
             "name": .string(grants.name), "kind": .string(grants.kind.word), "grants": [try grants.grant().json],
         ]
         body["expires"] = try grants.end().map { .string($0.description) }
-        let client = try connection.controlClient()
-        try await KeyReport.ofNewKey(save, outputOptions.output) {
+        let client = try client()
+        try await KeyReport.ofNewKey(saving.save, output) { () async throws(CommandFailure) in
             try await client.send("POST", "/v1/keys", body: .object(body), changes: true).json()
         }
     }
 }
 
 /// `stalecast keys list`.
-struct KeysList: AsyncParsableCommand {
+struct KeysList: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the keys, oldest first.",
         discussion: """
@@ -146,27 +169,19 @@ struct KeysList: AsyncParsableCommand {
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
-        let answer = try await connection.controlClient().send("GET", "/v1/keys").json()
-        let output = outputOptions.output
-        if output.isJSON { return try output.json(answer) }
-        let keys = answer["keys"]?.array ?? []
-        if keys.isEmpty { return output.remark("no keys yet; `stalecast keys create --help` says how to make one") }
-        var table = TextTable(
-            .left("ID"), .left("KIND"), .left("STATE"), .left("NAME"), .left("GRANTS"), .whole("EXPIRES"),
-            .whole("USED"))
-        for key in keys {
-            let grants = (key["grants"]?.array ?? []).map(KeyReport.words).joined(separator: "; ")
-            table.add(
-                key["id"]?.string ?? "?", key["kind"]?.string ?? "?", key["state"]?.string ?? "?",
-                key["name"]?.string ?? "", grants, clockTime(key["expires"]?.string ?? "-"),
-                clockTime(key["lastUsed"]?.string ?? "-"))
-        }
-        for line in table.lines(output.palette) { try output.line(line) }
+        let answer = try await client().send("GET", "/v1/keys").json()
+        try output.list(
+            "keys", answer.items("keys"), in: answer,
+            ifNone: "no keys yet; `stalecast keys create --help` says how to make one",
+            .left("ID") { $0.word("id") }, .left("KIND") { $0.word("kind") }, .left("STATE") { $0.word("state") },
+            .left("NAME") { $0.word("name", "") }, .left("GRANTS") { KeyReport.words(of: $0) },
+            .whole("EXPIRES") { clockTime($0.word("expires", "-")) },
+            .whole("USED") { clockTime($0.word("lastUsed", "-")) })
     }
 }
 
 /// `stalecast keys rotate`.
-struct KeysRotate: AsyncParsableCommand {
+struct KeysRotate: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "rotate", abstract: "Give a key another secret; shows it, this once.",
         discussion: """
@@ -177,8 +192,7 @@ struct KeysRotate: AsyncParsableCommand {
               stalecast keys rotate 4fT0aZ81Qx --overlap 0s --save new.key
             """)
 
-    @Argument(help: "The key's id, as `stalecast keys list` shows it.")
-    var id: String
+    @OptionGroup var target: KeyTarget
 
     @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
     var yes = false
@@ -186,37 +200,30 @@ struct KeysRotate: AsyncParsableCommand {
     @Option(help: ArgumentHelp("How long the secret before it is taken (default: 7d).", valueName: "span"))
     var overlap: Span?
 
-    @Option(
-        help: ArgumentHelp("Write the key into this file, which must not exist.", valueName: "file"),
-        completion: .file())
-    var save: String?
+    @OptionGroup var saving: KeySavingOptions
 
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
-        let path = try KeyReport.path(id)
+        let path = try KeyReport.path(target.id)
         var body = JSONObject()
         if let (seconds, rest) = overlap?.duration.components {
             // The API takes whole seconds: never less than what was asked for.
             body["overlap"] = .string("\(seconds + (rest > 0 ? 1 : 0))s")
         }
-        let client = try connection.controlClient()
-        if !yes, !outputOptions.output.isJSON, Question.canBeAsked {
-            let span = overlap.map { $0.defaultValueDescription } ?? "7d"
-            try Question(
-                try await KeyReport.question("Give another secret to", id, client)
-                    + " The one before is taken for \(span) more."
-            ).agree()
-        }
-        try await KeyReport.ofNewKey(save, outputOptions.output) {
+        let client = try client()
+        let span = overlap.map { $0.defaultValueDescription } ?? "7d"
+        try await target.ask(
+            "Give another secret to", "The one before is taken for \(span) more.", self, unless: yes)
+        try await KeyReport.ofNewKey(saving.save, output) { () async throws(CommandFailure) in
             try await client.send("POST", "\(path):rotate", body: .object(body), changes: true).json()
         }
     }
 }
 
 /// `stalecast keys revoke`.
-struct KeysRevoke: AsyncParsableCommand {
+struct KeysRevoke: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "revoke", abstract: "End a key for good.",
         discussion: """
@@ -226,8 +233,7 @@ struct KeysRevoke: AsyncParsableCommand {
               stalecast keys revoke 4fT0aZ81Qx
             """)
 
-    @Argument(help: "The key's id, as `stalecast keys list` shows it.")
-    var id: String
+    @OptionGroup var target: KeyTarget
 
     @Flag(name: .shortAndLong, help: "Revoke without the question that a terminal is asked.")
     var yes = false
@@ -236,17 +242,12 @@ struct KeysRevoke: AsyncParsableCommand {
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
-        let path = try KeyReport.path(id)
-        let (client, output) = (try connection.controlClient(), outputOptions.output)
-        if !yes, !output.isJSON, Question.canBeAsked {
-            try Question(
-                try await KeyReport.question("Revoke", id, client)
-                    + " Streams it opened end within two seconds, and nothing brings it back."
-            ).agree()
-        }
+        let path = try KeyReport.path(target.id)
+        let client = try client()
+        try await target.ask(
+            "Revoke", "Streams it opened end within two seconds, and nothing brings it back.", self, unless: yes)
         let answer = try await client.send("POST", "\(path):revoke", body: [:], changes: true).json()
-        if output.isJSON { return try output.json(answer) }
-        try output.line("revoked \(id)")
+        try output.show(answer, ["revoked \(target.id)"])
     }
 }
 
@@ -263,10 +264,7 @@ struct KeysGenerate: AsyncParsableCommand {
 
     @OptionGroup var grants: GrantOptions
 
-    @Option(
-        help: ArgumentHelp("Write the key into this file, which must not exist.", valueName: "file"),
-        completion: .file())
-    var save: String?
+    @OptionGroup var saving: KeySavingOptions
 
     func run() async throws {
         let (grant, end) = (try grants.grant(), try grants.end())
@@ -274,7 +272,7 @@ struct KeysGenerate: AsyncParsableCommand {
         var random = SystemRandomNumberGenerator()
         let key = APIKey(grants.kind, using: &random)
         let output = Output(isJSON: false, palette: Palette(isOn: false))
-        if let save {
+        if let save = saving.save {
             try SecretFile.claim(save)
             try SecretFile.fill(save, key.text)
         } else {
@@ -299,29 +297,24 @@ package enum KeyReport {
         return "/v1/keys/\(id)"
     }
 
-    /// Question to a person before a key is changed.
-    fileprivate static func question(
-        _ act: String, _ id: String, _ client: ControlClient
-    ) async throws(CommandFailure) -> String {
-        let keys = try await client.send("GET", "/v1/keys").json()["keys"]?.array ?? []
-        return question(act, id, keys.first { $0["id"]?.string == id })
-    }
-
     /// `Revoke the publishable key 4fT0aZ81Qx ("app", watch,fetch on *, last used 2026-11-25 10:00:00)?`
     package static func question(_ act: String, _ id: String, _ key: JSONValue?) -> String {
         guard let key else { return "\(act) key \(id)?" }
-        var facts = (key["grants"]?.array ?? []).map(words)
+        var facts = key.items("grants").map { words($0) }
         if let name = key["name"]?.string, !name.isEmpty { facts.insert("\"\(name.printable)\"", at: 0) }
         let used = key["lastUsed"]?.string.map { "last used \(clockTime($0))" }
         facts.append(used ?? "not used since the daemon started")
-        return "\(act) the \(key["kind"]?.string ?? "") key \(id) (\(facts.joined(separator: ", ")))?"
+        return "\(act) the \(key.word("kind", "")) key \(id) (\(facts.joined(separator: ", ")))?"
     }
+
+    /// All grants of a key.
+    static func words(of key: JSONValue) -> String { key.items("grants").map { words($0) }.joined(separator: "; ") }
 
     /// A grant in a line: `publisher on shop`.
     static func words(_ grant: JSONValue) -> String {
-        let actions = [grant["role"]?.string].compactMap { $0 } + (grant["actions"]?.array ?? []).compactMap(\.string)
+        let actions = [grant["role"]?.string].compactMap { $0 } + grant.words("actions")
         func patterns(_ name: String) -> String? {
-            let texts = (grant[name]?.array ?? []).compactMap(\.string)
+            let texts = grant.words(name)
             return texts == ["*"] || texts.isEmpty ? nil : texts.joined(separator: ",")
         }
         let project = patterns("projects") ?? "*"
@@ -331,15 +324,10 @@ package enum KeyReport {
 
     /// Shows a key that `make` makes, or saves it: the file is there before the key is.
     static func ofNewKey(
-        _ file: String?, _ output: Output, _ make: () async throws -> JSONValue
-    ) async throws {
-        if let file { try SecretFile.claim(file) }
-        var answer: JSONValue
-        do { answer = try await make() } catch {
-            if let file { SecretFile.release(file) }
-            throw error
-        }
-        let (id, text) = (answer["id"]?.string ?? "?", answer["key"]?.string ?? "")
+        _ file: String?, _ output: Output, _ make: () async throws(CommandFailure) -> JSONValue
+    ) async throws(CommandFailure) {
+        var answer = try await SecretFile.claiming(file, make)
+        let (id, text) = (answer.word("id"), answer.word("key", ""))
         if let file {
             try SecretFile.fill(file, text)
             var object = answer.object ?? [:]
@@ -348,7 +336,7 @@ package enum KeyReport {
             answer = .object(object)
         }
         if output.isJSON { return try output.json(answer) }
-        try output.line("key \(id) (\((answer["grants"]?.array ?? []).map(words).joined(separator: "; ")))")
+        try output.line("key \(id) (\(words(of: answer)))")
         if let file { return try output.line("saved to \(file)") }
         try output.line(text)
         output.remark("It is shown this once; keep it where secrets are kept.")

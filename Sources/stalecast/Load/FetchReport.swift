@@ -45,8 +45,7 @@ struct FetchReport {
     }
 
     func write(to output: Output) throws(CommandFailure) {
-        if output.isJSON { return try output.json(json) }
-        for line in lines(output.palette) { try output.line(line) }
+        try output.show(json, lines(output.palette))
     }
 
     // MARK: Text

@@ -48,7 +48,7 @@ struct IdleReport {
             "memory       \(Figure.kilobytes(connect.residentBytesEach)) kB per subscriber; "
                 + "\(Figure.mebibytes(growth)) MiB more while they were held",
         ]
-        for line in ConnectText(connect, plan).lines + lines { try output.line(line) }
+        try output.lines(ConnectText(connect, plan).lines + lines)
     }
 
     private var json: JSONValue {

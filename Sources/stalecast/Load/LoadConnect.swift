@@ -50,7 +50,7 @@ struct LoadConnect: AsyncParsableCommand {
     }
 
     private func write(_ results: [LoadSession.Connected], _ plan: LoadPlan, _ process: Int32?) throws(CommandFailure) {
-        let output = options.outputOptions.output
+        let output = options.output
         if output.isJSON { return try output.json(json(results, plan, process)) }
         var table = TextTable(
             .right("STORM"), .right("CONNECTED"), .right("REFUSED"), .right("TO LAST s"), .right("RATE /s"),
@@ -62,7 +62,7 @@ struct LoadConnect: AsyncParsableCommand {
                 Figure.microseconds(result.serverMicroseconds), Figure.microseconds(result.generatorMicroseconds),
                 Figure.mebibytes(result.after?.residentBytes))
         }
-        for line in table.lines(output.palette) { try output.line(line) }
+        try output.lines(table.lines(output.palette))
         let share = CPUShare(
             server: results.compactMap(\.serverMicroseconds).median,
             load: results.compactMap(\.generatorMicroseconds).median)

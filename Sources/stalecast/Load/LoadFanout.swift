@@ -33,11 +33,7 @@ struct LoadFanout: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Pause between two rounds.", valueName: "time"))
     var gap = Span(.milliseconds(300))
 
-    @Flag(help: "Publish although others are subscribed or have webhooks: they hear of every round.")
-    var yes = false
-
-    @Flag(inversion: .prefixedNo, help: "Roll back to the version found at the start when done.")
-    var restore = true
+    @OptionGroup var publishing: LoadPublishingOptions
 
     @Flag(help: "Add a histogram of all delivery latencies.")
     var histogram = false
@@ -49,11 +45,9 @@ struct LoadFanout: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let api = TemplateAPI(client: try options.connection.controlClient(), scope: try options.scopeOptions.scope())
+        let api = try options.api()
         let plan = try options.plan()
-        let publisher = try await LoadPublisher(api)
-        try await publisher.beSureNobodyListens(isPermitted: yes)
-        LoadInterrupt.watch()
+        let publisher = try await publishing.publisher(api)
         let session = options.session(plan)
         var report = FanoutReport(plan: plan, process: session.probe?.process, showsHistogram: histogram)
         var latest = publisher.original
@@ -64,9 +58,9 @@ struct LoadFanout: AsyncParsableCommand {
         }
         report.counts = session.tally.counts
         await session.stop()
-        report.restoration = await publisher.restoration(after: latest, isWanted: restore)
+        report.restoration = await publisher.restoration(after: latest, isWanted: publishing.restore)
         session.progress.clear()
-        try report.write(to: options.outputOptions.output)
+        try report.write(to: options.output)
         try LoadEnding.end(report.failure ?? report.shortfall)
     }
 

@@ -57,11 +57,7 @@ struct LoadFetch: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Connections being made at once.", valueName: "count"))
     var inFlight = 256
 
-    @Flag(help: "Publish although others are subscribed or have webhooks: they hear of every round.")
-    var yes = false
-
-    @Flag(inversion: .prefixedNo, help: "Roll back to the version found at the start when done.")
-    var restore = true
+    @OptionGroup var publishing: LoadPublishingOptions
 
     @Flag(help: "Add a histogram of all latencies.")
     var histogram = false
@@ -98,9 +94,7 @@ struct LoadFetch: AsyncParsableCommand {
     func run() async throws {
         let api = TemplateAPI(client: try connection.controlClient(), scope: try scopeOptions.scope())
         let plan = try plan(api.scope)
-        let publisher = try await LoadPublisher(api)
-        try await publisher.beSureNobodyListens(isPermitted: yes)
-        LoadInterrupt.watch()
+        let publisher = try await publishing.publisher(api)
         let storm = FetchStorm(
             plan: plan, probe: connection.probe(of: plan.target), progress: LoadProgress())
         var report = FetchReport(plan: plan, process: storm.probe?.process, showsHistogram: histogram)
@@ -110,7 +104,7 @@ struct LoadFetch: AsyncParsableCommand {
         }
         report.counts = storm.tally.counts
         await storm.stop()
-        report.restoration = await publisher.restoration(after: latest, isWanted: restore)
+        report.restoration = await publisher.restoration(after: latest, isWanted: publishing.restore)
         storm.progress.clear()
         try report.write(to: outputOptions.output)
         try LoadEnding.end(report.failure ?? report.shortfall)

@@ -37,7 +37,7 @@ struct LoadIdle: AsyncParsableCommand {
         let report = try await hold(session, connected)
         await session.stop()
         session.progress.clear()
-        try report.write(to: options.outputOptions.output)
+        try report.write(to: options.output)
         try LoadEnding.end(report.shortfall)
     }
 

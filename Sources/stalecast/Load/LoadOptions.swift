@@ -4,7 +4,7 @@ import StalecastLoad
 import StalecastWire
 
 /// Options of all sub-commands of `load`.
-struct LoadOptions: ParsableArguments {
+struct LoadOptions: ParsableArguments, ScopedControlOptions {
     @Option(help: ArgumentHelp("How many subscribers.", valueName: "count"))
     var subscribers = 1000
 
@@ -55,6 +55,23 @@ struct LoadOptions: ParsableArguments {
     /// A session that has not begun to connect.
     func session(_ plan: LoadPlan) -> LoadSession {
         LoadSession(plan: plan, probe: connection.probe(of: plan.target), progress: LoadProgress())
+    }
+}
+
+/// Options of the loads that publish.
+struct LoadPublishingOptions: ParsableArguments {
+    @Flag(help: "Publish although others are subscribed or have webhooks: they hear of every round.")
+    var yes = false
+
+    @Flag(inversion: .prefixedNo, help: "Roll back to the version found at the start when done.")
+    var restore = true
+
+    /// Reads the template that is there, refuses to disturb others, and minds Ctrl-C from then on.
+    func publisher(_ api: TemplateAPI) async throws(CommandFailure) -> LoadPublisher {
+        let publisher = try await LoadPublisher(api)
+        try await publisher.beSureNobodyListens(isPermitted: yes)
+        LoadInterrupt.watch()
+        return publisher
     }
 }
 

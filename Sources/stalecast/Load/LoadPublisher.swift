@@ -31,7 +31,7 @@ struct LoadPublisher: Sendable {
         let topics =
             try await client.send("GET", "/v1/projects/\(api.scope.project)/topics").json()["topics"]?.array ?? []
         let heard = topics.filter { topic in
-            (topic["scopes"]?.array ?? []).contains { TopicsReading.scope($0) == api.scope.description }
+            topic.items("scopes").contains { TopicsReading.scope($0) == api.scope.description }
         }
         let subscribers = heard.reduce(0) { sum, topic in
             sum + (topic["subscribers"]?["sse"]?.int64 ?? 0) + (topic["subscribers"]?["poll"]?.int64 ?? 0)

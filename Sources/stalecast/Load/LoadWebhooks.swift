@@ -3,7 +3,7 @@ import StalecastLoad
 import StalecastWire
 
 /// `stalecast load webhooks`: how fast a publish reaches registered URLs.
-struct LoadWebhooks: AsyncParsableCommand {
+struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "webhooks",
         abstract: "Publish to many webhooks, received in this process, and time how they are told.",
@@ -46,11 +46,7 @@ struct LoadWebhooks: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Threads of the receivers.", valueName: "count"))
     var threads = 1
 
-    @Flag(help: "Publish although others are subscribed or have webhooks: they hear of every round.")
-    var yes = false
-
-    @Flag(inversion: .prefixedNo, help: "Roll back to the version found at the start when done.")
-    var restore = true
+    @OptionGroup var publishing: LoadPublishingOptions
 
     @Flag(help: "Add a histogram of all latencies.")
     var histogram = false
@@ -69,17 +65,15 @@ struct LoadWebhooks: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let scope = try scopeOptions.scope()
-        let client = try connection.controlClient()
-        let publisher = try await LoadPublisher(TemplateAPI(client: client, scope: scope))
-        try await publisher.beSureNobodyListens(isPermitted: yes)
+        let api = try api()
+        let scope = api.scope
+        let publisher = try await publishing.publisher(api)
         let plan = WebhookPlan(
             scope: scope, receivers: receivers, blackHoles: blackHoles, mode: mode, threads: min(threads, receivers))
         let listeners = try loading(plan.listen)
-        LoadInterrupt.watch()
         let session = try session(scope)
         let registrations = WebhookRegistrations(
-            api: WebhookAPI(client: client, project: scope.project), progress: session.progress)
+            api: WebhookAPI(client: api.client, project: scope.project), progress: session.progress)
         var report = WebhookLoadReport(plan: plan, process: session.probe?.process, showsHistogram: histogram)
         let tally = ReceiverLoop.Tally()
         ReceiverLoop.startAll(plan, listeners, session.tally, tally)
@@ -94,9 +88,9 @@ struct LoadWebhooks: AsyncParsableCommand {
         report.counts = tally.counts
         report.removal = await registrations.removeAll()
         await session.stop()
-        report.restoration = await publisher.restoration(after: latest, isWanted: restore)
+        report.restoration = await publisher.restoration(after: latest, isWanted: publishing.restore)
         session.progress.clear()
-        try report.write(to: outputOptions.output)
+        try report.write(to: output)
         try LoadEnding.end(report.failure ?? report.shortfall)
     }
 

@@ -43,8 +43,7 @@ struct WebhookLoadReport {
     private var histogram: LatencyHistogram { LatencyHistogram(rounds.flatMap(\.latencies.values)) }
 
     func write(to output: Output) throws(CommandFailure) {
-        if output.isJSON { return try output.json(json) }
-        for line in lines(output.palette) { try output.line(line) }
+        try output.show(json, lines(output.palette))
     }
 
     // MARK: Text

@@ -41,35 +41,31 @@ package struct ClusterReading {
     }
 
     private var members: TextTable {
-        var table = TextTable(.id("ETCD"), .id("VERSION"), .id("ROLE"), .extra("PROBLEM"))
-        for member in status["etcd"]?.array ?? [] {
-            let role = member["isLeader"]?.bool.map { $0 ? "leader" : "follower" } ?? "?"
-            table.add(
-                text("endpoint", of: member), text("version", of: member), role,
-                member["error"]?.string ?? member["finding"]?.string ?? "")
-        }
-        return table
+        TextTable(
+            [
+                .id("ETCD") { text("endpoint", of: $0) }, .id("VERSION") { text("version", of: $0) },
+                .id("ROLE") { $0["isLeader"]?.bool.map { $0 ? "leader" : "follower" } ?? "?" },
+                .extra("PROBLEM") { $0["error"]?.string ?? $0.word("finding", "") },
+            ], of: status.items("etcd"))
     }
 
     private var nodes: TextTable {
-        var table = TextTable(
-            .id("NODE"), .id("VERSION"), .right("HEAD"), .right("SUBSCRIBERS"), .extra("CONFIGURATION"),
-            .extra("CONTROL"))
-        for node in status["nodes"]?.array ?? [] {
-            table.add(
-                text("id", of: node), text("version", of: node), text("head", of: node), text("subscribers", of: node),
-                String((node["configurationHash"]?.string ?? "").prefix(12)), node["advertise"]?.string ?? "")
-        }
-        return table
+        TextTable(
+            [
+                .id("NODE") { text("id", of: $0) }, .id("VERSION") { text("version", of: $0) },
+                .right("HEAD") { text("head", of: $0) }, .right("SUBSCRIBERS") { text("subscribers", of: $0) },
+                .extra("CONFIGURATION") { String($0.word("configurationHash", "").prefix(12)) },
+                .extra("CONTROL") { $0.word("advertise", "") },
+            ], of: status.items("nodes"))
     }
 
     /// Difference between nodes that should be alike; nil when they are.
     private var difference: String? {
-        let nodes = status["nodes"]?.array ?? []
+        let nodes = status.items("nodes")
         let hashes = Set(nodes.compactMap { $0["configurationHash"]?.string })
         if hashes.count < 2 { return nil }
         let others = nodes.compactMap { node -> String? in
-            let parts = (node["differs"]?.array ?? []).compactMap(\.string)
+            let parts = node.words("differs")
             return parts.isEmpty ? nil : "\(text("id", of: node)) in \(parts.joined(separator: ", "))"
         }
         let place = others.isEmpty ? "see their files" : "from this one differ \(others.joined(separator: "; "))"

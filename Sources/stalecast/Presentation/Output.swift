@@ -36,6 +36,31 @@ struct Output: Sendable {
         try write(Array((text + "\n").utf8))
     }
 
+    func lines(_ lines: [String]) throws(CommandFailure) {
+        for text in lines { try line(text) }
+    }
+
+    /// Shows a result: the document with `--json`, else lines for people.
+    func show(_ document: @autoclosure () -> JSONValue, _ text: @autoclosure () -> [String]) throws(CommandFailure) {
+        if isJSON { try json(document()) } else { try lines(text()) }
+    }
+
+    /// Shows a list: a document with `--json`, a remark when it is empty, else a table with a row for each element.
+    ///
+    /// - Parameters:
+    ///   - name: the list's member in the document.
+    ///   - document: nil takes one that has the list alone.
+    ///   - hasMore: whether a limit left elements out.
+    func list(
+        _ name: String, _ rows: [JSONValue], in document: JSONValue? = nil, ifNone remark: String,
+        hasMore: Bool = false, _ columns: TextTable.Column...
+    ) throws(CommandFailure) {
+        if isJSON { return try json(document ?? .object([name: .array(rows)])) }
+        if rows.isEmpty { return self.remark(remark) }
+        try lines(TextTable(columns, of: rows).lines(palette))
+        if hasMore { self.remark("there are more; see --limit") }
+    }
+
     /// Writes bytes as they are to standard output.
     func write(_ bytes: [UInt8]) throws(CommandFailure) {
         do {

@@ -49,8 +49,8 @@ struct PublishReport {
         } else if let reach {
             try output.line(reach.sentence)
         }
-        if isCheck, let audience { for line in audience.lines { try output.line(line) } }
-        if !wasShown { for line in difference(output.palette) { try output.line(line) } }
+        if isCheck, let audience { try output.lines(audience.lines) }
+        if !wasShown { try output.lines(difference(output.palette)) }
     }
 
     /// Changes before they are made.

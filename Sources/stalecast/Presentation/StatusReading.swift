@@ -16,13 +16,13 @@ package struct StatusReading {
 
     package func lines(_ palette: Palette) -> [String] {
         headline(palette) + ["cursor \(text("cursor").printable)", ""] + scopes(palette) + [""]
-            + TopicsReading(status["topics"]?.array ?? []).lines(palette) + [""] + figures
+            + TopicsReading(status.items("topics")).lines(palette) + [""] + figures
     }
 
     /// Line with the version that runs there, since when, and its health.
     func headline(_ palette: Palette, width: Int? = nil) -> [String] {
-        let reasons = (status["notReady"]?.array ?? []).compactMap(\.string)
-        let degraded = (status["degraded"]?.array ?? []).compactMap(\.string)
+        let reasons = status.words("notReady")
+        let degraded = status.words("degraded")
         let worse = degraded.isEmpty ? "" : palette.yellow(", but " + degraded.map(\.printable).joined(separator: "; "))
         let state =
             reasons.isEmpty
@@ -38,17 +38,15 @@ package struct StatusReading {
     }
 
     func scopes(_ palette: Palette, width: Int? = TerminalSize.forTables) -> [String] {
-        var table = TextTable(
-            .left("SCOPE"), .right("VERSION"), .right("AGE"), .whole("TIME"), .whole("TYPE"), .whole("ETAG"))
-        for scope in status["scopes"]?.array ?? [] {
-            let name = "\(scope["project"]?.string ?? "?")/\(scope["namespace"]?.string ?? "?")"
-            let version = scope["versionNumber"]?.int64 ?? 0
-            let time = scope["updateTime"]?.string ?? ""
-            table.add(
-                name, version == 0 ? "none" : String(version), age(time, at: now),
-                Timestamp(time).map(clock.date) ?? time, specified(scope["updateType"]), scope["etag"]?.string ?? "")
-        }
-        return table.lines(palette, width: width)
+        func time(_ scope: JSONValue) -> String { scope.word("updateTime", "") }
+        let columns: [TextTable.Column] = [
+            .left("SCOPE", TopicsReading.scope),
+            .right("VERSION") { $0["versionNumber"]?.int64.flatMap { $0 == 0 ? nil : String($0) } ?? "none" },
+            .right("AGE") { age(time($0), at: now) },
+            .whole("TIME") { Timestamp(time($0)).map(clock.date) ?? time($0) },
+            .whole("TYPE") { specified($0["updateType"]) }, .whole("ETAG") { $0.word("etag", "") },
+        ]
+        return TextTable(columns, of: status.items("scopes")).lines(palette, width: width)
     }
 
     private var figures: [String] {
@@ -84,11 +82,10 @@ package struct StatusReading {
 
     /// `2 well, failing: demo/firebase (unreachable)`.
     var sources: String {
-        let sources = status["sources"]?.array ?? []
+        let sources = status.items("sources")
         if sources.isEmpty { return "none" }
         let failing = sources.filter { $0["error"]?["reason"] != nil }.map { source in
-            "\(source["project"]?.string ?? "?")/\(source["namespace"]?.string ?? "?") "
-                + "(\(source["error"]?["reason"]?.string ?? "?"))"
+            "\(TopicsReading.scope(source)) (\(source["error"]?["reason"]?.string ?? "?"))"
         }
         let well = "\(sources.count - failing.count) well"
         return failing.isEmpty ? well : "\(well), failing: \(failing.joined(separator: ", "))"

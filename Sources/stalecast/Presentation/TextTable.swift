@@ -1,4 +1,5 @@
 import Foundation
+package import StalecastWire
 
 /// Rows of text in columns that line up: names to the left, numbers to the right. On a terminal that is too narrow
 /// columns that can be spared are left out, then the widest columns of text are shortened with `…`.
@@ -13,30 +14,38 @@ package struct TextTable {
         /// Shortened in the middle: beginning and end tell it from others.
         var isPlace = false
         var canBeSpared = false
+        /// Cell of a row that is an object of JSON.
+        let cell: Cell
+
+        package typealias Cell = (JSONValue) -> String
 
         /// Text that can be shortened.
-        package static func left(_ title: String) -> Column {
-            Column(title: title, alignment: .left, mayBeShortened: true)
+        package static func left(_ title: String, _ cell: @escaping Cell = { _ in "" }) -> Column {
+            Column(title: title, alignment: .left, mayBeShortened: true, cell: cell)
         }
         /// An address or a path: shortened in the middle, and less than other text.
-        package static func place(_ title: String) -> Column {
-            Column(title: title, alignment: .left, mayBeShortened: true, isPlace: true)
+        package static func place(_ title: String, _ cell: @escaping Cell = { _ in "" }) -> Column {
+            Column(title: title, alignment: .left, mayBeShortened: true, isPlace: true, cell: cell)
         }
         /// Column of a text that users type again: always whole.
-        package static func id(_ title: String) -> Column { Column(title: title, alignment: .left) }
+        package static func id(_ title: String, _ cell: @escaping Cell = { _ in "" }) -> Column {
+            Column(title: title, alignment: .left, cell: cell)
+        }
         /// A number: always whole.
-        package static func right(_ title: String) -> Column { Column(title: title, alignment: .right) }
+        package static func right(_ title: String, _ cell: @escaping Cell = { _ in "" }) -> Column {
+            Column(title: title, alignment: .right, cell: cell)
+        }
         /// A number that can be left out.
-        package static func spare(_ title: String) -> Column {
-            Column(title: title, alignment: .right, canBeSpared: true)
+        package static func spare(_ title: String, _ cell: @escaping Cell = { _ in "" }) -> Column {
+            Column(title: title, alignment: .right, canBeSpared: true, cell: cell)
         }
         /// Text that can be shortened or left out.
-        package static func extra(_ title: String) -> Column {
-            Column(title: title, alignment: .left, mayBeShortened: true, canBeSpared: true)
+        package static func extra(_ title: String, _ cell: @escaping Cell = { _ in "" }) -> Column {
+            Column(title: title, alignment: .left, mayBeShortened: true, canBeSpared: true, cell: cell)
         }
         /// A time or its like, whole or not there.
-        package static func whole(_ title: String) -> Column {
-            Column(title: title, alignment: .left, canBeSpared: true)
+        package static func whole(_ title: String, _ cell: @escaping Cell = { _ in "" }) -> Column {
+            Column(title: title, alignment: .left, canBeSpared: true, cell: cell)
         }
     }
 
@@ -50,6 +59,12 @@ package struct TextTable {
 
     package init(_ columns: Column...) { self.columns = columns }
     package init(_ columns: [Column]) { self.columns = columns }
+
+    /// A row for each of `rows`; its cells are what the columns make of it.
+    init(_ columns: [Column], of rows: [JSONValue]) {
+        self.columns = columns
+        for row in rows { add(columns.map { $0.cell(row) }) }
+    }
 
     var isEmpty: Bool { rows.isEmpty }
 
@@ -154,6 +169,19 @@ package enum TerminalSize {
     static var canBeDrawnOn: Bool {
         now != nil && !["", "dumb"].contains(ProcessInfo.processInfo.environment["TERM"] ?? "")
     }
+}
+
+extension JSONValue {
+    /// Text of a member, or `missing` without one.
+    func word(_ member: String, _ missing: String = "?") -> String { self[member]?.string ?? missing }
+    /// Elements of a member that is a list; none without one.
+    func items(_ member: String) -> [JSONValue] { self[member]?.array ?? [] }
+    /// Texts of a member that is a list.
+    func words(_ member: String) -> [String] { items(member).compactMap(\.string) }
+    /// Digits of a member that is a whole number; empty without one.
+    func digits(_ member: String) -> String { self[member]?.int64.map { String($0) } ?? "" }
+    /// Time of a member on the clock; empty without one.
+    func time(_ member: String) -> String { clockTime(word(member, "")) }
 }
 
 extension StringProtocol {

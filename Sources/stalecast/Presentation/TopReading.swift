@@ -76,7 +76,7 @@ package struct TopReading {
         }
         return status.headline(palette, width: width) + [""] + curves + ["sources    \(status.sources)".printable, ""]
             + status.scopes(palette, width: width) + [""]
-            + TopicsReading(sample.status["topics"]?.array ?? []).lines(palette, width: width)
+            + TopicsReading(sample.status.items("topics")).lines(palette, width: width)
     }
 
     private static func cut(_ line: String, to width: Int) -> String {
@@ -105,7 +105,7 @@ package struct TopReading {
             object["cpuPercent"] = .double(sample.cpu)
             object["residentBytes"] = process?["residentBytes"]
             object["webhooks"] = sample.status["webhooks"]?["states"]
-            let sources = sample.status["sources"]?.array ?? []
+            let sources = sample.status.items("sources")
             object["sources"] = [
                 "well": .int(sources.count { $0["error"] == nil }),
                 "failing": .int(sources.count { $0["error"] != nil }),

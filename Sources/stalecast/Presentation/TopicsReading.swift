@@ -10,26 +10,18 @@ package struct TopicsReading {
 
     package func lines(_ palette: Palette, width: Int? = TerminalSize.forTables) -> [String] {
         let isCluster = topics.contains { $0["subscribers"]?["otherNodes"] != nil }
-        let elsewhere: [TextTable.Column] = isCluster ? [.right("OTHER NODES")] : []
-        var table = TextTable(
-            [.left("TOPIC"), .right("STREAMS"), .right("POLLS")] + elsewhere + [.extra("SCOPES"), .extra("KEYS")])
-        for topic in topics {
-            let subscribers = topic["subscribers"]
-            let keys = (topic["keys"]?.array ?? []).compactMap(\.string)
-            let counts = [count(subscribers?["sse"]), count(subscribers?["poll"])]
-            let others = isCluster ? [count(subscribers?["otherNodes"])] : []
-            table.add(
-                [topic["name"]?.string ?? "?"] + counts + others + [
-                    (topic["scopes"]?.array ?? []).map(Self.scope).joined(separator: ", "),
-                    keys.isEmpty ? "all" : keys.joined(separator: ", "),
-                ])
-        }
+        func count(_ kind: String) -> TextTable.Column.Cell { { String($0["subscribers"]?[kind]?.int64 ?? 0) } }
+        let elsewhere: [TextTable.Column] = isCluster ? [.right("OTHER NODES", count("otherNodes"))] : []
+        let counts: [TextTable.Column] = [.right("STREAMS", count("sse")), .right("POLLS", count("poll"))] + elsewhere
+        let others: [TextTable.Column] = [
+            .extra("SCOPES") { $0.items("scopes").map(Self.scope).joined(separator: ", ") },
+            .extra("KEYS") { $0.words("keys").isEmpty ? "all" : $0.words("keys").joined(separator: ", ") },
+        ]
+        let table = TextTable([.left("TOPIC") { $0.word("name") }] + counts + others, of: topics)
         return table.lines(palette, width: width)
     }
 
-    private func count(_ value: JSONValue?) -> String { String(value?.int64 ?? 0) }
-
     static func scope(_ value: JSONValue) -> String {
-        value.string ?? "\(value["project"]?.string ?? "?")/\(value["namespace"]?.string ?? "?")"
+        value.string ?? "\(value.word("project"))/\(value.word("namespace"))"
     }
 }

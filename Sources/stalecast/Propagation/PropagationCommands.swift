@@ -21,7 +21,7 @@ struct PropagationCommand: AsyncParsableCommand {
 }
 
 /// `stalecast propagation status`.
-struct PropagationStatus: AsyncParsableCommand {
+struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "How far a version came, with the curve of its way.",
         discussion: """
@@ -38,9 +38,9 @@ struct PropagationStatus: AsyncParsableCommand {
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
-        let api = TemplateAPI(client: try connection.controlClient(), scope: try scopeOptions.scope())
+        let api = try api()
         let answer = try await api.read("/propagation", version: version)
-        let output = outputOptions.output
+        let output = output
         if output.isJSON { return try output.json(answer) }
         if answer["versionNumber"]?.int64 == 0 {
             return output.remark("no version published yet; try `stalecast publish FILE`")
@@ -53,7 +53,7 @@ struct PropagationStatus: AsyncParsableCommand {
 }
 
 /// `stalecast propagation laggards`.
-struct PropagationLaggards: AsyncParsableCommand {
+struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "laggards", abstract: "Which clients a version is still missing at.",
         discussion: """
@@ -94,50 +94,46 @@ struct PropagationLaggards: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let api = TemplateAPI(client: try connection.controlClient(), scope: try scopeOptions.scope())
+        let api = try api()
         var query = [
             URLQueryItem(name: "stage", value: stage.rawValue), URLQueryItem(name: "pageSize", value: String(limit)),
         ]
         if let groupBy { query.append(URLQueryItem(name: "groupBy", value: groupBy.rawValue)) }
         if let client { query.append(URLQueryItem(name: "client", value: client)) }
         let answer = try await api.read("/propagation:laggards", version: version, query)
-        let output = outputOptions.output
+        let output = output
         if output.isJSON { return try output.json(answer) }
         let total = answer["total"]?.int64 ?? 0
         if total == 0 { return output.remark(client == nil ? "nobody is behind" : "nobody of that id is known") }
-        let table = groupBy == nil ? Self.clients(answer) : Self.groups(answer, groupBy?.rawValue.uppercased() ?? "")
-        for line in table.lines(output.palette) { try output.line(line) }
+        let table = groupBy.map { Self.groups(answer, $0.rawValue.uppercased()) } ?? Self.clients(answer)
+        try output.lines(table.lines(output.palette))
         let shown = Int64(answer["laggards"]?.array?.count ?? Int(total))
         if shown < total { output.remark("\(PublishCounts.grouped(total - shown)) more; --limit shows up to 1000") }
     }
 
     private static func clients(_ answer: JSONValue) -> TextTable {
-        var table = TextTable(
-            .id("CLIENT"), .right("HELD"), .right("RUNS"), .left("STATE"), .extra("SDK"), .extra("APP"),
-            .whole("ADDRESS"), .extra("ERROR"))
-        for row in answer["laggards"]?.array ?? [] {
-            func text(_ name: String) -> String { row[name]?.string ?? "" }
-            let state = text("state") + (row["live"]?.bool == true ? "" : ", gone")
-            table.add(
-                text("client").isEmpty ? "?" : text("client"), text("held").isEmpty ? "?" : text("held"),
-                text("active").isEmpty ? "?" : text("active"), state, text("sdk"), text("app"), text("address"),
-                text("error"))
-        }
-        return table
+        func text(_ name: String) -> TextTable.Column.Cell { { $0.word(name, "") } }
+        func known(_ name: String) -> TextTable.Column.Cell { { $0.word(name, "").isEmpty ? "?" : $0.word(name) } }
+        return TextTable(
+            [
+                .id("CLIENT", known("client")), .right("HELD", known("held")), .right("RUNS", known("active")),
+                .left("STATE") { $0.word("state", "") + ($0["live"]?.bool == true ? "" : ", gone") },
+                .extra("SDK", text("sdk")), .extra("APP", text("app")), .whole("ADDRESS", text("address")),
+                .extra("ERROR", text("error")),
+            ], of: answer.items("laggards"))
     }
 
     private static func groups(_ answer: JSONValue, _ title: String) -> TextTable {
-        var table = TextTable(.left(title), .right("CLIENTS"))
-        for group in answer["groups"]?.array ?? [] {
-            let key = group["key"]?.string ?? ""
-            table.add(key.isEmpty ? "(not said)" : key, PublishCounts.grouped(group["count"]?.int64 ?? 0))
-        }
-        return table
+        TextTable(
+            [
+                .left(title) { $0.word("key", "").isEmpty ? "(not said)" : $0.word("key") },
+                .right("CLIENTS") { PublishCounts.grouped($0["count"]?.int64 ?? 0) },
+            ], of: answer.items("groups"))
     }
 }
 
 /// `stalecast propagation list`.
-struct PropagationList: AsyncParsableCommand {
+struct PropagationList: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "How far the last versions came, newest first.",
         discussion: """
@@ -158,27 +154,20 @@ struct PropagationList: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let api = TemplateAPI(client: try connection.controlClient(), scope: try scopeOptions.scope())
+        let api = try api()
         let query = [URLQueryItem(name: "pageSize", value: String(limit))]
         let answer = try await api.read("/propagation:list", version: nil, query)
-        let output = outputOptions.output
-        if output.isJSON { return try output.json(answer) }
-        let rolloutStatuses = answer["propagations"]?.array ?? []
-        if rolloutStatuses.isEmpty { return output.remark("no version published yet; try `stalecast publish FILE`") }
-        var table = TextTable(
-            .right("VERSION"), .right("AGE"), .left("STATE"), .right("STREAMS"), .right("SENT"), .right("CLIENTS"),
-            .right("FETCHED"), .spare("LEFT"), .spare("ACTIVE"), .spare("T99"))
-        for rolloutStatus in rolloutStatuses {
-            func count(_ group: String, _ name: String) -> String {
-                PublishCounts.grouped(rolloutStatus[group]?[name]?.int64 ?? 0)
-            }
-            let time = rolloutStatus["times"]?["fetched"]?["t99"].flatMap { $0.isNull ? nil : "\($0.text()) s" } ?? ""
-            table.add(
-                rolloutStatus["versionNumber"]?.string ?? "?", age(rolloutStatus["announceTime"]?.string ?? ""),
-                (rolloutStatus["state"]?.string ?? "?") + (rolloutStatus["partial"]?.bool == true ? " (partial)" : ""),
-                count("streams", "audience"), count("streams", "sent"), count("clients", "audience"),
-                count("clients", "fetched"), count("clients", "left"), count("clients", "active"), time)
+        func count(_ group: String, _ name: String) -> TextTable.Column.Cell {
+            { PublishCounts.grouped($0[group]?[name]?.int64 ?? 0) }
         }
-        for line in table.lines(output.palette) { try output.line(line) }
+        try output.list(
+            "propagations", answer.items("propagations"), in: answer,
+            ifNone: "no version published yet; try `stalecast publish FILE`",
+            .right("VERSION") { $0.word("versionNumber") }, .right("AGE") { age($0.word("announceTime", "")) },
+            .left("STATE") { $0.word("state") + ($0["partial"]?.bool == true ? " (partial)" : "") },
+            .right("STREAMS", count("streams", "audience")), .right("SENT", count("streams", "sent")),
+            .right("CLIENTS", count("clients", "audience")), .right("FETCHED", count("clients", "fetched")),
+            .spare("LEFT", count("clients", "left")), .spare("ACTIVE", count("clients", "active")),
+            .spare("T99") { $0["times"]?["fetched"]?["t99"].flatMap { $0.isNull ? nil : "\($0.text()) s" } ?? "" })
     }
 }

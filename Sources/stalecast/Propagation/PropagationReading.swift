@@ -81,7 +81,7 @@ package struct PropagationReading {
 
     /// Lines for people: state, bars, times, and the curve.
     package func lines(_ palette: Palette, scope: String, width: Int) -> [String] {
-        let state = json["state"]?.string ?? "?"
+        let state = json.word("state")
         let age = seconds(json["ageSeconds"]).map { ", announced \($0) ago" } ?? ""
         var lines = ["\(palette.bold("version \(version)")) of \(scope)\(age): \(state)"]
         if json["partial"]?.bool == true {

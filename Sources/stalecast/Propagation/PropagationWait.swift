@@ -116,12 +116,12 @@ package struct WaitOutcome {
 
     package init(done: JSONValue) { self.done = done }
 
-    var reason: String { done["reason"]?.string ?? "?" }
+    var reason: String { done.word("reason") }
 
     /// `99.2 % of 803 clients have version 17 after 3.9 s …`.
     var sentence: String {
         let reading = PropagationReading(done["propagation"] ?? .null)
-        let stage = done["atStage"]?.string ?? "fetched"
+        let stage = done.word("atStage", "fetched")
         let head = reading.headline(stage)
         let remark = done["remark"]?.string.map { "; \($0)" } ?? ""
         let behind = reading.behind(stage)

@@ -32,10 +32,10 @@ struct ProposalReport {
     private static let maxLines = 200
 
     func lines(_ palette: Palette) -> [String] {
-        let number = json["number"]?.string ?? "?"
+        let number = json.word("number")
         var lines = [
-            "\(palette.bold("proposal \(number)")), \(Self.state(json)), over version \(json["baseVersion"]?.string ?? "?")",
-            "by \(Self.name(json["author"])), \(clockTime(json["createTime"]?.string ?? ""))",
+            "\(palette.bold("proposal \(number)")), \(Self.state(json)), over version \(json.word("baseVersion"))",
+            "by \(Self.name(json["author"])), \(clockTime(json.word("createTime", "")))",
         ]
         if let text = json["description"]?.string, !text.isEmpty { lines.append(text.printable) }
         lines += decision
@@ -57,17 +57,17 @@ struct ProposalReport {
         let version = decision["versionNumber"]?.string.map { " as version \($0)" } ?? ""
         let reason = decision["reason"]?.string.map { ": \($0.printable)" } ?? ""
         return [
-            "\(Self.state(json))\(version) by \(Self.name(decision)), \(clockTime(decision["time"]?.string ?? ""))\(reason)"
+            "\(Self.state(json))\(version) by \(Self.name(decision)), \(clockTime(decision.word("time", "")))\(reason)"
         ]
     }
 
     private func names(_ member: String) -> String {
-        (json[member]?.array ?? []).compactMap(\.string?.printable).joined(separator: ", ")
+        json.words(member).map(\.printable).joined(separator: ", ")
     }
 
     /// `open`, `stale`, `approved`, `rejected`, `expired`.
     static func state(_ proposal: JSONValue) -> String {
-        proposal["stale"]?.bool == true ? "stale" : (proposal["state"]?.string ?? "?").lowercased()
+        proposal["stale"]?.bool == true ? "stale" : proposal.word("state").lowercased()
     }
 
     /// `Ada (key:4fT0aZ81Qx)`.
@@ -96,7 +96,7 @@ extension TemplateAPI {
             var query = isOpen ? [URLQueryItem(name: "state", value: "OPEN")] : []
             if let next { query.append(URLQueryItem(name: "pageToken", value: next)) }
             let page = try await read("/proposals", version: nil, query)
-            found += page["proposals"]?.array ?? []
+            found += page.items("proposals")
             next = page["nextPageToken"]?.string
         } while next != nil
         return found

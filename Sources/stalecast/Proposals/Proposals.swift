@@ -22,17 +22,6 @@ struct Proposals: AsyncParsableCommand {
         subcommands: [ProposalsList.self, ProposalsShow.self, ProposalsApprove.self, ProposalsReject.self])
 }
 
-/// A scope on Control, and how results are shown.
-struct ScopedOptions: ParsableArguments {
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
-
-    func api() throws(CommandFailure) -> TemplateAPI {
-        TemplateAPI(client: try connection.controlClient(), scope: try scopeOptions.scope())
-    }
-}
-
 /// Option that names the proposal.
 struct ProposalTarget: ParsableArguments {
     @Argument(
@@ -65,23 +54,14 @@ struct ProposalsList: AsyncParsableCommand {
 
     func run() async throws {
         let found = try await options.api().proposals(isOpen: !all)
-        let output = options.outputOptions.output
-        if output.isJSON { return try output.json(["proposals": .array(found)]) }
-        if found.isEmpty {
-            return output.remark("no \(all ? "" : "open ")proposals; `stalecast publish --propose FILE` makes one")
-        }
-        var table = TextTable(
-            .right("NUMBER"), .whole("STATE"), .right("BASE"), .right("AGE"), .left("AUTHOR"), .extra("CHANGES"),
-            .extra("DESCRIPTION"))
-        for proposal in found {
-            table.add(
-                proposal["number"]?.string ?? "?", ProposalReport.state(proposal),
-                proposal["baseVersion"]?.string ?? "?", age(proposal["createTime"]?.string ?? ""),
-                ProposalReport.name(proposal["author"]),
-                (proposal["changedKeys"]?.array ?? []).compactMap(\.string).joined(separator: ","),
-                proposal["description"]?.string ?? "")
-        }
-        for line in table.lines(output.palette) { try output.line(line) }
+        try options.output.list(
+            "proposals", found,
+            ifNone: "no \(all ? "" : "open ")proposals; `stalecast publish --propose FILE` makes one",
+            .right("NUMBER") { $0.word("number") }, .whole("STATE", ProposalReport.state),
+            .right("BASE") { $0.word("baseVersion") }, .right("AGE") { age($0.word("createTime", "")) },
+            .left("AUTHOR") { ProposalReport.name($0["author"]) },
+            .extra("CHANGES") { $0.words("changedKeys").joined(separator: ",") },
+            .extra("DESCRIPTION") { $0.word("description", "") })
     }
 }
 
@@ -103,9 +83,7 @@ struct ProposalsShow: AsyncParsableCommand {
     func run() async throws {
         let api = try options.api()
         let report = try await ProposalReport(try await api.proposal(target.number), api)
-        let output = options.outputOptions.output
-        if output.isJSON { return try output.json(report.json) }
-        for line in report.lines(output.palette) { try output.line(line) }
+        try options.output.show(report.json, report.lines(options.output.palette))
     }
 }
 
@@ -131,7 +109,7 @@ struct ProposalsApprove: AsyncParsableCommand {
 
     func run() async throws {
         let api = try options.api()
-        let output = options.outputOptions.output
+        let output = options.output
         if Question.canBeAsked, !yes, !output.isJSON {
             let report = try await ProposalReport(try await api.proposal(target.number), api)
             output.remark(report.lines(output.palette).joined(separator: "\n") + "\n")
@@ -171,8 +149,7 @@ struct ProposalsReject: AsyncParsableCommand {
     func run() async throws {
         let proposal = try await options.api().decide(
             target.number, "reject", reason.isEmpty ? [:] : ["reason": .string(reason)])
-        let output = options.outputOptions.output
-        if output.isJSON { return try output.json(proposal) }
-        try output.line("rejected proposal \(target.number) of \(ProposalReport.name(proposal["author"]))")
+        let sentence = "rejected proposal \(target.number) of \(ProposalReport.name(proposal["author"]))"
+        try options.output.show(proposal, [sentence])
     }
 }

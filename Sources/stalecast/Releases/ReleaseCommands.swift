@@ -43,11 +43,10 @@ struct ReleaseStatus: AsyncParsableCommand {
 
     func run() async throws {
         let api = try options.api()
-        let output = options.outputOptions.output
+        let output = options.output
         let reading = try await api.release()
         guard follow else {
-            if output.isJSON { return try output.json(reading.document) }
-            for line in reading.lines(output.palette, scope: "\(api.scope)") { try output.line(line) }
+            try output.show(reading.document, reading.lines(output.palette, scope: "\(api.scope)"))
             return
         }
         let outcome = try await ReleaseWait(api: api, output: output, outlastsPauses: true).run(reading.version)
@@ -148,7 +147,7 @@ struct ReleaseChange: ParsableArguments {
     /// - Parameter question: begins it, from the version's number; nil asks nothing.
     func run(_ verb: String, asking question: ((Int64) -> String)? = nil) async throws(CommandFailure) {
         let api = try options.api()
-        let output = options.outputOptions.output
+        let output = options.output
         if let question, Question.canBeAsked, !output.isJSON {
             let reading = try await api.release()
             output.remark(reading.sentence())
@@ -159,8 +158,7 @@ struct ReleaseChange: ParsableArguments {
             }
         }
         let reading = try await api.changeRelease(verb, reason: reason)
-        if output.isJSON { return try output.json(reading.document) }
-        try output.line(reading.sentence())
+        try output.show(reading.document, [reading.sentence()])
     }
 }
 

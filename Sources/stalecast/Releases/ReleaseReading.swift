@@ -9,12 +9,12 @@ package struct ReleaseReading {
     var document: JSONValue { json }
     package var version: Int64 { json["versionNumber"]?.int64 ?? 0 }
     var base: Int64 { json["baseVersionNumber"]?.int64 ?? 0 }
-    package var state: String { json["state"]?.string ?? "?" }
+    package var state: String { json.word("state") }
     var isPaused: Bool { state == "PAUSED" }
     /// A state that only a newer server knows is open: it may still go on.
     package var isOpen: Bool { !["RELEASED", "ROLLED_BACK", "SUPERSEDED"].contains(state) }
 
-    package var events: [Event] { (json["events"]?.array ?? []).map(Event.init) }
+    package var events: [Event] { json.items("events").map(Event.init) }
 
     /// Share of the clients that were told, also after its end.
     var told: String { Self.percent(events.last?.percent ?? json["percent"]) }
@@ -39,7 +39,7 @@ package struct ReleaseReading {
 
     /// `next step in 4m`, without a capital; empty where nothing comes by itself.
     package func next(at now: Timestamp = .now()) -> String {
-        let time = json["nextStepAt"]?.string ?? ""
+        let time = json.word("nextStepAt", "")
         let moment = Self.moment(time, now)
         switch state {
         case "BAKING": return "released \(moment), unless it is taken back"
@@ -121,7 +121,7 @@ package struct ReleaseReading {
 
     private func stages(at now: Timestamp) -> TextTable {
         var table = TextTable(.right("STAGE"), .left("REACHED"), .right("AGE"))
-        for stage in json["stages"]?.array ?? [] {
+        for stage in json.items("stages") {
             let time = stage["reachedAt"]?.string
             table.add(Self.percent(stage["percent"]), time.map(clockTime) ?? "-", time.map { age($0, at: now) } ?? "")
         }
@@ -133,29 +133,27 @@ package struct ReleaseReading {
         var table = TextTable(
             .id("GATE"), .left("VERDICT"), .right("VALUE"), .right("LIMIT"), .spare("TOLD"), .spare("UNTOLD"),
             .spare("OF"), .extra("DETAIL"))
-        for gate in json["gates"]?.array ?? [] {
-            let name = gate["name"]?.string ?? "?"
+        for gate in json.items("gates") {
+            let name = gate.word("name")
             // Prometheus answers in a unit of its own.
             let figures = ["value", "limit", "told", "untold"].map { member in
                 guard let value = gate[member], !value.isNull else { return "" }
                 return name == "prometheus" ? value.text() : Self.percent(value)
             }
-            let verdict = (gate["verdict"]?.string ?? "?").lowercased().replacing("_", with: " ")
+            let verdict = gate.word("verdict").lowercased().replacing("_", with: " ")
             let count = gate["count"]?.int64.map(PublishCounts.grouped) ?? ""
-            table.add([name, verdict] + figures + [count, gate["detail"]?.string ?? ""])
+            table.add([name, verdict] + figures + [count, gate.word("detail", "")])
         }
         return table
     }
 
     private func log(at now: Timestamp) -> TextTable {
-        var table = TextTable(
-            .whole("TIME"), .right("AGE"), .left("EVENT"), .right("STAGE"), .left("BY"), .extra("REASON"))
-        for event in events {
-            table.add(
-                clockTime(event.at), age(event.at, at: now), event.name, Self.percent(event.percent), event.by,
-                event.reason)
-        }
-        return table
+        TextTable(
+            [
+                .whole("TIME") { $0.time("at") }, .right("AGE") { age($0.word("at", ""), at: now) },
+                .left("EVENT") { Event($0).name }, .right("STAGE") { Self.percent($0["percent"]) },
+                .left("BY") { $0.word("by", "") }, .extra("REASON") { $0.word("reason", "") },
+            ], of: json.items("events"))
     }
 }
 
@@ -166,11 +164,10 @@ extension ReleaseReading {
 
         package init(_ json: JSONValue) { self.json = json }
 
-        var kind: String { json["kind"]?.string ?? "?" }
-        var at: String { json["at"]?.string ?? "" }
-        var by: String { json["by"]?.string ?? "" }
+        var kind: String { json.word("kind") }
+        var by: String { json.word("by", "") }
         var percent: JSONValue? { json["percent"] }
-        var reason: String { json["reason"]?.string ?? "" }
+        var reason: String { json.word("reason", "") }
         /// `rolled back`.
         var name: String { kind.lowercased().replacing("_", with: " ") }
 

@@ -130,7 +130,7 @@ struct ReleaseWait {
             guard !output.isJSON else { return }
             if !lines.isEmpty {
                 clear()
-                for line in lines { try output.line(line) }
+                try output.lines(lines)
             }
             guard isDrawn, reading.isOpen else { return }
             let next = reading.isPaused ? "paused" : reading.next()

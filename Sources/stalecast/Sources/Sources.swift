@@ -15,7 +15,7 @@ struct Sources: AsyncParsableCommand {
 
 extension Sources {
     /// `stalecast sources list`: as the running daemon sees them.
-    struct List: AsyncParsableCommand {
+    struct List: AsyncParsableCommand, ControlOptions {
         static let configuration = CommandConfiguration(
             commandName: "list",
             abstract: "Show the sources of a running daemon: last good look, next one, last change, error.",
@@ -33,40 +33,24 @@ extension Sources {
         @OptionGroup var outputOptions: OutputOptions
 
         func run() async throws {
-            let status = try await connection.controlClient().send("GET", "/status").json()
-            let sources = status["sources"]?.array ?? []
-            let output = outputOptions.output
-            if output.isJSON { return try output.json(["sources": .array(sources)]) }
-            if sources.isEmpty {
-                return output.remark(
-                    "no scope is fed from outside; see `sources` in `stalecast check-config --explain`")
-            }
-            for line in table(sources).lines(output.palette) { try output.line(line) }
-            for source in sources {
+            let sources = try await client().send("GET", "/status").json().items("sources")
+            let output = output
+            try output.list(
+                "sources", sources,
+                ifNone: "no scope is fed from outside; see `sources` in `stalecast check-config --explain`",
+                .left("SCOPE", scope), .left("KIND") { $0.word("kind") }, .whole("SERVE") { $0.word("serve") },
+                .whole("LAST GOOD", lastGood), .whole("NEXT", next),
+                .whole("LAST CHANGE") { $0["lastChange"]?.string.map { "\(age($0)) ago, \(clockTime($0))" } ?? "-" },
+                .left("ERROR") { $0["error"]?["reason"]?.string ?? "-" }, .extra("PLACE") { $0.word("place") })
+            for source in sources where !output.isJSON {
                 guard let message = source["error"]?["message"]?.string else { continue }
                 try output.line()
                 try output.line("\(output.palette.red(scope(source))): \(message.printable)")
             }
         }
 
-        private func table(_ sources: [JSONValue]) -> TextTable {
-            var table = TextTable(
-                .left("SCOPE"), .left("KIND"), .whole("SERVE"), .whole("LAST GOOD"), .whole("NEXT"),
-                .whole("LAST CHANGE"),
-                .left("ERROR"),
-                .extra("PLACE"))
-            for source in sources {
-                table.add(
-                    scope(source), source["kind"]?.string ?? "?", source["serve"]?.string ?? "?", lastGood(source),
-                    next(source), source["lastChange"]?.string.map { "\(age($0)) ago, \(clockTime($0))" } ?? "-",
-                    source["error"]?["reason"]?.string ?? "-",
-                    source["place"]?.string ?? "?")
-            }
-            return table
-        }
-
         private func scope(_ source: JSONValue) -> String {
-            "\(source["project"]?.string ?? "?")/\(source["namespace"]?.string ?? "?")"
+            "\(source.word("project"))/\(source.word("namespace"))"
         }
 
         private func lastGood(_ source: JSONValue) -> String {

@@ -32,7 +32,7 @@ extension Watcher {
                 let version = json["latestTemplateVersionNumber"]?.int64
             else { return "\(clock)  \(data.printable)" }
             let scope = [json["project"]?.string, json["namespace"]?.string].compactMap { $0 }.joined(separator: "/")
-            let before = [json["topic"]?.string ?? "", scope].map(\.printable)
+            let before = [json.word("topic", ""), scope].map(\.printable)
             let after = [updateType(of: json), changes(json)].map(\.printable)
             let words = [clock] + before + [palette.green("version \(version)")] + after
             return words.filter { !$0.isEmpty }.joined(separator: "  ")

@@ -35,6 +35,15 @@ package enum SecretFile {
         }
     }
 
-    /// Removes a file of ``claim(_:)`` that was never filled.
-    static func release(_ path: String) { unlink(path) }
+    /// Result of `make`, which makes a secret for the file `path`: the file is there before the secret is, and goes
+    /// when none comes.
+    static func claiming<Made>(
+        _ path: String?, _ make: () async throws(CommandFailure) -> Made
+    ) async throws(CommandFailure) -> Made {
+        if let path { try claim(path) }
+        do { return try await make() } catch {
+            if let path { unlink(path) }
+            throw error
+        }
+    }
 }

@@ -3,14 +3,40 @@ import Foundation
 import StalecastWire
 
 /// Options for the webhooks' project on a daemon.
-struct WebhookOptions: ParsableArguments {
+struct WebhookOptions: ParsableArguments, ControlOptions {
     @OptionGroup var project: ProjectOptions
 
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
 
     func api() throws(CommandFailure) -> WebhookAPI {
-        WebhookAPI(client: try connection.controlClient(), project: try project.id())
+        WebhookAPI(client: try client(), project: try project.id())
+    }
+
+    /// Does `verb` to a webhook and shows it.
+    func change(_ target: WebhookTarget, _ verb: String, _ done: String) async throws(CommandFailure) {
+        let webhook = try await api().act(target.id, verb)
+        let name = webhook["state"]?["name"]?.string
+        let state = name == done ? "" : ": it is \(WebhookStateText(webhook["state"]).text(output.palette))"
+        try output.show(webhook, ["\(done) \(target.id)\(state)"])
+    }
+
+    /// Does `verb` to a webhook and says how many deliveries are owed again.
+    func owe(_ target: WebhookTarget, _ verb: String, _ request: JSONValue) async throws(CommandFailure) {
+        let answer = try await api().act(target.id, verb, request)
+        let count = answer["deliveries"]?.int64 ?? 0
+        let sentence = "\(count) \(count == 1 ? "delivery is" : "deliveries are") owed again to \(target.id)"
+        try output.show(answer, [sentence])
+    }
+}
+
+/// Longest list that is shown.
+struct LimitOption: ParsableArguments {
+    @Option(help: "How many to list, 1 or more.")
+    var limit = 20
+
+    func validate() throws {
+        if limit < 1 { throw ValidationError("--limit is 1 or more") }
     }
 }
 
@@ -24,6 +50,32 @@ struct WebhookTarget: ParsableArguments {
         if !isSpelled || id.isEmpty {
             throw ValidationError("\"\(id)\" is no webhook's id, such as wh_4n3xqv7pqk2yb6l5m7ta")
         }
+    }
+}
+
+/// Options for the secret of a webhook: where one comes from, and where a new one goes.
+struct WebhookSecretOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("Use the secret in this file (whsec_… or whsk_…) instead.", valueName: "file"),
+        completion: .file())
+    var secretFile: String?
+
+    @Option(
+        help: ArgumentHelp("Write the secret into this file, which must not exist.", valueName: "file"),
+        completion: .file())
+    var saveSecret: String?
+
+    func given() throws(CommandFailure) -> String? {
+        guard let secretFile else { return nil }
+        return try SecretFile.read(secretFile)
+    }
+
+    /// Makes a webhook or a secret with `make`, and shows the webhook.
+    func show(
+        _ act: String, _ output: Output, _ make: () async throws(CommandFailure) -> JSONValue
+    ) async throws(CommandFailure) {
+        let webhook = try await SecretFile.claiming(saveSecret, make)
+        try WebhookReport(webhook, savedTo: saveSecret, isSecretKnown: secretFile != nil).write(act, output)
     }
 }
 

@@ -22,7 +22,7 @@ package struct WebhookAttemptText {
     }
 
     private var result: String {
-        attempt["status"]?.int64.map { String($0) } ?? attempt["outcome"]?.string ?? "?"
+        attempt["status"]?.int64.map { String($0) } ?? attempt.word("outcome")
     }
 
     /// Nil where it would only repeat the status.
@@ -47,7 +47,7 @@ package struct WebhookAttemptText {
 
     var version: String {
         guard let version = attempt["versionNumber"]?.string else { return "" }
-        return "\(attempt["namespace"]?.string ?? "?")/\(version)"
+        return "\(attempt.word("namespace"))/\(version)"
     }
 
     /// All phases together.

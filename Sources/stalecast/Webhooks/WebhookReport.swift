@@ -20,7 +20,7 @@ package struct WebhookReport {
         if let secretPath, let secret { try SecretFile.fill(secretPath, secret) }
         if output.isJSON { return try output.json(shown) }
         if let act { try output.line("\(act) \(output.palette.green(text("id").printable))") }
-        for line in lines(output.palette) { try output.line(line) }
+        try output.lines(lines(output.palette))
         if let secretPath {
             output.remark("the secret is in \(secretPath)")
         } else if let secret, !isSecretKnown {
@@ -95,10 +95,10 @@ package struct WebhookReport {
 
     private var signing: String? {
         guard let signing = webhook["signing"] else { return nil }
-        let keys = signing["keys"]?.array ?? []
+        let keys = signing.items("keys")
         let old = keys.compactMap { $0["expireTime"]?.string }.map { "an older key until \(clockTime($0))" }
         let publicKey = signing["publicKey"]?.string.map { ["public key \($0)"] } ?? []
-        return ([signing["algorithm"]?.string ?? "?"] + publicKey + old).joined(separator: ", ")
+        return ([signing.word("algorithm")] + publicKey + old).joined(separator: ", ")
     }
 
     private func scopes(_ palette: Palette) -> [String] {
@@ -107,7 +107,7 @@ package struct WebhookReport {
         var table = TextTable(.left("NAMESPACE"), .right("CURRENT"), .right("ACKNOWLEDGED"), .right("LAG"))
         for scope in scopes {
             table.add(
-                scope["namespace"]?.string ?? "?", version(scope["currentVersion"]),
+                scope.word("namespace"), version(scope["currentVersion"]),
                 version(scope["acknowledgedVersion"]), String(scope["lag"]?.int64 ?? 0))
         }
         return [""] + table.lines(palette)

@@ -34,16 +34,7 @@ extension Webhooks {
         @Option(help: "Of the secret that is made: hmac-sha256 (default) or ed25519.")
         var algorithm: String?
 
-        @Option(
-            help: ArgumentHelp("Use the secret in this file (whsec_… or whsk_…) instead.", valueName: "file"),
-            completion: .file())
-        var secretFile: String?
-
-        @Option(
-            help: ArgumentHelp("Write the secret into this file, which must not exist.", valueName: "file"),
-            completion: .file())
-        var saveSecret: String?
-
+        @OptionGroup var secret: WebhookSecretOptions
         @OptionGroup var options: WebhookOptions
 
         func run() async throws {
@@ -51,18 +42,11 @@ extension Webhooks {
             given.set("url", url)
             if paused { given.set("paused", .bool(true)) }
             given.set("signing.algorithm", algorithm)
-            given.set("signing.secret", try secretFile.map { path throws(CommandFailure) in try SecretFile.read(path) })
-            let api = try options.api()
-            if let saveSecret { try SecretFile.claim(saveSecret) }
-            let webhook: JSONValue
-            do {
-                webhook = try await api.create(given.json)
-            } catch {
-                if let saveSecret { SecretFile.release(saveSecret) }
-                throw error
+            given.set("signing.secret", try secret.given())
+            let (api, settings) = (try options.api(), given.json)
+            try await secret.show("registered", options.output) { () async throws(CommandFailure) in
+                try await api.create(settings)
             }
-            try WebhookReport(webhook, savedTo: saveSecret, isSecretKnown: secretFile != nil)
-                .write("registered", options.outputOptions.output)
         }
     }
 
@@ -104,7 +88,7 @@ extension Webhooks {
             for path in resets { given.reset(path) }
             if given.paths.isEmpty { throw CommandFailure(.usage, "nothing to change was named; see --help") }
             let webhook = try await options.api().update(target.id, given.json, mask: given.paths)
-            try WebhookReport(webhook).write("updated", options.outputOptions.output)
+            try WebhookReport(webhook).write("updated", options.output)
         }
     }
 }

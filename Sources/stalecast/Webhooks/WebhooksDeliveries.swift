@@ -22,12 +22,7 @@ extension Webhooks {
         func run() async throws {
             let answer = try await options.api().act(target.id, "test")
             let attempt = WebhookAttemptText(answer["attempt"] ?? .null)
-            let output = options.outputOptions.output
-            if output.isJSON {
-                try output.json(answer)
-            } else {
-                for line in attempt.page { try output.line(line) }
-            }
+            try options.output.show(answer, attempt.page)
             guard attempt.isSuccess else {
                 throw CommandFailure(.refused, "the receiver did not take the test message: \(attempt.outcome)")
             }
@@ -47,24 +42,17 @@ extension Webhooks {
                 """)
 
         @OptionGroup var target: WebhookTarget
-
-        @Option(help: "How many to list, 1 or more.")
-        var limit = 20
-
+        @OptionGroup var limit: LimitOption
         @OptionGroup var options: WebhookOptions
-
-        func validate() throws {
-            if limit < 1 { throw ValidationError("--limit is 1 or more") }
-        }
 
         func run() async throws {
             let api = try options.api()
-            let (attempts, hasMore) = try await api.list("attempts", of: target.id, limit: limit)
-            let output = options.outputOptions.output
+            let (attempts, hasMore) = try await api.list("attempts", of: target.id, limit: limit.limit)
+            let output = options.output
             if output.isJSON { return try output.json(["attempts": .array(attempts)]) }
             if attempts.isEmpty { return output.remark("nothing was tried yet") }
             let mode = try await api.get(target.id)["mode"]?.string
-            for line in table(attempts, mode).lines(output.palette) { try output.line(line) }
+            try output.lines(table(attempts, mode).lines(output.palette))
             if hasMore { output.remark("there are more; see --limit") }
         }
 
@@ -76,9 +64,8 @@ extension Webhooks {
             for (index, attempt) in attempts.enumerated() {
                 let text = WebhookAttemptText(attempt)
                 table.add(
-                    clockTime(attempt["startTime"]?.string ?? ""), age(attempt["startTime"]?.string ?? ""),
-                    attempt["kind"]?.string ?? "", text.version,
-                    attempt["attempt"]?.int64.map { String($0) } ?? "", text.outcome, text.milliseconds,
+                    attempt.time("startTime"), age(attempt.word("startTime", "")), attempt.word("kind", ""),
+                    text.version, attempt.digits("attempt"), text.outcome, text.milliseconds,
                     text.nextTry(after: attempts[..<index], mode: mode, now: now))
             }
             return table
@@ -164,36 +151,16 @@ extension Webhooks {
                 """)
 
         @OptionGroup var target: WebhookTarget
-
-        @Option(help: "How many to list, 1 or more.")
-        var limit = 20
-
+        @OptionGroup var limit: LimitOption
         @OptionGroup var options: WebhookOptions
 
-        func validate() throws {
-            if limit < 1 { throw ValidationError("--limit is 1 or more") }
-        }
-
         func run() async throws {
-            let (letters, hasMore) = try await options.api().list("deadLetters", of: target.id, limit: limit)
-            let output = options.outputOptions.output
-            if output.isJSON { return try output.json(["deadLetters": .array(letters)]) }
-            if letters.isEmpty { return output.remark("nothing was given up") }
-            for line in table(letters).lines(output.palette) { try output.line(line) }
-            if hasMore { output.remark("there are more; see --limit") }
-        }
-
-        private func table(_ letters: [JSONValue]) -> TextTable {
-            var table = TextTable(
-                .id("ID"), .whole("GIVEN UP"), .whole("NAMESPACE"), .right("VERSION"), .right("TRIES"),
-                .left("REASON"))
-            for letter in letters {
-                table.add(
-                    letter["id"]?.string ?? "?", clockTime(letter["moveTime"]?.string ?? ""),
-                    letter["namespace"]?.string ?? "", letter["versionNumber"]?.string ?? "",
-                    letter["attempts"]?.int64.map { String($0) } ?? "", letter["reason"]?.string ?? "")
-            }
-            return table
+            let (letters, hasMore) = try await options.api().list("deadLetters", of: target.id, limit: limit.limit)
+            try options.output.list(
+                "deadLetters", letters, ifNone: "nothing was given up", hasMore: hasMore,
+                .id("ID") { $0.word("id") }, .whole("GIVEN UP") { $0.time("moveTime") },
+                .whole("NAMESPACE") { $0.word("namespace", "") }, .right("VERSION") { $0.word("versionNumber", "") },
+                .right("TRIES") { $0.digits("attempts") }, .left("REASON") { $0.word("reason", "") })
         }
     }
 
@@ -218,18 +185,5 @@ extension Webhooks {
         func run() async throws {
             try await options.owe(target, "redrive", letter.map { ["id": .string($0)] } ?? [:])
         }
-    }
-}
-
-extension WebhookOptions {
-    /// Does `verb` and says how many deliveries are owed again.
-    fileprivate func owe(
-        _ target: WebhookTarget, _ verb: String, _ request: JSONValue
-    ) async throws(CommandFailure) {
-        let answer = try await api().act(target.id, verb, request)
-        let output = outputOptions.output
-        if output.isJSON { return try output.json(answer) }
-        let count = answer["deliveries"]?.int64 ?? 0
-        try output.line("\(count) \(count == 1 ? "delivery is" : "deliveries are") owed again to \(target.id)")
     }
 }

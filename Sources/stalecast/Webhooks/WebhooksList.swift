@@ -20,27 +20,20 @@ extension Webhooks {
         @OptionGroup var options: WebhookOptions
 
         func run() async throws {
-            let webhooks = try await options.api().list()
-            let output = options.outputOptions.output
-            if output.isJSON { return try output.json(["webhooks": .array(webhooks)]) }
-            if webhooks.isEmpty { return output.remark("no webhooks yet; try `stalecast webhooks add https://…`") }
-            for line in table(webhooks).lines(output.palette) { try output.line(line) }
+            try options.output.list(
+                "webhooks", try await options.api().list(),
+                ifNone: "no webhooks yet; try `stalecast webhooks add https://…`",
+                .id("ID") { $0.word("id") }, .left("STATE") { WebhookStateText($0["state"]).plain },
+                .right("LAG", lag),
+                .place("URL") { $0.word("url") }, .extra("PROBLEM", problem),
+                .extra("ABOUT") { $0["configuredAs"]?.string ?? $0.word("description", "") },
+                .extra("TOPICS") { $0.words("topics").joined(separator: ",") },
+                .whole("FORMAT") { $0.word("format") }, .whole("MODE") { $0.word("mode") })
         }
 
-        private func table(_ webhooks: [JSONValue]) -> TextTable {
-            var table = TextTable(
-                .id("ID"), .left("STATE"), .right("LAG"), .place("URL"), .extra("PROBLEM"), .extra("ABOUT"),
-                .extra("TOPICS"), .whole("FORMAT"), .whole("MODE"))
-            for webhook in webhooks {
-                let lag = (webhook["delivery"]?["scopes"]?.array ?? []).compactMap { $0["lag"]?.int64 }.reduce(0, +)
-                table.add(
-                    webhook["id"]?.string ?? "?", WebhookStateText(webhook["state"]).plain, String(lag),
-                    webhook["url"]?.string ?? "?", problem(webhook),
-                    webhook["configuredAs"]?.string ?? webhook["description"]?.string ?? "",
-                    (webhook["topics"]?.array ?? []).compactMap(\.string).joined(separator: ","),
-                    webhook["format"]?.string ?? "?", webhook["mode"]?.string ?? "?")
-            }
-            return table
+        private func lag(_ webhook: JSONValue) -> String {
+            let scopes = webhook["delivery"]?.items("scopes") ?? []
+            return String(scopes.reduce(0) { $0 + ($1["lag"]?.int64 ?? 0) })
         }
 
         private func problem(_ webhook: JSONValue) -> String {
@@ -66,7 +59,7 @@ extension Webhooks {
         @OptionGroup var options: WebhookOptions
 
         func run() async throws {
-            try WebhookReport(try await options.api().get(target.id)).write(nil, options.outputOptions.output)
+            try WebhookReport(try await options.api().get(target.id)).write(nil, options.output)
         }
     }
 
@@ -89,15 +82,13 @@ extension Webhooks {
         @OptionGroup var options: WebhookOptions
 
         func run() async throws {
-            let api = try options.api()
-            if Question.canBeAsked, !yes, !options.outputOptions.json {
+            let (api, id) = (try options.api(), target.id)
+            if Question.canBeAsked, !yes, !options.output.isJSON {
                 let place = options.connection.place(of: api.client)
-                try Question("Remove \(target.id) and all it is owed, of \(api.project) \(place)?").agree()
+                try Question("Remove \(id) and all it is owed, of \(api.project) \(place)?").agree()
             }
-            try await api.delete(target.id)
-            let output = options.outputOptions.output
-            if output.isJSON { return try output.json(["id": .string(target.id), "removed": .bool(true)]) }
-            try output.line("removed \(target.id)")
+            try await api.delete(id)
+            try options.output.show(["id": .string(id), "removed": true], ["removed \(id)"])
         }
     }
 }

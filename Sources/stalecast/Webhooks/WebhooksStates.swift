@@ -91,16 +91,7 @@ extension Webhooks {
         @Option(help: "hmac-sha256 or ed25519 (default: as before).")
         var algorithm: String?
 
-        @Option(
-            help: ArgumentHelp("Use the secret in this file (whsec_… or whsk_…) instead.", valueName: "file"),
-            completion: .file())
-        var secretFile: String?
-
-        @Option(
-            help: ArgumentHelp("Write the secret into this file, which must not exist.", valueName: "file"),
-            completion: .file())
-        var saveSecret: String?
-
+        @OptionGroup var secret: WebhookSecretOptions
         @OptionGroup var options: WebhookOptions
 
         func validate() throws {
@@ -111,29 +102,11 @@ extension Webhooks {
             var request = WebhookSettings()
             request.set("gracePeriod", gracePeriod.duration.wireText)
             request.set("algorithm", algorithm)
-            request.set("secret", try secretFile.map { path throws(CommandFailure) in try SecretFile.read(path) })
-            let api = try options.api()
-            if let saveSecret { try SecretFile.claim(saveSecret) }
-            let webhook: JSONValue
-            do {
-                webhook = try await api.act(target.id, "rotateSecret", request.json)
-            } catch {
-                if let saveSecret { SecretFile.release(saveSecret) }
-                throw error
+            request.set("secret", try secret.given())
+            let (api, body) = (try options.api(), request.json)
+            try await secret.show("new secret for", options.output) { () async throws(CommandFailure) in
+                try await api.act(target.id, "rotateSecret", body)
             }
-            try WebhookReport(webhook, savedTo: saveSecret, isSecretKnown: secretFile != nil)
-                .write("new secret for", options.outputOptions.output)
         }
-    }
-}
-
-extension WebhookOptions {
-    /// Does `verb` to the webhook and shows it.
-    fileprivate func change(_ target: WebhookTarget, _ verb: String, _ done: String) async throws(CommandFailure) {
-        let webhook = try await api().act(target.id, verb)
-        let output = outputOptions.output
-        if output.isJSON { return try output.json(webhook) }
-        let state = WebhookStateText(webhook["state"]).text(output.palette)
-        try output.line("\(done) \(target.id)" + (webhook["state"]?["name"]?.string == done ? "" : ": it is \(state)"))
     }
 }
