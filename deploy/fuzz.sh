@@ -47,9 +47,10 @@ files() {
     in_room Sources/StalecastHub '*.swift'
     in_room Sources/StalecastAccess '*.swift'
     in_room Sources/StalecastEdge LenientJSON.swift StreamRequest.swift Recogniser.swift FetchHead.swift FetchScan.swift \
-        FetchField.swift FetchRequest.swift FetchDialect.swift FlagContext.swift FlagValue.swift
+        FetchField.swift FetchRequest.swift FetchDialect.swift FlagContext.swift FlagRefusal.swift FlagValue.swift \
+        LaunchDarklyContext.swift LaunchDarklyPath.swift
     in_room Sources/StalecastHTTP HostRule.swift PercentEncoding.swift TrustedProxies.swift RequestHead.swift \
-        GoogleError.swift Answer.swift 'Presented+head.swift'
+        GoogleError.swift Answer.swift 'Credentials+head.swift'
     in_room Sources/StalecastClient ResponseHead.swift
     in_room Sources/StalecastSources InvalidationParser.swift SignedPost.swift 'YAML*.swift'
     in_room Sources/StalecastWebhooks/Signing Base64.swift SignatureCheck.swift SigningKey.swift

@@ -194,5 +194,8 @@ extension MetricsText {
             FetchTally.InstallationEvent.allCases.map {
                 ([("event", $0.rawValue)], Double(tally.installations[$0] ?? 0))
             })
+        single(
+            "stalecast_dropped_events_total", .counter,
+            "Requests with analytics events of LaunchDarkly's SDKs, answered and dropped.", Double(tally.droppedEvents))
     }
 }

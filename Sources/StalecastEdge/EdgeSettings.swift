@@ -41,6 +41,8 @@ package struct EdgeSettings: Sendable, Equatable {
     package var retry: Duration = .seconds(3)
     /// Origins that browsers may read from, for example `https://app.example`; `*` alone means any. Default none.
     package var allowedOrigins: [String] = []
+    /// Dialects that are spoken besides. Default none.
+    package var dialects: [EdgeDialect] = []
     /// The API keys of which Firebase's clients must show one to fetch; empty (the default) asks for none.
     package var apiKeys: [String] = [] { didSet { keys = APIKeys(apiKeys) } }
     /// Accepted keys by their hashes.

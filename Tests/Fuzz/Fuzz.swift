@@ -20,7 +20,7 @@ private let target: @Sendable ([UInt8]) -> Void = {
 
 private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     "access": access, "chunks": chunks, "cursor": cursor, "etcd": etcd, "expression": expression, "fetch": fetch,
-    "flags": flags, "front": front, "head": head,
+    "flags": flags, "front": front, "head": head, "launchdarkly": launchDarkly,
     "invalidations": invalidations, "json": json, "lenient": lenient, "pattern": pattern, "query": query,
     "recogniser": recogniser, "signature": signature, "sse": sse, "template": template, "time": time, "token": token,
     "topics": topics,
@@ -75,6 +75,19 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     precondition(scanned == nil || scanned == context, "read in two ways")
     precondition(context.customSignals.count <= FetchRequest.maxAttributes, "the bound does not hold")
     precondition(context.customSignals["targetingKey"] == nil, "an id is no signal")
+}
+
+/// A context says the same in a path as in a body; a path is read whatever it is.
+@Sendable private func launchDarkly(_ bytes: [UInt8]) {
+    _ = try? LaunchDarklyContext(base64: text(bytes))
+    _ = LaunchDarklyPath(text(bytes)[...], authorization: text(bytes))
+    let now = Timestamp(microseconds: 0)
+    let inBody = try? LaunchDarklyContext(bytes).evaluationContext(at: now)
+    let inPath = try? LaunchDarklyContext(base64: Base64URL.encode(bytes)).evaluationContext(at: now)
+    precondition(inBody == inPath, "read in two ways")
+    guard let inBody else { return }
+    precondition(inBody.appInstanceID?.isEmpty == false, "a context without a key")
+    precondition(inBody.customSignals.count <= FetchRequest.maxAttributes, "the bound does not hold")
 }
 
 /// What a member may send; there is nothing to compare it with.

@@ -27,6 +27,7 @@ import Testing
           maxTopicsPerStream: 1
           retry: 1s
           allowedOrigins: ["*"]
+          dialects: [launchdarkly]
           hosts: [config.example]
           apiKeys: [k]
           proxied: true
@@ -111,7 +112,7 @@ import Testing
         let expected = [
             "edge.heartbeat", "edge.streamLifetime", "edge.writeStallLimit", "edge.maxConnections",
             "edge.maxConnectionsPerAddress", "edge.maxHandshakesPerAddress", "edge.maxTopicsPerStream", "edge.retry",
-            "edge.allowedOrigins", "edge.apiKeys", "edge.hosts", "edge.trustedProxies",
+            "edge.allowedOrigins", "edge.dialects", "edge.apiKeys", "edge.hosts", "edge.trustedProxies",
             "edge.forwardedField", "edge.proxyProtocol", "edge.poll.defaultWait", "edge.poll.maxWait",
             "control.tokenEnabled", "auth.mode", "auth.anonymous", "auth.keys", "auth.issuers", "auth.certificates",
             "store.maxVersions",

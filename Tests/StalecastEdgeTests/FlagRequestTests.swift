@@ -164,6 +164,17 @@ import Testing
         }
     }
 
+    /// The stream of the client before would be that of another stage.
+    @Test func anotherClientIsNotToldToKeepTheStreamOfTheOneBefore() async throws {
+        try await with { live in
+            let anna = try ask(live, Self.path, #"{"targetingKey":"anna"}"#)
+            let held = "If-None-Match: \(try tag(anna))"
+            #expect(try ask(live, Self.path, #"{"targetingKey":"anna"}"#, [held]).hasPrefix("HTTP/1.1 304 "))
+            let bert = try ask(live, Self.path, #"{"targetingKey":"bert"}"#, [held])
+            #expect(bert.hasPrefix("HTTP/1.1 200 ") && bert.contains("client=bert"))
+        }
+    }
+
     @Test func onlyAKeyThatAppsMayShowStandsInAURL() async throws {
         let grants = [Grant(actions: [.watch, .fetch])]
         var random = SystemRandomNumberGenerator()

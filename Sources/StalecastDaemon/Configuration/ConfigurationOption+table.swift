@@ -68,6 +68,9 @@ extension ConfigurationOption {
             list: "edge.allowedOrigins", \.edge.settings.allowedOrigins, .origin, .live,
             "Web origins whose pages may read from Edge (CORS), spelled as browsers do; * alone is every origin."),
         ConfigurationOption(
+            list: "edge.dialects", \.edge.settings.dialects, .choice, .live,
+            "Protocols of other vendors' clients that Edge speaks besides: launchdarkly is for its client-side SDKs."),
+        ConfigurationOption(
             list: "edge.apiKeys", \.edge.apiKeys, .apiKey, .live,
             "Firebase clients must show one of these keys to fetch (X-Goog-Api-Key or ?key=); none lets all in."),
         ConfigurationOption(

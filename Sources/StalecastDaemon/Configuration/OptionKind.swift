@@ -131,7 +131,8 @@ extension OptionKind where Value: RawRepresentable & CaseIterable, Value.RawValu
     /// One of the cases of an enumeration, by raw value.
     static var choice: OptionKind {
         let names = Value.allCases.map { String($0.rawValue) }
-        let form = names.dropLast().joined(separator: ", ") + " or " + (names.last ?? "")
+        let others = names.dropLast().joined(separator: ", ")
+        let form = (others.isEmpty ? "" : others + " or ") + (names.last ?? "")
         return OptionKind(form: form) { text throws(InvalidValue) in
             if let raw = Value.RawValue(text), let value = Value(rawValue: raw) { return value }
             throw InvalidValue("\"\(text)\" must be \(form)")

@@ -117,7 +117,7 @@ extension EdgeSettings {
 
     /// Counts the refusal of a request that is not looked at any further.
     func countRefusal(_ reason: Denial, of request: FrontRequest) {
-        _ = deny(reason, request.credentials, true, String(request.path))
+        _ = deny(reason, request.credentials, true, request.loggedPath)
     }
 
     private func deny(
@@ -184,7 +184,7 @@ extension StreamRequest {
             return principal.maySomewhere(.watch)
         }
         return topics.contains {
-            principal.may(.watch, project: project, namespace: namespace, kind == .invalidations ? .all : .named($0))
+            principal.may(.watch, project: project, namespace: namespace, kind.isOfScope ? .all : .named($0))
         }
     }
 
@@ -196,6 +196,7 @@ extension StreamRequest {
             case .poll: "/v1/poll"
             case .state: "/v1/state"
             case .invalidations: ":streamFetchInvalidations"
+            case .pings: "ping"
             }
         return "\(path) \(project ?? "") \(topics.prefix(3).map(\.description).joined(separator: ","))"
     }

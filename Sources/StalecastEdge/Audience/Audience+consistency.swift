@@ -47,7 +47,7 @@ extension Audience {
         }
         if let waiting = pacing.unreached[index] {
             let isDue = slot.topic >= 0 && pacing.isDue(index, on: Topic.Index(rawValue: slot.topic))
-            if !slot.isInvalidation || !isDue { problems.append("slot \(index) waits for \(waiting) without a turn") }
+            if !slot.kind.isOfScope || !isDue { problems.append("slot \(index) waits for \(waiting) without a turn") }
         }
         return problems
     }

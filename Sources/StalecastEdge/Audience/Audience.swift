@@ -84,7 +84,7 @@ package struct Audience {
         if case .topic(let name) = message.target { return members.all(of: board.audience(name, in: message.project)) }
         return (0..<slots.end).filter { index in
             let slot = slots[index].pointee
-            return slot.isSubscriber && !slot.isInvalidation && message.reaches(topics(of: index), on: board)
+            return slot.isSubscriber && !slot.kind.isOfScope && message.reaches(topics(of: index), on: board)
         }
     }
 
@@ -197,7 +197,7 @@ package struct Audience {
     /// - Parameter expiry: milliseconds for which the credential is good; nil for ever.
     mutating func scheduleStream(_ index: Int32, until expiry: Int?) {
         let slot = slots[index]
-        let life = min(policy.lifetimeMs(isInvalidation: slot.pointee.isInvalidation), Self.life(expiry))
+        let life = min(policy.lifetimeMs(of: slot.pointee.kind), Self.life(expiry))
         slot.pointee.heartbeat = wheel.now + TimerWheel.ticks(policy.heartbeatMs())
         slot.pointee.deadline = wheel.now + TimerWheel.ticks(life)
         scheduleWarning(index, until: expiry)
@@ -208,7 +208,7 @@ package struct Audience {
     static func life(_ expiry: Int?) -> Int { expiry.map { $0 + 150 } ?? .max }
 
     private func scheduleWarning(_ index: Int32, until expiry: Int?) {
-        guard let expiry, !slots[index].pointee.isInvalidation else { return }
+        guard let expiry, !slots[index].pointee.kind.isOfScope else { return }
         slots[index].pointee.warning = wheel.now + TimerWheel.ticks(expiry - SubscriberPolicy.warningMs(before: expiry))
     }
 
@@ -301,7 +301,7 @@ struct HeadCache {
     /// The head of a stream; that of the ordinary ones is built once a second.
     mutating func stream(_ dialect: StreamDialect, _ cors: String) -> [UInt8] {
         let second = date.string()
-        guard dialect.isHTTP11, !dialect.isInvalidation else {
+        guard dialect.isHTTP11, dialect.kind == .events else {
             return ResponseHead.stream(dialect, cors: cors, date: second)
         }
         if stream.second != second || stream.cors != cors {

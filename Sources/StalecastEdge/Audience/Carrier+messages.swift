@@ -172,6 +172,8 @@ extension Carrier {
     private func echo(_ topic: Topic.Index) {
         let messages = audience.encoded(board.newest(of: CollectionOfOne(topic)))
         for index in audience.members[topic] where slots[index].pointee.isStream && !slots[index].pointee.hasBacklog {
+            // The parsers of pings lose nothing of a burst.
+            if slots[index].pointee.kind == .pings { continue }
             audience.tally.echoes += 1
             writeUncounted(messages, to: index, through: board.headSequence)
         }

@@ -15,9 +15,9 @@ extension Carrier {
         slot.pointee.clientKey = request.clientKey.rawValue
         slot.pointee.isHTTP11 = request.isHTTP11
         slot.pointee.keepAlive = request.keepAlive
-        slot.pointee.isInvalidation = request.kind == .invalidations
+        slot.pointee.kind = request.kind
         switch request.kind {
-        case .events, .invalidations: openStream(index, request, topics)
+        case .events, .invalidations, .pings: openStream(index, request, topics)
         case .poll, .state: openPoll(index, request, topics)
         }
     }
@@ -27,7 +27,7 @@ extension Carrier {
         let slot = slots[index]
         let dialect = slot.pointee.dialect
         // What is held back for others must not reach this one twice.
-        if dialect.isInvalidation { flushPaced(topics.known[0]) }
+        if request.kind.isOfScope { flushPaced(topics.known[0]) }
         audience.subscribe(index, to: topics.known)
         slot.pointee.joined = UInt32(truncatingIfNeeded: board.headSequence)
         audience.countJoined(index)
@@ -142,7 +142,7 @@ extension Carrier {
     private func beat(_ index: Int32) {
         let slot = slots[index].pointee
         // A heartbeat that becomes the backlog would mark the held-back message as delivered: skip it.
-        let isHolding = slot.isInvalidation && audience.pacing.isHolding(Topic.Index(rawValue: slot.topic))
+        let isHolding = slot.kind.isOfScope && audience.pacing.isHolding(Topic.Index(rawValue: slot.topic))
         if !slot.isStream || slot.hasBacklog || isHolding { return }
         audience.tally.heartbeats += 1
         write(slot.dialect.heartbeat, to: index, through: audience.told(index))
@@ -226,7 +226,7 @@ extension Audience {
         dialect.appendBeginning(
             retryMs: policy.retryMs(), reset: opening.reset, unknown: topics.unknown, epoch: board.epoch, to: &out)
         dialect.append(encoded(opening.messages), to: &out)
-        if !dialect.isInvalidation { heads.appendSynced(opening.head, dialect, to: &out) }
+        if !dialect.kind.isOfScope { heads.appendSynced(opening.head, dialect, to: &out) }
         tally.deliveries[dialect.transport, default: 0] += opening.messages.count
         return out
     }

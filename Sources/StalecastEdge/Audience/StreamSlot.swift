@@ -11,8 +11,8 @@ package struct StreamSlot {
     var phase: Phase = .free
     var isHTTP11 = true
     var keepAlive = true
-    /// A Firebase invalidation stream.
-    var isInvalidation = false
+    /// Kind of its stream, or of the last request of a stream's form.
+    var kind = StreamRequest.Kind.events
     /// The connection is over a cap: its request gets a refusal.
     var isRefused = false
     /// A poll that times out answers 304.
@@ -62,16 +62,17 @@ package struct StreamSlot {
     /// A stream or a held poll.
     var isSubscriber: Bool { isStream || phase == .poll }
     var isPlain: Bool { if case .plain = cover { true } else { false } }
-    /// Plain and chunked: with nothing pending a live message is one `send`.
-    var isOrdinary: Bool { isHTTP11 && isPlain }
+    /// Plain and chunked: with nothing pending a live message is one `send`. A ping is not what its topic's other
+    /// streams get.
+    var isOrdinary: Bool { isHTTP11 && isPlain && kind != .pings }
     /// Over TLS, chunked, and nothing is pending: a live message is one record.
-    var isSealed: Bool { isHTTP11 && !hasBacklog && !isPlain }
+    var isSealed: Bool { isHTTP11 && !hasBacklog && !isPlain && kind != .pings }
 
     /// Time of the next event of a stream without a backlog.
     var nextTick: Tick { min(heartbeat, deadline, warning == 0 ? .max : warning) }
 
     /// Dialect in which the slot's stream is written.
-    var dialect: StreamDialect { StreamDialect(isHTTP11: isHTTP11, isInvalidation: isInvalidation) }
+    var dialect: StreamDialect { StreamDialect(isHTTP11: isHTTP11, kind: kind) }
 
     static let none: Int32 = -1
     /// The topics are in the shard's table of streams with several topics.

@@ -27,7 +27,8 @@ struct SubscriberPolicy {
     mutating func heartbeatMs() -> Int { jittered(heartbeat, by: heartbeat / 10) }
 
     /// Life of a stream: the configured one ± 20 %, a Firebase stream's never longer than its own.
-    mutating func lifetimeMs(isInvalidation: Bool) -> Int {
+    mutating func lifetimeMs(of kind: StreamRequest.Kind) -> Int {
+        let isInvalidation = kind == .invalidations
         let life = (isInvalidation ? settings.invalidationLifetime : settings.streamLifetime).milliseconds
         return Int.random(in: life - life / 5...(isInvalidation ? life : life + life / 5), using: &random)
     }

@@ -234,12 +234,13 @@ extension Shard {
             return Refusals.whole(.unknownTopic, cors: cors, date: audience.heads.date.string())
         }
         let retry = reason == .drain ? drainRetryMs() : audience.policy.refusalRetryMs()
-        guard request.kind != .poll else {
+        // An SDK that pings are for waits longer after each refusal, but not after an end.
+        guard request.kind != .poll, request.kind != .pings else {
             return Refusals.overloaded(cors: cors, retryMs: retry, date: audience.heads.date.string())
         }
         let topic = (try? settings.admit(request, on: board, counts: false))?.known.first
         let version = topic.flatMap { board[$0].latest?.version } ?? 0
-        let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: request.kind == .invalidations)
+        let dialect = StreamDialect(isHTTP11: request.isHTTP11, kind: request.kind)
         return Refusals.stream(
             dialect, version: version, cors: cors, retryMs: retry, date: audience.heads.date.string())
     }

@@ -6,6 +6,8 @@ package enum FetchDialect: String, Sendable, CaseIterable {
     case android
     /// A provider of OpenFeature, whatever app id it names.
     case ofrep
+    /// A client-side SDK of LaunchDarkly.
+    case launchDarkly = "launchdarkly"
     /// Desktop C++ apps carry an Android app id; this is for ids of no such form.
     case other
 
@@ -31,6 +33,7 @@ package enum FetchDialect: String, Sendable, CaseIterable {
         case .android: 2
         case .other: 3
         case .ofrep: 4
+        case .launchDarkly: 5
         }
     }
 }

@@ -17,8 +17,8 @@ package final class FetchScope: Sendable {
         let renderer: FetchRenderer
         let outcomes: KnownOutcomes
         private let projectNumber: UInt64
-        /// Made when a provider of OpenFeature first asks: most daemons have no such clients.
-        private let madeFlags = Mutex<FlagRenderer?>(nil)
+        /// Made when a client of such a dialect first asks: most daemons have none.
+        private let madeFlags = Mutex<[FlagForm: FlagRenderer]>([:])
         /// Grows with each evaluation that took long, and shrinks a little with each other one: a busy machine makes a
         /// few of them slow.
         private let slowness = Atomic<Int>(0)
@@ -35,15 +35,15 @@ package final class FetchScope: Sendable {
 
         var sequence: CommitSequence { change.sequence }
 
-        var hasFlags: Bool { madeFlags.withLock { $0 != nil } }
+        func hasFlags(_ form: FlagForm) -> Bool { madeFlags.withLock { $0[form] != nil } }
         /// Takes milliseconds for a large template, the first time.
-        var flags: FlagRenderer {
-            if let made = madeFlags.withLock({ $0 }) { return made }
+        func flags(_ form: FlagForm) -> FlagRenderer {
+            if let made = madeFlags.withLock({ $0[form] }) { return made }
             let renderer = FlagRenderer(
-                template, version: change.version, scope: change.scope, projectNumber: projectNumber)
+                form, template, version: change.version, scope: change.scope, projectNumber: projectNumber)
             return madeFlags.withLock { made in
-                let kept = made ?? renderer
-                made = kept
+                let kept = made[form] ?? renderer
+                made[form] = kept
                 return kept
             }
         }
@@ -96,7 +96,7 @@ package final class FetchScope: Sendable {
     func install(_ template: Template, _ change: TemplateChange) {
         let template = CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace))
         let version = Version(template, change, projectNumber: projectNumber)
-        if hasFlags { _ = version.flags }
+        makeFlags(of: version)
         cache.begin(scope, [change.sequence])
         current.withLock { $0 = Served(version: version) }
     }
@@ -106,7 +106,7 @@ package final class FetchScope: Sendable {
         guard stages < cut.bounds.count else { return install(template, change) }
         let template = CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace))
         let candidate = Version(template, change, projectNumber: projectNumber)
-        if hasFlags { _ = candidate.flags }
+        makeFlags(of: candidate)
         let base = current.withLock { $0.version?.sequence }
         cache.begin(scope, [base, change.sequence].compactMap(\.self))
         current.withLock { served in
@@ -125,8 +125,13 @@ package final class FetchScope: Sendable {
         if let end { cache.begin(scope, [end]) }
     }
 
-    /// Whether a version that is served now was asked for its flags.
-    private var hasFlags: Bool { current.withLock { [$0.version, $0.candidate] }.contains { $0?.hasFlags == true } }
+    /// Makes the flags in each form in which a version that is served now was asked for them.
+    private func makeFlags(of next: Version) {
+        let served = current.withLock { [$0.version, $0.candidate] }
+        for form in FlagForm.allCases where served.contains(where: { $0?.hasFlags(form) == true }) {
+            _ = next.flags(form)
+        }
+    }
 
     /// Version of a client, by its id where it has one, else by its address. Neither is read while no release is open.
     ///
@@ -236,7 +241,7 @@ package final class FetchScope: Sendable {
     ) -> FetchAnswer {
         let rendering = found.rendering
         return FetchAnswer(
-            bytes: ETagSpelling.names(rendering.etag, in: ifNoneMatch) ? rendering.unchanged : rendering.update,
+            bytes: rendering.bytes(unless: ifNoneMatch),
             dialect: FetchDialect(appID: appID), renderingSeconds: found.seconds,
             client: FetchRequest.client(members, appID: appID), scope: scope, version: rendering.version)
     }

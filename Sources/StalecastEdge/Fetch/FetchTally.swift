@@ -14,6 +14,8 @@ package struct FetchTally: Sendable {
     /// Time that renderings took, and their number.
     package private(set) var rendering = Histogram()
     package private(set) var installations: [InstallationEvent: Int] = [:]
+    /// Requests with analytics events of LaunchDarkly's SDKs, which were answered and dropped.
+    package private(set) var droppedEvents = 0
 
     package init() {}
 
@@ -38,6 +40,7 @@ package struct FetchTally: Sendable {
     }
 
     mutating func countRefusal(status: Int) { refused[status, default: 0] += 1 }
+    mutating func countDroppedEvents() { droppedEvents += 1 }
     mutating func count(_ event: InstallationEvent) { installations[event, default: 0] += 1 }
 
     private static func index(_ dialect: FetchDialect, _ state: FetchState) -> Int {
@@ -50,6 +53,7 @@ package struct FetchTally: Sendable {
         bytes += other.bytes
         cacheHits += other.cacheHits
         rendering.merge(other.rendering)
+        droppedEvents += other.droppedEvents
         installations.merge(other.installations, uniquingKeysWith: +)
     }
 }

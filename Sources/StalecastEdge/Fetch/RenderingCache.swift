@@ -37,29 +37,35 @@ package final class RenderingCache: Sendable {
     private let maxOutcomes: Int
     private let maxBytes: Int
     private let shelves = Mutex(Shelves())
-    /// Answers to OpenFeature's providers, of the same versions.
-    package let flags: RenderingCache?
+    /// Answers in other dialects, of the same versions.
+    private let forms: [FlagForm: RenderingCache]
 
     /// - Parameters:
     ///   - maxOutcomes: renderings of one version; default 1,024.
     ///   - maxBytes: of all renderings and their outcomes; default 64 MiB.
-    ///   - flags: see ``flags``.
-    package init(maxOutcomes: Int = 1024, maxBytes: Int = 64 << 20, flags: RenderingCache? = nil) {
-        self.flags = flags
+    ///   - forms: caches of the answers in other dialects.
+    package init(maxOutcomes: Int = 1024, maxBytes: Int = 64 << 20, forms: [FlagForm: RenderingCache] = [:]) {
+        self.forms = forms
         self.maxOutcomes = maxOutcomes
         self.maxBytes = maxBytes
     }
 
     /// Bytes held now.
-    package var byteCount: Int { shelves.withLock { $0.byteCount } + (flags?.byteCount ?? 0) }
+    package var byteCount: Int {
+        shelves.withLock { $0.byteCount } + forms.values.reduce(0) { $0 + $1.byteCount }
+    }
     /// Renderings held now, of all scopes.
     package var count: Int {
-        shelves.withLock { $0.byScope.values.joined().reduce(0) { $0 + $1.entries.count } } + (flags?.count ?? 0)
+        let own = shelves.withLock { $0.byScope.values.joined().reduce(0) { $0 + $1.entries.count } }
+        return forms.values.reduce(own) { $0 + $1.count }
     }
+
+    /// nil where answers in that form are not kept.
+    func cache(of form: FlagForm) -> RenderingCache? { forms[form] }
 
     /// Takes a scope's renderings of these versions from now on, and forgets those of others.
     package func begin(_ scope: Scope, _ changes: [CommitSequence]) {
-        flags?.begin(scope, changes)
+        for cache in forms.values { cache.begin(scope, changes) }
         shelves.withLock { shelves in
             let old = shelves.byScope[scope] ?? []
             for shelf in old where !changes.contains(shelf.change) {

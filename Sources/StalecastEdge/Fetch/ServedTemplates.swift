@@ -45,7 +45,8 @@ package final class ServedTemplates: Sendable {
     ///   - version: the daemon's, for `/openapi.json`.
     package init(_ projects: [Project] = [], elsewhere: [Scope: String] = [:], version: String = "0") {
         document = EdgeOperations.document(version: version).encoded(.pretty) + [0x0A]
-        cache = FetchScope.Cache(flags: FetchScope.Cache(maxBytes: 16 << 20))
+        let forms = FlagForm.allCases.map { ($0, FetchScope.Cache(maxBytes: 16 << 20)) }
+        cache = FetchScope.Cache(forms: Dictionary(uniqueKeysWithValues: forms))
         onlyProject = projects.count == 1 ? projects[0] : nil
         var scopes: [Scope: FetchScope] = [:]
         var paths: [Substring: FetchScope] = [:]

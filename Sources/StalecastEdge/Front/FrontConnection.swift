@@ -151,6 +151,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
 
     func count(_ response: FrontResponse, to request: FrontRequest) {
         if let event = response.installation { shard.audience.tally.fetches.count(event) }
+        if response.isOfDroppedEvents { shard.audience.tally.fetches.countDroppedEvents() }
         guard response.status >= 400, !request.mayBeStream else { return }
         shard.audience.tally.fetches.countRefusal(status: response.status)
         if response.status >= 500 { noteRefusal(response.status, of: request) }
@@ -226,8 +227,8 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     }
 
     private func respondToHead(of subscription: StreamRequest, _ request: FrontRequest) {
-        if subscription.kind == .events {
-            let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: false)
+        if subscription.kind == .events || subscription.kind == .pings {
+            let dialect = StreamDialect(isHTTP11: request.isHTTP11, kind: subscription.kind)
             send(ResponseHead.stream(dialect, cors: cors(request), date: shard.audience.heads.date.string()))
             return finished(keepAlive: connection.keepsAlive)
         }
@@ -243,13 +244,13 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         // that cannot be judged yet, are a stranger's choice.
         let operation = operation(request)
         if operation?.kind == .events, request.head.method == .GET {
-            let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: false)
+            let dialect = StreamDialect(isHTTP11: request.isHTTP11, kind: .events)
             send(Refusals.stream(dialect, cors: cors, retryMs: retry, date: date))
         } else if let operation, operation.kind == .invalidations, shard.settings.access.mode != .enforce,
             (try? shard.settings.keys.check(request.credentials.plainKey)) != nil,
             let version = newestVersion(operation.names)
         {
-            let dialect = StreamDialect(isHTTP11: request.isHTTP11, isInvalidation: true)
+            let dialect = StreamDialect(isHTTP11: request.isHTTP11, kind: .invalidations)
             send(Refusals.stream(dialect, version: version, cors: cors, retryMs: retry, date: date))
         } else {
             send(Refusals.overloaded(cors: cors, retryMs: retry, date: date))

@@ -36,7 +36,15 @@ package struct FrontRequest: Sendable {
     package var path: Substring { head.path }
     package var query: Substring { head.query }
     /// False when the request cannot be one for a stream; saves the search for what lies behind it.
-    var mayBeStream: Bool { !path.hasSuffix(":fetch") && !isOfFlags }
+    var mayBeStream: Bool { !path.hasSuffix(":fetch") && !isOfFlags && launchDarkly?.isFetch != true }
+    /// Whether values are asked for, which are never older than what was announced.
+    var asksForValues: Bool { !mayBeStream && (head.method == .POST || head.method == .GET || head.method == .REPORT) }
+    /// nil for a path of other clients.
+    var launchDarkly: LaunchDarklyPath? {
+        LaunchDarklyPath(path, authorization: head.headers.first(name: "authorization"))
+    }
+    /// Path for the log: without keys and contexts.
+    var loggedPath: String { LaunchDarklyPath(path)?.stem ?? String(path) }
     /// Whether the path is one of OpenFeature's protocol.
     private var isOfFlags: Bool {
         path.hasPrefix("/ofrep/") || path.hasPrefix("/v1/projects/") && path.contains("/ofrep/v1/")
@@ -52,6 +60,7 @@ package struct FrontRequest: Sendable {
     var credentials: Credentials {
         var credentials = Credentials(head)
         if path.hasPrefix("/v1/projects/") || isOfFlags { credentials.dropInstallationToken() }
+        if let launchDarkly { credentials.take(launchDarkly) }
         credentials.verdict = verdict
         credentials.question = question
         credentials.cookie = cookie
@@ -103,6 +112,8 @@ struct FrontResponse {
     var isForAnyPage = false
     /// Event of an installation, for the tally.
     var installation: FetchTally.InstallationEvent?
+    /// The request had analytics events, which are not kept.
+    var isOfDroppedEvents = false
 }
 
 extension FrontResponse {

@@ -39,7 +39,9 @@ struct FrontRouter {
     private func serve(_ request: FrontRequest) throws(GoogleError) -> FrontOutcome {
         let match: OperationTable<EdgeHandler>.Match
         do throws(GoogleError) {
-            match = try EdgeOperations.table.find(request.head.method.rawValue, request.path)
+            let speaksLaunchDarkly = settings.dialects.contains(.launchDarkly) && request.launchDarkly != nil
+            let table = speaksLaunchDarkly ? EdgeOperations.launchDarkly : EdgeOperations.table
+            match = try table.find(request.head.method.rawValue, request.path)
         } catch {
             return .respond(FrontResponse(error.code == 404 ? Self.noSuchPath : error))
         }
@@ -58,7 +60,8 @@ struct FrontRouter {
         var fields = "Allow: \(allowed)\r\n"
         if !settings.allowedOrigins.isEmpty {
             fields += "Access-Control-Allow-Methods: \(allowed)\r\n"
-            fields += "Access-Control-Allow-Headers: \(Self.askedHeaders)\r\n"
+            let others = settings.dialects.contains(.launchDarkly) ? Self.launchDarklyHeaders : ""
+            fields += "Access-Control-Allow-Headers: \(Self.askedHeaders)\(others)\r\n"
             fields += "Access-Control-Max-Age: 3600\r\n"
         }
         return FrontResponse(status: 204, fields: fields)
@@ -226,7 +229,7 @@ extension FrontRouter {
     private func check(_ request: FrontRequest, _ isPermitted: (Principal) -> Bool) throws(GoogleError) {
         // Credentials are not read where none is asked for.
         if settings.access.mode == .off, settings.apiKeys.isEmpty { return }
-        try settings.check(request.credentials, of: String(request.path), isPermitted)
+        try settings.check(request.credentials, of: request.loggedPath, isPermitted)
     }
 
     /// A project by its id or number, for a caller that may do so to any of it. One that is not there is judged as it

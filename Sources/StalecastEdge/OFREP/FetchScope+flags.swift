@@ -1,4 +1,3 @@
-import CLinux
 import NIOCore
 import StalecastHTTP
 package import StalecastHub
@@ -50,7 +49,7 @@ extension FetchScope {
     /// - Returns: nil where the body is not ordinary, is refused, or might take long to answer.
     func flagsAtOnce(_ body: UnsafeBufferPointer<UInt8>, _ request: FlagRequest, address: UInt64?) -> FetchAnswer? {
         guard elsewhere == nil, let scan = FetchScan(body, isOfFlags: true),
-            let version = version(of: scan.text(.instanceID), address), version.hasFlags, !version.isSlow
+            let version = version(of: scan.text(.instanceID), address), version.hasFlags(.ofrep), !version.isSlow
         else { return nil }
         // The Front, which answers instead, says what is wrong.
         return try? answer(scan, scan, version, request)
@@ -65,14 +64,13 @@ extension FetchScope {
         if let key = request.key {
             guard let version, let outcome else { throw .notFound }
             // Its asker is a server that keeps nothing: it is not counted among the clients that have a version.
-            return answer(try version.flags.flag(key, outcome), nil, nil, version.change.version)
+            return answer(try version.flags(.ofrep).flag(key, outcome), nil, nil, version.change.version)
         }
-        let (rendering, seconds) = rendering(version, outcome)
+        let (rendering, seconds) = rendering(.ofrep, version, outcome)
         let client = ClientIdentity(members.text(.instanceID) ?? "", app: members.text(.appID) ?? "", sdk: "ofrep")
-        var bytes = rendering.unchanged
-        if !ETagSpelling.names(rendering.etag, in: request.ifNoneMatch) {
-            bytes = request.streams(client).map { FetchBytes(rendering, eventStreams: $0) } ?? rendering.update
-        }
+        let bytes =
+            request.streams(client).map { rendering.bytes(eventStreams: $0, unless: request.ifNoneMatch) }
+            ?? rendering.bytes(unless: request.ifNoneMatch)
         return answer(bytes, seconds, client, rendering.version)
     }
 
@@ -81,24 +79,6 @@ extension FetchScope {
     ) -> FetchAnswer {
         FetchAnswer(
             bytes: bytes, dialect: .ofrep, renderingSeconds: seconds, client: client, scope: scope, version: version)
-    }
-
-    private func rendering(
-        _ version: Version?, _ outcome: ConditionOutcome?
-    ) -> (FetchRendering, seconds: Double?) {
-        guard let version, let outcome else {
-            let nothing = CompiledTemplate(.empty)
-            let renderer = FlagRenderer(nothing, version: 0, scope: scope, projectNumber: projectNumber)
-            return (renderer.rendering(of: nothing.outcome(for: EvaluationContext(now: .now()))), nil)
-        }
-        let known = cache.flags?.rendering(of: outcome, in: scope, version.sequence)
-        if let known { return (known, nil) }
-        let started = stalecast_monotonic_ns()
-        let rendering = version.flags.rendering(of: outcome)
-        cache.flags?.keep(rendering, of: outcome, in: scope, version.sequence)
-        let spent = stalecast_monotonic_ns() &- started
-        version.note(nanoseconds: spent)
-        return (rendering, Double(spent) / 1e9)
     }
 }
 
@@ -110,19 +90,6 @@ extension TemplateChange {
             return false
         }
         return VersionNumber(tag.dropFirst(etag[...bar].count)) ?? 0 > version
-    }
-}
-
-extension FetchScope.Version {
-    /// Outcome of its conditions for a context; the same contexts, and fetches that say the same, are evaluated once.
-    fileprivate func outcome(of members: some FlagMembers, _ scan: FetchScan?) -> ConditionOutcome {
-        let key = scan.flatMap { outcomes.key(of: $0) }
-        if let known = key.flatMap({ outcomes.outcome(of: $0) }) { return known }
-        let started = stalecast_monotonic_ns()
-        let outcome = template.outcome(for: FlagContext.context(members, at: .now()))
-        note(nanoseconds: stalecast_monotonic_ns() &- started)
-        if let key { outcomes.keep(outcome, of: key) }
-        return outcome
     }
 }
 

@@ -39,7 +39,7 @@ extension TopicBoard {
 extension FrontConnection {
     /// Answers when the node may: a fetch is never older than what its client was told at another node.
     func routeWhenFresh(_ request: FrontRequest, _ gate: any FreshnessGate) {
-        guard request.head.method == .POST, !request.mayBeStream else { return route(request) }
+        guard request.asksForValues else { return route(request) }
         let cursor = request.head.headers.first(name: "x-stalecast-cursor") ?? request.cursor
         let known = cursor.flatMap(Cursor.init).flatMap { $0.epoch == shard.board.epoch ? $0.sequence : nil }
         if let known, known <= shard.board.headSequence { return route(request) }

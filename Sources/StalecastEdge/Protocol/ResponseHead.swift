@@ -15,7 +15,7 @@ extension ResponseHead {
 
     /// The head of a stream. `X-Accel-Buffering` is nginx's, `no-transform` keeps proxies from compressing.
     static func stream(_ dialect: StreamDialect, cors: String, date: String) -> [UInt8] {
-        let type = dialect.isInvalidation ? "application/json" : "text/event-stream"
+        let type = dialect.kind == .invalidations ? "application/json" : "text/event-stream"
         let framing = dialect.isHTTP11 ? "Transfer-Encoding: chunked\r\n" : "Connection: close\r\n"
         return Array(
             """

@@ -5,12 +5,12 @@ import StalecastWire
 /// The bytes of a stream: which dialect, and whether in HTTP/1.1 chunks or plain until the connection ends.
 struct StreamDialect {
     let isHTTP11: Bool
-    /// Firebase's invalidation stream instead of server-sent events.
-    let isInvalidation: Bool
+    /// ``StreamRequest/Kind/events``, or what else is a stream.
+    let kind: StreamRequest.Kind
 
     /// A comment, or an empty line, that keeps proxies and read timeouts quiet.
     var heartbeat: [UInt8] {
-        switch (isInvalidation, isHTTP11) {
+        switch (kind == .invalidations, isHTTP11) {
         case (false, true): Self.commentChunk
         case (false, false): Self.comment
         case (true, true): Self.emptyLineChunk
@@ -22,7 +22,11 @@ struct StreamDialect {
     private static let commentChunk = ChunkEncoder.chunk(comment)
     private static let emptyLineChunk = ChunkEncoder.chunk(EncodedMessage.Invalidation.keepAlive)
 
-    var transport: Transport { isInvalidation ? .firebase : .sse }
+    /// Ping of LaunchDarkly's streams. Its data is a blank: an event whose data is empty is none to some parsers.
+    private static let pingChunk = ChunkEncoder.chunk(ping)
+    private static let ping = SSEEncoder.event("ping", data: [0x20])
+
+    var transport: Transport { kind.isOfScope ? .firebase : .sse }
 
     func append(_ payload: [UInt8], to bytes: inout [UInt8]) {
         if isHTTP11 { bytes.append(contentsOf: ChunkEncoder.chunk(payload)) } else { bytes.append(contentsOf: payload) }
@@ -32,8 +36,12 @@ struct StreamDialect {
         bytes.append(contentsOf: isHTTP11 ? chunk.buffer : chunk.chunkPayload)
     }
 
-    /// Messages in cursor order; of those with one cursor only the last carries the id.
+    /// Messages in cursor order; of those with one cursor only the last carries the id. One ping stands for all.
     func append(_ encodedMessages: [EncodedMessage], to bytes: inout [UInt8]) {
+        if kind == .pings {
+            if !encodedMessages.isEmpty { bytes.append(contentsOf: isHTTP11 ? Self.pingChunk : Self.ping) }
+            return
+        }
         for (position, encodedMessage) in encodedMessages.enumerated() {
             let isLastOfCursor =
                 position + 1 == encodedMessages.count
@@ -47,8 +55,9 @@ struct StreamDialect {
     func appendBeginning(
         retryMs: Int, reset: Opening.ResetReason?, unknown: [TopicName] = [], epoch: Epoch, to bytes: inout [UInt8]
     ) {
-        if isInvalidation { return append(EncodedMessage.Invalidation.keepAlive, to: &bytes) }
+        if kind == .invalidations { return append(EncodedMessage.Invalidation.keepAlive, to: &bytes) }
         appendGreeting(retryMs, to: &bytes)
+        if kind == .pings { return }
         if let reset {
             let data: JSONValue = ["epoch": .string(epoch.description), "reason": .string(reset.rawValue)]
             append(SSEEncoder.event("reset", data: data.encoded()), to: &bytes)
@@ -92,14 +101,14 @@ struct StreamDialect {
 
     /// Appends the event before the end of a stream whose credential is not good any more; nothing for other reasons.
     func appendAuth(_ reason: DropReason, to bytes: inout [UInt8]) {
-        guard !isInvalidation, reason == .expired || reason == .revoked else { return }
+        guard !kind.isOfScope, reason == .expired || reason == .revoked else { return }
         append(
             SSEEncoder.event("auth", data: JSONValue.object(["type": .string(reason.rawValue)]).encoded()), to: &bytes)
     }
 
     /// Tells an event stream that its credential ends soon: time to open another one with a new credential.
     func expiring(_ principal: Principal) -> [UInt8]? {
-        guard !isInvalidation, let end = principal.expiresAt, let left = principal.expiresInMs else { return nil }
+        guard !kind.isOfScope, let end = principal.expiresAt, let left = principal.expiresInMs else { return nil }
         var bytes: [UInt8] = []
         let data: JSONValue = ["type": "expiring", "expiresAt": .string(end.description), "inMs": .int(left)]
         append(SSEEncoder.event("auth", data: data.encoded()), to: &bytes)
@@ -113,8 +122,8 @@ struct StreamDialect {
     /// - Parameter newest: the scope's newest version, which Firebase's clients want beside the delay; nil says
     ///   nothing.
     func appendEnd(retryMs: Int, newest: VersionNumber? = nil, to bytes: inout [UInt8]) {
-        if !isInvalidation { append(SSEEncoder.retry(milliseconds: retryMs), to: &bytes) }
-        if isInvalidation, let newest {
+        if kind != .invalidations { append(SSEEncoder.retry(milliseconds: retryMs), to: &bytes) }
+        if kind == .invalidations, let newest {
             let message = EncodedMessage.Invalidation.json(newest, retryIntervalSeconds: max(1, (retryMs + 999) / 1000))
             append(message + EncodedMessage.Invalidation.keepAlive, to: &bytes)
         }

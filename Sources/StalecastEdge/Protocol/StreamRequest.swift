@@ -21,6 +21,11 @@ package struct StreamRequest: Sendable, Equatable {
         case state
         /// Firebase's `:streamFetchInvalidations`; its only topic is the scope's hidden one.
         case invalidations
+        /// Pings of LaunchDarkly's SDKs, on the same topic.
+        case pings
+
+        /// A stream that hears of every version of one scope, and of nothing else.
+        var isOfScope: Bool { self == .invalidations || self == .pings }
     }
 
     package var kind: Kind

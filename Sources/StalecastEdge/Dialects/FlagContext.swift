@@ -2,7 +2,7 @@ import StalecastHTTP
 package import StalecastTemplate
 package import StalecastWire
 
-/// Reads what an OpenFeature client says of itself.
+/// Reads what a client of another vendor's protocol says of itself.
 package enum FlagContext {
     /// Reads a body that may be anything.
     ///
@@ -44,6 +44,22 @@ struct FlagFields: FlagMembers {
     private var texts: [FetchField: String] = [:]
     private(set) var signals: [String: String] = [:]
 
+    /// - Parameters:
+    ///   - attributes: by name; a ``FetchField`` but for the instance's id, or a custom signal.
+    ///   - id: the instance's.
+    init(_ attributes: [(name: String, value: JSONValue)], id: String) {
+        for (name, value) in attributes {
+            let field = FetchNames.flags.field(named: name.utf8)
+            set(field == .instanceID ? nil : field, name, value)
+        }
+        texts[.instanceID] = id
+    }
+
+    private mutating func set(_ field: FetchField?, _ name: String, _ value: JSONValue) {
+        let text = FetchFields.text(value)
+        if let field { texts[field] = text } else { signals[name] = text }
+    }
+
     init(_ plain: [UInt8]) throws(FlagRefusal) {
         let body: JSONObject
         do { body = try LenientJSON.object(plain) } catch {
@@ -59,8 +75,7 @@ struct FlagFields: FlagMembers {
             if field == .instanceID, !value.isNull, value.string == nil {
                 throw FlagRefusal(.invalidContext, "targetingKey must be a text")
             }
-            let text = FetchFields.text(value)
-            if let field { texts[field] = text } else { signals[name] = text }
+            set(field, name, value)
         }
     }
 
@@ -70,46 +85,4 @@ struct FlagFields: FlagMembers {
 
     func has(_ field: FetchField) -> Bool { text(field) != nil }
     func texts(_ field: FetchField) -> [String: String] { field == .customSignals ? signals : [:] }
-}
-
-/// An error as OFREP spells it.
-package struct FlagRefusal: Error, Hashable, Sendable {
-    /// Raw values are on the wire.
-    package enum Code: String, Sendable, CaseIterable {
-        case parseError = "PARSE_ERROR"
-        case targetingKeyMissing = "TARGETING_KEY_MISSING"
-        case invalidContext = "INVALID_CONTEXT"
-        case flagNotFound = "FLAG_NOT_FOUND"
-        case general = "GENERAL"
-    }
-
-    package let code: Code
-    /// A sentence that says what to do.
-    package let details: String
-    package let status: Int
-    /// Header lines that go with it, each ending in CRLF.
-    var fields = ""
-
-    init(_ code: Code, _ details: String, status: Int = 400) {
-        self.code = code
-        self.details = details
-        self.status = status
-    }
-
-    init(_ error: GoogleError, _ code: Code = .general) {
-        self.init(code, error.message, status: error.code)
-        fields = error.fields
-    }
-
-    static let notFound = FlagRefusal(.flagNotFound, "no flag of this name; see the template's parameters", status: 404)
-    static let noTargetingKey = FlagRefusal(
-        .targetingKeyMissing, "the flag is for a percentage of clients; set targetingKey")
-    static let noValue = FlagRefusal(.parseError, "the value is not of the flag's type; publish the template again")
-
-    /// - Parameter key: the flag that was asked for; nil where all were.
-    func json(of key: String?) -> JSONObject {
-        var json: JSONObject = ["errorCode": .string(code.rawValue), "errorDetails": .string(details)]
-        if let key { json["key"] = .string(key) }
-        return json
-    }
 }
