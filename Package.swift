@@ -312,7 +312,7 @@ let package = Package(
             name: "StalecastCommandTests",
             dependencies: [
                 "StalecastTestSupport",
-                "stalecast", "StalecastTemplate", "StalecastWire",
+                "stalecast", "StalecastDaemon", "StalecastTemplate", "StalecastWire",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),

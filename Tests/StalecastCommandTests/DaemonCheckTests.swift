@@ -1,3 +1,4 @@
+import StalecastDaemon
 import StalecastWire
 import Testing
 import stalecast
