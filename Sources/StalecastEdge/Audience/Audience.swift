@@ -50,7 +50,8 @@ package struct Audience {
         return settings.mayRevoke(after: before)
     }
 
-    var nowMs: UInt64 { UInt64(wheel.now) * (TimerWheel.tickNanoseconds / 1_000_000) }
+    var nowMs: UInt64 { UInt64(wheel.now) * Self.tickMs }
+    private static let tickMs = TimerWheel.tickNanoseconds / 1_000_000
 
     // MARK: Membership
 
@@ -135,7 +136,8 @@ package struct Audience {
             backlogs[index]?.missed(unreached ?? since)
         }
         let members = members[topic].filter { !slots[$0].pointee.hasBacklog }
-        pacing.begin(announcement, on: topic, first: rest, members: members, at: nowMs)
+        // The wheel stands at the beginning of a tick: counted from there, the first turns would come too early.
+        pacing.begin(announcement, on: topic, first: rest, members: members, at: nowMs + Self.tickMs)
         return true
     }
 

@@ -34,7 +34,7 @@ package protocol Carrier: AnyObject {
 /// Result of a write.
 package enum Sent: Equatable, Sendable {
     case all
-    /// So many bytes were taken; ``Carrier/drainBacklog(_:)`` follows when the connection takes more.
+    /// Number of bytes that were taken; ``Carrier/drainBacklog(_:)`` follows when the connection takes more.
     case part(Int)
     /// The connection is dead.
     case gone

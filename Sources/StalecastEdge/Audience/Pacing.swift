@@ -174,7 +174,7 @@ package struct Pacing: Sendable {
 }
 
 extension Pacing.Pace {
-    /// The same message went to more streams: the next one keeps its distance from these, and the burst is not over.
+    /// Notes that the message went to more streams: the next one keeps its distance from these, and the burst goes on.
     fileprivate mutating func saidMore(at now: UInt64, _ delayMs: UInt64) {
         until = now + Pacing.distanceMs
         echo.saidMore(at: now, delayMs: delayMs)

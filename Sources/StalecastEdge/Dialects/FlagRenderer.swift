@@ -8,7 +8,7 @@ package enum FlagForm: Int, Sendable, CaseIterable {
     case ofrep
     /// LaunchDarkly's client-side dialect.
     case launchDarkly
-    /// The same with the reason of each value.
+    /// LaunchDarkly's, with the reason of each value.
     case launchDarklyReasons
 }
 
@@ -36,7 +36,7 @@ final class FlagRenderer: Sendable {
     private let head: String
     /// End of an answer.
     private let tail: String
-    /// What the hash of an answer begins with.
+    /// Beginning of what is hashed for an answer's tag.
     private let metadata: String
     /// Pieces by the place of the value's text.
     private let known: [Int: Piece]

@@ -60,10 +60,12 @@ package final class FrontShard: Carrier, @unchecked Sendable {
         let now = stalecast_monotonic_ns()
         lateness = Double(max(now &- lastTurn, TimerWheel.tickNanoseconds) - TimerWheel.tickNanoseconds) / 1e9
         turnedAt.store(now, ordering: .relaxed)
-        advance(to: Tick((now &- startedAt) / TimerWheel.tickNanoseconds))
+        advance(to: tick(at: now))
         if audience.reach.rollouts.hasNews { audience.tellStreamCounts(hub.propagation) }
         publish()
     }
+
+    private func tick(at now: UInt64) -> Tick { Tick((now &- startedAt) / TimerWheel.tickNanoseconds) }
 
     /// Seconds that a request took that was read then.
     func seconds(since time: UInt64) -> Double {
@@ -176,6 +178,8 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     }
 
     private func takeInbox() {
+        // A loop that is late would count a paced fan-out from a moment long past.
+        advance(to: tick(at: stalecast_monotonic_ns()))
         let events = inbox.withLock { inbox in
             defer { inbox = [] }
             return inbox

@@ -4,7 +4,7 @@ import StalecastWire
 
 /// Protocols of other vendors that Edge speaks only where it is told to. Raw values are in the configuration.
 package enum EdgeDialect: String, Sendable, CaseIterable {
-    /// What LaunchDarkly's client-side SDKs speak.
+    /// Operations that LaunchDarkly's client-side SDKs ask for.
     case launchDarkly = "launchdarkly"
 }
 
