@@ -1,11 +1,11 @@
 import StalecastAccess
-import StalecastHTTP
-import StalecastHub
+package import StalecastHTTP
+package import StalecastHub
 import StalecastWire
 
 /// The topics a request may hear, each of them one name in one scope, or that of the client's stage: the fan-out of a
 /// broadcast asks nothing any more.
-struct AdmittedTopics {
+package struct AdmittedTopics {
     var known: [Topic.Index]
     /// Names that mean nothing, or nothing to this principal: the same to it.
     let unknown: [TopicName]
@@ -21,7 +21,7 @@ extension EdgeSettings {
     /// Decides on names as they are decoded and resolved. Who is refused learns nothing about what is there.
     ///
     /// - Parameter counts: false where the request was decided before, and is looked at again.
-    func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError) -> AdmittedTopics {
+    package func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError) -> AdmittedTopics {
         var admitted = try decide(request, on: board, counts: counts)
         admitted.apiKey = APIKeys.mark(request.credentials.plainKey)
         if board.isSplit { admitted.known = board.seats(of: admitted.known, for: request.clientKey) }

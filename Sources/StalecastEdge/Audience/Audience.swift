@@ -55,6 +55,14 @@ package struct Audience {
 
     // MARK: Membership
 
+    /// Takes a slot for a subscriber of a carrier that has no slots for its connections.
+    package func seat(_ address: UInt64) -> Int32 {
+        let index = slots.take()
+        slots[index].pointee.address = address
+        slots[index].pointee.phase = .head
+        return index
+    }
+
     mutating func subscribe(_ index: Int32, to topics: [Topic.Index]) {
         if let hold = settings.access.hold(slots[index].pointee.principal) { holds[index] = hold }
         members.add(index, to: topics)
@@ -172,6 +180,17 @@ package struct Audience {
         return true
     }
 
+    /// Takes the bytes that a client has acknowledged. The socket says nothing before a third of its buffer is free, nor
+    /// TLS before a whole record is gone.
+    ///
+    /// - Returns: whether these are more than before.
+    mutating func hasTakenMore(_ index: Int32, acknowledged: UInt64) -> Bool {
+        guard let before = backlogs[index]?.acknowledged, acknowledged > before else { return false }
+        backlogs[index]?.acknowledged = acknowledged
+        backlogs[index]?.progress = wheel.now
+        return true
+    }
+
     mutating func endBacklog(_ index: Int32) {
         let backlog = backlogs.removeValue(forKey: index)
         tally.coalesced += backlog?.deferred ?? 0
@@ -258,7 +277,7 @@ package struct Audience {
     }
 
     /// Spreads the ends of all subscribers over a drain.
-    mutating func drain(over milliseconds: Int) {
+    package mutating func drain(over milliseconds: Int) {
         drainEnd = wheel.now + TimerWheel.ticks(milliseconds + SubscriberPolicy.drainGraceMs)
         for index in 0..<slots.end where slots[index].pointee.isSubscriber {
             slots[index].pointee.deadline = .max

@@ -1,14 +1,14 @@
 import CLinux
 import StalecastHTTP
-import StalecastHub
-import StalecastWire
+package import StalecastHub
+package import StalecastWire
 
 /// Beginnings of streams and polls, answers of polls, and what their timers bring.
 extension Carrier {
     // MARK: Streams
 
     /// Begins a stream or a poll in a slot that has a connection.
-    func open(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
+    package func open(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
         slot.pointee.principal = topics.principal
         slot.pointee.apiKey = topics.apiKey
@@ -129,14 +129,9 @@ extension Carrier {
         if slot.pointee.phase != .doomed { audience.reschedule(index) }
     }
 
-    /// Whether a client that reads slowly has taken a byte of its backlog since the last look. The socket says nothing
-    /// before a third of its buffer is free, nor TLS before a whole record is gone.
+    /// Whether a client that reads slowly has taken a byte of its backlog since the last look.
     func hasTakenMore(_ index: Int32) -> Bool {
-        let acknowledged = acknowledgedBytes(of: index)
-        guard let before = audience.backlogs[index]?.acknowledged, acknowledged > before else { return false }
-        audience.backlogs[index]?.acknowledged = acknowledged
-        audience.backlogs[index]?.progress = audience.wheel.now
-        return true
+        audience.hasTakenMore(index, acknowledged: acknowledgedBytes(of: index))
     }
 
     private func beat(_ index: Int32) {
@@ -182,7 +177,7 @@ extension Carrier {
 
     /// Counts of the streams that have a scope's newest message. It is asked for behind the announcements that it is
     /// about.
-    func streamCounts(of scope: Scope) -> StreamCounts {
+    package func streamCounts(of scope: Scope) -> StreamCounts {
         guard let version = audience.reach.rollouts.versions[scope]?.last else {
             return audience.streamsHere(of: scope)
         }

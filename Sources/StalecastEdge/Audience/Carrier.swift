@@ -3,8 +3,9 @@ import StalecastWire
 
 /// Loop that carries an ``Audience``'s bytes: a shard of the engine, or of the Front. Confined to one thread.
 ///
-/// Its extensions perform what the audience decides, in one order for all carriers. They never write while a part of
-/// the audience is being changed: a write may come back as ``drainBacklog(_:)``.
+/// Its extensions perform what the audience decides, in one order for all carriers. They never write, and never read
+/// another part, while a part of the audience is being changed: the runtime ends the process then. A write may come
+/// back as ``drainBacklog(_:)``.
 package protocol Carrier: AnyObject {
     var hub: Hub { get }
     var audience: Audience { get set }
@@ -54,7 +55,7 @@ extension Carrier {
     package func timerFired(_ index: Int32) { subscriberTimerFired(index) }
 
     /// Joins the hub.
-    func attach(_ listener: @escaping Hub.Listener) {
+    package func attach(_ listener: @escaping Hub.Listener) {
         audience.reach.loop = hub.propagation.addLoop()
         audience.board = hub.attach(listener)
         audience.members.grow(to: board.topics.count)
@@ -77,7 +78,7 @@ extension Carrier {
     }
 
     /// The connection takes bytes again: the rest of the broken write, then the newest of what came meanwhile.
-    func drainBacklog(_ index: Int32) {
+    package func drainBacklog(_ index: Int32) {
         guard var backlog = audience.backlogs[index] else { return }
         repeat {
             let sent = backlog.rest.isEmpty ? .all : send(backlog.rest, to: index)
@@ -109,12 +110,12 @@ extension Carrier {
         slot.pointee.phase = .doomed
     }
 
-    func releaseDoomed() {
+    package func releaseDoomed() {
         while let (index, reason) = audience.doomed.popLast() { release(index, reason) }
     }
 
     /// Takes a connection out of everything that a subscriber is in, before its slot is freed.
-    func leave(_ index: Int32, _ reason: DropReason?) {
+    package func leave(_ index: Int32, _ reason: DropReason?) {
         if hub.releases.isOpen { tellEnd(index, reason) }
         endSubscription(index)
         audience.backlogs[index] = nil

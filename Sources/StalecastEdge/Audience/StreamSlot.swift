@@ -120,7 +120,7 @@ package final class SlotTable {
     private let pages = UnsafeMutablePointer<UnsafeMutablePointer<StreamSlot>>.allocate(capacity: maxPages)
     private var pageCount = 0
     private var free: [Int32] = []
-    private(set) var used = 0
+    package private(set) var used = 0
 
     deinit {
         for page in 0..<pageCount {
@@ -146,7 +146,7 @@ package final class SlotTable {
     }
 
     /// Makes the slot free; its generation moves on.
-    func release(_ index: Int32) {
+    package func release(_ index: Int32) {
         let generation = self[index].pointee.generation &+ 1
         self[index].pointee = StreamSlot(generation: generation)
         free.append(index)

@@ -110,9 +110,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
 
     /// Begins a stream or a poll; its connection is held until ``release(_:_:)`` or ``finish(_:with:keepAlive:)``.
     func subscribe(_ connection: FrontConnection, _ request: StreamRequest, _ topics: AdmittedTopics) {
-        let index = slots.take()
-        slots[index].pointee.address = connection.address
-        slots[index].pointee.phase = .head
+        let index = audience.seat(connection.address)
         seated[index] = connection
         connection.seat = index
         open(index, request, topics)
