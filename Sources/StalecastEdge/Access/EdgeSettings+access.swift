@@ -21,7 +21,9 @@ extension EdgeSettings {
     /// Decides on names as they are decoded and resolved. Who is refused learns nothing about what is there.
     ///
     /// - Parameter counts: false where the request was decided before, and is looked at again.
-    package func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError) -> AdmittedTopics {
+    package func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError)
+        -> AdmittedTopics
+    {
         var admitted = try decide(request, on: board, counts: counts)
         admitted.apiKey = APIKeys.mark(request.credentials.plainKey)
         if board.isSplit { admitted.known = board.seats(of: admitted.known, for: request.clientKey) }
