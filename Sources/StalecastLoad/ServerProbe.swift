@@ -8,8 +8,6 @@ package struct ServerProbe: Sendable {
         package let cpuNs: UInt64
         /// Resident memory in bytes.
         package let residentBytes: Int
-        /// The most it was since the process began, or since ``ServerProbe/forgetPeak()``.
-        package let peakBytes: Int
 
         /// CPU time since `earlier`, in nanoseconds; threads that ended meanwhile do not count.
         package func cpuNs(since earlier: Reading) -> UInt64 { cpuNs > earlier.cpuNs ? cpuNs - earlier.cpuNs : 0 }
@@ -29,17 +27,9 @@ package struct ServerProbe: Sendable {
             cpuNs += text.split(separator: " ").first.flatMap { UInt64($0) } ?? 0
         }
         guard cpuNs > 0, let status = try? String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8),
-            let resident = Self.bytes("VmRSS:", in: status), let peak = Self.bytes("VmHWM:", in: status)
+            let resident = Self.bytes("VmRSS:", in: status)
         else { return nil }
-        return Reading(cpuNs: cpuNs, residentBytes: resident, peakBytes: peak)
-    }
-
-    /// Lets the peak begin anew at what is resident now; without effect on a process of another user.
-    func forgetPeak() {
-        guard let file = FileHandle(forWritingAtPath: "/proc/\(process)/clear_refs") else { return }
-        // Refused: the peak then is that since the process began, which is never less.
-        try? file.write(contentsOf: Data("5".utf8))
-        try? file.close()
+        return Reading(cpuNs: cpuNs, residentBytes: resident)
     }
 
     private static func bytes(_ field: String, in status: String) -> Int? {

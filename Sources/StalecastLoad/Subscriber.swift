@@ -48,15 +48,18 @@ package struct Subscriber {
     package mutating func receive(_ bytes: Bytes, _ transport: LoadTransport) -> Progress {
         guard phase == .awaitingHead else { return receiveBody(bytes, transport) }
         if pending.isEmpty { return receiveHead(bytes, transport) }
-        pending.append(contentsOf: bytes)
-        let whole = pending
-        pending = []
-        return whole.withUnsafeBytes { receiveHead($0, transport) }
+        let searched = pending.count
+        var whole: [UInt8] = []
+        swap(&whole, &pending)
+        whole.append(contentsOf: bytes)
+        let progress = whole.withUnsafeBytes { receiveHead($0, transport, searched: searched) }
+        if phase == .awaitingHead, progress == .nothing { pending = whole }
+        return progress
     }
 
-    private mutating func receiveHead(_ bytes: Bytes, _ transport: LoadTransport) -> Progress {
-        guard let head = AnswerHead(bytes) else {
-            pending = Array(bytes)
+    private mutating func receiveHead(_ bytes: Bytes, _ transport: LoadTransport, searched: Int = 0) -> Progress {
+        guard let head = AnswerHead(bytes, searched: searched) else {
+            if searched == 0 { pending = Array(bytes) }
             return bytes.count > AnswerHead.maxBytes ? .broken : .nothing
         }
         guard head.status == 200 else { return head.status == 0 ? .broken : .refused(status: head.status) }

@@ -29,15 +29,7 @@ struct FanoutReport {
         return connect.flatMap { LoadEnding.shortfall($0, topic: plan.topic.description) }
     }
 
-    var deliveriesPerSecond: Double? {
-        guard let last = median(\.latencies.last), last > 0, let delivered = rounds.map({ Double($0.delivered) }).median
-        else { return nil }
-        return delivered / last * 1000
-    }
-
     func median(_ figure: (LoadSession.Round) -> Double?) -> Double? { rounds.median(figure) }
-
-    private var histogram: LatencyHistogram { LatencyHistogram(rounds.flatMap(\.latencies.values)) }
 
     func write(to output: Output) throws(CommandFailure) {
         try output.show(json, lines(output.palette))
@@ -49,7 +41,7 @@ struct FanoutReport {
         var lines = connect.map { ConnectText($0, plan).lines } ?? []
         if !rounds.isEmpty { lines += [""] + rounds.table("ROUND", "DELIVERED", palette) + [""] + summary }
         if showsHistogram, !rounds.isEmpty {
-            lines += ["", palette.bold("delivery latency, all rounds")] + histogram.lines()
+            lines += ["", palette.bold("delivery latency, all rounds")] + rounds.histogram.lines()
         }
         return lines + ["template     \(restoration.sentence)"]
     }
@@ -58,7 +50,7 @@ struct FanoutReport {
         let share = CPUShare(server: median(\.serverMicroseconds), load: median(\.generatorMicroseconds))
         let reason = counts.dead > 0 ? counts.firstFailure.map { " (the first: \($0.sentence))" } ?? "" : ""
         return [
-            "deliveries   \(Figure.perSecond(deliveriesPerSecond))/s (subscribers by the median of the last's time)",
+            "deliveries   \(Figure.perSecond(rounds.deliveriesPerSecond))/s (subscribers by the median of the last's time)",
             "ended early  \(counts.dead)\(reason)",
             "CPU          \(share.text("delivery"))",
         ] + (plan.target.isLoopback ? ["             on the same machine: the latencies include this load's work"] : [])
@@ -75,17 +67,14 @@ struct FanoutReport {
         object["interrupted"] = .bool(LoadInterrupt.isAsked)
         object["connect"] = connect?.json ?? .null
         object["rounds"] = .array(rounds.map(\.json))
-        object["median"] = [
-            "firstMs": .measured(median(\.latencies.first)), "p50Ms": .measured(median(\.latencies.p50)),
-            "p99Ms": .measured(median(\.latencies.p99)), "lastMs": .measured(median(\.latencies.last)),
-            "serverCpuMicrosecondsEach": .measured(median(\.serverMicroseconds)),
-            "generatorCpuMicrosecondsEach": .measured(median(\.generatorMicroseconds)),
-        ]
-        object["deliveriesPerSecond"] = .measured(deliveriesPerSecond)
+        var medians: JSONObject = ["firstMs": .measured(median(\.latencies.first))]
+        for (name, value) in rounds.medians.members { medians[name] = value }
+        object["median"] = .object(medians)
+        object["deliveriesPerSecond"] = .measured(rounds.deliveriesPerSecond)
         object["endedEarly"] = .int(counts.dead)
         object["server"] = connect?.serverJSON(process) ?? .null
         object["restoration"] = .string(restoration.sentence)
-        if showsHistogram { object["histogram"] = histogram.json }
+        if showsHistogram { object["histogram"] = rounds.histogram.json }
         return .object(object)
     }
 }

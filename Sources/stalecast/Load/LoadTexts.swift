@@ -70,6 +70,23 @@ extension LatencyHistogram {
 }
 
 extension [LoadSession.Round] {
+    var histogram: LatencyHistogram { LatencyHistogram(flatMap(\.latencies.values)) }
+
+    /// Receivers by the median of the time that the last one took.
+    var deliveriesPerSecond: Double? {
+        guard let last = median(\.latencies.last), last > 0 else { return nil }
+        return map { Double($0.delivered) }.median.map { $0 / last * 1000 }
+    }
+
+    var medians: JSONObject {
+        [
+            "p50Ms": .measured(median(\.latencies.p50)), "p99Ms": .measured(median(\.latencies.p99)),
+            "lastMs": .measured(median(\.latencies.last)),
+            "serverCpuMicrosecondsEach": .measured(median(\.serverMicroseconds)),
+            "generatorCpuMicrosecondsEach": .measured(median(\.generatorMicroseconds)),
+        ]
+    }
+
     /// A line for each round, and one for their medians.
     ///
     /// - Parameters:

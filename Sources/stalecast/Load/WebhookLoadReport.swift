@@ -35,13 +35,6 @@ struct WebhookLoadReport {
 
     func median(_ figure: (LoadSession.Round) -> Double?) -> Double? { rounds.median(figure) }
 
-    private var deliveriesPerSecond: Double? {
-        guard let last = median(\.latencies.last), last > 0 else { return nil }
-        return rounds.map { Double($0.delivered) }.median.map { $0 / last * 1000 }
-    }
-
-    private var histogram: LatencyHistogram { LatencyHistogram(rounds.flatMap(\.latencies.values)) }
-
     func write(to output: Output) throws(CommandFailure) {
         try output.show(json, lines(output.palette))
     }
@@ -57,7 +50,7 @@ struct WebhookLoadReport {
         if let first { lines += ["", palette.bold("with new connections")] + table([first], palette) }
         if !rounds.isEmpty { lines += ["", palette.bold("afterwards")] + table(rounds, palette) + [""] + summary }
         if showsHistogram, !rounds.isEmpty {
-            lines += ["", palette.bold("latency, all publishes")] + histogram.lines()
+            lines += ["", palette.bold("latency, all publishes")] + rounds.histogram.lines()
         }
         return lines + ["template     \(restoration.sentence)"]
     }
@@ -69,7 +62,7 @@ struct WebhookLoadReport {
     private var summary: [String] {
         let share = CPUShare(server: median(\.serverMicroseconds), load: median(\.generatorMicroseconds))
         return [
-            "deliveries   \(Figure.perSecond(deliveriesPerSecond))/s (webhooks by the median of the last's time)",
+            "deliveries   \(Figure.perSecond(rounds.deliveriesPerSecond))/s (webhooks by the median of the last's time)",
             "requests     \(counts.requests) over \(counts.connections) connections, \(counts.repeated) repeated, "
                 + "\(counts.backwards) out of order",
             "CPU          \(share.text("delivery"))",
@@ -89,20 +82,15 @@ struct WebhookLoadReport {
         object["registeredSeconds"] = .measured(registeredSeconds)
         object["first"] = first?.json ?? .null
         object["publishes"] = .array(rounds.map(\.json))
-        object["median"] = [
-            "p50Ms": .measured(median(\.latencies.p50)), "p99Ms": .measured(median(\.latencies.p99)),
-            "lastMs": .measured(median(\.latencies.last)),
-            "serverCpuMicrosecondsEach": .measured(median(\.serverMicroseconds)),
-            "generatorCpuMicrosecondsEach": .measured(median(\.generatorMicroseconds)),
-        ]
-        object["deliveriesPerSecond"] = .measured(deliveriesPerSecond)
+        object["median"] = .object(rounds.medians)
+        object["deliveriesPerSecond"] = .measured(rounds.deliveriesPerSecond)
         object["requests"] = .int(counts.requests)
         object["connections"] = .int(counts.connections)
         object["repeated"] = .int(counts.repeated)
         object["outOfOrder"] = .int(counts.backwards)
         object["pid"] = process.map { .int($0) } ?? .null
         object["restoration"] = .string(restoration.sentence)
-        if showsHistogram { object["histogram"] = histogram.json }
+        if showsHistogram { object["histogram"] = rounds.histogram.json }
         return .object(object)
     }
 }

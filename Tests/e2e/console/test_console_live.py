@@ -7,7 +7,7 @@ import json
 import pytest
 
 from harness.console import go
-from harness.daemon import BINARY, environment
+from harness.fetch_storm import INSTANCE, FetchStorm
 from harness.http1 import fetch
 
 TEMPLATE = {"parameters": {"a": {"defaultValue": {"value": "1"}}}}
@@ -84,22 +84,17 @@ async def test_clients_that_fetch_are_seen(launch, browser, console):
 
 @pytest.mark.limit(180)
 async def test_the_curve_moves_while_a_thousand_clients_of_the_load_fetch(launch, browser, console):
-    """The load's thousand clients speak for 500 app instances, whose streams are here."""
+    """The storm's thousand clients speak for 500 app instances, whose streams are here."""
     daemon = launch()
     await daemon.client().publish(TEMPLATE)
-    async with streams(daemon, 500, "stalecast-load-"):
+    async with streams(daemon, 500, INSTANCE), FetchStorm(daemon, 1000, outcomes=500) as storm:
         await asyncio.to_thread(console, daemon)
-        load = await asyncio.create_subprocess_exec(
-            BINARY, "load", "fetch", "--data", str(daemon.data), "--clients", "1000", "--outcomes", "500", "--size", "4",
-            "--window", "8s", "--timeout", "60s", "--yes", "--no-restore", "--json", stdout=asyncio.subprocess.PIPE,
-            env=environment())
-        running, curves, headlines = asyncio.create_task(load.communicate()), [], []
+        running, curves, headlines = asyncio.create_task(storm.run(1, window=8, kilobytes=4)), [], []
         while not running.done():
             curves.append(dict(await asyncio.to_thread(browser.evaluate, CURVE)).get("line fetched"))
             headlines.append(await asyncio.to_thread(browser.evaluate, HEADLINE))
             await asyncio.sleep(0.1)
-        report = json.loads((await running)[0])
-        assert load.returncode == 0 and report["clients"] == 1000, report
+        assert (await running).fetched == 1000
         await there(browser, HEADLINE, lambda text: text.startswith("100 %") and "version 2" in text)
         shares = [text.split(" %")[0] for text in headlines if "of the clients have version 2" in text]
         assert len(set(shares)) >= 5, f"the headline moves: {headlines}"

@@ -344,7 +344,6 @@ def test_a_load_has_a_scope_of_its_own(shops):
         assert all(round["delivered"] == 3 for round in report["rounds"])
     shops("load", "connect", "--project", "load", "--subscribers", "2")
     shops("load", "idle", "--project", "load", "--subscribers", "2", "--duration", "100ms")
-    shops("load", "fetch", "--project", "load", "--clients", "3", "--window", "0")
     shops("publish", shops.file(marked("for people")))
     out, _ = process.communicate(timeout=20)
     assert json.loads(out)["latestTemplateVersionNumber"] == "1"

@@ -468,7 +468,7 @@ def test_every_command_speaks_json(shell):
         "webhooks recover": "$HOOK --since 1h", "webhooks list": "", "webhooks new-secret": "",
         "webhooks listen": "--listen nowhere:x", "emulator": "--edge nowhere", "import firebase": "--project demo", "sources check": "--config stalecast.yaml", "backup make": "j.backup",
         "backup verify": "a.backup", "restore": "a.backup --dry-run", "top": "--interval 100ms",
-        "load fanout": "--yes --rounds 1 --subscribers 2", "load fetch": "--yes --rounds 1 --clients 2 --window 0",
+        "load fanout": "--yes --rounds 1 --subscribers 2",
         "load webhooks": "--yes --receivers 1 --publishes 1", "load connect": "--subscribers 2",
         "load idle": "--subscribers 2 --duration 1s", "context add": "other --data x", "context use": "other",
         "context remove": "other", "token rotate": "",

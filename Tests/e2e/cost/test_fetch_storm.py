@@ -4,7 +4,6 @@ pytestmark = pytest.mark.busy
 
 Sizes are small unless STALECAST_LONG=1; the figures are recorded, none of them is asserted as a speed."""
 
-import json
 import os
 import re
 import socket
@@ -17,52 +16,34 @@ from types import SimpleNamespace
 import pytest
 
 from harness import configs, ports
-from harness.cli import stalecast
 from harness.daemon import LONG
+from harness.fetch_storm import FetchStorm, storm_template
 from harness.figures import record
 from harness.http1 import fetch
-from harness.templates import template
 
 CLIENTS = 10_000 if LONG else 1_000
-WINDOW = "5s" if LONG else "1s"
+WINDOW = 5 if LONG else 1
 MB = 1 << 20
 PATH = "/v1/projects/demo/namespaces/firebase:fetch"
 INSTANCE = b'{"appId":"1:1:web:a","appInstanceId":"a","appInstanceIdToken":"b"}'
 
 
-def load(daemon, *arguments):
-    return json.loads(stalecast("load", "fetch", "--data", daemon.data, "--json", *arguments))
-
-
 @pytest.mark.limit(120)
-def test_a_storm_gets_the_acknowledged_version_and_memory_stays_flat(launch, half):
+async def test_a_storm_gets_the_acknowledged_version_and_memory_stays_flat(launch, half):
     daemon = launch(configs.many_connections(half), half=half)
-    report = load(daemon, "--clients", CLIENTS, "--window", WINDOW, "--rounds", 3)
-    storms = report["storms"]
-    assert len(storms) == 3 and report["connected"] == CLIENTS
-    for storm in storms:
-        assert storm["fetched"] == storm["expected"] == CLIENTS
-        assert storm["stale"] == storm["different"] == storm["failed"] == storm["missing"] == 0
-        assert 90_000 < storm["bytesEach"] < 110_000
+    peaks = []
+    async with FetchStorm(daemon, CLIENTS) as storm:
+        before = daemon.memory()
+        for number in range(3):
+            outcome = await storm.run(number, WINDOW)
+            peaks.append(daemon.memory("VmHWM"))
+            assert (outcome.fetched, outcome.stale, outcome.different) == (CLIENTS, 0, 0)
+            assert 90_000 < min(outcome.sizes) and max(outcome.sizes) < 110_000
     # 20 answers of 100 kB, old and new, and what the sockets hold at once; not one answer for each client
-    assert storms[2]["peakBytes"] - storms[1]["peakBytes"] < 16 * MB
-    assert storms[2]["peakBytes"] - storms[0]["residentBytesBefore"] < 64 * MB
-    record(f"fetch_storm_{half}", clients=CLIENTS, window=WINDOW, **report["median"],
-           residentMB=storms[0]["residentBytesBefore"] / MB, peakMB=max(s["peakBytes"] for s in storms) / MB)
-
-
-def test_the_template_is_put_back(daemon):
-    before = stalecast("get", "--data", daemon.data)
-    load(daemon, "--clients", 10, "--window", "0")
-    after = stalecast("get", "--data", daemon.data)
-    assert json.loads(before)["parameters"] == json.loads(after)["parameters"]
-
-
-async def test_what_was_there_stays_in_the_published_template(daemon):
-    await daemon.publish(template({"mine": "1"}))
-    load(daemon, "--clients", 4, "--window", "0", "--no-restore")
-    answer = await daemon.client().get()
-    assert answer.json()["parameters"]["mine"]["defaultValue"]["value"] == "1"
+    assert peaks[2] - peaks[1] < 16 * MB
+    assert peaks[2] - before < 64 * MB
+    record(f"fetch_storm_{half}", clients=CLIENTS, window=WINDOW, **outcome.figures, residentMB=before / MB,
+           peakMB=max(peaks) / MB)
 
 
 # beside nginx
@@ -114,7 +95,7 @@ def wrk(program, script, port, seconds, connections=64):
 async def test_throughput_beside_a_static_file_of_nginx(launch, half, tool, tmp_path, size):
     nginx, driver, port = tool("nginx"), tool("wrk"), ports.free()
     daemon = launch(half=half)
-    load(daemon, "--clients", 20, "--window", "0", "--size", size, "--no-restore")
+    await daemon.client().publish(storm_template(1, kilobytes=size))
     body = (await fetch(daemon.edge, PATH, "POST", (), INSTANCE)).body
     (tmp_path / "answer.json").write_bytes(body)
     (tmp_path / "nginx.conf").write_text(NGINX.format(dir=tmp_path, port=port, user=WORKERS))

@@ -145,5 +145,3 @@ async def test_a_load_over_tls_with_a_key(launch, tmp_path, half):
         report = cli.json("load", "fanout", "--rounds", "2", "--subscribers", "20", "--transport", transport, "--gap", "0s",
                           "--api-key", key, *trusting)
         assert [turn["delivered"] for turn in report["rounds"]] == [20, 20]
-    report = cli.json("load", "fetch", "--clients", "20", "--window", "0", "--api-key", key, *trusting, "--yes")
-    assert report["storms"][0]["fetched"] == 20
