@@ -5,6 +5,7 @@ import ServiceLifecycle
 import StalecastAccess
 import StalecastControl
 import StalecastEdge
+import StalecastHTTP
 import StalecastHub
 import StalecastStore
 import StalecastWebhooks
@@ -31,28 +32,46 @@ package enum DaemonVersion {
 package struct Daemon: Sendable {
     /// The parts of a running daemon, for those that report on it.
     struct Parts: Sendable {
-        let startedAt: Timestamp
+        let startedAt = Timestamp.now()
         let descriptors: DescriptorBudget
         let controlCapacity: ControlCapacity
         let scopes: [Scope]
         let access: Authorizer
         let audit: AuditLog
         let store: TemplateStore
-        let hub: Hub
-        let served: ServedTemplates
         let edge: EdgeServer
-        let webhooks: WebhookParts
-        let releases: ReleaseTally
         let releasePlans: [ReleasePlan]
-        let sources: SourceParts
+        private let path: CommitPath
         /// nil: this daemon is one by itself.
-        let cluster: ClusterParts?
-        /// nil as well.
         let propagation: ClusterPropagation?
         let readiness: Readiness
         /// TLS of the listeners that have any.
         let tls: [ListenerTLS]
         let reloads: ReloadLog
+
+        fileprivate init(
+            _ path: CommitPath, _ configuration: Configuration, _ descriptors: DescriptorBudget, _ store: TemplateStore,
+            _ access: Authorizer, _ audit: AuditLog, _ edge: EdgeServer, tls: [ListenerTLS]
+        ) {
+            (self.path, self.descriptors, self.store, self.edge) = (path, descriptors, store, edge)
+            (self.access, self.audit, self.tls) = (access, audit, tls)
+            controlCapacity = ControlCapacity(min(configuration.control.maxConnections, descriptors.control))
+            (scopes, releasePlans) = (configuration.scopes, configuration.releases)
+            propagation = path.cluster.map {
+                ClusterPropagation($0.nodes, path.hub.propagation, path.webhooks.delivery, configuration.scopes)
+            }
+            readiness = Readiness(store: store, edge: edge, sources: path.sources, cluster: path.cluster, tls: tls)
+            reloads = ReloadLog(startedAt: startedAt)
+        }
+
+        var hub: Hub { path.hub }
+        var versions: VersionLog { path.versions }
+        var served: ServedTemplates { path.served }
+        var webhooks: WebhookParts { path.webhooks }
+        var releases: ReleaseTally { path.releases }
+        var sources: SourceParts { path.sources }
+        /// nil: this daemon is one by itself.
+        var cluster: ClusterParts? { path.cluster }
     }
 
     private let configuration: Configuration
@@ -80,7 +99,6 @@ package struct Daemon: Sendable {
     package func run() async throws {
         // Databases make their own files.
         umask(0o077)
-        let logger = logger
         if signals.tracesCrashes {
             logger.warning(
                 "SWIFT_BACKTRACE is on: a crash keeps ports, lock and streams until its trace is written, for seconds")
@@ -93,93 +111,53 @@ package struct Daemon: Sendable {
         // nil: told to end before there was anything to open.
         guard let store = opened else { return }
         defer { store.close() }
-        let cluster = try connection.map { try ClusterParts($0, store, configuration, logger) }
-        let hub = try Self.makeHub(store, configuration)
-        try Self.resumePropagation(hub, store, configuration)
-        cluster?.attach(hub)
-        let served = Self.makeServed(configuration)
-        let releases = ReleaseConductor(hub, served)
-        for scope in configuration.scopes {
-            guard let current = store.currentTemplates[scope] else { continue }
-            let release = store.release(of: scope)
-            let isSplit = release?.isSplitting(current.change) ?? false
-            releases.restore(release, current, isSplit ? try await store.version(release?.base ?? 0, of: scope) : nil)
-        }
-        let webhooks = try WebhookParts(configuration, store, cluster?.nodes, descriptors, logger)
-        webhooks.delivery.attach(to: hub)
-        let sources = try SourceParts(configuration, descriptors.sources, store: store, logger)
-        let versions = VersionLog(logger: logger)
-        store.setCommitHandler { stored in
-            // A client that hears of a version can fetch it.
-            served.install(stored.template, stored.change)
-            let topics = hub.announce(stored.change, at: stalecast_monotonic_ns())
-            versions.announced(stored.change, on: topics)
-        }
-        let releaseTally = ReleaseTally()
-        store.setReleaseHandler { step, stored in
-            if let (change, topics) = releases.announce(step, of: stored, at: stalecast_monotonic_ns()) {
-                versions.announced(change, on: topics)
-            }
-            step.release.log(logger)
-            if let event = step.release.events.last { releaseTally.count(event) }
-            if let (type, data) = step.release.notice {
-                webhooks.delivery.announce(type, releaseIn: stored.scope.project, data)
-            }
-        }
-        let registry = webhooks.registry
-        let gates = GateProbes(webhooks.engine) { registry.policy(of: registry.rules.defaultProfile) }
-        try webhooks.begin(store.settled(Self.storedChanges(store, configuration)))
-        if !configuration.edge.listen.isLoopback, configuration.auth.mode == .off, configuration.edge.apiKeys.isEmpty {
-            logger.warning("Edge serves whoever reaches it: auth.mode is off, and edge.apiKeys names no key")
-        }
+        let path = try await CommitPath(store, connection, configuration, descriptors, logger)
         let edgeTLS = try ListenerTLS("edge", configuration.edge.tls, isTLS13Only: false, logger)
         let controlTLS = try ListenerTLS("control", configuration.controlTLS, isTLS13Only: true, logger)
-        let token = try TokenFile.load(directory: configuration.data, file: configuration.control.tokenFile)
-        for warning in token.warnings { logger.warning("\(warning)") }
-        if cluster != nil { ClusterPropagation.shareKeys(token.digest, store.epoch) }
-        if let cluster { cluster.describe(try cluster.marks(of: configuration, token)) }
+        let token = try loadToken(path.cluster, store)
         let audit = try Self.openAudit(configuration, logger)
         defer { audit.mark() }
-        let keeper = ReleaseKeeper(store: store, hub: hub, probes: gates, audit: audit, logger: logger)
-        keeper.restore()
+        let keeper = path.keeper(of: store, audit, logger)
         let access = try Self.makeAccess(store, configuration, token)
         let edge = try EdgeServer(
-            options: configuration.edgeOptions(tls: edgeTLS?.server, freshness: cluster),
-            settings: configuration.edgeSettings(access, descriptors),
-            hub: hub,
-            served: served,
+            options: configuration.edgeOptions(tls: edgeTLS?.server, freshness: path.cluster),
+            settings: configuration.edgeSettings(access, descriptors), hub: path.hub, served: path.served,
             logger: logger)
         access.observe { edge.accessChanged() }
-        let startedAt = Timestamp.now()
-        let tls = [edgeTLS, controlTLS].compactMap(\.self)
         let parts = Parts(
-            startedAt: startedAt, descriptors: descriptors,
-            controlCapacity: ControlCapacity(min(configuration.control.maxConnections, descriptors.control)),
-            scopes: configuration.scopes, access: access, audit: audit, store: store, hub: hub,
-            served: served,
-            edge: edge,
-            webhooks: webhooks,
-            releases: releaseTally, releasePlans: configuration.releases, sources: sources,
-            cluster: cluster,
-            propagation: cluster.map {
-                ClusterPropagation($0.nodes, hub.propagation, webhooks.delivery, configuration.scopes)
-            },
-            readiness: Readiness(store: store, edge: edge, sources: sources, cluster: cluster, tls: tls),
-            tls: tls, reloads: ReloadLog(startedAt: startedAt))
+            path, configuration, descriptors, store, access, audit, edge,
+            tls: [edgeTLS, controlTLS].compactMap(\.self))
+        try await group(of: try services(of: parts, keeper, controlTLS: controlTLS?.server)).run()
+        logger.info("stopped")
+    }
+
+    private func loadToken(_ cluster: ClusterParts?, _ store: TemplateStore) throws -> TokenFile {
+        let token = try TokenFile.load(directory: configuration.data, file: configuration.control.tokenFile)
+        for warning in token.warnings { logger.warning("\(warning)") }
+        if let cluster {
+            ClusterPropagation.shareKeys(token.digest, store.epoch)
+            cluster.describe(try cluster.marks(of: configuration, token))
+        }
+        return token
+    }
+
+    /// Every service, in the order of their start. They end in reverse, as ``EndingStages`` says: Control finishes its
+    /// publishes before Edge ends the streams that hear of them.
+    private func services(
+        of parts: Parts, _ keeper: ReleaseKeeper, controlTLS: TLSServer?
+    ) throws -> [any Service] {
         let started = Startup(configuration: configuration, logger: logger)
-        let requests = ControlTally()
-        let keySets = KeySetKeeper(configuration, access, descriptors.issuers, logger)
+        let keySets = KeySetKeeper(configuration, parts.access, parts.descriptors.issuers, logger)
         keySets.readFiles()
-        let hook = try HookAsker(configuration, access, descriptors.hook, logger)
-        let refusals = RefusalLog(edge: edge, access: access, audit: audit, logger: logger)
-        let control = try ControlService(parts, configuration, tls: controlTLS?.server, requests, started, logger)
-        // Ended in reverse: Control finishes its publishes before Edge ends the streams that hear of them.
-        let (endings, drain, signals) = (signals.endings, configuration.shutdown.drain, signals)
+        let hook = try HookAsker(configuration, parts.access, parts.descriptors.hook, logger)
+        let refusals = RefusalLog(edge: parts.edge, access: parts.access, audit: parts.audit, logger: logger)
+        let control = try ControlService(parts, configuration, tls: controlTLS, ControlTally(), started, logger)
+        let (endings, drain, signals, logger) = (signals.endings, configuration.shutdown.drain, signals, logger)
         let (webhookEnding, endWebhooks) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let services: [any Service] = [
+        return [
             Work { try await parts.watchStore(logger) },
             Work {
-                if let cluster { try await cluster.run(parts) } else { try? await gracefulShutdown() }
+                if let cluster = parts.cluster { try await cluster.run(parts) } else { try? await gracefulShutdown() }
             },
             Work { await parts.sweepStore() },
             Work { await keeper.run() },
@@ -198,7 +176,7 @@ package struct Daemon: Sendable {
             Work { await parts.deliverWebhooks(until: webhookEnding) },
             Work { try await parts.serveEdge(drain: drain, started) },
             // Counts subscribers, so it ends before Edge does.
-            Work { await versions.run(counting: edge) },
+            Work { await parts.versions.run(counting: parts.edge) },
             refusals,
             Work {
                 // Cancelled or asked nicely: it is the end.
@@ -209,6 +187,9 @@ package struct Daemon: Sendable {
             control,
             Work { await parts.untilEnding(drain: drain, started, signals, logger) },
         ]
+    }
+
+    private func group(of services: [any Service]) -> ServiceGroup {
         // At debug it prints whole services, with the secrets in their configuration.
         var discreet = logger
         discreet.logLevel = max(logger.logLevel, .info)
@@ -219,10 +200,8 @@ package struct Daemon: Sendable {
                     failureTerminationBehavior: .gracefullyShutdownGroup)
             },
             logger: discreet)
-        // The last resort is ProcessSignals, which needs no thread of the pool.
-        group.maximumGracefulShutdownDuration = .seconds(12)
-        try await ServiceGroup(configuration: group).run()
-        logger.info("stopped")
+        group.maximumGracefulShutdownDuration = EndingStages.services
+        return ServiceGroup(configuration: group)
     }
 
     /// Logs the findings of `stalecast doctor`, shortly.
@@ -270,49 +249,6 @@ package struct Daemon: Sendable {
         return access
     }
 
-    private static func makeHub(_ store: TemplateStore, _ configuration: Configuration) throws -> Hub {
-        let changes = try storedChanges(store, configuration)
-        let names = configuration.projects.flatMap { [($0.id.description, $0.id), (String($0.number), $0.id)] }
-        var board = TopicBoard(
-            epoch: store.epoch, head: store.head(), projects: Dictionary(names) { id, _ in id },
-            bindings: configuration.topicBindings, changes: changes)
-        for scope in configuration.scopes {
-            ReleaseConductor.restore(&board, store.release(of: scope), store.currentTemplates[scope]?.change)
-        }
-        return Hub(
-            board: board, herds: configuration.herdWindows, propagation: RolloutTracker(configuration.clients))
-    }
-
-    /// Versions whose way did not end before the process before this one did are counted from reconnects.
-    private static func resumePropagation(
-        _ hub: Hub, _ store: TemplateStore, _ configuration: Configuration
-    ) throws {
-        for scope in configuration.scopes {
-            guard let change = store.currentTemplates[scope]?.change else { continue }
-            let row = try store.propagationAtStart(of: scope, change.version)
-            let stored = row.flatMap { RolloutStatus(record: $0.record, of: $0.version) }
-            if let stored, stored.state != .spreading { continue }
-            hub.propagation.resume(change, on: Set(hub.board.concerned(by: scope)), isStored: stored != nil)
-        }
-    }
-
-    private static func storedChanges(
-        _ store: TemplateStore, _ configuration: Configuration
-    ) throws -> [TemplateChange] {
-        try configuration.scopes.flatMap { scope in
-            ReleaseConductor.lastTold(
-                try store.recentChanges(of: scope, limit: 300), try store.recentReleases(of: scope))
-        }
-    }
-
-    private static func makeServed(_ configuration: Configuration) -> ServedTemplates {
-        let projects = configuration.projects.map {
-            ServedTemplates.Project(
-                id: $0.id, number: UInt64($0.number), namespaces: $0.namespaces,
-                servesServerTemplate: $0.serverTemplateOnEdge)
-        }
-        return ServedTemplates(projects, elsewhere: configuration.servedElsewhere, version: DaemonVersion.text)
-    }
 }
 
 extension Logger {

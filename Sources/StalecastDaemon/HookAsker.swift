@@ -40,7 +40,7 @@ final class HookAsker: Sendable {
     /// Until the daemon is told to end.
     func run() async {
         try? await gracefulShutdown()  // cancelled means the same
-        await engine.shutdown(grace: .milliseconds(200))
+        await engine.shutdown(grace: EndingStages.requests)
     }
 
     private func ask(_ question: CallerHook.Question, _ done: @escaping @Sendable (CallerHook.Reply?) -> Void) {

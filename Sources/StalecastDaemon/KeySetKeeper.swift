@@ -46,7 +46,7 @@ final class KeySetKeeper: Sendable {
             // The answers of requests under way are not needed.
             group.cancelAll()
         }
-        await state.withLock { $0.engine }?.shutdown(grace: .milliseconds(200))
+        await state.withLock { $0.engine }?.shutdown(grace: EndingStages.requests)
     }
 
     private func fetchDue(_ group: inout DiscardingTaskGroup) {

@@ -130,9 +130,7 @@ extension Daemon.Parts {
             group.cancelAll()
         }
         webhooks.delivery.stop()
-        // Attempts under way have so long to finish. What is cut off is owed still and sent after the next start, so
-        // one slow receiver need not hold up a restart.
-        await webhooks.engine.shutdown(grace: .seconds(2))
+        await webhooks.engine.shutdown(grace: EndingStages.webhookAttempts)
         webhooks.delivery.close()
         webhooks.registry.close()
         // Cancellation means another service failed: the end is the same.
@@ -148,7 +146,7 @@ extension Daemon.Parts {
             try? await gracefulShutdown()
             group.cancelAll()
         }
-        await sources.engine?.shutdown(grace: .milliseconds(200))
+        await sources.engine?.shutdown(grace: EndingStages.requests)
     }
 }
 

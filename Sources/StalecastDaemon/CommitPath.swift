@@ -1,0 +1,123 @@
+import CLinux
+import Logging
+import StalecastControl
+import StalecastEdge
+import StalecastHub
+import StalecastStore
+import StalecastWebhooks
+import StalecastWire
+
+/// Parts between a commit and those who hear of it: each version goes from the store to the templates that are served,
+/// to the hub and to the webhooks, at once or in stages.
+struct CommitPath {
+    /// nil: this daemon is one by itself.
+    let cluster: ClusterParts?
+    let hub: Hub
+    let served: ServedTemplates
+    let webhooks: WebhookParts
+    let sources: SourceParts
+    let versions: VersionLog
+    let releases = ReleaseTally()
+    private let gates: GateProbes
+
+    init(
+        _ store: TemplateStore, _ connection: ClusterConnection?, _ configuration: Configuration,
+        _ descriptors: DescriptorBudget, _ logger: Logger
+    ) async throws {
+        cluster = try connection.map { try ClusterParts($0, store, configuration, logger) }
+        hub = try Self.makeHub(store, configuration)
+        try Self.resumePropagation(hub, store, configuration)
+        cluster?.attach(hub)
+        served = Self.makeServed(configuration)
+        let conductor = ReleaseConductor(hub, served)
+        for scope in configuration.scopes {
+            guard let current = store.currentTemplates[scope] else { continue }
+            let release = store.release(of: scope)
+            let isSplit = release?.isSplitting(current.change) ?? false
+            conductor.restore(
+                release, current, isSplit ? try await store.version(release?.base ?? 0, of: scope) : nil)
+        }
+        webhooks = try WebhookParts(configuration, store, cluster?.nodes, descriptors, logger)
+        webhooks.delivery.attach(to: hub)
+        sources = try SourceParts(configuration, descriptors.sources, store: store, logger)
+        versions = VersionLog(logger: logger)
+        let (registry, engine) = (webhooks.registry, webhooks.engine)
+        gates = GateProbes(engine) { registry.policy(of: registry.rules.defaultProfile) }
+        handleCommits(of: store, conductor, logger)
+        try webhooks.begin(store.settled(Self.storedChanges(store, configuration)))
+        if !configuration.edge.listen.isLoopback, configuration.auth.mode == .off, configuration.edge.apiKeys.isEmpty {
+            logger.warning("Edge serves whoever reaches it: auth.mode is off, and edge.apiKeys names no key")
+        }
+    }
+
+    /// Keeper of the open releases, with those that were open before the start. Make it before clients connect.
+    func keeper(of store: TemplateStore, _ audit: AuditLog, _ logger: Logger) -> ReleaseKeeper {
+        let keeper = ReleaseKeeper(store: store, hub: hub, probes: gates, audit: audit, logger: logger)
+        keeper.restore()
+        return keeper
+    }
+
+    private func handleCommits(of store: TemplateStore, _ conductor: ReleaseConductor, _ logger: Logger) {
+        let (hub, served, versions, webhooks, tally) = (hub, served, versions, webhooks, releases)
+        store.setCommitHandler { stored in
+            // A client that hears of a version can fetch it.
+            served.install(stored.template, stored.change)
+            let topics = hub.announce(stored.change, at: stalecast_monotonic_ns())
+            versions.announced(stored.change, on: topics)
+        }
+        store.setReleaseHandler { step, stored in
+            if let (change, topics) = conductor.announce(step, of: stored, at: stalecast_monotonic_ns()) {
+                versions.announced(change, on: topics)
+            }
+            step.release.log(logger)
+            if let event = step.release.events.last { tally.count(event) }
+            if let (type, data) = step.release.notice {
+                webhooks.delivery.announce(type, releaseIn: stored.scope.project, data)
+            }
+        }
+    }
+
+    private static func makeHub(_ store: TemplateStore, _ configuration: Configuration) throws -> Hub {
+        let changes = try storedChanges(store, configuration)
+        let names = configuration.projects.flatMap { [($0.id.description, $0.id), (String($0.number), $0.id)] }
+        var board = TopicBoard(
+            epoch: store.epoch, head: store.head(), projects: Dictionary(names) { id, _ in id },
+            bindings: configuration.topicBindings, changes: changes)
+        for scope in configuration.scopes {
+            ReleaseConductor.restore(&board, store.release(of: scope), store.currentTemplates[scope]?.change)
+        }
+        return Hub(
+            board: board, herds: configuration.herdWindows, propagation: RolloutTracker(configuration.clients))
+    }
+
+    /// Versions whose way did not end before the process before this one did are counted from reconnects.
+    private static func resumePropagation(
+        _ hub: Hub, _ store: TemplateStore, _ configuration: Configuration
+    ) throws {
+        for scope in configuration.scopes {
+            guard let change = store.currentTemplates[scope]?.change else { continue }
+            let row = try store.propagationAtStart(of: scope, change.version)
+            let stored = row.flatMap { RolloutStatus(record: $0.record, of: $0.version) }
+            if let stored, stored.state != .spreading { continue }
+            hub.propagation.resume(change, on: Set(hub.board.concerned(by: scope)), isStored: stored != nil)
+        }
+    }
+
+    private static func storedChanges(
+        _ store: TemplateStore, _ configuration: Configuration
+    ) throws -> [TemplateChange] {
+        try configuration.scopes.flatMap { scope in
+            ReleaseConductor.lastTold(
+                try store.recentChanges(of: scope, limit: 300), try store.recentReleases(of: scope))
+        }
+    }
+
+    private static func makeServed(_ configuration: Configuration) -> ServedTemplates {
+        let projects = configuration.projects.map {
+            ServedTemplates.Project(
+                id: $0.id, number: UInt64($0.number), namespaces: $0.namespaces,
+                servesServerTemplate: $0.serverTemplateOnEdge)
+        }
+        return ServedTemplates(projects, elsewhere: configuration.servedElsewhere, version: DaemonVersion.text)
+    }
+}
