@@ -129,36 +129,40 @@ package final class Authorizer: Sendable {
     /// Principal of a number in a slot; nil for a credential that is not good any more.
     package func currentPrincipal(of number: Int32) -> Principal? {
         let now = clock()
-        if number >= TokenCache.firstNumber { return tokens.currentPrincipal(of: number) }
-        if number <= KnownCallers.firstNumber { return hook.currentPrincipal(of: number) }
-        return state.withLock { state in
-            guard number != 0 else { return state.anonymousPrincipal }
-            if number < 0 { return state.certificates.currentPrincipal(of: number, at: now) }
-            guard let digest = state.holders[number] else { return nil }
-            if state.plain.holds(digest) { return state.plainPrincipal(number) }
-            return state.holder(of: digest, now)
+        switch PrincipalTable(of: number) {
+        case .tokens: return tokens.currentPrincipal(of: number)
+        case .hook: return hook.currentPrincipal(of: number)
+        case .certificates: return state.withLock { $0.certificates.currentPrincipal(of: number, at: now) }
+        case .keys:
+            return state.withLock { state in
+                guard number != 0 else { return state.anonymousPrincipal }
+                guard let digest = state.holders[number] else { return nil }
+                if state.plain.holds(digest) { return state.plainPrincipal(number) }
+                return state.holder(of: digest, now)
+            }
         }
     }
 
     /// Keeps the principal of a number known for as long as the hold lives; nil for keys and for anonymous callers,
     /// which are never forgotten.
     package func hold(_ number: Int32) -> PrincipalHold? {
-        if (0..<TokenCache.firstNumber).contains(number) { return nil }
-        if number > 0 {
-            tokens.hold(number)
-        } else if number <= KnownCallers.firstNumber {
-            hook.hold(number)
-        } else {
-            state.withLock { $0.certificates.hold(number) }
+        switch PrincipalTable(of: number) {
+        case .keys: return nil
+        case .tokens: tokens.hold(number)
+        case .hook: hook.hold(number)
+        case .certificates: state.withLock { $0.certificates.hold(number) }
         }
         // Weak: an unused ticket must not keep the authorizer that has it.
         return PrincipalHold(number) { [weak self] in self?.release(number) }
     }
 
     private func release(_ number: Int32) {
-        if number > 0 { return tokens.release(number) }
-        if number <= KnownCallers.firstNumber { return hook.release(number) }
-        state.withLock { $0.certificates.release(number) }
+        switch PrincipalTable(of: number) {
+        case .keys: break
+        case .tokens: tokens.release(number)
+        case .hook: hook.release(number)
+        case .certificates: state.withLock { $0.certificates.release(number) }
+        }
     }
 
     // MARK: Changing

@@ -222,14 +222,11 @@ struct KnownCallers: Sendable {
         let cachedUntil: Timestamp
     }
 
-    /// Above are the numbers of certificates.
-    static let firstNumber: Int32 = -(1 << 30)
-
     private var entries: [Int32: Entry] = [:]
     private var numbers: [SecretDigest: Int32] = [:]
     private var order: PrincipalNumbers
 
-    init(capacity: Int) { order = PrincipalNumbers(from: Self.firstNumber, to: .min, capacity: capacity) }
+    init(capacity: Int) { order = PrincipalTable.hook(capacity: capacity) }
 
     mutating func insert(_ digest: SecretDigest, _ answer: HookAnswer, at now: Timestamp) {
         if order.isUsedUp {

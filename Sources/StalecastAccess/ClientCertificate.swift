@@ -50,7 +50,7 @@ struct KnownCertificates: Sendable {
     private var certificates: [Int32: ClientCertificate] = [:]
     private var order: PrincipalNumbers
 
-    init(capacity: Int) { order = PrincipalNumbers(from: -1, to: KnownCallers.firstNumber, capacity: capacity) }
+    init(capacity: Int) { order = PrincipalTable.certificates(capacity: capacity) }
 
     /// nil for one that no rule is about.
     mutating func principal(of certificate: ClientCertificate, at now: Timestamp) throws(Denial) -> Principal? {

@@ -15,6 +15,32 @@ package final class PrincipalHold: Sendable, Hashable {
     package func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
+/// Table that knows the principal of a number. A stream's slot has 32 bits for it, so each table has a range of them:
+/// only this type says which.
+enum PrincipalTable {
+    /// Keys and, with 0, anonymous callers.
+    case keys
+    case tokens, certificates, hook
+
+    private static let firstToken: Int32 = 1 << 24
+    private static let firstOfHook: Int32 = -(1 << 30)
+
+    init(of number: Int32) {
+        switch number {
+        case Self.firstToken...: self = .tokens
+        case ...Self.firstOfHook: self = .hook
+        case ..<0: self = .certificates
+        default: self = .keys
+        }
+    }
+
+    static func tokens(capacity: Int) -> PrincipalNumbers { .init(from: firstToken, to: .max, capacity: capacity) }
+    static func certificates(capacity: Int) -> PrincipalNumbers {
+        .init(from: -1, to: firstOfHook, capacity: capacity)
+    }
+    static func hook(capacity: Int) -> PrincipalNumbers { .init(from: firstOfHook, to: .min, capacity: capacity) }
+}
+
 /// Numbers that a table of principals hands out one after the other. The oldest is forgotten when more than `capacity`
 /// are there, unless it is held; a held one is forgotten after its last hold.
 struct PrincipalNumbers: Sendable {

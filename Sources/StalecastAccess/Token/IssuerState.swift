@@ -89,14 +89,11 @@ struct TokenCache: Sendable {
         let issuer: String
     }
 
-    /// Below are the numbers of keys.
-    static let firstNumber: Int32 = 1 << 24
-
     private var entries: [SecretDigest: Entry] = [:]
     private var tokens: [Int32: SecretDigest] = [:]
     private var numbers: PrincipalNumbers
 
-    init(capacity: Int) { numbers = PrincipalNumbers(from: Self.firstNumber, to: .max, capacity: capacity) }
+    init(capacity: Int) { numbers = PrincipalTable.tokens(capacity: capacity) }
 
     var count: Int { entries.count }
 
