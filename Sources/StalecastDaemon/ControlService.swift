@@ -130,10 +130,10 @@ extension MetricsText {
             reports.map { ([("issuer", $0.name)], $0.problem == nil ? 0 : 1) })
         single(
             "stalecast_tokens_cached", .gauge, "Tokens that are known without looking at their signature again.",
-            Double(counts.cached))
+            counts.cached)
         single(
             "stalecast_tokens_verified_total", .counter, "Signatures of tokens that were looked at, and good.",
-            Double(counts.verified))
+            counts.verified)
     }
 
     fileprivate mutating func access(_ access: Authorizer) {

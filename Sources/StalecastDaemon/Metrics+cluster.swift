@@ -33,11 +33,11 @@ extension MetricsText {
     }
 
     private mutating func heads(_ here: CommitSequence, _ newest: CommitSequence) {
-        single("stalecast_cluster_head", .gauge, "Sequence of the newest entry that is applied here.", Double(here))
-        single("stalecast_cluster_log_head", .gauge, "Of the newest entry heard of.", Double(max(here, newest)))
+        single("stalecast_cluster_head", .gauge, "Sequence of the newest entry that is applied here.", here)
+        single("stalecast_cluster_log_head", .gauge, "Of the newest entry heard of.", max(here, newest))
         single(
             "stalecast_cluster_lag_entries", .gauge, "Entries heard of and not applied here.",
-            Double(newest > here ? newest - here : 0))
+            newest > here ? newest - here : 0)
     }
 
     private mutating func log(_ figures: ClusterFigures) {
@@ -47,10 +47,10 @@ extension MetricsText {
         family(
             "stalecast_cluster_follower_failures_total", .counter, "What following the log failed at, and tried again.",
             ClusterFigures.Failure.allCases.map { ([("kind", $0.rawValue)], Double(figures.failures[$0] ?? 0)) })
-        single("stalecast_cluster_watches_total", .counter, "Watches opened on the log.", Double(figures.watches))
+        single("stalecast_cluster_watches_total", .counter, "Watches opened on the log.", figures.watches)
         single(
             "stalecast_cluster_contents_swept_total", .counter, "Long contents removed that no entry needed.",
-            Double(figures.sweptContents))
+            figures.sweptContents)
     }
 
     private mutating func publishes(_ figures: ClusterFigures) {
@@ -59,7 +59,7 @@ extension MetricsText {
             ClusterFigures.Append.allCases.map { ([("outcome", $0.rawValue)], Double(figures.appends[$0] ?? 0)) })
         single(
             "stalecast_cluster_publishes_unknown_total", .counter, "Publishes answered 504.",
-            Double(figures.unknownPublishes))
+            figures.unknownPublishes)
         family(
             "stalecast_cluster_publishes_resolved_total", .counter, "What became of them.",
             [("committed", true), ("not_committed", false), ("unknown", nil)].map { word, key in
@@ -78,10 +78,10 @@ extension MetricsText {
         single(
             "stalecast_cluster_histories_begun_total", .counter,
             "Times that this node began another history, because the log was not the one it followed.",
-            Double(figures.renewals))
+            figures.renewals)
         single(
             "stalecast_cluster_former_copies", .gauge, "Copies of former histories in the data directory.",
-            Double(formerCopies))
+            formerCopies)
     }
 
     private mutating func assignments(_ assignments: Assignments.Figures) {
@@ -103,10 +103,10 @@ extension MetricsText {
 
     private mutating func others(_ nodes: ClusterNodes) async {
         let (count, different) = nodes.counts
-        single("stalecast_cluster_nodes", .gauge, "Nodes that live, this one among them.", Double(count))
+        single("stalecast_cluster_nodes", .gauge, "Nodes that live, this one among them.", count)
         single(
             "stalecast_cluster_nodes_different", .gauge, "Of these, how many are configured otherwise than this one.",
-            Double(different))
+            different)
         single(
             "stalecast_cluster_records_current", .gauge, "0 while this node does not hear what others tell.",
             await nodes.board.problem == nil ? 1 : 0)
@@ -126,7 +126,7 @@ extension MetricsText {
             calls.map { ([("kind", $0.rawValue)], $1.seconds) })
         single(
             "stalecast_cluster_etcd_moves_total", .counter, "Times that calls went on to the next member.",
-            Double(figures.moves))
+            figures.moves)
     }
 
     private mutating func members(_ members: [EtcdMembers.Member]) {

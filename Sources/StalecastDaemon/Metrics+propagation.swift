@@ -88,7 +88,7 @@ extension MetricsText {
 
     private mutating func clients(_ book: RolloutTracker) {
         let (figures, claims) = (book.figures, book.claims)
-        single("stalecast_clients", .gauge, "Identified clients of the last 25 hours.", Double(figures.known))
+        single("stalecast_clients", .gauge, "Identified clients of the last 25 hours.", figures.known)
         single(
             "stalecast_clients_sampling_ratio", .gauge, "The share of them that is counted; 1 is all.",
             1 / Double(figures.weight))

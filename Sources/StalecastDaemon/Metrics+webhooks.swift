@@ -20,13 +20,13 @@ extension MetricsText {
             "stalecast_webhook_deliveries_total", .counter, "Attempts that delivered, and that did not.",
             [([("result", "delivered")], Double(tally.delivered)), ([("result", "failed")], Double(tally.failed))])
         single(
-            "stalecast_webhook_coalesced_total", .counter, "Versions folded into a newer one.", Double(tally.coalesced))
+            "stalecast_webhook_coalesced_total", .counter, "Versions folded into a newer one.", tally.coalesced)
         single(
-            "stalecast_webhook_dead_letters_total", .counter, "Messages that were given up.", Double(tally.deadLetters))
+            "stalecast_webhook_dead_letters_total", .counter, "Messages that were given up.", tally.deadLetters)
         single(
             "stalecast_webhook_stuck_total", .counter,
             "Webhooks found owed something without anybody looking after them: a defect, and repaired.",
-            Double(tally.stuck))
+            tally.stuck)
     }
 
     private mutating func times(_ tally: DeliveryTally) {
@@ -52,11 +52,11 @@ extension MetricsText {
         family(
             "stalecast_webhook_in_flight", .gauge, "Attempts under way, by the kind of place they take.",
             labelled("lane", tally.underWay))
-        single("stalecast_webhook_ready", .gauge, "Webhooks that wait for a place.", Double(tally.waiting))
-        single("stalecast_webhook_failing", .gauge, "Webhooks whose last attempt failed.", Double(tally.failing))
+        single("stalecast_webhook_ready", .gauge, "Webhooks that wait for a place.", tally.waiting)
+        single("stalecast_webhook_failing", .gauge, "Webhooks whose last attempt failed.", tally.failing)
         single(
             "stalecast_webhook_longest_lag_versions", .gauge, "The most versions one webhook is behind.",
-            Double(tally.longestLag))
+            tally.longestLag)
         single(
             "stalecast_webhook_oldest_pending_seconds", .gauge, "Age of the oldest version that is owed.",
             tally.oldestPending)
@@ -68,12 +68,12 @@ extension MetricsText {
             delivery.failure == nil ? 1 : 0)
         single(
             "stalecast_webhook_flushes_total", .counter, "Transactions of the delivery database.",
-            Double(delivery.flushes.count))
+            delivery.flushes.count)
         single(
             "stalecast_webhook_longest_flush_seconds", .gauge, "The longest of them so far.", delivery.flushes.longest)
         single(
             "stalecast_webhook_unlogged_attempts_total", .counter, "Attempts not listed for want of room.",
-            Double(delivery.droppedAttempts))
+            delivery.droppedAttempts)
     }
 
     private mutating func engine(_ figures: OutboundEngine.Figures, _ tally: DeliveryTally) {
@@ -89,10 +89,10 @@ extension MetricsText {
                 ([("kind", "full")], Double(figures.handshakes - min(figures.handshakes, figures.resumedHandshakes))),
                 ([("kind", "resumed")], Double(figures.resumedHandshakes)),
             ])
-        single("stalecast_webhook_open_connections", .gauge, "Connections held now.", Double(figures.connections))
+        single("stalecast_webhook_open_connections", .gauge, "Connections held now.", figures.connections)
         single(
             "stalecast_webhook_blocked_total", .counter, "Connections the address guard refused.",
-            Double(figures.blocked))
+            figures.blocked)
         single(
             "stalecast_webhook_loop_cpu_seconds_total", .counter, "CPU time of the sending thread.",
             Double(figures.cpu) / 1e9)

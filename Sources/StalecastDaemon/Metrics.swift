@@ -21,6 +21,10 @@ struct MetricsText {
         family(name, kind, help, [([], value)])
     }
 
+    mutating func single(_ name: String, _ kind: Kind, _ help: String, _ value: some BinaryInteger) {
+        single(name, kind, help, Double(value))
+    }
+
     /// Writes a histogram in Prometheus's form: buckets add up.
     mutating func histogram(_ name: String, _ help: String, _ histogram: Histogram) {
         histograms(name, help, [([], histogram)])
@@ -66,22 +70,22 @@ extension MetricsText {
                     ([("topic", topic.description), ("transport", $0.rawValue)], Double(counts[$0] ?? 0))
                 }
             })
-        single("stalecast_streams", .gauge, "Event streams held now.", Double(tally.streams))
-        single("stalecast_polls", .gauge, "Long-polls held now.", Double(tally.polls))
-        single("stalecast_stalled_streams", .gauge, "Streams with unsent data.", Double(tally.stalled))
-        single("stalecast_connections", .gauge, "Connections of any kind on Edge.", Double(connections))
-        single("stalecast_connections_accepted_total", .counter, "Connections accepted.", Double(tally.accepted))
+        single("stalecast_streams", .gauge, "Event streams held now.", tally.streams)
+        single("stalecast_polls", .gauge, "Long-polls held now.", tally.polls)
+        single("stalecast_stalled_streams", .gauge, "Streams with unsent data.", tally.stalled)
+        single("stalecast_connections", .gauge, "Connections of any kind on Edge.", connections)
+        single("stalecast_connections_accepted_total", .counter, "Connections accepted.", tally.accepted)
         byReason(
             "stalecast_connections_refused_total", "Connections refused by a cap, or for their proxy.", tally.refused)
         byReason("stalecast_drops_total", "Connections let go, by reason.", tally.drops)
         family(
             "stalecast_deliveries_total", .counter, "Messages handed to a subscriber's socket.",
             Transport.allCases.map { ([("transport", $0.rawValue)], Double(tally.deliveries[$0] ?? 0)) })
-        single("stalecast_coalesced_total", .counter, "Messages a newer one replaced.", Double(tally.coalesced))
-        single("stalecast_heartbeats_total", .counter, "Comments sent on silent streams.", Double(tally.heartbeats))
+        single("stalecast_coalesced_total", .counter, "Messages a newer one replaced.", tally.coalesced)
+        single("stalecast_heartbeats_total", .counter, "Comments sent on silent streams.", tally.heartbeats)
         single(
-            "stalecast_echoes_total", .counter, "Firebase messages said again after a burst.", Double(tally.echoes))
-        single("stalecast_handed_over_total", .counter, "Connections left to the Front.", Double(tally.handedOver))
+            "stalecast_echoes_total", .counter, "Firebase messages said again after a burst.", tally.echoes)
+        single("stalecast_handed_over_total", .counter, "Connections left to the Front.", tally.handedOver)
         histogram(
             "stalecast_publish_to_written_seconds", "From a commit's announcement to a subscriber's socket.",
             tally.publishToWritten)
@@ -105,16 +109,16 @@ extension MetricsText {
                 ([("outcome", "refused")], Double(figures.refused)),
             ])
         single(
-            "stalecast_publishes_waiting", .gauge, "Publishes waiting for the writer.", Double(store.waitingPublishes))
-        single("stalecast_versions_removed_total", .counter, "Versions retention removed.", Double(figures.removed))
+            "stalecast_publishes_waiting", .gauge, "Publishes waiting for the writer.", store.waitingPublishes)
+        single("stalecast_versions_removed_total", .counter, "Versions retention removed.", figures.removed)
         single(
             "stalecast_checkpoints_failed_total", .counter, "Write-backs of the log that failed.",
-            Double(figures.failedCheckpoints))
+            figures.failedCheckpoints)
         single("stalecast_store_ready", .gauge, "1 when a publish could be committed.", canCommit ? 1 : 0)
         if let free = store.freeBytes {
             single(
                 "stalecast_store_free_bytes", .gauge, "Bytes that the data directory's disk still takes.",
-                Double(free))
+                free)
         }
         single(
             "stalecast_store_began_anew", .gauge,
@@ -124,7 +128,7 @@ extension MetricsText {
             "stalecast_store_last_backup_timestamp_seconds", .gauge,
             "When the last backup was made, since the epoch; no sample before the first one.",
             store.lastBackup.map { [([], Double($0.microseconds) / 1e6)] } ?? [])
-        single("stalecast_store_sequence", .gauge, "The last commit's sequence.", Double(store.head()))
+        single("stalecast_store_sequence", .gauge, "The last commit's sequence.", store.head())
         histogram("stalecast_store_commit_seconds", "Transaction begin to durable.", figures.commits)
         family(
             "stalecast_template_version", .gauge, "The newest version of a scope.",
@@ -145,9 +149,9 @@ extension MetricsText {
             Double(startedAt.microseconds) / 1e6)
         let usage = ProcessUsage.now()
         single("process_cpu_seconds_total", .counter, "User and system time.", usage.cpuSeconds)
-        single("process_resident_memory_bytes", .gauge, "Resident memory.", Double(usage.residentBytes))
-        single("process_open_fds", .gauge, "Open descriptors.", Double(usage.descriptors))
-        single("process_max_fds", .gauge, "Descriptors this process may have.", Double(usage.maxDescriptors))
+        single("process_resident_memory_bytes", .gauge, "Resident memory.", usage.residentBytes)
+        single("process_open_fds", .gauge, "Open descriptors.", usage.descriptors)
+        single("process_max_fds", .gauge, "Descriptors this process may have.", usage.maxDescriptors)
     }
 }
 
@@ -180,12 +184,12 @@ extension MetricsText {
         family(
             "stalecast_fetches_refused_total", .counter, "Fetches answered with an error, by status.",
             tally.refused.sorted { $0.key < $1.key }.map { ([("status", String($0.key))], Double($0.value)) })
-        single("stalecast_fetch_bytes_total", .counter, "Heads and bodies of fetch answers.", Double(tally.bytes))
+        single("stalecast_fetch_bytes_total", .counter, "Heads and bodies of fetch answers.", tally.bytes)
         single(
             "stalecast_rendering_hits_total", .counter, "Fetches whose answer was finished already.",
-            Double(tally.cacheHits))
-        single("stalecast_renderings", .gauge, "Finished answers held now.", Double(renderings.count))
-        single("stalecast_rendering_bytes", .gauge, "Bytes of them.", Double(renderings.byteCount))
+            tally.cacheHits)
+        single("stalecast_renderings", .gauge, "Finished answers held now.", renderings.count)
+        single("stalecast_rendering_bytes", .gauge, "Bytes of them.", renderings.byteCount)
         histogram(
             "stalecast_rendering_seconds", "Making an answer for one outcome of a version's conditions.",
             tally.rendering)

@@ -25,8 +25,8 @@ extension ConfigurationOption {
             entries: "auth.certificates", \.auth.certificates,
             [
                 EntryField(
-                    name: "san", form: "spiffe://… or DNS name, with * and ?",
-                    meaning: "Certificates with such a name (subjectAltName); * is any text, slashes and dots too.")
+                    "san", "spiffe://… or DNS name, with * and ?",
+                    "Certificates with such a name (subjectAltName); * is any text, slashes and dots too.")
             ] + grantFields, .live,
             "What clients may do who show a certificate of tls.clientAuthorities, and no other credential.",
             spell: { $0.grant.json.text() }, read: { $1.readCertificates($0) }),
@@ -48,29 +48,29 @@ extension ConfigurationOption {
 
     private static let keyFields =
         [
-            EntryField(name: "name", form: "up to 128 bytes", meaning: "What it is for."),
+            EntryField("name", "up to 128 bytes", "What it is for."),
             EntryField(
-                name: "id", form: "stc_s_ or stc_p_ and 10 characters",
-                meaning: "The beginning of the key, which is no secret."),
+                "id", "stc_s_ or stc_p_ and 10 characters",
+                "The beginning of the key, which is no secret."),
             EntryField(
-                name: "sha256", form: "list of 1 or 2 times 64 hexadecimal digits",
-                meaning: "The hash of the whole key, or of two while one takes the place of the other."),
+                "sha256", "list of 1 or 2 times 64 hexadecimal digits",
+                "The hash of the whole key, or of two while one takes the place of the other."),
         ] + grantFields + [
             EntryField(
-                name: "notBefore, expires", form: "time such as 2027-01-31T00:00:00Z; may be left out",
-                meaning: "When it is good.")
+                "notBefore, expires", "time such as 2027-01-31T00:00:00Z; may be left out",
+                "When it is good.")
         ]
 
     static let grantFields = [
         EntryField(
-            name: "role", form: "viewer, publisher or operator; may be left out",
-            meaning: "A bundle of actions at Control: read; read and publish; all."),
+            "role", "viewer, publisher or operator; may be left out",
+            "A bundle of actions at Control: read; read and publish; all."),
         EntryField(
-            name: "actions", form: "list of watch, fetch, read, publish, manage, operate; may be left out",
-            meaning: "Actions beside those of the role; watch and fetch are Edge's."),
+            "actions", "list of watch, fetch, read, publish, manage, operate; may be left out",
+            "Actions beside those of the role; watch and fetch are Edge's."),
         EntryField(
-            name: "projects, namespaces, topics", form: "lists of names or patterns with * and ?; may be left out: any",
-            meaning: "What the actions may be done to."),
+            "projects, namespaces, topics", "lists of names or patterns with * and ?; may be left out: any",
+            "What the actions may be done to."),
     ]
 }
 
@@ -79,24 +79,20 @@ extension AccessKey {
 }
 
 extension ConfigurationReading {
+    /// Names of ``ConfigurationOption/grantFields``.
+    static let grantKeys = ["role", "actions", "projects", "namespaces", "topics"]
+
     /// Reads the list under `auth.anonymous`.
     mutating func readAnonymous(_ node: Node) {
-        var grants: [Grant] = []
-        for (path, entry) in entries(of: node, at: "auth.anonymous") {
-            let optional = ["role", "actions", "projects", "namespaces", "topics"]
-            guard let fields = fields(of: entry, at: path, required: [], optional: optional),
-                let grant = grant(fields, at: path)
-            else { continue }
-            grants.append(grant)
+        configuration.auth.anonymous = entries(of: node, at: "auth.anonymous").compactMap { path, entry in
+            fields(of: entry, at: path, required: [], optional: Self.grantKeys).flatMap { grant($0, at: path) }
         }
-        configuration.auth.anonymous = grants
     }
 
     /// Reads the list under `auth.certificates`; entries with problems are noted and left out.
     mutating func readCertificates(_ node: Node) {
         configuration.auth.certificates = entries(of: node, at: "auth.certificates").compactMap { path, entry in
-            let optional = ["role", "actions", "projects", "namespaces", "topics"]
-            guard let fields = fields(of: entry, at: path, required: ["san"], optional: optional),
+            guard let fields = fields(of: entry, at: path, required: ["san"], optional: Self.grantKeys),
                 let name = value(fields["san"], at: "\(path).san", parse: certificateName),
                 let grant = grant(fields, at: path)
             else { return nil }
@@ -119,7 +115,7 @@ extension ConfigurationReading {
     }
 
     private mutating func key(_ entry: Node, at path: String) -> AccessKey? {
-        let optional = ["role", "actions", "projects", "namespaces", "topics", "notBefore", "expires"]
+        let optional = Self.grantKeys + ["notBefore", "expires"]
         guard let fields = fields(of: entry, at: path, required: ["name", "id", "sha256"], optional: optional) else {
             return nil
         }
@@ -141,7 +137,7 @@ extension ConfigurationReading {
     /// The fields of ``ConfigurationOption/grantFields``; nil, with a note, when they are no grant.
     mutating func grant(_ fields: [String: Node], at path: String) -> Grant? {
         var lists: [String: [String]] = [:]
-        for name in ["actions", "projects", "namespaces", "topics"] {
+        for name in Self.grantKeys.dropFirst() {
             guard let node = fields[name] else { continue }
             guard let texts = uniqueValues(node, at: "\(path).\(name)", parse: { $0 }) else { return nil }
             lists[name] = texts
@@ -180,8 +176,6 @@ extension OptionKind<String> {
         let others = ["host", "connection", "content-length", "transfer-encoding", "expect", "te", "upgrade", "accept"]
         if others.contains(name) { throw InvalidValue("\(name) is about the message, not about who sends it") }
         return name
-    } spell: {
-        $0
     }
 }
 

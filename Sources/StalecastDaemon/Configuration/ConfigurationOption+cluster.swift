@@ -86,8 +86,6 @@ extension OptionKind<String> {
             throw InvalidValue("\"\(text.prefix(80))\" is no cluster's name; use 1 to 63 of a-z, 0-9 and -")
         }
         return text
-    } spell: {
-        $0
     }
 
     /// The empty text is this host's.

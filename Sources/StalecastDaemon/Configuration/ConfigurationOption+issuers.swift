@@ -13,39 +13,38 @@ extension ConfigurationOption {
     private static let issuerFields =
         [
             EntryField(
-                name: "name", form: "1 to 32 characters of a-z 0-9 -", meaning: "What logs and updateUser call it."),
-            EntryField(name: "issuer", form: "text", meaning: "The claim iss, byte for byte."),
+                "name", "1 to 32 characters of a-z 0-9 -", "What logs and updateUser call it."),
+            EntryField("issuer", "text", "The claim iss, byte for byte."),
             EntryField(
-                name: "audiences", form: "list of texts",
-                meaning: "One of them must be in the claim aud, byte for byte."),
+                "audiences", "list of texts",
+                "One of them must be in the claim aud, byte for byte."),
             EntryField(
-                name: "algorithms", form: "list of ES256, EdDSA, RS256; or HS256 alone",
-                meaning: "The signatures it uses. HS256 takes its secret from a file."),
+                "algorithms", "list of ES256, EdDSA, RS256; or HS256 alone",
+                "The signatures it uses. HS256 takes its secret from a file."),
             EntryField(
-                name: "jwks", form: "file, or https URL",
-                meaning: "Its key set: read anew each 10 s from a file, each 10 min (or as its server says) from a URL."
+                "jwks", "file, or https URL",
+                "Its key set: read anew each 10 s from a file, each 10 min (or as its server says) from a URL."
             ),
-            EntryField(name: "caFile", form: "file; may be left out", meaning: "Authorities of the URL's host."),
+            EntryField("caFile", "file; may be left out", "Authorities of the URL's host."),
             EntryField(
-                name: "tokenFile", form: "file; may be left out",
-                meaning: "A bearer token for the URL, such as a Kubernetes service account's."),
+                "tokenFile", "file; may be left out",
+                "A bearer token for the URL, such as a Kubernetes service account's."),
             EntryField(
-                name: "types", form: "list of texts; may be left out: [JWT, at+jwt, \"\"]",
-                meaning: "What the header's typ may be; \"\" is a token without one."),
+                "types", "list of texts; may be left out: [JWT, at+jwt, \"\"]",
+                "What the header's typ may be; \"\" is a token without one."),
             EntryField(
-                name: "leeway", form: "duration, 0s to 5m; may be left out: 30s",
-                meaning: "How far nbf and iat may lie ahead."),
+                "leeway", "duration, 0s to 5m; may be left out: 30s",
+                "How far nbf and iat may lie ahead."),
             EntryField(
-                name: "maxLifetime", form: "duration, 1m to 30d; may be left out: 1d",
-                meaning: "The longest time from iat, or now, to exp."),
+                "maxLifetime", "duration, 1m to 30d; may be left out: 1d",
+                "The longest time from iat, or now, to exp."),
             EntryField(
-                name: "grantsInTokens", form: "true or false; may be left out: false",
-                meaning:
-                    "Tokens say what they may do: in authorization_details (type \(TokenIssuer.detailType)) and in "
+                "grantsInTokens", "true or false; may be left out: false",
+                "Tokens say what they may do: in authorization_details (type \(TokenIssuer.detailType)) and in "
                     + "the claim stalecast, a list of grants."),
             EntryField(
-                name: "rules", form: "list of mappings; may be left out",
-                meaning: "Grants by claims: when (a mapping of claims and patterns of their values, all must fit) and"
+                "rules", "list of mappings; may be left out",
+                "Grants by claims: when (a mapping of claims and patterns of their values, all must fit) and"
                     + " the keys of a grant, role, actions, projects, namespaces, topics."),
         ]
 }
@@ -115,8 +114,9 @@ extension ConfigurationReading {
     private mutating func rules(_ node: Node, at path: String) -> [TokenIssuer.Rule] {
         var rules: [TokenIssuer.Rule] = []
         for (path, entry) in entries(of: node, at: path) {
-            let optional = ["role", "actions", "projects", "namespaces", "topics"]
-            guard let fields = fields(of: entry, at: path, required: ["when"], optional: optional) else { continue }
+            guard let fields = fields(of: entry, at: path, required: ["when"], optional: Self.grantKeys) else {
+                continue
+            }
             let when = fields["when"].flatMap { claims($0, at: "\(path).when") }
             guard let grant = grant(fields, at: path), let when else { continue }
             rules.append(TokenIssuer.Rule(when: when, grant: grant))

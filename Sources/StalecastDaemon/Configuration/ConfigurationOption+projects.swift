@@ -6,20 +6,20 @@ extension ConfigurationOption {
     static let projects = ConfigurationOption(
         entries: "projects", \.projects,
         [
-            EntryField(name: "id", form: "1 to 63 characters of A-Z a-z 0-9 - _ . :", meaning: "The project's id."),
+            EntryField("id", "1 to 63 characters of A-Z a-z 0-9 - _ . :", "The project's id."),
             EntryField(
-                name: "number", form: "whole number, 1 to \(Int64.max)",
-                meaning: "The project's number, which resolves as the id does and is part of every ETag."),
+                "number", "whole number, 1 to \(Int64.max)",
+                "The project's number, which resolves as the id does and is part of every ETag."),
             EntryField(
-                name: "namespaces", form: "list of names; may be left out: [firebase, firebase-server]",
-                meaning: "The project's namespaces; firebase has the client template, firebase-server the server's."),
+                "namespaces", "list of names; may be left out: [firebase, firebase-server]",
+                "The project's namespaces; firebase has the client template, firebase-server the server's."),
             EntryField(
-                name: "serverTemplateOnEdge", form: "true or false; may be left out: false",
-                meaning: "True lets everybody who reaches Edge fetch and stream the server template, as web apps with "
+                "serverTemplateOnEdge", "true or false; may be left out: false",
+                "True lets everybody who reaches Edge fetch and stream the server template, as web apps with "
                     + "server-side rendering do; what is secret in it is not any more."),
             EntryField(
-                name: "approvals", form: "optional or required; may be left out: optional",
-                meaning: "With required nobody publishes alone: one principal proposes, another approves. A rollback "
+                "approvals", "optional or required; may be left out: optional",
+                "With required nobody publishes alone: one principal proposes, another approves. A rollback "
                     + "needs no approval, and is logged as a bypass."),
         ],
         .restart, "The projects served, at least one; ids and numbers are unique.",

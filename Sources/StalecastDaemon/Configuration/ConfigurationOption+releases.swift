@@ -8,31 +8,31 @@ extension ConfigurationOption {
         entries: "releases", \.releases,
         [
             EntryField(
-                name: "scope", form: "PROJECT/NAMESPACE; unique", meaning: "The scope whose versions are released."),
+                "scope", "PROJECT/NAMESPACE; unique", "The scope whose versions are released."),
             EntryField(
-                name: "default", form: "instant or staged; may be left out: instant",
-                meaning: "Whether a publish that does not say how reaches all clients at once, or in stages."),
+                "default", "instant or staged; may be left out: instant",
+                "Whether a publish that does not say how reaches all clients at once, or in stages."),
             EntryField(
-                name: "stages", form: "list of percentages; may be left out: [1%, 10%, 50%, 100%]",
-                meaning: "Shares of the clients, ascending; the last is 100%."),
+                "stages", "list of percentages; may be left out: [1%, 10%, 50%, 100%]",
+                "Shares of the clients, ascending; the last is 100%."),
             EntryField(
-                name: "every", form: "duration, 0s to 30d; may be left out: 5m",
-                meaning: "How long a stage lasts; 0s waits for an operator after each."),
+                "every", "duration, 0s to 30d; may be left out: 5m",
+                "How long a stage lasts; 0s waits for an operator after each."),
             EntryField(
-                name: "bake", form: "duration, 0s to 30d; may be left out: 10m",
-                meaning: "How long a version that all clients have can be taken back as a release."),
+                "bake", "duration, 0s to 30d; may be left out: 10m",
+                "How long a version that all clients have can be taken back as a release."),
             EntryField(
-                name: "first", form: "list of names; may be left out: []",
-                meaning: "Ids of clients that belong to the first stage."),
+                "first", "list of names; may be left out: []",
+                "Ids of clients that belong to the first stage."),
             EntryField(
-                name: "anonymous", form: "last or address; may be left out: last",
-                meaning: "Clients that say no id are told with the last stage; address splits them by their addresses, "
+                "anonymous", "last or address; may be left out: last",
+                "Clients that say no id are told with the last stage; address splits them by their addresses, "
                     + "which is right only where they fetch without an id too."),
             EntryField(
-                name: "gates", form: "mapping; may be left out", meaning: "Limits that stop a release."),
+                "gates", "mapping; may be left out", "Limits that stop a release."),
             EntryField(
-                name: "onTooLittle", form: "go or hold; may be left out: go",
-                meaning: "Whether a release goes on where too few clients were told to judge."),
+                "onTooLittle", "go or hold; may be left out: go",
+                "Whether a release goes on where too few clients were told to judge."),
         ],
         .restart, "Scopes whose versions are released in stages, and how.",
         spell: { "{scope: \($0.scope), default: \($0.isStagedByDefault ? "staged" : "instant")}" },

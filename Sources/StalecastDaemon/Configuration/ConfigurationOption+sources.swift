@@ -17,10 +17,10 @@ extension ConfigurationOption {
     private static let feeds = ConfigurationOption(
         entries: "sources.scopes", \.sources.scopes,
         [
-            EntryField(name: "scope", form: "PROJECT/NAMESPACE; unique", meaning: "The scope that is fed."),
+            EntryField("scope", "PROJECT/NAMESPACE; unique", "The scope that is fed."),
             EntryField(
-                name: "kind", form: "store, file, http or firebase",
-                meaning: "Where its versions come from; store is our own API, and has only a herd window."),
+                "kind", "store, file, http or firebase",
+                "Where its versions come from; store is our own API, and has only a herd window."),
         ] + SourceField.all.map(\.entry),
         .restart,
         "Scopes whose versions come from outside. They cannot be published to here.",

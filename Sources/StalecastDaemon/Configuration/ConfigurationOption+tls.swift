@@ -29,8 +29,8 @@ extension ConfigurationOption {
             ConfigurationOption(
                 entries: "\(section).others", others,
                 [
-                    EntryField(name: "certificate", form: "file", meaning: "PEM file, as above."),
-                    EntryField(name: "key", form: "file", meaning: "PEM file of its key."),
+                    EntryField("certificate", "file", "PEM file, as above."),
+                    EntryField("key", "file", "PEM file of its key."),
                 ],
                 .restart, "Further certificates, for clients that ask for one of their DNS names (SNI).",
                 spell: { "{certificate: \($0.certificate), key: \($0.key)}" }, read: read),

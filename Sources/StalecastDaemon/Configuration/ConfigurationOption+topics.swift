@@ -8,14 +8,14 @@ extension ConfigurationOption {
         entries: "topics", \.topics,
         [
             EntryField(
-                name: "name", form: "1 to 255 characters of A-Z a-z 0-9 - _ . ~ %; unique",
-                meaning: "What clients subscribe to."),
+                "name", "1 to 255 characters of A-Z a-z 0-9 - _ . ~ %; unique",
+                "What clients subscribe to."),
             EntryField(
-                name: "scopes", form: "list of PROJECT/NAMESPACE, at least one",
-                meaning: "The scopes whose changes reach the topic."),
+                "scopes", "list of PROJECT/NAMESPACE, at least one",
+                "The scopes whose changes reach the topic."),
             EntryField(
-                name: "keys", form: "list of patterns with * and ?; may be left out: every change",
-                meaning: "Only versions that change a parameter matching one of these reach the topic."),
+                "keys", "list of patterns with * and ?; may be left out: every change",
+                "Only versions that change a parameter matching one of these reach the topic."),
         ],
         .live,
         "Topics besides PUSH_RC for all client templates and PUSH_RC_SERVER for all server templates (namespace "

@@ -82,6 +82,10 @@ struct EntryField: Sendable {
     /// Shape and range, and whether it may be left out.
     let form: String
     let meaning: String
+
+    init(_ name: String, _ form: String, _ meaning: String) {
+        (self.name, self.form, self.meaning) = (name, form, meaning)
+    }
 }
 
 /// Key path at which the value of an option is kept.

@@ -56,19 +56,22 @@ extension ConfigurationReading {
         switch field.read {
         case .scalar(let read):
             guard let text = text(of: node, at: path, expected: "one value") else { return false }
-            do { try read(text, &feed) } catch {
-                note("\(path): \(error)", at: path)
-                return false
-            }
+            return attempt(at: path) { () throws(InvalidValue) in try read(text, &feed) }
         case .list(let read):
             guard let texts = uniqueValues(node, at: path, parse: { $0 }) else { return false }
-            do { try read(texts, &feed) } catch {
-                note("\(path): \(error)", at: path)
-                return false
-            }
+            return attempt(at: path) { () throws(InvalidValue) in try read(texts, &feed) }
         case .headers:
             guard let headers = sourceHeaders(node, at: path) else { return false }
             feed.headers = headers
+            return true
+        }
+    }
+
+    /// - Returns: false, with a note, when `read` refuses the value.
+    private mutating func attempt(at path: String, _ read: () throws(InvalidValue) -> Void) -> Bool {
+        do { try read() } catch {
+            note("\(path): \(error)", at: path)
+            return false
         }
         return true
     }

@@ -11,6 +11,13 @@ struct OptionKind<Value: Sendable & Equatable>: Sendable {
     let spell: @Sendable (Value) -> String
 }
 
+extension OptionKind<String> {
+    /// A text that is spelled as it is.
+    init(form: String, parse: @escaping @Sendable (String) throws(InvalidValue) -> String) {
+        self.init(form: form, parse: parse) { $0 }
+    }
+}
+
 extension OptionKind<Bool> {
     /// Exactly `true` or `false`; YAML 1.1's `yes` and `on` are refused.
     static let flag = OptionKind(form: "true or false") { text throws(InvalidValue) in
@@ -73,16 +80,12 @@ extension OptionKind<String> {
     static let directory = OptionKind(form: "directory, relative to the working directory") {
         text throws(InvalidValue) in
         try checkedPath(text)
-    } spell: {
-        $0
     }
 
     /// A file of an entry, relative to the working directory.
     static func file(_ form: String) -> OptionKind {
         OptionKind(form: form) { text throws(InvalidValue) in
             try checkedPath(text)
-        } spell: {
-            $0
         }
     }
 

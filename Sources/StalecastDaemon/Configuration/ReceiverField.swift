@@ -19,49 +19,48 @@ enum ReceiverField {
     /// Fields for the reference text.
     static let all = [
         EntryField(
-            name: "name", form: "1 to 64 characters of A-Z a-z 0-9 - _; unique in the project",
-            meaning: "Its name; a renamed webhook is a new one."),
-        EntryField(name: "project", form: "id; may be left out: demo", meaning: "The project it hears of."),
+            "name", "1 to 64 characters of A-Z a-z 0-9 - _; unique in the project",
+            "Its name; a renamed webhook is a new one."),
+        EntryField("project", "id; may be left out: demo", "The project it hears of."),
         EntryField(
-            name: "url", form: "http or https URL; may be left out for format fcm", meaning: "Where requests go."),
+            "url", "http or https URL; may be left out for format fcm", "Where requests go."),
         EntryField(
-            name: "topics", form: "list of names; may be left out: [PUSH_RC]",
-            meaning: "What it hears of; stalecast.webhooks brings messages about webhooks themselves, "
+            "topics", "list of names; may be left out: [PUSH_RC]",
+            "What it hears of; stalecast.webhooks brings messages about webhooks themselves, "
                 + "stalecast.releases those about releases."),
         EntryField(
-            name: "secretFiles", form: "list of files, at least one unless format is fcm",
-            meaning:
-                "Secrets (whsec_… or whsk_…, `stalecast webhooks new-secret` makes one): the current one first, those "
+            "secretFiles", "list of files, at least one unless format is fcm",
+            "Secrets (whsec_… or whsk_…, `stalecast webhooks new-secret` makes one): the current one first, those "
                 + "that still sign beside it after it."),
         EntryField(
-            name: "format", form: "standard (default), cloudevents-binary, cloudevents-structured or fcm",
-            meaning: "What requests look like."),
+            "format", "standard (default), cloudevents-binary, cloudevents-structured or fcm",
+            "What requests look like."),
         EntryField(
-            name: "mode", form: "latest (default), all, fifo or fifo-advance",
-            meaning: "The newest version only, or every one; in order with fifo."),
-        EntryField(name: "headers", form: "mapping of names and values", meaning: "Sent with every request."),
+            "mode", "latest (default), all, fifo or fifo-advance",
+            "The newest version only, or every one; in order with fifo."),
+        EntryField("headers", "mapping of names and values", "Sent with every request."),
         EntryField(
-            name: "maxPerSecond", form: "number, 0.001 to 1000; may be left out: no limit",
-            meaning: "Attempts per second at most."),
+            "maxPerSecond", "number, 0.001 to 1000; may be left out: no limit",
+            "Attempts per second at most."),
         EntryField(
-            name: "timeout", form: "duration, 1s to 60s; may be left out: 15s",
-            meaning: "For one attempt; in a cluster 30s at most."),
+            "timeout", "duration, 1s to 60s; may be left out: 15s",
+            "For one attempt; in a cluster 30s at most."),
         EntryField(
-            name: "minInterval", form: "duration, 0s to 1d; may be left out: 0s",
-            meaning: "Between two deliveries of one scope."),
+            "minInterval", "duration, 0s to 1d; may be left out: 0s",
+            "Between two deliveries of one scope."),
         EntryField(
-            name: "caFile, certificateFile, keyFile", form: "PEM files",
-            meaning: "A private authority, a client certificate with its key."),
+            "caFile, certificateFile, keyFile", "PEM files",
+            "A private authority, a client certificate with its key."),
         EntryField(
-            name: "addressProfile", form: "public or internal; may be left out: webhooks.addressProfile",
-            meaning: "Whether private networks may be called."),
+            "addressProfile", "public or internal; may be left out: webhooks.addressProfile",
+            "Whether private networks may be called."),
         EntryField(
-            name: "serviceAccountFile, tokenUrl", form: "JSON file; URL",
-            meaning: "For format fcm: the service account's key, and where tokens are fetched if not at its token_uri."),
+            "serviceAccountFile, tokenUrl", "JSON file; URL",
+            "For format fcm: the service account's key, and where tokens are fetched if not at its token_uri."),
         EntryField(
-            name: "verification", form: "none (default), challenge or cloudevents",
-            meaning: "Whether the receiver is asked for its consent first."),
-        EntryField(name: "description", form: "at most 256 characters", meaning: "For people."),
+            "verification", "none (default), challenge or cloudevents",
+            "Whether the receiver is asked for its consent first."),
+        EntryField("description", "at most 256 characters", "For people."),
     ]
 
     static let names: [String] = ["project", "topics", "secretFiles", "headers"] + scalars.map(\.key)

@@ -25,7 +25,7 @@ struct SourceField: Sendable {
     /// Kinds whose documents may have any shape.
     static let documents: Set<SourceKind> = [.file, .http]
 
-    var entry: EntryField { EntryField(name: name, form: form, meaning: meaning) }
+    var entry: EntryField { EntryField(name, form, meaning) }
 
     /// A row whose value is one scalar.
     ///
@@ -34,11 +34,9 @@ struct SourceField: Sendable {
         _ name: String, _ key: any WritableKeyPath<Configuration.Feed, Value> & Sendable, _ kind: OptionKind<Value>,
         for kinds: Set<SourceKind>, form: String? = nil, _ meaning: String
     ) {
-        self.name = name
-        self.kinds = kinds
-        self.form = form ?? kind.form
-        self.meaning = meaning
-        read = .scalar { text, feed throws(InvalidValue) in feed[keyPath: key] = try kind.parse(text) }
+        self.init(name, for: kinds, form: form ?? kind.form, meaning) { text, feed throws(InvalidValue) in
+            feed[keyPath: key] = try kind.parse(text)
+        }
     }
 
     /// A row whose value may be left out.
@@ -46,11 +44,16 @@ struct SourceField: Sendable {
         optional name: String, _ key: any WritableKeyPath<Configuration.Feed, Value?> & Sendable,
         _ kind: OptionKind<Value>, for kinds: Set<SourceKind>, form: String? = nil, _ meaning: String
     ) {
-        self.name = name
-        self.kinds = kinds
-        self.form = form ?? kind.form
-        self.meaning = meaning
-        read = .scalar { text, feed throws(InvalidValue) in feed[keyPath: key] = try kind.parse(text) }
+        self.init(name, for: kinds, form: form ?? kind.form, meaning) { text, feed throws(InvalidValue) in
+            feed[keyPath: key] = try kind.parse(text)
+        }
+    }
+
+    private init(
+        _ name: String, for kinds: Set<SourceKind>, form: String, _ meaning: String,
+        read: @escaping @Sendable (String, inout Configuration.Feed) throws(InvalidValue) -> Void
+    ) {
+        (self.name, self.kinds, self.form, self.meaning, self.read) = (name, kinds, form, meaning, .scalar(read))
     }
 
     /// A row whose value is a list of files.
@@ -58,10 +61,7 @@ struct SourceField: Sendable {
         list name: String, _ key: any WritableKeyPath<Configuration.Feed, [String]> & Sendable,
         for kinds: Set<SourceKind>, form: String, _ meaning: String
     ) {
-        self.name = name
-        self.kinds = kinds
-        self.form = form
-        self.meaning = meaning
+        (self.name, self.kinds, self.form, self.meaning) = (name, kinds, form, meaning)
         read = .list { texts, feed throws(InvalidValue) in
             feed[keyPath: key] = []
             for text in texts { feed[keyPath: key].append(try checkedPath(text)) }
@@ -70,10 +70,8 @@ struct SourceField: Sendable {
 
     /// The row of `headers`.
     init(headers name: String, for kinds: Set<SourceKind>, _ meaning: String) {
-        self.name = name
-        self.kinds = kinds
+        (self.name, self.kinds, self.meaning) = (name, kinds, meaning)
         form = "mapping of names and values"
-        self.meaning = meaning
         read = .headers
     }
 }
@@ -85,15 +83,11 @@ extension OptionKind<String> {
             if text.isEmpty { throw InvalidValue("it is empty; give it a value or remove the key") }
             if text.utf8.contains(0) { throw InvalidValue("a NUL character is not allowed") }
             return text
-        } spell: {
-            $0
         }
     }
 
     static let sourceURL = OptionKind(form: "http or https URL") { text throws(InvalidValue) in
         do { return try OutboundURL(text).text } catch { throw InvalidValue("the URL \(error)") }
-    } spell: {
-        $0
     }
 
     /// Scheme, host, port and perhaps a path, to which more is appended.
@@ -101,8 +95,6 @@ extension OptionKind<String> {
         _ = try sourceURL.parse(text)
         if text.contains("?") { throw InvalidValue("\"\(text)\" has a query; give only the beginning of the URL") }
         return text.hasSuffix("/") ? String(text.dropLast()) : text
-    } spell: {
-        $0
     }
 
     /// An id or number that becomes part of a path.
@@ -112,8 +104,6 @@ extension OptionKind<String> {
             throw InvalidValue("\"\(text)\" is no project id or number")
         }
         return text
-    } spell: {
-        $0
     }
 }
 
