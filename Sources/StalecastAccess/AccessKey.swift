@@ -61,7 +61,7 @@ package struct AccessKey: Sendable, Hashable {
         return key
     }
 
-    /// Neither revoked nor expired: it admits a caller, or will.
+    /// False for a key that is revoked or expired: it admits no caller any more.
     package func isLive(at now: Timestamp) -> Bool {
         !(revokedAt.map { $0 <= now } ?? false) && !(expiresAt.map { $0 <= now } ?? false)
     }

@@ -8,7 +8,7 @@ struct ServedTemplate: Sendable {
     let etag: String
     /// The whole answer, including its `version` member.
     let json: JSONValue
-    /// It reaches its clients in stages, or would.
+    /// Whether the version reaches its clients in stages, or would.
     let isStaged: Bool
 
     init(_ answer: HTTPAnswer) throws(CommandFailure) {

@@ -43,7 +43,7 @@ struct WaitOptions: ParsableArguments {
         if let timeout, timeout.duration > .seconds(3600) { throw ValidationError("--timeout is at most 1h") }
     }
 
-    /// It says which clients are to have what; the end of a release does not ask for that.
+    /// Whether the options say which clients are to have what, which the end of a release does not ask for.
     var isAboutClients: Bool {
         share.map { $0 != Self.usualShare || stage != nil || minClients != 0 } ?? false
     }
