@@ -106,6 +106,21 @@ package final class Hub: Sendable {
         }
     }
 
+    /// Notes a durable commit that no client is told of: a cursor of this moment names it.
+    ///
+    /// - Parameter change: the version that it is about, at the commit's sequence.
+    package func pass(_ change: TemplateChange, at time: UInt64) {
+        state.withLock { state in
+            precondition(change.sequence > state.board.headSequence, "changes are announced in commit order")
+            let announcement = TopicBoard.Announcement(
+                change: change, audience: .nobody, encodedMessages: [], pacedOverMs: 0, announcedAt: time)
+            state.board.apply(announcement)
+            state.sinceRebinding?.append(.announcement(announcement))
+            newest.store(change.sequence, ordering: .releasing)
+            for listener in state.listeners { listener(.announcement(announcement)) }
+        }
+    }
+
     /// Splits a scope's subscribers into the stages of a release, before its first stage is announced.
     package func split(_ scope: Scope, by cut: ReleaseCut) {
         state.withLock { state in

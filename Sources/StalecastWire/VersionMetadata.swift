@@ -107,6 +107,12 @@ package struct TemplateChange: Sendable, Hashable {
     }
 
     package var version: VersionNumber { metadata.number }
+
+    /// Change as a later commit told it.
+    package func at(_ sequence: CommitSequence) -> TemplateChange {
+        TemplateChange(
+            scope: scope, sequence: sequence, metadata: metadata, etag: etag, changedKeys: changedKeys, notes: notes)
+    }
 }
 
 /// Notes about a version that its announcement carries, beyond the version itself.

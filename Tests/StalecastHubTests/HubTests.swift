@@ -12,6 +12,29 @@ final class Sequences: Sendable {
 }
 
 @Suite struct HubTests {
+    /// In a cluster a pause of a release has a sequence, which a client may bring from another node.
+    @Test func aCommitThatNoClientIsToldOfIsNoCursorOfTheFuture() {
+        let hub = Hub(board: .make([.make(1), .make(2)]))
+        let heard = Sequences()
+        let listener = Mutex(TopicBoard.make([.make(1), .make(2)]))
+        _ = hub.attach { event in
+            guard case .announcement(let announcement) = event else { return }
+            heard.append(announcement.change.sequence)
+            #expect(announcement.encodedMessages.isEmpty == (announcement.change.version == 2))
+            listener.withLock { $0.apply(announcement) }
+        }
+        hub.pass(.make(2, sequence: 3), at: 0)
+        #expect(heard.all == [3] && hub.headSequence == 3 && hub.newestSequence == 3)
+        for board in [hub.board, listener.withLock({ $0 })] {
+            let opening = board.opening(for: [board.push], from: board.cursor(3))
+            #expect(opening.reset == nil && opening.messages.isEmpty)
+            #expect(board.versions([board.push], board.cursor(1)) == [2])
+        }
+        #expect(hub.propagation.own(of: .demo, limit: 9) == nil, "nothing was announced")
+        hub.announce(.make(3, sequence: 4), at: 0)
+        #expect(hub.headSequence == 4)
+    }
+
     @Test func everyShardSeesTheSameOrder() async {
         let hub = Hub(board: .make())
         let seen = Mutex<[[CommitSequence]]>([[], []])

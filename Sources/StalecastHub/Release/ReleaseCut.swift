@@ -99,4 +99,7 @@ package struct ReleaseAudience: Hashable, Sendable {
         self.stages = stages
         self.isWhole = isWhole
     }
+
+    /// Audience of a commit that no client is told of.
+    static let nobody = ReleaseAudience(stages: 0..<0, isWhole: false)
 }

@@ -164,11 +164,3 @@ extension TopicBoard {
         }
     }
 }
-
-extension TemplateChange {
-    /// Change as a later commit told it.
-    package func at(_ sequence: CommitSequence) -> TemplateChange {
-        TemplateChange(
-            scope: scope, sequence: sequence, metadata: metadata, etag: etag, changedKeys: changedKeys, notes: notes)
-    }
-}

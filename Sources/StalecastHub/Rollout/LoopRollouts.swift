@@ -24,6 +24,7 @@ package struct LoopRollouts {
     ///
     /// - Parameter audience: the streams that are there for it.
     package mutating func begin(_ announcement: TopicBoard.Announcement, audience: Int) {
+        if announcement.audience == .nobody { return }
         var version = Version(
             sequence: announcement.change.sequence, topics: announcement.encodedMessages.map(\.topic))
         version.streamCounts.streams = audience
