@@ -106,11 +106,14 @@ extension ClusterNode: VersionAuthority {
             if pending.idempotencyKey != nil, let version = try await recall(publish, pending) {
                 return answer(publish, .success(version))
             }
-            guard case .next(let drafted) = try await draft(pending, publish) else { return }
-            let size = drafted.content.count
+            guard let (drafted, releases, isStep) = try await draft(pending, publish) else { return }
+            guard releases.isEmpty || logMetadata.minimumVersion >= LogMetadata.formatOfReleases else {
+                throw .clusterWithoutReleases
+            }
+            let size = isStep ? 0 : drafted.content.count
             guard size <= LogEntry.maxContent else { throw .contentTooLarge(size, most: LogEntry.maxContent) }
             // The way back must stay open.
-            guard pending.isRollback || budget.hasRoom(for: size, of: drafted.scope, now: now()) else {
+            guard isStep || pending.isRollback || budget.hasRoom(for: size, of: drafted.scope, now: now()) else {
                 throw .logFull(drafted.scope)
             }
             var chunks: [[UInt8]] = []
@@ -122,8 +125,13 @@ extension ClusterNode: VersionAuthority {
             change.notes.fetchWindowMs = window
             // As it is applied, here and everywhere.
             let version = StoredVersion(change: change, template: drafted.template, content: drafted.content)
-            let entry = await Self.entry(
-                version, publish, after: head, node: name, fetchWindowMs: window, chunks: &chunks)
+            let entry =
+                isStep
+                ? LogEntry(
+                    change: change, releases: releases, publish: publish, after: head, node: name,
+                    fetchWindowMs: Int64(window), content: .absent)
+                : await Self.entry(
+                    version, releases, publish, after: head, node: name, fetchWindowMs: window, chunks: &chunks)
             runs[publish]?.version = version
             runs[publish]?.chunks = chunks
             drive(publish) { $0.prepared(.draft(Proposer.Draft(entry: entry, logMetadata: logMetadata)), now: $1) }
@@ -146,22 +154,28 @@ extension ClusterNode: VersionAuthority {
         return version
     }
 
+    /// nil when there was nothing to do, which is answered then.
     private func draft(
         _ pending: PendingVersion, _ publish: PublishID
-    ) async throws(StoreError) -> PendingVersion.Draft {
-        let draft = try await store.draft(pending)
-        if case .isCurrent(let version) = draft { answer(publish, .success(version)) }
-        return draft
+    ) async throws(StoreError) -> (StoredVersion, [Release], isStep: Bool)? {
+        switch try await store.draft(pending) {
+        case .next(let version, let releases): return (version, releases, false)
+        case .step(let version, let release): return (version, [release], true)
+        case .isCurrent(let version):
+            answer(publish, .success(version))
+            return nil
+        }
     }
 
     /// Packing a large content takes long enough to keep it off the actor.
     @concurrent
     private static func entry(
-        _ version: StoredVersion, _ publish: PublishID, after head: LogHead, node: String, fetchWindowMs: Int,
-        chunks: inout [[UInt8]]
+        _ version: StoredVersion, _ releases: [Release], _ publish: PublishID, after head: LogHead, node: String,
+        fetchWindowMs: Int, chunks: inout [[UInt8]]
     ) async -> LogEntry {
         LogEntry(
-            change: version.change, publish: publish, after: head, node: node, fetchWindowMs: Int64(fetchWindowMs),
+            change: version.change, releases: releases, publish: publish, after: head, node: node,
+            fetchWindowMs: Int64(fetchWindowMs),
             storing: version.content, chunks: &chunks)
     }
 

@@ -56,10 +56,12 @@ extension ClusterNode {
     static func versions(of entries: [LogEntry], from log: any SharedLog) async throws -> [SharedVersion] {
         var versions: [SharedVersion] = []
         for entry in entries {
-            let content = try await log.content(of: entry)
+            let content = entry.content == .absent ? nil : try await log.content(of: entry)
             var change = entry.change
             change.notes.fetchWindowMs = Int(clamping: entry.fetchWindowMs)
-            versions.append(SharedVersion(change: change, content: content, publish: entry.publish.description))
+            versions.append(
+                SharedVersion(
+                    change: change, content: content, publish: entry.publish.description, releases: entry.releases))
         }
         return versions
     }

@@ -39,6 +39,7 @@ extension LogEntry {
         switch content {
         case .inline(let content): content.count
         case .beside(let key): key.size
+        case .absent: 0
         }
     }
 }

@@ -1,4 +1,5 @@
 import Crypto
+package import StalecastStore
 package import StalecastWire
 
 /// Stored form of an entry: one line of JSON, a line feed, and the content as zlib packs it. Members that are not known
@@ -15,8 +16,8 @@ extension LogEntry {
     ///
     /// - Parameter chunks: becomes the pieces that must be stored before it; empty for an inline content.
     package init(
-        change: TemplateChange, publish: PublishID, after previous: LogHead, node: String, fetchWindowMs: Int64,
-        storing content: [UInt8], chunks: inout [[UInt8]]
+        change: TemplateChange, releases: [Release] = [], publish: PublishID, after previous: LogHead, node: String,
+        fetchWindowMs: Int64, storing content: [UInt8], chunks: inout [[UInt8]]
     ) {
         let packed = Zlib.packed(content)
         chunks = []
@@ -27,8 +28,8 @@ extension LogEntry {
         }
         let key = ContentKey(digest: Self.digest(content), size: content.count, chunks: chunks.count)
         self.init(
-            change: change, publish: publish, after: previous, node: node, fetchWindowMs: fetchWindowMs,
-            content: chunks.isEmpty ? .inline(content) : .beside(key))
+            change: change, releases: releases, publish: publish, after: previous, node: node,
+            fetchWindowMs: fetchWindowMs, content: chunks.isEmpty ? .inline(content) : .beside(key))
     }
 
     /// The stored form.
@@ -47,10 +48,11 @@ extension LogEntry {
             let change = TemplateChange(head: head), change.sequence == sequence,
             let publish = head["publish"]?.string.flatMap({ PublishID($0) }),
             let previous = head["previous"]?.string.flatMap({ LogHead($0) }), previous.sequence == sequence - 1,
-            let content = Self.content(head, Array(bytes[(end + 1)...]))
+            let releases = Self.releases(head, of: change.scope),
+            let content = Self.content(head, Array(bytes[(end + 1)...]), isStep: !releases.isEmpty)
         else { throw .unreadable("entry \(sequence) of the log cannot be read") }
         self.init(
-            change: change, publish: publish, after: previous, node: head["node"]?.string ?? "",
+            change: change, releases: releases, publish: publish, after: previous, node: head["node"]?.string ?? "",
             fetchWindowMs: min(max(0, head["fetchWindowMs"]?.int64 ?? 0), 86_400_000), content: content)
     }
 
@@ -64,7 +66,15 @@ extension LogEntry {
         return content
     }
 
-    private static func content(_ head: JSONValue, _ rest: [UInt8]) -> Content? {
+    /// nil when one of them cannot be read.
+    private static func releases(_ head: JSONValue, of scope: Scope) -> [Release]? {
+        let records = head["releases"]?.array ?? []
+        let releases = records.compactMap { Release(record: $0) }.filter { $0.scope == scope }
+        return releases.count == records.count ? releases : nil
+    }
+
+    private static func content(_ head: JSONValue, _ rest: [UInt8], isStep: Bool) -> Content? {
+        if isStep, head["sha256"] == nil { return rest.isEmpty ? .absent : nil }
         guard let digest = head["sha256"]?.string, digest.utf8.count == 64, let size = head["size"]?.int64,
             let size = Int(exactly: size), (0...maxContent).contains(size)
         else { return nil }
@@ -86,6 +96,7 @@ extension LogEntry {
             "fetchWindowMs": .int(fetchWindowMs),
         ]
         head["changedKeys"] = change.changedKeys.map { .array($0.map(JSONValue.string)) }
+        if !releases.isEmpty { head["releases"] = .array(releases.map(\.record)) }
         if change.notes.isUrgent { head["urgent"] = true }
         if change.notes.hasFenceTimedOut { head["fenceTimedOut"] = true }
         switch content {
@@ -96,6 +107,7 @@ extension LogEntry {
             head["sha256"] = .string(key.digest)
             head["size"] = .int(key.size)
             head["chunks"] = .int(key.chunks)
+        case .absent: break
         }
         return head
     }

@@ -1,9 +1,14 @@
+package import StalecastStore
 package import StalecastWire
 
-/// One version in the shared log, complete: a node needs nothing else to have it.
+/// One version in the shared log, or one step of the release of a version, complete: a node needs nothing else to have
+/// it.
 package struct LogEntry: Sendable, Hashable {
-    /// Scope, sequence, metadata, ETag, changed keys, notes.
+    /// Scope, sequence, metadata, ETag, changed keys, notes. Of a step those of the version that is released.
     package let change: TemplateChange
+    /// Releases of the scope that it changes, as they are afterwards, oldest first. Every node takes them as they stand
+    /// here: no two can disagree.
+    package let releases: [Release]
     package let publish: PublishID
     /// The head it was made for, and the only one it may stand behind.
     package let previous: LogHead
@@ -18,14 +23,17 @@ package struct LogEntry: Sendable, Hashable {
         case inline([UInt8])
         /// Too long for the line: kept beside it, under its digest.
         case beside(ContentKey)
+        /// A step of a release brings no version.
+        case absent
     }
 
     package init(
-        change: TemplateChange, publish: PublishID, after previous: LogHead, node: String, fetchWindowMs: Int64 = 0,
-        content: Content
+        change: TemplateChange, releases: [Release] = [], publish: PublishID, after previous: LogHead, node: String,
+        fetchWindowMs: Int64 = 0, content: Content
     ) {
         precondition(change.sequence == previous.sequence + 1, "an entry follows its head")
         self.change = change
+        self.releases = releases
         self.publish = publish
         self.previous = previous
         self.node = node

@@ -14,10 +14,14 @@ package struct LogMetadata: Sendable, Hashable {
     package var revision: Int64
 
     /// Format that this program writes and understands.
-    package static let format: Int64 = 1
+    package static let format: Int64 = 2
+    /// Format of the first program that knows releases: below it they do not enter the log.
+    package static let formatOfReleases: Int64 = 2
 
     package init(epoch: Epoch, revision: Int64 = 0) {
-        document = ["format": .int(Self.format), "minimumVersion": 1, "epoch": .string(epoch.description)]
+        document = [
+            "format": .int(Self.format), "minimumVersion": .int(Self.format), "epoch": .string(epoch.description),
+        ]
         self.epoch = epoch
         self.revision = revision
     }

@@ -23,7 +23,10 @@ package struct ReleaseConductor: Sendable {
         let scope = version.scope
         var audience: ReleaseAudience? = ReleaseAudience(stages: step.stages, isWhole: step.isWhole)
         switch step.kind {
-        case .noted: return nil
+        case .noted:
+            // In a cluster it has a sequence of its own, which a client may bring as a cursor from another node.
+            if step.sequence > hub.headSequence { hub.pass(version.change.at(step.sequence), at: time) }
+            return nil
         case .began:
             let cut = step.release.cut
             hub.releases.begin(step.release, at: time)

@@ -174,6 +174,7 @@ package final class EtcdLog: SharedLog {
     package func content(of entry: LogEntry) async throws(LogError) -> [UInt8] {
         switch entry.content {
         case .inline(let content): return content
+        case .absent: return []
         case .beside(let content):
             var chunks: [[UInt8]] = []
             for number in 0..<content.chunks {

@@ -9,6 +9,8 @@ enum Candidate: Sendable {
     case adopt(Adoption, content: [UInt8])
     case rollback(Rollback)
     case approve(Approval)
+    /// No version: a change of the open release, which has a place in a shared log.
+    case release(ReleaseChange)
 
     /// A request for an old version's content to become the next version.
     struct Rollback: Sendable {
@@ -31,6 +33,22 @@ enum Candidate: Sendable {
         let by: String
         let reason: String?
         let figures: JSONValue?
+        /// See ``ReleaseChange/seen`` and ``ReleaseChange/ownership``.
+        var seen: Release?
+        var ownership: Ownership?
+    }
+
+    /// A request for an open release to change.
+    struct ReleaseChange: Sendable {
+        let scope: Scope
+        let action: ReleaseAction
+        let by: String
+        let reason: String?
+        let figures: JSONValue?
+        /// State that it was decided on, and the only one in which it is done; nil: any.
+        var seen: Release?
+        /// Ownership that entitles this node of a cluster to it; nil: none is asked for.
+        var ownership: Ownership?
     }
 
     /// A request for an open proposal to become the next version.
@@ -50,6 +68,7 @@ enum Candidate: Sendable {
         case .adopt(let adoption, _): adoption.scope
         case .rollback(let rollback): rollback.scope
         case .approve(let approval): approval.scope
+        case .release(let change): change.scope
         }
     }
 
@@ -60,7 +79,7 @@ enum Candidate: Sendable {
     var mayEndRelease: Bool {
         switch self {
         case .publish(let publish, _): publish.supersedes
-        case .adopt, .rollback: true
+        case .adopt, .rollback, .release: true
         case .approve: false
         }
     }
@@ -72,6 +91,7 @@ enum Candidate: Sendable {
         case .rollback(let rollback): rollback.user.email.isEmpty ? rollback.user.name : rollback.user.email
         case .adopt: "source"
         case .approve(let approval): approval.by.principal
+        case .release(let change): change.by
         }
     }
 
@@ -85,7 +105,7 @@ enum Candidate: Sendable {
         case .publish(let publish, _): publish.idempotencyKey
         case .rollback(let rollback): rollback.idempotencyKey
         case .approve(let approval): approval.key
-        case .adopt: nil
+        case .adopt, .release: nil
         }
     }
 
@@ -100,7 +120,7 @@ enum Candidate: Sendable {
                 && version.change.notes.isUrgent == publish.isUrgent
         case .rollback(let rollback):
             return version.metadata.updateType == .rollback && version.metadata.rollbackSource == rollback.target
-        case .adopt, .approve: return true
+        case .adopt, .approve, .release: return true
         }
     }
 }
@@ -156,6 +176,7 @@ struct NextVersion {
                 description: proposal.description, updateOrigin: proposal.origin)
             let template = try Template(stored: JSONValue.parse(content))
             return version(metadata, template, content, ChangeNotes(isUrgent: proposal.isUrgent))
+        case .release: throw StoreError.noRelease(scope)
         }
     }
 

@@ -18,18 +18,22 @@ package struct ReplicaState: Sendable, Hashable {
     }
 }
 
-/// A version as a shared log holds it.
+/// A version as a shared log holds it, or a step of the release of one.
 package struct SharedVersion: Sendable {
+    /// Change of the version; of a step that of the version which is released, at the step's sequence.
     package let change: TemplateChange
-    /// The template's JSON as the store keeps it.
-    package let content: [UInt8]
+    /// The template's JSON as the store keeps it; nil for a step.
+    package let content: [UInt8]?
     /// Identity of the publish that made it; 1 to 64 characters.
     package let publish: String
+    /// Releases of the scope that it changes, as they are afterwards, oldest first.
+    package let releases: [Release]
 
-    package init(change: TemplateChange, content: [UInt8], publish: String) {
+    package init(change: TemplateChange, content: [UInt8]?, publish: String, releases: [Release] = []) {
         self.change = change
         self.content = content
         self.publish = publish
+        self.releases = releases
     }
 }
 
@@ -48,7 +52,12 @@ package struct PendingVersion: Sendable {
     package var idempotencyKey: String? { candidate.idempotencyKey }
     /// It is only taken while this holds; nil: always.
     package var ownership: Ownership? {
-        if case .adopt(let adoption, _) = candidate { adoption.ownership } else { nil }
+        switch candidate {
+        case .adopt(let adoption, _): adoption.ownership
+        case .release(let change): change.ownership
+        case .rollback(let rollback): rollback.ends?.ownership
+        case .publish, .approve: nil
+        }
     }
     package var scope: Scope { candidate.scope }
     package var isRollback: Bool { candidate.isRollback }
@@ -60,7 +69,10 @@ package struct PendingVersion: Sendable {
 
     /// Version that a pending publish would make at the replica's end.
     package enum Draft: Sendable {
-        case next(StoredVersion)
+        /// The next version, and the releases of its scope that it begins or ends, oldest first.
+        case next(StoredVersion, releases: [Release])
+        /// The current version at the next sequence, and its release as it becomes.
+        case step(StoredVersion, Release)
         /// It is what the origin has, and current already.
         case isCurrent(StoredVersion)
     }
@@ -161,13 +173,17 @@ enum ReplicaTable {
         }
     }
 
-    /// The lowest sequences that may be in the log, and whose versions retention has let go.
+    /// The lowest sequences that may be in the log, and whose versions retention has let go, or which are steps of
+    /// releases. The newest entry of a scope stays: it says where its release stands.
     static func removed(appliedBefore time: Timestamp, limit: Int, _ db: Database) throws -> [CommitSequence] {
         try Int64.fetchAll(
             db,
             sql: """
                 SELECT sequence FROM publish WHERE appliedAt < ?
                 AND NOT EXISTS (SELECT 1 FROM version WHERE version.sequence = publish.sequence)
+                AND EXISTS (
+                    SELECT 1 FROM publish AS later WHERE later.sequence > publish.sequence
+                    AND (later.project, later.namespace) = (publish.project, publish.namespace))
                 ORDER BY sequence LIMIT ?
                 """, arguments: [time.microseconds, limit]
         ).map { CommitSequence($0) }

@@ -44,8 +44,8 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case releaseRefused(String)
     /// The first version has none before it that clients could stay on.
     case nothingToStageOver
-    /// Nodes of a cluster do not share releases yet.
-    case stagedInCluster
+    /// The cluster's log may have nodes of a program that knows no releases.
+    case clusterWithoutReleases
     /// The publish was refused, or rolled back, and is certainly not committed.
     case unavailable(String)
     /// A read failed; says nothing about publishes.
@@ -98,7 +98,9 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         case .noRelease(let scope): "no release of \(scope) is open"
         case .releaseRefused(let sentence): sentence
         case .nothingToStageOver: "the first version cannot be staged: there is none before it for the other clients"
-        case .stagedInCluster: "a cluster does not release in stages yet; publish to all clients at once"
+        case .clusterWithoutReleases:
+            "the cluster may have nodes of an older program, which do not know releases; nothing was committed; when all nodes "
+                + "run this one, run `stalecast cluster upgrade`, or publish to all clients at once"
         case .unknownProject(let project): "project \(project) is not configured"
         case .outcomePending(let publish):
             "the log did not say in time what became of publish \(publish); ask for it, or read the template before "

@@ -2,39 +2,6 @@ import GRDB
 package import StalecastWire
 import Synchronization
 
-/// Effect of a commit on a release, for the announcement.
-package struct ReleaseStep: Sendable, Hashable {
-    package enum Kind: Sendable, Hashable {
-        /// Nothing that clients are told of: a pause, a resume, or the end of the bake time.
-        case noted
-        /// The version is new; its first stage is reached.
-        case began
-        /// Further stages are reached.
-        case reached
-        /// The version brings back the content of before, for the stages that were told.
-        case rolledBack
-        /// Another version took the place of the release's.
-        case superseded
-    }
-
-    package let kind: Kind
-    package let release: Release
-    /// Places in the policy's stages that this commit reaches.
-    package let stages: Range<Int>
-    /// Sequence of this commit; a later stage's is higher than its version's.
-    package let sequence: CommitSequence
-
-    package init(kind: Kind, release: Release, stages: Range<Int>, sequence: CommitSequence) {
-        self.kind = kind
-        self.release = release
-        self.stages = stages
-        self.sequence = sequence
-    }
-
-    /// The last stage is reached.
-    package var isWhole: Bool { stages.upperBound == release.policy.stages.count }
-}
-
 /// Change of an open release, besides a rollback.
 package enum ReleaseAction: Sendable, Hashable {
     /// Takes the step that is due by the clock: the next stage, or the end.
@@ -50,9 +17,16 @@ extension TemplateStore {
     /// The newest release of a scope, open or not; nil where no version was ever staged.
     package func release(of scope: Scope) -> Release? { releases.withLock { $0[scope] } }
 
+    /// As ``release(of:)``, after what other nodes of a cluster did, where the log answers.
+    package func newestRelease(of scope: Scope) async -> Release? {
+        await authority.withLock { $0 }?.refresh()
+        return release(of: scope)
+    }
+
     /// The newest releases of a scope, newest first; at most 100 are kept.
     package func releases(of scope: Scope, limit: Int) async throws(StoreError) -> [Release] {
-        try await read { try ReleaseTable.page(of: scope, limit: limit, $0) }
+        await authority.withLock { $0 }?.refresh()
+        return try await read { try ReleaseTable.page(of: scope, limit: limit, $0) }
     }
 
     /// All releases of a scope that are kept. Blocks.
@@ -76,68 +50,88 @@ extension TemplateStore {
     /// - Parameters:
     ///   - by: who does it, for the release's events.
     ///   - figures: what a gate saw.
+    ///   - seen: the state that it was decided on, and the only one in which it is done; nil: any.
+    ///   - ownership: entitles this node of a cluster to it; nil: none is asked for.
     /// - Throws: ``StoreError/noRelease(_:)``, ``StoreError/releaseRefused(_:)`` where it cannot be done now.
     package func change(
-        releaseOf scope: Scope, _ action: ReleaseAction, by: String, reason: String? = nil, figures: JSONValue? = nil
+        releaseOf scope: Scope, _ action: ReleaseAction, by: String, reason: String? = nil, figures: JSONValue? = nil,
+        seen: Release? = nil, under ownership: Ownership? = nil
     ) async throws(StoreError) -> Release {
-        try refuseReleasesOfClusters()
+        let change = Candidate.ReleaseChange(
+            scope: scope, action: action, by: by, reason: reason, figures: figures, seen: seen, ownership: ownership)
+        if authority.withLock({ $0 != nil }) {
+            _ = try await commit(.release(change))
+            guard let release = release(of: scope) else { throw .noRelease(scope) }
+            return release
+        }
         let result: Result<Release, StoreError> = await withCheckedContinuation { continuation in
-            database.asyncWriteWithoutTransaction { db in
-                continuation.resume(
-                    returning: self.changeOnWriter(scope, action, by: by, reason: reason, figures: figures, db))
-            }
+            database.asyncWriteWithoutTransaction { continuation.resume(returning: self.changeOnWriter(change, $0)) }
         }
         return try result.get()
     }
 
     /// Ends an open release: the content of before becomes the next version, and the clients that were told of the
     /// release's are told of it.
+    ///
+    /// - Parameters:
+    ///   - seen: see ``change(releaseOf:_:by:reason:figures:seen:under:)``.
+    ///   - ownership: as well.
     package func rollBack(
         releaseOf scope: Scope, by: String, reason: String?, user: UpdateUser = UpdateUser(),
-        origin: UpdateOrigin = .restAPI, figures: JSONValue? = nil
+        origin: UpdateOrigin = .restAPI, figures: JSONValue? = nil, seen: Release? = nil,
+        under ownership: Ownership? = nil
     ) async throws(StoreError) -> StoredVersion {
-        try refuseReleasesOfClusters()
-        guard let release = release(of: scope), release.isOpen else { throw .noRelease(scope) }
+        var open = seen
+        if open == nil { open = await newestRelease(of: scope) }
+        guard let release = open, release.isOpen else { throw .noRelease(scope) }
         var rollback = Candidate.Rollback(
             scope: scope, target: release.base, precondition: .any, user: user, origin: origin,
             description: "Rollback of the release of version \(release.version)", idempotencyKey: nil)
-        rollback.ends = Candidate.ReleaseEnd(version: release.version, by: by, reason: reason, figures: figures)
+        rollback.ends = Candidate.ReleaseEnd(
+            version: release.version, by: by, reason: reason, figures: figures, seen: seen, ownership: ownership)
         return try await commit(.rollback(rollback))
     }
 
-    private func refuseReleasesOfClusters() throws(StoreError) {
-        guard authority.withLock({ $0 == nil }) else { throw .stagedInCluster }
+    /// Release of a scope as a change makes it at a sequence; nil where there is nothing to do.
+    func changed(
+        _ change: Candidate.ReleaseChange, at sequence: CommitSequence, _ now: Timestamp
+    ) throws(StoreError) -> Release? {
+        guard var release = release(of: change.scope), release.isOpen,
+            currentTemplates[change.scope]?.version == release.version
+        else { throw .noRelease(change.scope) }
+        try release.require(change.seen)
+        let (by, reason) = (change.by, change.reason)
+        do throws(Release.Refusal) {
+            switch change.action {
+            case .proceed:
+                switch release.due(at: now) {
+                case .advance: try release.advance(sequence: sequence, at: now, by: by, reason: reason)
+                case .finish: try release.finish(at: now, by: by)
+                case nil: return nil
+                }
+            case .advance: try release.advance(sequence: sequence, at: now, by: by, reason: reason)
+            case .promote: try release.promote(sequence: sequence, at: now, by: by, reason: reason)
+            case .pause: try release.pause(at: now, by: by, reason: reason, figures: change.figures)
+            case .resume: try release.resume(at: now, by: by, reason: reason)
+            }
+        } catch {
+            throw .releaseRefused(error.description)
+        }
+        return release
     }
 
-    private func changeOnWriter(
-        _ scope: Scope, _ action: ReleaseAction, by: String, reason: String?, figures: JSONValue?, _ db: Database
-    ) -> Result<Release, StoreError> {
+    private func changeOnWriter(_ change: Candidate.ReleaseChange, _ db: Database) -> Result<Release, StoreError> {
+        let scope = change.scope
         var stage = CommitFault.Stage.beforeCommit
         do throws(StoreError) {
             if let refusal = state.withLock(\.refusal) { throw refusal }
-            guard var release = release(of: scope), release.isOpen, let version = currentTemplates[scope],
-                version.version == release.version
-            else { throw .noRelease(scope) }
-            let told = release.stagesTold
-            let sequence = currentTemplates.head + 1
-            let now = configuration.now()
-            do throws(Release.Refusal) {
-                switch action {
-                case .proceed:
-                    switch release.due(at: now) {
-                    case .advance: try release.advance(sequence: sequence, at: now, by: by, reason: reason)
-                    case .finish: try release.finish(at: now, by: by)
-                    case nil: return .success(release)
-                    }
-                case .advance: try release.advance(sequence: sequence, at: now, by: by, reason: reason)
-                case .promote: try release.promote(sequence: sequence, at: now, by: by, reason: reason)
-                case .pause: try release.pause(at: now, by: by, reason: reason, figures: figures)
-                case .resume: try release.resume(at: now, by: by, reason: reason)
-                }
-            } catch {
-                throw .releaseRefused(error.description)
+            guard let former = release(of: scope), let version = currentTemplates[scope] else {
+                throw .noRelease(scope)
             }
-            let reaches = release.stagesTold > told
+            let head = currentTemplates.head
+            guard let release = try changed(change, at: head + 1, configuration.now()) else { return .success(former) }
+            let reaches = release.stagesTold > former.stagesTold
+            let sequence = reaches ? head + 1 : head
             if reaches { try refuseWithoutSpace() }
             do {
                 try db.beginTransaction(.immediate)
@@ -155,10 +149,9 @@ extension TemplateStore {
                 recordMark(sequence)
                 currentTemplates.advance(to: sequence)
             }
-            let step = ReleaseStep(
-                kind: reaches ? .reached : .noted, release: release, stages: told..<release.stagesTold,
-                sequence: sequence)
-            state.withLock(\.releaseHandler)?(step, version)
+            if let step = ReleaseStep([release], after: former, in: version.change.at(sequence)) {
+                state.withLock(\.releaseHandler)?(step, version)
+            }
             return .success(release)
         } catch {
             return .failure(error)
@@ -169,33 +162,44 @@ extension TemplateStore {
     func step(
         of candidate: Candidate, _ version: StoredVersion, now: Timestamp, _ db: Database
     ) throws -> ReleaseStep? {
+        let changed = try releasesChanged(by: candidate, version, now)
+        for release in changed { try ReleaseTable.put(release, db) }
+        return ReleaseStep(changed, after: release(of: candidate.scope), in: version.change)
+    }
+
+    /// Releases that a candidate's version begins or ends, as they are afterwards, oldest first.
+    func releasesChanged(
+        by candidate: Candidate, _ version: StoredVersion, _ now: Timestamp
+    ) throws(StoreError) -> [Release] {
         let scope = candidate.scope
-        if var open = release(of: scope), open.isOpen {
-            let told = open.stagesTold
-            if case .rollback(let rollback) = candidate, let end = rollback.ends {
-                guard end.version == open.version else { throw StoreError.noRelease(scope) }
-                try open.rollBack(
-                    to: version.version, at: now, by: end.by, reason: end.reason, figures: end.figures)
-                try ReleaseTable.put(open, db)
-                return ReleaseStep(
-                    kind: .rolledBack, release: open, stages: 0..<told, sequence: version.change.sequence)
+        var changed: [Release] = []
+        do {
+            if var open = release(of: scope), open.isOpen {
+                if case .rollback(let rollback) = candidate, let end = rollback.ends {
+                    guard end.version == open.version else { throw StoreError.noRelease(scope) }
+                    try open.require(end.seen)
+                    try open.rollBack(
+                        to: version.version, at: now, by: end.by, reason: end.reason, figures: end.figures)
+                    return [open]
+                }
+                try open.supersede(by: version.version, at: now, by: candidate.publisher)
+                changed.append(open)
+            } else if case .rollback(let rollback) = candidate, rollback.ends != nil {
+                throw StoreError.noRelease(scope)
             }
-            try open.supersede(by: version.version, at: now, by: candidate.publisher)
-            try ReleaseTable.put(open, db)
-            guard candidate.staged != nil else {
-                return ReleaseStep(
-                    kind: .superseded, release: open, stages: 0..<told, sequence: version.change.sequence)
+            if let staged = candidate.staged {
+                var release = Release(
+                    scope: scope, version: version.version, base: currentTemplates[scope]?.version ?? 0,
+                    policy: staged.policy)
+                try release.begin(sequence: version.change.sequence, at: now, by: staged.by)
+                changed.append(release)
             }
-        } else if case .rollback(let rollback) = candidate, rollback.ends != nil {
-            throw StoreError.noRelease(scope)
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            throw .releaseRefused("\(error)")
         }
-        guard let staged = candidate.staged else { return nil }
-        var release = Release(
-            scope: scope, version: version.version, base: currentTemplates[scope]?.version ?? 0, policy: staged.policy)
-        try release.begin(sequence: version.change.sequence, at: now, by: staged.by)
-        try ReleaseTable.put(release, db)
-        return ReleaseStep(
-            kind: .began, release: release, stages: 0..<release.stagesTold, sequence: version.change.sequence)
+        return changed
     }
 
     /// Whether a candidate begins or ends a release, or comes while one is open.
@@ -207,10 +211,7 @@ extension TemplateStore {
     ///
     /// - Throws: ``StoreError/releaseOpen(_:)`` for a publish that does not say that it supersedes an open release.
     func checkRelease(_ candidate: Candidate) throws(StoreError) {
-        if candidate.staged != nil {
-            try refuseReleasesOfClusters()
-            guard currentTemplates[candidate.scope] != nil else { throw .nothingToStageOver }
-        }
+        if candidate.staged != nil, currentTemplates[candidate.scope] == nil { throw .nothingToStageOver }
         guard let open = release(of: candidate.scope), open.isOpen else { return }
         guard candidate.mayEndRelease else { throw .releaseOpen(open.version) }
         // Clients that were told of the open one would go back to its base.
@@ -223,6 +224,13 @@ extension TemplateStore {
 }
 
 extension Release {
+    /// - Throws: ``StoreError/releaseRefused(_:)`` when it is not what a change was decided on.
+    fileprivate func require(_ seen: Release?) throws(StoreError) {
+        guard seen == nil || seen == self else {
+            throw .releaseRefused("the release of version \(version) has changed meanwhile; nothing was done")
+        }
+    }
+
     /// Number of stages that were told.
     package var stagesTold: Int { policy.stages.count { $0 <= told } }
 

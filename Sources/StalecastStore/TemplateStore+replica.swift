@@ -37,15 +37,24 @@ extension TemplateStore {
         if case .adopt(let adoption, _) = candidate, let current, adoption.relation(to: current) == .isCurrent {
             return .isCurrent(current)
         }
-        let least = current.map { $0.metadata.updateTime.microseconds.addingReportingOverflow(1).partialValue } ?? .min
+        let release = release(of: scope)
+        let last = [current?.metadata.updateTime, release?.events.last?.at].compactMap(\.self).max()
+        let least = last?.microseconds.addingReportingOverflow(1).partialValue ?? .min
         let now = Timestamp(microseconds: max(configuration.now().microseconds, least))
+        if case .release(let change) = candidate {
+            guard let current else { throw .noRelease(scope) }
+            guard let release = try changed(change, at: head + 1, now) else { return .isCurrent(current) }
+            return .step(current.at(head + 1), release)
+        }
+        try checkRelease(candidate)
         do {
-            return try await database.read { db in
+            let version = try await database.read { db in
                 let next = NextVersion(
                     scope: scope, projectNumber: projectNumber, current: current, head: head,
                     floor: try NumberFloors.number(of: scope, db), now: now)
-                return .next(try next.make(candidate, db))
+                return try next.make(candidate, db)
             }
+            return .next(version, releases: try releasesChanged(by: candidate, version, now))
         } catch let error as StoreError {
             throw error
         } catch {
@@ -58,11 +67,14 @@ extension TemplateStore {
     /// - Throws: ``StoreError/readFailed(_:)`` for a content that cannot be read, which tells of a newer program or of
     ///   damage; otherwise as ``publish(_:)``. Nothing is applied then.
     package func apply(_ shared: [SharedVersion]) async throws(StoreError) {
-        var versions: [StoredVersion] = []
+        var versions: [StoredVersion?] = []
         for version in shared {
             do {
-                let template = try Template(stored: JSONValue.parse(version.content))
-                versions.append(StoredVersion(change: version.change, template: template, content: version.content))
+                versions.append(
+                    try version.content.map { content in
+                        let template = try Template(stored: JSONValue.parse(content))
+                        return StoredVersion(change: version.change, template: template, content: content)
+                    })
             } catch {
                 throw .readFailed("version \(version.change.version) of \(version.change.scope) in the log: \(error)")
             }
@@ -78,7 +90,7 @@ extension TemplateStore {
     }
 
     private func applyOnWriter(
-        _ shared: [SharedVersion], _ versions: [StoredVersion], _ db: Database
+        _ shared: [SharedVersion], _ versions: [StoredVersion?], _ db: Database
     ) -> Result<Void, StoreError> {
         var stage = CommitFault.Stage.beforeCommit
         let began = ContinuousClock.now
@@ -86,22 +98,28 @@ extension TemplateStore {
             if let refusal = state.withLock(\.refusal) { throw refusal }
             try db.run("BEGIN IMMEDIATE TRANSACTION")
             var (head, removed) = (currentTemplates.head, 0)
+            var ends = ReplicaEnds(of: self)
+            var arrivals: [Arrival] = []
             for (shared, version) in zip(shared, versions) {
-                guard version.change.sequence > head else {
-                    throw StoreError.unavailable("entry \(version.change.sequence) of the log came again")
+                guard shared.change.sequence > head else {
+                    throw StoreError.unavailable("entry \(shared.change.sequence) of the log came again")
                 }
-                head = version.change.sequence
-                try VersionTable.append(version, db)
+                head = shared.change.sequence
+                if let version { try VersionTable.append(version, db) }
                 let now = configuration.now()
                 try ReplicaTable.note(shared, at: now, db)
+                let (arrival, changed) = ends.take(shared, version)
+                for release in changed { try ReleaseTable.put(release, db) }
+                arrivals.append(arrival)
+                guard version != nil else { continue }
                 removed += try retention.apply(
-                    to: version.scope, now: trustedTime(now), limit: Self.removalsPerPublish, db)
+                    to: shared.change.scope, now: trustedTime(now), limit: Self.removalsPerPublish, db)
             }
             try db.run("UPDATE store SET head = ?", [Int64(head)])
             stage = .committing
             try db.run("COMMIT TRANSACTION")
             note(.enough)
-            show(versions, removed: removed, took: ContinuousClock.now - began)
+            show(arrivals, removed: removed, took: ContinuousClock.now - began)
             return .success(())
         } catch {
             rollBack(db)
@@ -109,16 +127,27 @@ extension TemplateStore {
         }
     }
 
-    private func show(_ versions: [StoredVersion], removed: Int, took: Duration) {
-        for (number, version) in versions.enumerated() {
-            recordMark(version.change.sequence)
-            currentTemplates.show(version)
-            let handler = state.withLock { state in
-                let isRollback = version.metadata.updateType == .rollback
-                state.committed(isRollback: isRollback, removed: number == 0 ? removed : 0, took: took)
-                return state.commitHandler
+    private func show(_ arrivals: [Arrival], removed: Int, took: Duration) {
+        for (number, arrival) in arrivals.enumerated() {
+            recordMark(arrival.sequence)
+            if let version = arrival.version {
+                currentTemplates.show(version)
+            } else {
+                currentTemplates.advance(to: arrival.sequence)
             }
-            handler?(version)
+            if let release = arrival.step?.release { releases.withLock { $0[release.scope] = release } }
+            let (handler, releaseHandler) = state.withLock { state in
+                if let version = arrival.version {
+                    let isRollback = version.metadata.updateType == .rollback
+                    state.committed(isRollback: isRollback, removed: number == 0 ? removed : 0, took: took)
+                }
+                return (state.commitHandler, state.releaseHandler)
+            }
+            if let step = arrival.step, let releaseHandler, let subject = arrival.subject {
+                releaseHandler(step, subject)
+            } else if let version = arrival.version {
+                handler?(version)
+            }
         }
     }
 
@@ -220,5 +249,56 @@ extension TemplateStore {
         } catch {
             log(LogLine(.warning, "an approved proposal stays open", ["error": error.description]))
         }
+    }
+}
+
+/// An entry of the log that is durable, and is to be shown.
+private struct Arrival {
+    let sequence: CommitSequence
+    /// nil for a step of a release.
+    let version: StoredVersion?
+    let step: ReleaseStep?
+    /// Version that the step is about, at the entry's sequence.
+    let subject: StoredVersion?
+}
+
+/// Ends of each scope inside a transaction, before the entries in it are durable.
+private struct ReplicaEnds {
+    private let store: TemplateStore
+    private var versions: [Scope: StoredVersion] = [:]
+    private var releases: [Scope: Release] = [:]
+
+    init(of store: TemplateStore) { self.store = store }
+
+    /// - Returns: how the entry is to be shown, and the releases that it changes.
+    mutating func take(_ shared: SharedVersion, _ version: StoredVersion?) -> (Arrival, changed: [Release]) {
+        let (scope, change) = (shared.change.scope, shared.change)
+        let former = releases[scope] ?? store.release(of: scope)
+        let current = versions[scope] ?? store.currentTemplates[scope]
+        var changed = shared.releases
+        if let version {
+            versions[scope] = version
+            // The entry that ended it left the log before this replica was begun.
+            if changed.isEmpty, var lost = former, lost.isOpen,
+                (try? lost.supersede(by: version.version, at: version.metadata.updateTime, by: "log")) != nil
+            {
+                changed = [lost]
+            }
+        } else if current?.version != change.version {
+            // A step of a version that left the log already, or is of the past.
+            changed = []
+        }
+        let step = ReleaseStep(changed, after: former, in: change)
+        if let step { releases[scope] = step.release }
+        let subject =
+            version ?? current.map { StoredVersion(change: change, template: $0.template, content: $0.content) }
+        return (Arrival(sequence: change.sequence, version: version, step: step, subject: subject), changed)
+    }
+}
+
+extension StoredVersion {
+    /// The version as a later commit told it.
+    fileprivate func at(_ sequence: CommitSequence) -> StoredVersion {
+        StoredVersion(change: change.at(sequence), template: template, content: content)
     }
 }

@@ -61,6 +61,7 @@ extension TemplateStore {
         try db.execute(
             sql: """
                 DELETE FROM version; DELETE FROM scope; DELETE FROM publish; DELETE FROM propagation;
+                DELETE FROM release;
                 UPDATE replica SET publish = '', isWhole = 0
                 """)
         try db.execute(sql: "UPDATE store SET epoch = ?, head = 0", arguments: [epoch.description])

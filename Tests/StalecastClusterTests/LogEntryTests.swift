@@ -1,4 +1,5 @@
 import StalecastCluster
+import StalecastStore
 import StalecastTestSupport
 import StalecastWire
 import Testing
@@ -43,6 +44,37 @@ import Testing
         #expect(throws: LogError.self) { try LogEntry.content(key, from: Array(chunks.dropLast())) }
     }
 
+    @Test func aStepOfAReleaseIsWrittenAndRead() throws {
+        var chunks: [[UInt8]] = []
+        let version = Self.entry([], &chunks)
+        let scope = version.change.scope
+        var policy: JSONObject = ["stages": ["1%", "100%"], "first": ["a"]]
+        policy["gates"] = ["url": ["url": "https://shop.example.org/healthy"]]
+        var release = Release(scope: scope, version: 7, base: 6, policy: try ReleasePolicy(json: .object(policy)))
+        let now = Timestamp(microseconds: 1_795_000_000_000_001)
+        try release.begin(sequence: 41, at: now)
+        try release.pause(at: now, by: "gate:loss", reason: "\"\n\u{0}", figures: ["value": .double(30.2)])
+        let step = LogEntry(
+            change: version.change, releases: [release], publish: version.publish, after: version.previous, node: "n1",
+            content: .absent)
+        #expect(try LogEntry(step.encoded, at: 42) == step)
+        for end in step.encoded.indices {
+            #expect(throws: LogError.self) { try LogEntry(Array(step.encoded[..<end]), at: 42) }
+        }
+        #expect(throws: LogError.self) { try LogEntry(step.encoded + [1], at: 42) }
+        let none = LogEntry(
+            change: version.change, publish: version.publish, after: version.previous, node: "n1", content: .absent)
+        #expect(throws: LogError.self, "without a content and without a release it says nothing") {
+            try LogEntry(none.encoded, at: 42)
+        }
+        let elsewhere = LogEntry(
+            change: TemplateChange(
+                scope: Scope(project: .demo, namespace: .firebase), sequence: 42, metadata: version.change.metadata,
+                etag: "", changedKeys: nil), releases: [release], publish: version.publish,
+            after: version.previous, node: "n1", content: .absent)
+        #expect(throws: LogError.self) { try LogEntry(elsewhere.encoded, at: 42) }
+    }
+
     @Test func membersOfANewerProgramAreSkipped() throws {
         var chunks: [[UInt8]] = []
         let entry = Self.entry(Array("{}".utf8), &chunks)
@@ -85,7 +117,7 @@ import Testing
         #expect(again == logMetadata)
         #expect(String(decoding: again.encoded, as: UTF8.self).contains("\"colour\":\"blue\""))
         #expect(throws: LogError.self) {
-            try LogMetadata(Array("{\"minimumVersion\":2,\"epoch\":\"\(epoch)\"}".utf8), revision: 5)
+            try LogMetadata(Array("{\"minimumVersion\":3,\"epoch\":\"\(epoch)\"}".utf8), revision: 5)
         }
     }
 }

@@ -154,6 +154,7 @@ final class SharedMemoryLog: SharedLog {
     func content(of entry: LogEntry) async throws(LogError) -> [UInt8] {
         switch entry.content {
         case .inline(let content): return content
+        case .absent: return []
         case .beside(let key):
             let chunks = pieces.withLock { $0[key.digest]?.chunks }
             return try LogEntry.content(key, from: chunks ?? [])

@@ -49,7 +49,7 @@ struct OutcomeMappingTests {
         .unknownProject(.demo), .diskFull(""), .unavailable(""), .readFailed(""), .notAStore(""), .locked(""),
         .inaccessible(""), .misconfigured(""), .alreadyExists(""), .keyReused(3), .releaseOpen(3),
         .noRelease(Self.scope), .releaseRefused(""),
-        .nothingToStageOver, .stagedInCluster,
+        .nothingToStageOver, .clusterWithoutReleases,
     ])
     func everyOtherErrorOfAPublishSaysNotCommitted(error: StoreError) {
         let mapped = answer(error)

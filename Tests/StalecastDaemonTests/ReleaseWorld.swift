@@ -46,6 +46,8 @@ final class ReleaseWorld {
     private var board: TopicBoard
     private let inbox = Inbox()
     private var sequence: CommitSequence = 0
+    /// Every step has a sequence of its own, also one that no client is told of.
+    private let isOfCluster: Bool
     private(set) var stored: [StoredVersion] = []
     private var contents: [VersionNumber: Int] = [:]
     private(set) var release: Release? {
@@ -58,6 +60,7 @@ final class ReleaseWorld {
     init(seed: UInt64, _ fault: Fault? = nil, on served: ServedTemplates) {
         self.served = served
         random = SeededRandom(seed: seed)
+        isOfCluster = seed % 2 == 0
         self.fault = fault
         clients = (0..<8).map { Client(id: $0 < 7 ? "app-\(seed)-\($0)" : nil, address: UInt64($0)) }
         let board = Self.board(head: 0, [])
@@ -309,10 +312,13 @@ final class ReleaseWorld {
         let told = open.stagesTold
         guard (try? change(&open, sequence + 1)) != nil else { return }
         release = open
-        guard open.stagesTold > told else { return }
+        let reaches = open.stagesTold > told
+        guard reaches || isOfCluster else { return }
         sequence += 1
         perform(
-            ReleaseStep(kind: .reached, release: open, stages: told..<open.stagesTold, sequence: sequence), current)
+            ReleaseStep(
+                kind: reaches ? .reached : .noted, release: open, stages: told..<open.stagesTold, sequence: sequence),
+            current)
     }
 
     func rollBack() {

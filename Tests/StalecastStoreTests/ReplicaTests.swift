@@ -32,9 +32,17 @@ import Testing
         func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion {
             switch try await store.draft(pending) {
             case .isCurrent(let version): return version
-            case .next(let version):
+            case .next(let version, let releases):
                 let publish = "publish-\(version.change.sequence)"
-                try await store.apply([.init(change: version.change, content: version.content, publish: publish)])
+                try await store.apply([
+                    .init(change: version.change, content: version.content, publish: publish, releases: releases)
+                ])
+                return version
+            case .step(let version, let release):
+                let publish = "publish-\(version.change.sequence)"
+                try await store.apply([
+                    .init(change: version.change, content: nil, publish: publish, releases: [release])
+                ])
                 return version
             }
         }

@@ -48,7 +48,7 @@ package struct OutcomeMapping: Sendable {
                     + "first, or publish with supersede=true.")
         case .noRelease: .notFound("Requested entity was not found: \(error.description).")
         case .releaseRefused: GoogleError(409, "FAILED_PRECONDITION", error.description)
-        case .nothingToStageOver, .stagedInCluster: GoogleError(400, "FAILED_PRECONDITION", error.description)
+        case .nothingToStageOver, .clusterWithoutReleases: GoogleError(400, "FAILED_PRECONDITION", error.description)
         case .unknownProject(let project): .notFound("Requested entity was not found: project \(project).")
         case .keyReused(let number): Self.keyReused(number)
         case .diskFull(let sentence): Self.diskFull(sentence)

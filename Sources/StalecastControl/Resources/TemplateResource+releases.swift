@@ -62,7 +62,7 @@ extension TemplateResource {
 
     /// `GET remoteConfig/release:watch`: an event `release` at each change, and `done` when the release is over.
     func watchRelease(_ call: Call) async throws(GoogleError) -> Answer {
-        _ = try newestRelease()
+        _ = try await newestRelease()
         let (resource, control) = (self, call.control)
         return call.watched(scope) { [store, scope] _ in
             guard let release = store.release(of: scope) else {
@@ -77,11 +77,11 @@ extension TemplateResource {
 
     /// `GET remoteConfig/release`: the newest release, open or not.
     func getRelease(_ call: Call) async throws(GoogleError) -> Answer {
-        answer(try newestRelease(), call)
+        answer(try await newestRelease(), call)
     }
 
-    private func newestRelease() throws(GoogleError) -> Release {
-        if let release = store.release(of: scope) { return release }
+    private func newestRelease() async throws(GoogleError) -> Release {
+        if let release = await store.newestRelease(of: scope) { return release }
         throw .notFound("Requested entity was not found: no version of \(scope) was ever released in stages.")
     }
 

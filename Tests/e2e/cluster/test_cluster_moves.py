@@ -148,18 +148,18 @@ async def test_a_program_that_is_too_old_takes_no_part(cluster):
     await a.publish(marked("one"))
     assert b.stop() == 0
     rules = etcd.charter()
-    rules["minimumVersion"] = 2
+    rules["minimumVersion"] = 3
     rules["later"] = {"than": "us"}
     etcd.call("put", "/stalecast/default/charter", json.dumps(rules))
     b.spawn()
     assert await asyncio.to_thread(b.wait, 30) == 1
-    assert "the log asks for format 2, this program has 1; upgrade it" in b.log_text()
+    assert "the log asks for format 3, this program has 2; upgrade it" in b.log_text()
     # One that runs goes on to serve what it has, and publishes nothing.
     client = a.client()
     assert (await client.put(marked("two"), timeout=20)).status in (503, 504)
     client.close()
     assert (await fetched_version(a))[1].header("x-stalecast-unverified") is not None
-    rules["minimumVersion"] = 1
+    rules["minimumVersion"] = 2
     etcd.call("put", "/stalecast/default/charter", json.dumps(rules))
     b.start(timeout=40)
     client = b.client()

@@ -80,10 +80,10 @@ async def test_a_log_that_asks_for_a_newer_program_is_not_touched(cluster):
     assert c.stop(30) == 0
     stream = await Stream.open(b.edge)
     await stream.synced()
-    changed(etcd, f"{PREFIX}/charter", minimumVersion=2)
+    changed(etcd, f"{PREFIX}/charter", minimumVersion=3)
     c.spawn()
     assert c.wait(30) == 1
-    assert "the log asks for format 2, this program has 1; upgrade it" in c.log_text()
+    assert "the log asks for format 3, this program has 2; upgrade it" in c.log_text()
     c.process = None
     client = a.client()
     answer = await client.put(marked("old"), timeout=30)
@@ -98,7 +98,7 @@ async def test_a_log_that_asks_for_a_newer_program_is_not_touched(cluster):
         assert got is None or fetched.header("x-stalecast-unverified") is not None
         assert await node.ready() == 200
     # Whoever asked for it takes it back.
-    changed(etcd, f"{PREFIX}/charter", minimumVersion=1)
+    changed(etcd, f"{PREFIX}/charter", minimumVersion=2)
     assert (await stream.version_at_least(2)).version == 2
     stream.close()
     await asyncio.to_thread(c.start)

@@ -101,7 +101,8 @@ class Cluster:
         return {name: code for name, code in codes.items() if code not in (None, 0, -signal.SIGKILL)}
 
     def log(self):
-        return [entry_of(line) for line in self.etcd.lines(self.name)]
+        """Its versions: steps of releases, which have no content, are left out."""
+        return [entry_of(line) for line in self.etcd.lines(self.name) if "sha256" in line]
 
     async def stored(self, node):
         """What a node shows of its versions, in order."""
