@@ -18,6 +18,8 @@ struct CommitPath {
     let sources: SourceParts
     let versions: VersionLog
     let releases = ReleaseTally()
+    /// nil: this daemon is one by itself.
+    let propagation: ClusterPropagation?
     private let gates: GateProbes
 
     init(
@@ -42,6 +44,9 @@ struct CommitPath {
         sources = try SourceParts(configuration, descriptors.sources, store: store, logger)
         versions = VersionLog(logger: logger)
         let (registry, engine) = (webhooks.registry, webhooks.engine)
+        propagation = cluster.map { [hub, webhooks] in
+            ClusterPropagation($0.nodes, hub.propagation, webhooks.delivery, store, configuration.scopes)
+        }
         gates = GateProbes(engine) { registry.policy(of: registry.rules.defaultProfile) }
         handleCommits(of: store, conductor, logger)
         try webhooks.begin(store.settled(Self.storedChanges(store, configuration)))
@@ -52,7 +57,9 @@ struct CommitPath {
 
     /// Keeper of the open releases, with those that were open before the start. Make it before clients connect.
     func keeper(of store: TemplateStore, _ audit: AuditLog, _ logger: Logger) -> ReleaseKeeper {
-        let keeper = ReleaseKeeper(store: store, hub: hub, probes: gates, audit: audit, logger: logger)
+        let keeper = ReleaseKeeper(
+            store: store, hub: hub, probes: gates, cluster: cluster, propagation: propagation, audit: audit,
+            logger: logger)
         keeper.restore()
         return keeper
     }

@@ -43,7 +43,6 @@ package struct Daemon: Sendable {
         let releasePlans: [ReleasePlan]
         private let path: CommitPath
         /// nil: this daemon is one by itself.
-        let propagation: ClusterPropagation?
         let readiness: Readiness
         /// TLS of the listeners that have any.
         let tls: [ListenerTLS]
@@ -57,14 +56,13 @@ package struct Daemon: Sendable {
             (self.access, self.audit, self.tls) = (access, audit, tls)
             controlCapacity = ControlCapacity(min(configuration.control.maxConnections, descriptors.control))
             (scopes, releasePlans) = (configuration.scopes, configuration.releases)
-            propagation = path.cluster.map {
-                ClusterPropagation($0.nodes, path.hub.propagation, path.webhooks.delivery, configuration.scopes)
-            }
             readiness = Readiness(store: store, edge: edge, sources: path.sources, cluster: path.cluster, tls: tls)
             reloads = ReloadLog(startedAt: startedAt)
         }
 
         var hub: Hub { path.hub }
+        /// nil: this daemon is one by itself.
+        var propagation: ClusterPropagation? { path.propagation }
         var versions: VersionLog { path.versions }
         var served: ServedTemplates { path.served }
         var webhooks: WebhookParts { path.webhooks }

@@ -105,6 +105,19 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         #expect(try #require(a.book.propagation(of: .demo)).clients.behind == 0)
     }
 
+    @Test func countsForGatesAreThoseOfAllNodes() throws {
+        var here = ReleaseClients()
+        (here.fetched, here.failed, here.told, here.silent, here.answers, here.errors) = (1, 2, 3, 4, 5, 6)
+        let elsewhere = try #require(ReleaseClients(shared: JSONValue.parse(Array(here.shared.encoded()))))
+        #expect(elsewhere == here)
+        var sum = ReleaseClients()
+        (sum.fetched, sum.failed, sum.told, sum.silent, sum.answers, sum.errors) = (2, 4, 6, 8, 10, 12)
+        #expect(here + elsewhere == sum)
+        #expect(ReleaseClients(shared: [1, 2]) == nil)
+        let odd = try #require(ReleaseClients(shared: [-1, "x", .null, 4, 5, 9_223_372_036_854_775_807]))
+        #expect(odd.fetched == 0 && odd.failed == 0 && odd.errors == 1 << 32)
+    }
+
     @Test func theLogsWindowIsAnnounced() {
         let node = Node()
         var change = TemplateChange.make(1)

@@ -126,6 +126,8 @@ final class ClusterParts: Sendable {
             let assignment = "source/\(watcher.scope)"
             assignments[assignment] = { await watcher.run(under: Ownership(assignment: assignment, token: $0)) }
         }
+        // The keeper asks who has them.
+        for scope in parts.scopes { assignments[Self.assignment(ofReleasesIn: scope)] = { _ in } }
         assignments["contents"] = { [self] _ in await sweepContents() }
         nodes.setAssignments(assignments)
         let keys = ClusterKeys(nodes, parts.store, parts.access)
@@ -147,6 +149,14 @@ final class ClusterParts: Sendable {
             try await group.next()
         }
         connection.client.close()
+    }
+
+    private static func assignment(ofReleasesIn scope: Scope) -> String { "release/\(scope)" }
+
+    /// Ownership under which this node moves the releases of a scope on; nil: another node does.
+    func conducts(_ scope: Scope) -> Ownership? {
+        let assignment = Self.assignment(ofReleasesIn: scope)
+        return nodes.assignments.owned(assignment).map { Ownership(assignment: assignment, token: $0) }
     }
 
     /// Lets go of the log's old entries each minute. Every node does: who comes second finds nothing to do.

@@ -3,6 +3,7 @@ import Foundation
 import StalecastAccess
 import StalecastCluster
 import StalecastHub
+import StalecastStore
 import StalecastWebhooks
 import StalecastWire
 import Synchronization
@@ -14,7 +15,10 @@ final class ClusterPropagation: Sendable {
     private let nodes: ClusterNodes
     private let book: RolloutTracker
     private let delivery: WebhookDelivery
+    private let store: TemplateStore
     private let scopes: [Scope]
+    /// Counts of other nodes for the gates of a release.
+    private let releases = Mutex<[String: [Scope: (version: VersionNumber, clients: ReleaseClients)]]>([:])
     private let written = Mutex<[Scope: (value: [UInt8], at: ContinuousClock.Instant)]>([:])
     /// Webhooks of other nodes that have a version.
     private let reaches = Mutex<[String: [Scope: (version: VersionNumber, reach: WebhookCounts)]]>([:])
@@ -31,8 +35,12 @@ final class ClusterPropagation: Sendable {
     /// Number of keys, of 8 bytes, in one record.
     private static let keysInRecord = 5000
 
-    init(_ nodes: ClusterNodes, _ book: RolloutTracker, _ delivery: WebhookDelivery, _ scopes: [Scope]) {
+    init(
+        _ nodes: ClusterNodes, _ book: RolloutTracker, _ delivery: WebhookDelivery, _ store: TemplateStore,
+        _ scopes: [Scope]
+    ) {
         self.nodes = nodes
+        self.store = store
         self.book = book
         self.delivery = delivery
         self.scopes = scopes
@@ -74,6 +82,17 @@ final class ClusterPropagation: Sendable {
         }
     }
 
+    /// Counts of the other nodes' clients for the gates of a release, as they said last.
+    func clientsElsewhere(ofRelease version: VersionNumber, in scope: Scope) -> ReleaseClients {
+        let alive = nodes.others
+        return releases.withLock { releases in
+            alive.reduce(ReleaseClients()) { sum, node in
+                guard let other = releases[node]?[scope], other.version == version else { return sum }
+                return sum + other.clients
+            }
+        }
+    }
+
     // MARK: Ways
 
     private func tellWay(_ scope: Scope) async {
@@ -83,7 +102,14 @@ final class ClusterPropagation: Sendable {
         let reach = await delivery.reach(of: scope, newest.version)
         document["webhooks"] = .array([reach.owed, reach.delivered, reach.failing].map { .int($0) })
         var members = JSONObject()
-        for rolloutStatus in rolloutStatuses { members["\(rolloutStatus.version)"] = rolloutStatus.shared }
+        // Each stage of a release announces its version: the newest counts.
+        for rolloutStatus in rolloutStatuses where members["\(rolloutStatus.version)"] == nil {
+            members["\(rolloutStatus.version)"] = rolloutStatus.shared
+        }
+        if let release = store.release(of: scope), release.isOpen {
+            let clients = book.clients(ofRelease: release.version, in: scope)
+            document["release"] = ["version": .string(String(release.version)), "clients": clients.shared]
+        }
         document["ways"] = .object(members)
         let value = JSONValue.object(document).encoded()
         let last = written.withLock { $0[scope] }
@@ -109,11 +135,18 @@ final class ClusterPropagation: Sendable {
             }
             book.heard(node, of: scope, (CommitSequence(head), rolloutStatuses))
             hear(document["webhooks"], node, scope, rolloutStatuses.map(\.version).max())
+            let release = document["release"]
+            releases.withLock { releases in
+                releases[node, default: [:]][scope] = release?["version"]?.versionNumber.flatMap { version in
+                    release?["clients"].flatMap { ReleaseClients(shared: $0) }.map { (version, $0) }
+                }
+            }
         case .removed(let name):
             guard let (node, scope) = Self.parts(name) else { return }
             if node == nodes.node { return written.withLock { $0[scope] = nil } }
             book.heard(node, of: scope, nil)
             reaches.withLock { $0[node]?[scope] = nil }
+            releases.withLock { $0[node]?[scope] = nil }
         case .complete: break
         }
     }

@@ -11,6 +11,10 @@ struct ReleaseKeeper: Sendable {
     let store: TemplateStore
     let hub: Hub
     let probes: GateProbes
+    /// nil: this daemon is one by itself.
+    let cluster: ClusterParts?
+    /// nil as well.
+    let propagation: ClusterPropagation?
     let audit: AuditLog
     let logger: Logger
 
@@ -36,35 +40,50 @@ struct ReleaseKeeper: Sendable {
 
     private func look(at release: Release) async {
         let time = stalecast_monotonic_ns()
-        var facts = GateFacts()
-        facts.clients = hub.propagation.clients(ofRelease: release.version, in: release.scope)
-        facts.loss = hub.releases.look(release.scope, at: time)
-        (facts.prometheus, facts.url) = probes.answers(for: release, at: time)
-        let readings = release.policy.gates.readings(facts)
+        // One node of a cluster conducts, and every node watches its own streams.
+        let ownership = cluster?.conducts(release.scope)
+        let isConductor = cluster == nil || ownership != nil
+        let readings = release.policy.gates.readings(facts(of: release, asksOutside: isConductor, at: time))
         hub.releases.show(readings, of: release.scope, release.version)
+        let decisive = isConductor ? readings : readings.filter { $0.name == "loss" && $0.verdict == .tripped }
         do throws(StoreError) {
-            switch release.decision(readings, at: .now()) {
+            switch release.decision(decisive, at: .now()) {
             case .goOn:
-                guard release.due(at: .now()) != nil else { return }
-                _ = try await store.change(releaseOf: release.scope, .proceed, by: Release.schedule)
+                guard isConductor, release.due(at: .now()) != nil else { return }
+                _ = try await store.change(
+                    releaseOf: release.scope, .proceed, by: Release.schedule, seen: release, under: ownership)
             case .pause(let gate):
                 let paused = try await store.change(
                     releaseOf: release.scope, .pause, by: Release.gatePrefix + gate.name, reason: gate.detail,
-                    figures: gate.json)
+                    figures: gate.json, seen: release, under: ownership)
                 audit.write("pauseRelease", gate.auditEntry(paused))
                 log("gate pauses the release", release, gate)
             case .rollBack(let gate):
                 let version = try await store.rollBack(
                     releaseOf: release.scope, by: Release.gatePrefix + gate.name, reason: gate.detail,
-                    figures: gate.json)
+                    figures: gate.json, seen: release, under: ownership)
                 audit.write("rollbackRelease", gate.auditEntry(release, version))
                 log("gate rolls the release back", release, gate)
             }
         } catch {
+            // An operator or another node was first; the next look sees what is now.
+            if case .releaseRefused = error { return }
             logger.error(
                 "release does not go on",
                 metadata: ["scope": "\(release.scope)", "version": "\(release.version)", "error": "\(error)"])
         }
+    }
+
+    private func facts(of release: Release, asksOutside: Bool, at time: UInt64) -> GateFacts {
+        let (scope, version) = (release.scope, release.version)
+        var facts = GateFacts()
+        facts.clients = hub.propagation.clients(ofRelease: version, in: scope)
+        if let propagation {
+            facts.clients = facts.clients + propagation.clientsElsewhere(ofRelease: version, in: scope)
+        }
+        facts.loss = hub.releases.look(scope, at: time)
+        if asksOutside { (facts.prometheus, facts.url) = probes.answers(for: release, at: time) }
+        return facts
     }
 
     private func log(_ message: Logger.Message, _ release: Release, _ gate: GateReading) {

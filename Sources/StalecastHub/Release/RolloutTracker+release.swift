@@ -16,6 +16,30 @@ package struct ReleaseClients: Sendable, Hashable {
     package var errors = 0
 
     package init() {}
+
+    /// Counts of two nodes of a cluster together. A client that fetches at one and listens at the other is among
+    /// ``fetched`` twice.
+    package static func + (a: ReleaseClients, b: ReleaseClients) -> ReleaseClients {
+        var sum = a
+        sum.fetched += b.fetched
+        sum.failed += b.failed
+        sum.told += b.told
+        sum.silent += b.silent
+        sum.answers += b.answers
+        sum.errors += b.errors
+        return sum
+    }
+
+    /// Record for other nodes.
+    package var shared: JSONValue { .array([fetched, failed, told, silent, answers, errors].map { .int($0) }) }
+
+    /// nil for what ``shared`` did not make.
+    package init?(shared value: JSONValue) {
+        let counts = (value.array ?? []).map { Int(clamping: min(max($0.int64 ?? 0, 0), 1 << 32)) }
+        guard counts.count >= 6 else { return nil }
+        (fetched, failed, told) = (counts[0], counts[1], counts[2])
+        (silent, answers, errors) = (counts[3], counts[4], counts[5])
+    }
 }
 
 extension RolloutTracker {
