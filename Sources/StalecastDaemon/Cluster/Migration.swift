@@ -100,6 +100,11 @@ package struct Migration: Sendable {
                     + "\(page.logMetadata.epoch); give this one another cluster.name")
         }
         let founding = try await log.beginFounding()
+        let releases = Self.releases(of: store)
+        for (sequence, (release, change)) in releases where sequence != change.sequence {
+            try await lay(change.at(sequence), [release], nil, store.epoch, founding)
+        }
+        let steps = Set(releases.keys)
         var (count, after, wholeFrom) = (0, CommitSequence(0), CommitSequence(1))
         let all = try await store.countVersions()
         while true {
@@ -107,13 +112,16 @@ package struct Migration: Sendable {
             if versions.isEmpty { break }
             for version in versions {
                 let sequence = version.change.sequence
+                while steps.contains(after + 1), after + 1 < sequence { after += 1 }
                 if sequence != after + 1 { wholeFrom = sequence }
                 after = sequence
-                try await lay(version, store.epoch, founding)
+                let ownReleases = releases[sequence].map { [$0.release] } ?? []
+                try await lay(version.change, ownReleases, version.content, store.epoch, founding)
                 count += 1
             }
             progress(count, all)
         }
+        while steps.contains(after + 1) { after += 1 }
         // The newest commits may be of versions that retention took.
         if after < head.sequence { wholeFrom = head.sequence + 1 }
         var logMetadata = LogMetadata(epoch: store.epoch)
@@ -123,14 +131,41 @@ package struct Migration: Sendable {
         return count
     }
 
-    private func lay(_ version: StoredVersion, _ epoch: Epoch, _ founding: EtcdFounding) async throws {
-        let sequence = version.change.sequence
+    /// Releases of the current versions and those that these ended, by the sequence of the entry that says how they
+    /// are: the last stage's, or the current version's.
+    private static func releases(
+        of store: TemplateStore
+    ) -> [CommitSequence: (release: Release, change: TemplateChange)] {
+        store.currentTemplates.scopes.reduce(into: [:]) { releases, scope in
+            guard let release = store.release(of: scope), let current = store.currentTemplates[scope]?.change else {
+                return
+            }
+            if release.version == current.version {
+                releases[release.reached.last?.sequence ?? current.sequence] = (release, current)
+            } else if release.successor == current.version {
+                releases[current.sequence] = (release, current)
+            }
+        }
+    }
+
+    /// - Parameter content: nil for a step of a release.
+    private func lay(
+        _ change: TemplateChange, _ releases: [Release], _ content: [UInt8]?, _ epoch: Epoch,
+        _ founding: EtcdFounding
+    ) async throws {
+        let sequence = change.sequence
         let previous = sequence == 1 ? "0" : "\(sequence - 1) \(Self.publish(epoch, sequence - 1))"
         guard let previous = LogHead(previous) else { return }
         var chunks: [[UInt8]] = []
-        let entry = LogEntry(
-            change: version.change, publish: Self.publish(epoch, sequence), after: previous,
-            node: configuration.cluster.effectiveNode, fetchWindowMs: 0, storing: version.content, chunks: &chunks)
+        let (publish, node) = (Self.publish(epoch, sequence), configuration.cluster.effectiveNode)
+        let entry =
+            content.map {
+                LogEntry(
+                    change: change, releases: releases, publish: publish, after: previous, node: node,
+                    fetchWindowMs: 0, storing: $0, chunks: &chunks)
+            }
+            ?? LogEntry(
+                change: change, releases: releases, publish: publish, after: previous, node: node, content: .absent)
         try await founding.lay(entry, chunks)
     }
 
