@@ -42,7 +42,6 @@ package struct Daemon: Sendable {
         let edge: EdgeServer
         let releasePlans: [ReleasePlan]
         private let path: CommitPath
-        /// nil: this daemon is one by itself.
         let readiness: Readiness
         /// TLS of the listeners that have any.
         let tls: [ListenerTLS]

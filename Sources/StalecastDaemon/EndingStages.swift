@@ -9,11 +9,11 @@
 ///
 /// All of them together may take ``services``; the process is gone after ``EndingState/patience``, whatever hangs.
 enum EndingStages {
-    /// For attempts of webhooks. An attempt that is cut off is owed still and sent after the next start, so one slow
+    /// Deadline of attempts of webhooks. An attempt that is cut off is owed still and sent after the next start, so one slow
     /// receiver need not hold up a restart.
     static let webhookAttempts: Duration = .seconds(2)
-    /// For requests to origins of sources, key sets and the hook.
+    /// Deadline of requests to origins of sources, key sets and the hook.
     static let requests: Duration = .milliseconds(200)
-    /// For all services. Two seconds less than `ProcessSignals` waits, which needs no thread of the pool.
+    /// Deadline of all services. Two seconds less than `ProcessSignals` waits, which needs no thread of the pool.
     static let services: Duration = .seconds(12)
 }

@@ -17,7 +17,7 @@ extension TemplateStore {
     /// The newest release of a scope, open or not; nil where no version was ever staged.
     package func release(of scope: Scope) -> Release? { releases.withLock { $0[scope] } }
 
-    /// As ``release(of:)``, after what other nodes of a cluster did, where the log answers.
+    /// Newest release of a scope, after what other nodes of a cluster did, where the log answers.
     package func newestRelease(of scope: Scope) async -> Release? {
         await authority.withLock { $0 }?.refresh()
         return release(of: scope)
