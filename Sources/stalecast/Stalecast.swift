@@ -91,12 +91,6 @@ package struct Stalecast: AsyncParsableCommand {
         return nil
     }
 
-    /// Words of other programs, and what does that here.
-    private static let otherTools = [
-        "logs": "The daemon logs to standard error (of the service: `journalctl -u stalecast`); "
-            + "`stalecast audit` shows who changed what."
-    ]
-
     /// Help and version texts leave with 0, wrong use with 2 (the parser's own code would be 64), the rest with 1.
     private static func exitForParserError(_ error: any Error) -> Never {
         guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
@@ -104,7 +98,7 @@ package struct Stalecast: AsyncParsableCommand {
             let place = wrong.path.joined(separator: " ")
             let near = nearestName(to: wrong.word, of: wrong.known)
             let advice =
-                otherTools[wrong.word] ?? near.map { "Did you mean `\(place) \($0)`?" }
+                near.map { "Did you mean `\(place) \($0)`?" }
                 ?? "`\(place) --help` lists what there is."
             ErrorReport(
                 CommandFailure(

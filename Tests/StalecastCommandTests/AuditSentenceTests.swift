@@ -51,7 +51,10 @@ struct AuditSentenceTests {
     @Test func linesOfOtherScopesDoNotConcernOne() {
         #expect(!Self.read(["project": "shop", "namespace": "firebase"]).concerns(Self.shop))
         #expect(!Self.read(["project": "demo", "namespace": "other"]).concerns(Self.shop))
-        #expect(Self.read(["project": "demo"]).concerns(Self.shop))
+        #expect(Self.read(["project": "demo", "action": "createWebhook"]).concerns(Self.shop))
+        let publish = Self.read(["project": "demo", "action": "publishTemplate", "version": "1"])
+        #expect(publish.concerns(Self.shop) && publish.scope == "demo/firebase")
+        #expect(!publish.concerns(Scope(project: .demo, namespace: .firebaseServer)))
         #expect(Self.read(["action": "daemon.start"]).concerns(Self.shop))
     }
 

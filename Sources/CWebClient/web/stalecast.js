@@ -398,8 +398,8 @@ export const createClient = (options = {}) => {
       const answer = await send("v1/poll", {...subscription(), wait: isFirst && !cdn ? "0" : `${pollWait}ms`}, {signal});
       const other = refusal(answer, "application/json");
       if (other) return other;
-      const {cursor, messages, reset, ...other} = parse(await answer.text()) ?? {};
-      round = other.round;
+      const {cursor, messages, reset, round: next} = parse(await answer.text()) ?? {};
+      round = next;
       if (!cursor || !Array.isArray(messages)) return {kind: "foreign"};
       if (reset) disown();
       const isNews = isFirst || messages.length > 0 && cursor !== record.cursor;

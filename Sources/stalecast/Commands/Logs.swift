@@ -6,8 +6,9 @@ struct Logs: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show who changed what, in words: of one scope, or of the whole daemon.",
         discussion: """
-            Reads the audit log of a data directory, so run it as the user that runs the daemon. With --project or --namespace only \
-            what concerns that scope is shown; `stalecast audit` shows the lines as they are. Times are local, --utc makes them UTC.
+            Reads the audit log of a data directory, so run it as the user that runs the daemon. With --project or --namespace \
+            only what concerns that scope is shown; `stalecast audit` shows the lines as they are. Times are local, --utc makes \
+            them UTC. The daemon's own log is its standard error: `journalctl -u stalecast`.
 
             Examples:
               stalecast logs

@@ -9,14 +9,20 @@ package struct AuditSentence {
     /// `demo/firebase`, or the project alone; nil for what concerns the whole daemon.
     package var scope: String? {
         guard let project = text("project") else { return nil }
-        return text("namespace").map { "\(project)/\($0)" } ?? project
+        return namespace.map { "\(project)/\($0)" } ?? project
+    }
+
+    /// Firebase's paths name no namespace where it is `firebase`; other lines without one concern the whole project.
+    private var namespace: String? {
+        let action = text("action") ?? ""
+        return text("namespace") ?? (action.hasSuffix("Template") || action.hasSuffix("Release") ? "firebase" : nil)
     }
 
     /// Whether it concerns a scope. Changes of a whole project and of the daemon concern all of its scopes.
     package func concerns(_ scope: Scope) -> Bool {
         guard let project = text("project") else { return true }
         return project == scope.project.description
-            && text("namespace") ?? scope.namespace.description == scope.namespace.description
+            && namespace ?? scope.namespace.description == scope.namespace.description
     }
 
     package var isRefused: Bool { text("outcome") ?? "ok" != "ok" }

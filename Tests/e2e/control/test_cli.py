@@ -271,7 +271,6 @@ def test_colours_are_for_terminals_that_know_them(cli):
 
 def test_a_wrong_word_or_place_is_explained(running, cli):
     assert "stalecast publish" in cli("pubish", "x", code=USAGE).err
-    assert "journalctl" in cli("logs", code=USAGE).err
     assert "data is missing" in cli("send", "PUSH_RC", code=USAGE).err
     assert "speak TLS" in cli("topics", "--control", f"https://127.0.0.1:{running.control}", code=UNREACHABLE).err
     edge, control = (f"http://127.0.0.1:{port}" for port in (running.edge, running.control))
