@@ -57,13 +57,12 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false])
-    func theNewestOfABurstIsSaidOnceMoreAndALoneMessageIsNot(engine: Bool) async throws {
+    @Test func theNewestOfABurstIsSaidOnceMoreAndALoneMessageIsNot() async throws {
         let change = { (settings: inout EdgeSettings) in
             settings.burstEcho = .milliseconds(800)
             settings.heartbeat = .milliseconds(400)
         }
-        try await LiveEdge.with(engine: engine, change) { live in
+        try await LiveEdge.with(engine: true, change) { live in
             let client = try live.invalidations(known: "0")
             live.publish()
             try client.read(untilText: "\"1\"}\n")
@@ -114,9 +113,8 @@ import Testing
     }
 
     /// Forty are told over four seconds; some leave before their turn, one comes back, the next version takes over.
-    @Test(arguments: [true, false])
-    func aPacedWalkKeepsItsBooks(engine: Bool) async throws {
-        try await LiveEdge.with(engine: engine, herdBudget: 10, { $0.heartbeat = .milliseconds(300) }) { live in
+    @Test func aPacedWalkKeepsItsBooks() async throws {
+        try await LiveEdge.with(engine: true, herdBudget: 10, { $0.heartbeat = .milliseconds(300) }) { live in
             var clients = try (0..<40).map { _ in try live.invalidations(known: "0") }
             while live.hub.herd(of: LiveEdge.scope)?.pacedOverMs != 4000 {
                 try await Task.sleep(for: .milliseconds(20))

@@ -91,7 +91,7 @@ async def counted(daemon, subscribers):
     await until(known)
 
 
-def herded(half, budget, **more):
+def herded(budget, half="engine", **more):
     return configs.config(half, sources={"scopes": [
         {"scope": "demo/firebase", "kind": "store", "herdBudget": budget}]}, **more)
 
@@ -108,7 +108,7 @@ async def all_told(streams, version, timeout=40):
 
 @pytest.mark.limit(120)
 async def test_the_walk_takes_the_window_and_misses_nobody(launch, half):
-    daemon = launch(herded(half, 100), half=half)
+    daemon = launch(herded(100, half), half=half)
     held = await daemon.publish(marked("held"))
     streams = await crowd(daemon, held)
     watcher = await Stream.open(daemon.edge, have=held)
@@ -146,8 +146,8 @@ async def test_the_walk_takes_the_window_and_misses_nobody(launch, half):
 
 
 @pytest.mark.limit(120)
-async def test_a_new_version_supersedes_the_rest_of_a_walk(launch, half):
-    daemon = launch(herded(half, 60), half=half)
+async def test_a_new_version_supersedes_the_rest_of_a_walk(launch):
+    daemon = launch(herded(60))
     held = await daemon.publish(marked("held"))
     streams = await crowd(daemon, held)
     await counted(daemon, STREAMS)
@@ -173,8 +173,8 @@ async def test_a_new_version_supersedes_the_rest_of_a_walk(launch, half):
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("cure", ("rollback", "urgent"))
-async def test_a_cure_goes_to_all_at_once(launch, half, cure):
-    daemon = launch(herded(half, 20), half=half)
+async def test_a_cure_goes_to_all_at_once(launch, cure):
+    daemon = launch(herded(20))
     held = await daemon.publish(marked("held"))
     streams = await crowd(daemon, held)
     await counted(daemon, STREAMS)
@@ -195,8 +195,8 @@ async def test_a_cure_goes_to_all_at_once(launch, half, cure):
 
 
 @pytest.mark.limit(120)
-async def test_who_comes_back_during_a_walk_hears_it_at_once(launch, half):
-    daemon = launch(herded(half, 20), half=half)
+async def test_who_comes_back_during_a_walk_hears_it_at_once(launch):
+    daemon = launch(herded(20))
     held = await daemon.publish(marked("held"))
     streams = await crowd(daemon, held)
     await counted(daemon, STREAMS)
@@ -219,8 +219,8 @@ async def test_who_comes_back_during_a_walk_hears_it_at_once(launch, half):
 
 
 @pytest.mark.limit(120)
-async def test_a_drain_ends_a_walk_with_the_version_said(launch, half):
-    daemon = launch(herded(half, 20, shutdown={"drain": "500ms"}), half=half)
+async def test_a_drain_ends_a_walk_with_the_version_said(launch):
+    daemon = launch(herded(20, shutdown={"drain": "500ms"}))
     held = await daemon.publish(marked("held"))
     streams = await crowd(daemon, held)
     await counted(daemon, STREAMS)
@@ -233,8 +233,8 @@ async def test_a_drain_ends_a_walk_with_the_version_said(launch, half):
 
 
 @pytest.mark.limit(120)
-async def test_after_a_kill_the_rest_hears_it_when_it_comes_back(launch, half):
-    daemon = launch(herded(half, 20), half=half)
+async def test_after_a_kill_the_rest_hears_it_when_it_comes_back(launch):
+    daemon = launch(herded(20))
     held = await daemon.publish(marked("held"))
     streams = await crowd(daemon, held)
     await counted(daemon, STREAMS)

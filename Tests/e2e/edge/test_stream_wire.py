@@ -224,8 +224,8 @@ async def test_healthz_says_nothing_about_anything(daemon):
 
 
 @pytest.mark.limit(40)
-async def test_heartbeats_come_at_their_interval_on_idle_streams(launch, half):
-    daemon = launch(configs.config(half, edge={"heartbeat": "300ms"}), half=half)
+async def test_heartbeats_come_at_their_interval_on_idle_streams(launch):
+    daemon = launch(configs.config(edge={"heartbeat": "300ms"}))
     stream = await Stream.open(daemon.edge)
     beats = lambda s: [f for f in s.frames if f.kind == "comment"]
     await stream.until(lambda s: len(beats(s)) >= 9, timeout=10, what="nine comments")
@@ -235,8 +235,8 @@ async def test_heartbeats_come_at_their_interval_on_idle_streams(launch, half):
 
 
 @pytest.mark.limit(40)
-async def test_a_stream_ends_after_its_lifetime_with_retry_and_a_clean_end(launch, half):
-    daemon = launch(configs.short_times(half), half=half)
+async def test_a_stream_ends_after_its_lifetime_with_retry_and_a_clean_end(launch):
+    daemon = launch(configs.short_times("engine"))
     streams = [await Stream.open(daemon.edge) for _ in range(6)]
     begun = asyncio.get_running_loop().time()
     lives = []
