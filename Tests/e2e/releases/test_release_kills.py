@@ -97,7 +97,7 @@ class Campaign:
         self.known = None  # the release as it was seen last
         self.pending = None  # what the operator asks for, and has no answer to
         self.published = 1  # the newest version that was acknowledged
-        self.records, self.bases = {}, {}
+        self.records = {}  # version: (release, when it was asked for)
         self.told = {name: [] for name in IDS}  # (version, when)
         self.fetched = {name: [] for name in IDS}
         self.faults, self.counts = [], {}
@@ -148,17 +148,19 @@ class Campaign:
             self.counts[action, answer.status] = self.counts.get((action, answer.status), 0) + 1
             # Refused: the schedule was first, and nothing was done. Acknowledged: the release shows it from now on.
             self.pending = None
-        self.see(await self.release(client))
+        asked = time.time()
+        self.see(await self.release(client), asked)
 
     async def release(self, client):
         answer = await client.call("GET", f"{BASE}/release")
         assert answer.status in (200, 404), answer
         return answer.json() if answer.status == 200 else None
 
-    def see(self, release):
+    def see(self, release, asked):
         if release is None:
             return
-        self.known = self.records[int(release["versionNumber"])] = release
+        self.known = release
+        self.records[int(release["versionNumber"])] = release, asked
         self.faults += too_early(release)
 
     # What clients do.
@@ -223,7 +225,7 @@ class Campaign:
         self.alive.set()
 
     async def compare(self):
-        client = self.daemon.client()
+        client, asked = self.daemon.client(), time.time()
         now, (current, _) = await self.release(client), await client.current()
         pending, known = self.pending, self.known
         made = current - self.published
@@ -240,11 +242,11 @@ class Campaign:
                 # The operator may have had the answer to a publish, and not yet seen its release.
                 done = pending or ("stage" if former is not now or now["state"] == "SUPERSEDED" else None)
                 self.faults += not_continued(known, former, done)
-            self.records[int(former["versionNumber"])] = former
+            self.records[int(former["versionNumber"])] = former, asked
         self.published = current
-        self.see(now)
+        self.see(now, asked)
         await self.served(client, now)
-        self.check_clients(self.known)
+        self.check_clients(now, asked)
         client.close()
 
     async def served(self, client, release):
@@ -264,15 +266,15 @@ class Campaign:
             if got != wanted:
                 self.faults.append(f"{name} fetched {got} instead of {wanted}: {release['state']} {release['percent']}")
 
-    def check_clients(self, release):
-        """No client had the version before its stage."""
+    def check_clients(self, release, asked):
+        """No client had the version before its stage, by what the release was when it was asked for."""
         if release is None:
             return
         version = int(release["versionNumber"])
         for kind, everything in (("told of", self.told), ("served", self.fetched)):
             for name, seen in everything.items():
                 first = next((when for got, when in seen if got == version), None)
-                if first is None:
+                if first is None or first > asked:
                     continue
                 stage = reached(release, name)
                 # A version that all have is everybody's.
@@ -280,9 +282,9 @@ class Campaign:
                     self.faults.append(f"{name} was {kind} {version} before its stage: {release['percent']} %")
 
     def finish(self):
-        for release in self.records.values():
+        for release, asked in self.records.values():
             self.faults += too_early(release)
-            self.check_clients(release)
+            self.check_clients(release, asked)
         for kind, everything in (("told of", self.told), ("fetched", self.fetched)):
             for name, seen in everything.items():
                 order = [version for version, _ in seen]
@@ -312,7 +314,7 @@ async def test_a_release_is_where_it_was_after_each_kill(launch):
     final = await client.put(marked("final"), query="?release=instant")
     assert final.status == 200, final
     version = int(final.json()["version"]["versionNumber"])
-    campaign.see(await campaign.release(client))
+    campaign.see(await campaign.release(client), time.time())
     client.close()
     for _ in range(200):
         if all(seen and seen[-1][0] == version for seen in campaign.told.values()):
@@ -354,11 +356,11 @@ def test_the_checkers_see_a_planted_fault():
     assert reached(good, early) == seconds(good["stages"][0]["reachedAt"]) and reached(good, late) is None
     campaign = Campaign(None)
     campaign.told[early].append((2, reached(good, early) + 0.2))
-    campaign.check_clients(good)
+    campaign.check_clients(good, reached(good, early) + 90)
     assert not campaign.faults
     campaign.told[late].append((2, reached(good, early) + 60))
     campaign.fetched[early].append((2, reached(good, early) - 0.2))
-    campaign.check_clients(good)
+    campaign.check_clients(good, reached(good, early) + 90)
     assert len(campaign.faults) == 2
     campaign.fetched[early].append((1, reached(good, early) + 1))
     campaign.finish()
