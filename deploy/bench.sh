@@ -345,7 +345,7 @@ compare_release() {
         template 80 >"$data/template"
         control /v1/projects/demo/remoteConfig -X PUT -H 'If-Match: *' --data-binary "@$data/template"
         echo 'Before a release:'
-        "$bin/stalecast" load fanout --subscribers 5000 --rounds 5 --data "$data"
+        "$bin/stalecast" load fanout --subscribers 5000 --rounds 5 --yes --data "$data"
         control /v1/projects/demo/remoteConfig -X PUT -H 'If-Match: *' --data-binary "@$data/template"
         storm none "$daemon" deploy/bench/fetch.lua "$port" "$1" && before=$rate
         template 81 >"$data/template"
@@ -356,7 +356,7 @@ compare_release() {
         awk -v open="$rate" -v before="$before" 'BEGIN {printf "       %.2f times the rate of before\n", open / before}'
         control /v1/projects/demo/remoteConfig/release:promote -X POST -d '{}'
         echo 'After it:'
-        "$bin/stalecast" load fanout --subscribers 5000 --rounds 5 --data "$data"
+        "$bin/stalecast" load fanout --subscribers 5000 --rounds 5 --yes --data "$data"
         end
     done
 }
