@@ -233,8 +233,8 @@ async def test_a_drain_ends_a_walk_with_the_version_said(launch):
 
 
 @pytest.mark.limit(120)
-async def test_after_a_kill_the_rest_hears_it_when_it_comes_back(launch):
-    daemon = launch(herded(20))
+async def test_after_a_kill_the_rest_hears_it_when_it_comes_back(launch, half):
+    daemon = launch(herded(20, half), half=half)
     held = await daemon.publish(marked("held"))
     streams = await crowd(daemon, held)
     await counted(daemon, STREAMS)
