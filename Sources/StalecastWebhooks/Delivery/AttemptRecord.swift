@@ -10,6 +10,10 @@ struct AttemptRecord {
     let previous: Int64
 
     private static let layout: UInt8 = 2
+    /// Phases in the order in which they are stored.
+    private static let phases: [any WritableKeyPath<OutboundOutcome.Phases, Int64> & Sendable] = [
+        \.queue, \.dns, \.connect, \.tls, \.server, \.total,
+    ]
 
     static func append(_ attempt: DeliveryAttempt, previous: Int64, to bytes: inout [UInt8]) {
         var writer = Writer(bytes: bytes)
@@ -23,17 +27,11 @@ struct AttemptRecord {
         writer.put(attempt.kind)
         writer.put(attempt.messageID)
         writer.put(Int64(attempt.number))
-        writer.put(attempt.status.map(Int64.init))
-        writer.put(attempt.outcome)
-        writer.put(attempt.problem)
-        writer.put(attempt.response)
-        let phases = attempt.phases
-        writer.put(phases.queue)
-        writer.put(phases.dns)
-        writer.put(phases.connect)
-        writer.put(phases.tls)
-        writer.put(phases.server)
-        writer.put(phases.total)
+        writer.put(attempt.result.status.map(Int64.init))
+        writer.put(attempt.result.name)
+        writer.put(attempt.result.problem)
+        writer.put(attempt.result.response)
+        for phase in phases { writer.put(attempt.phases[keyPath: phase]) }
         writer.put(attempt.nextAt?.microseconds)
         bytes = writer.bytes
     }
@@ -50,18 +48,15 @@ struct AttemptRecord {
         let (number, status) = (reader.number(), reader.optionalNumber())
         let (outcome, problem, response) = (reader.text(), reader.optionalText(), reader.text())
         var phases = OutboundOutcome.Phases()
-        phases.queue = reader.number()
-        phases.dns = reader.number()
-        phases.connect = reader.number()
-        phases.tls = reader.number()
-        phases.server = reader.number()
-        phases.total = reader.number()
+        for phase in Self.phases { phases[keyPath: phase] = reader.number() }
         let nextAt = reader.optionalNumber().map(Timestamp.init(microseconds:))
         guard reader.isWhole else { return nil }
         attempt = DeliveryAttempt(
             webhook: webhook, scope: scope, version: version, kind: kind, messageID: messageID, number: Int(number),
-            startedAt: startedAt, status: status.map(Int.init), outcome: outcome, problem: problem,
-            response: response, phases: phases, nextAt: nextAt)
+            startedAt: startedAt,
+            result: AttemptResult(
+                status: status.map(Int.init), name: outcome, problem: problem, response: response),
+            phases: phases, nextAt: nextAt)
     }
 
     private struct Writer {

@@ -9,8 +9,10 @@ package struct AttemptResult: Sendable, Hashable {
     package var name: String
     /// Reason of the failure; nil for success.
     package var problem: String?
-    /// The start of the answer's body.
+    /// The start of the answer's body, at most ``maxResponseBytes``.
     package var response = ""
+
+    package static let maxResponseBytes = 1024
 
     /// Members of the API that an attempt and a webhook's last failure share.
     ///
@@ -21,6 +23,10 @@ package struct AttemptResult: Sendable, Hashable {
         if let problem { object["problem"] = .string(problem) }
         if !response.isEmpty { object["response"] = .string(String(response.prefix(most))) }
         return object
+    }
+
+    init(status: Int?, name: String, problem: String?, response: String) {
+        (self.status, self.name, self.problem, self.response) = (status, name, problem, response)
     }
 
     /// Makes the result of a request that could not be built.
@@ -34,7 +40,7 @@ package struct AttemptResult: Sendable, Hashable {
         case .answered(let code, let headers, let body, _):
             status = code
             name = outcome.result.className
-            response = String(decoding: body.prefix(DeliveryAttempt.maxResponseBytes), as: UTF8.self)
+            response = String(decoding: body.prefix(Self.maxResponseBytes), as: UTF8.self)
             switch code {
             case 200..<300: break
             case 300..<400:

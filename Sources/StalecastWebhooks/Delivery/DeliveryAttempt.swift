@@ -5,28 +5,19 @@ package import StalecastWire
 package struct DeliveryAttempt: Sendable, Hashable {
     package let webhook: WebhookID
     /// Nil for messages that are about no scope.
-    package let scope: Scope?
-    package let version: VersionNumber?
+    package var scope: Scope?
+    package var version: VersionNumber?
     /// `stale`, `test`, or an operational event's type.
     package let kind: String
     /// Empty when no message could be made.
     package let messageID: String
     /// Number of the attempt, from 1, per message.
-    package let number: Int
+    package var number = 1
     package let startedAt: Timestamp
-    /// Nil without an answer.
-    package let status: Int?
-    /// `2xx`…`5xx`, or why there was no answer.
-    package let outcome: String
-    /// Reason of the failure, for the owner; nil for success.
-    package let problem: String?
-    /// The start of the answer's body, at most ``maxResponseBytes``.
-    package let response: String
+    package let result: AttemptResult
     package let phases: OutboundOutcome.Phases
     /// Time of the next attempt; nil for never, or at once.
-    package let nextAt: Timestamp?
-
-    package static let maxResponseBytes = 1024
+    package var nextAt: Timestamp?
 
     /// JSON that the API shows; durations in milliseconds.
     package var json: JSONValue {
@@ -35,27 +26,10 @@ package struct DeliveryAttempt: Sendable, Hashable {
         if let scope { object["namespace"] = .string(scope.namespace.description) }
         if let version { object["versionNumber"] = .string(String(version)) }
         object["attempt"] = .int(number)
-        object["outcome"] = .string(outcome)
-        if let status { object["status"] = .int(status) }
-        if let problem { object["problem"] = .string(problem) }
-        if !response.isEmpty { object["response"] = .string(response) }
+        for (name, value) in result.json().members { object[name] = value }
         object["phasesMs"] = phases.json
         if let nextAt { object["nextAttemptTime"] = .string(nextAt.description) }
         return .object(object)
-    }
-}
-
-extension DeliveryAttempt {
-    /// Makes an attempt. One without a scope and a version belongs to a message that is about no version.
-    init(
-        webhook: WebhookID, scope: Scope? = nil, version: VersionNumber? = nil, kind: String, messageID: String,
-        number: Int = 1, startedAt: Timestamp, _ result: AttemptResult, phases: OutboundOutcome.Phases,
-        nextAt: Timestamp? = nil
-    ) {
-        self.init(
-            webhook: webhook, scope: scope, version: version, kind: kind, messageID: messageID, number: number,
-            startedAt: startedAt, status: result.status, outcome: result.name, problem: result.problem,
-            response: result.response, phases: phases, nextAt: nextAt)
     }
 }
 

@@ -205,8 +205,8 @@ final class DeliveryLoop: @unchecked Sendable {
         let change = attempt.heard?.change
         let row = DeliveryAttempt(
             webhook: attempt.webhook.id, scope: change?.scope, version: change?.version, kind: attempt.kind,
-            messageID: messageID, number: attempt.number, startedAt: attempt.startedAt, result, phases: phases,
-            nextAt: next)
+            messageID: messageID, number: attempt.number, startedAt: attempt.startedAt,
+            result: result, phases: phases, nextAt: next)
         journal.put([.attempt(row)])
     }
 }

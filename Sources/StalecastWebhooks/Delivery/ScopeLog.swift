@@ -142,9 +142,6 @@ extension ScopeLog {
         let topics: [TopicName]
         let routes: [TopicName: TopicBinding]
 
-        /// Whether one of the topics is about the scope at all.
-        func covers(_ scope: Scope) -> Bool { topics.contains { routes[$0]?.scopes.contains(scope) ?? false } }
-
         /// The topic that announces the change to it; nil when none does.
         func topic(of change: TemplateChange) -> TopicName? {
             topics.first { name in

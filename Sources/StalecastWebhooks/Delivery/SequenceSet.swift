@@ -9,7 +9,6 @@ package struct SequenceSet: Sendable {
 
     package var isEmpty: Bool { items.isEmpty }
     var first: CommitSequence? { items.first }
-    package var all: [CommitSequence] { Array(items) }
 
     package func contains(_ sequence: CommitSequence) -> Bool {
         let index = index(of: sequence)

@@ -35,14 +35,14 @@ extension WebhookDelivery {
                     let outcome = await engine.send(request)
                     return DeliveryAttempt(
                         webhook: webhook.id, kind: kind, messageID: messageID, startedAt: begin,
-                        AttemptResult(outcome), phases: outcome.phases)
+                        result: AttemptResult(outcome), phases: outcome.phases)
                 case .needsToken(let fetch): try await fetch()
                 }
             }
             throw AttemptProblem(.token, "the token could not be used")
         } catch {
             return DeliveryAttempt(
-                webhook: webhook.id, kind: kind, messageID: "", startedAt: begin, AttemptResult(error),
+                webhook: webhook.id, kind: kind, messageID: "", startedAt: begin, result: AttemptResult(error),
                 phases: OutboundOutcome.Phases())
         }
     }

@@ -78,7 +78,7 @@ import Testing
             try await stage.run([webhook]) { fixture in
                 try fixture.publish(4)
                 try await eventually { Set(server.versions) == [1, 2, 3, 4] }
-                try await eventually { try fixture.attempts(webhook).filter { $0.status == 200 }.count == 3 }
+                try await eventually { try fixture.attempts(webhook).filter { $0.result.status == 200 }.count == 3 }
             }
             repaired.open()
             let before = server.requests.count

@@ -131,7 +131,7 @@ import Testing
             try await DeliveryFixture().run([webhook]) { fixture in
                 try fixture.publish(2)
                 let attempt = try #require(try await fixture.delivery.test(webhook.id))
-                #expect(attempt.status == 202 && attempt.kind == "test" && attempt.response == "thanks")
+                #expect(attempt.result.status == 202 && attempt.kind == "test" && attempt.result.response == "thanks")
                 #expect(server.bodies == ["test 2"])
                 #expect(try fixture.attempts(webhook).map(\.kind) == ["test"])
                 #expect(try await fixture.delivery.test(.random()) == nil)

@@ -18,8 +18,8 @@ import Testing
                     try fixture.publish()
                     try await eventually { server.requests.count >= 3 }
                     let attempt = try #require(try fixture.attempts(webhook).first)
-                    #expect(attempt.status == 301 && attempt.outcome == "3xx")
-                    #expect(attempt.problem?.contains("\(elsewhere.url)/secret") == true)
+                    #expect(attempt.result.status == 301 && attempt.result.name == "3xx")
+                    #expect(attempt.result.problem?.contains("\(elsewhere.url)/secret") == true)
                     #expect(elsewhere.connections == 0)
                 }
             }
@@ -179,7 +179,7 @@ import Testing
             try await DeliveryFixture().run([webhook]) { fixture in
                 try fixture.publish()
                 try await eventually { try await fixture.isDone(webhook) }
-                #expect(try fixture.attempts(webhook).map(\.outcome) == ["timeout_response", "2xx"])
+                #expect(try fixture.attempts(webhook).map(\.result.name) == ["timeout_response", "2xx"])
             }
         }
     }
@@ -194,7 +194,8 @@ import Testing
                 try fixture.publish()
                 try await eventually { try await fixture.isDone(webhook) }
                 let attempt = try #require(try fixture.attempts(webhook).first)
-                #expect(attempt.status == 200 && attempt.response.utf8.count <= DeliveryAttempt.maxResponseBytes)
+                let result = attempt.result
+                #expect(result.status == 200 && result.response.utf8.count <= AttemptResult.maxResponseBytes)
                 #expect(server.flooded < 100 << 20)
             }
         }
@@ -209,8 +210,8 @@ import Testing
                 try fixture.publish()
                 try await eventually { try await fixture.isDone(webhook) }
                 let attempts = try fixture.attempts(webhook)
-                #expect(attempts.last?.status == 200 && attempts.count >= 2)
-                #expect(attempts.dropLast().allSatisfy { !($0.status.map { (200..<300).contains($0) } ?? false) })
+                #expect(attempts.last?.result.status == 200 && attempts.count >= 2)
+                #expect(attempts.dropLast().allSatisfy { !(200..<300).contains($0.result.status ?? 0) })
             }
         }
     }
@@ -227,7 +228,8 @@ import Testing
                 try await eventually { try await fixture.state(webhook)?.name == "failing" }
             }
             let seen = try webhooks.map { webhook in
-                Set(try fixture.attempts(webhook).map { "\($0.outcome) \($0.problem ?? "") \($0.response)" })
+                Set(
+                    try fixture.attempts(webhook).map(\.result).map { "\($0.name) \($0.problem ?? "") \($0.response)" })
             }
             #expect(seen[0] == seen[1] && seen[0].count == 1)
         }

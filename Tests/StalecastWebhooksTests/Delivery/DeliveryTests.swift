@@ -17,7 +17,7 @@ import Testing
                 let page = try fixture.delivery.attempts(of: webhook.id, limit: 10, before: nil)
                 let attempt = try #require(page.attempts.first)
                 #expect(page.attempts.count == 1 && page.next == nil)
-                #expect(attempt.status == 204 && attempt.outcome == "2xx" && attempt.number == 1)
+                #expect(attempt.result.status == 204 && attempt.result.name == "2xx" && attempt.number == 1)
                 #expect(attempt.phases.total > 0 && attempt.messageID == "msg_1")
             }
         }
@@ -57,9 +57,10 @@ import Testing
                 try await fixture.settled(webhook.id)
                 #expect(Set(server.requests.compactMap { $0.headers["webhook-id"] }) == ["msg_1"])
                 let attempts = try fixture.delivery.attempts(of: webhook.id, limit: 10, before: nil).attempts
-                #expect(attempts.map(\.number) == [4, 3, 2, 1] && attempts.map(\.status) == [200, 500, 500, 500])
+                #expect(attempts.map(\.number) == [4, 3, 2, 1])
+                #expect(attempts.map(\.result.status) == [200, 500, 500, 500])
                 #expect(attempts.map { $0.nextAt == nil } == [true, false, false, false])
-                #expect(attempts.first?.response == "answer 4")
+                #expect(attempts.first?.result.response == "answer 4")
                 #expect(try await fixture.delivery.status(of: webhook.id)?.state == .active)
             }
         }
@@ -262,7 +263,7 @@ import Testing
                 try fixture.publish()
                 try await eventually {
                     let attempts = try fixture.delivery.attempts(of: webhook.id, limit: 1, before: nil).attempts
-                    return attempts.first?.problem?.contains("169.254.169.254") == true
+                    return attempts.first?.result.problem?.contains("169.254.169.254") == true
                 }
             }
         }
@@ -273,7 +274,7 @@ import Testing
             try await DeliveryFixture.running { fixture in
                 let webhook = try fixture.install(fixture.webhook(server.url))
                 let attempt = try await fixture.delivery.test(webhook.id)
-                #expect(attempt?.status == 500 && attempt?.response == "no" && attempt?.kind == "test")
+                #expect(attempt?.result.status == 500 && attempt?.result.response == "no" && attempt?.kind == "test")
                 #expect(try await fixture.delivery.status(of: webhook.id)?.state == .active)
             }
         }
