@@ -2,7 +2,7 @@ import StalecastWire
 import Synchronization
 
 /// Work that exactly one node of the cluster does: takes the assignments that this node should have, keeps them while
-/// their lease lives, gives them away. Ownership is a record `assignment/<name>` that its owner made; what made it is
+/// their lease lives, gives them away. Ownership is a record `duty/<name>` that its owner made; what made it is
 /// its token.
 package final class AssignmentService: Sendable {
     /// Functions that do the work. Calls come one after the other; `begin` and `lost` must be quick.

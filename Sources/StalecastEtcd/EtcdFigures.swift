@@ -2,7 +2,8 @@ package import StalecastWire
 
 /// Purpose of a call to etcd.
 package enum EtcdPurpose: String, Sendable, CaseIterable {
-    case append, read, check, logMetadata, prune, content, record, lease, kept, watch, status
+    case append, read, check, prune, content, record, lease, kept, watch, status
+    case logMetadata = "charter"
     case signIn = "sign_in"
     case other
 }

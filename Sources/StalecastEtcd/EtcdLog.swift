@@ -2,7 +2,7 @@ package import StalecastCluster
 package import StalecastWire
 import Synchronization
 
-/// The shared log of a cluster in etcd. Under the prefix `P`: `P/logMetadata`; `P/head`, the newest entry's identity,
+/// The shared log of a cluster in etcd. Under the prefix `P`: `P/charter`; `P/head`, the newest entry's identity,
 /// which each append compares and replaces; `P/log/<20 digits>`; and under `P~`, unwatched, the pieces of long
 /// contents.
 ///  An append compares the head's and the log metadata's values, not their revisions alone: after a restore etcd gives

@@ -21,6 +21,8 @@ public final class StalecastFirebaseRedirect: URLProtocol {
     nonisolated(unsafe) private static var edge: URLComponents?  // under the lock
 
     private var session: URLSession?
+    private let stopping = NSLock()
+    private var isStopped = false  // under `stopping`
     #if canImport(ObjectiveC)
         private var runLoop: CFRunLoop?
     #endif
@@ -74,7 +76,10 @@ public final class StalecastFirebaseRedirect: URLProtocol {
         }
     }
 
-    public override func stopLoading() { onQueue { $0.session?.invalidateAndCancel() } }
+    public override func stopLoading() {
+        stopping.withLock { isStopped = true }
+        onQueue { $0.session?.invalidateAndCancel() }
+    }
 
     /// All of Foundation's sessions on Linux share a queue, on which a protocol is called: waiting for another session
     /// there would never end.
@@ -87,11 +92,16 @@ public final class StalecastFirebaseRedirect: URLProtocol {
     private func pass(_ act: @escaping (StalecastFirebaseRedirect) -> Void) {
         #if canImport(ObjectiveC)
             guard let runLoop else { return }
-            CFRunLoopPerformBlock(runLoop, CFRunLoopMode.defaultMode.rawValue) { act(self) }
+            CFRunLoopPerformBlock(runLoop, CFRunLoopMode.defaultMode.rawValue) { self.tell(act) }
             CFRunLoopWakeUp(runLoop)
         #else
-            act(self)
+            tell(act)
         #endif
+    }
+
+    /// A loader that cancelled the task has forgotten it: Foundation on Linux ends the process when it hears of it.
+    private func tell(_ act: (StalecastFirebaseRedirect) -> Void) {
+        if stopping.withLock({ !isStopped }) { act(self) }
     }
 
     /// Passes on what comes from Edge, at once: a stream's messages must not wait for its end.

@@ -80,7 +80,7 @@ import Testing
           scopes: [{scope: prod/firebase, kind: file, path: t.json}]
           allowedAddresses: [127.0.0.0/8]
           addressProfile: internal
-        releases: [{scope: prod/firebase, default: staged}]
+        releases: [{scope: prod/firebase-server, default: staged}]
         webhooks:
           receivers: [{name: w, project: prod, topics: [A], url: "https://w.example", secretFiles: [s]}]
           allowedAddresses: [127.0.0.0/8]

@@ -213,7 +213,7 @@ package final class TriggerService: Sendable {
         /// Raw values are the words on the wire and in metrics.
         package enum Result: String, Sendable, Hashable, CaseIterable {
             /// Sources look now.
-            case polling
+            case polling = "looking"
             /// The event was taken before.
             case duplicate
             /// The version was adopted before.
