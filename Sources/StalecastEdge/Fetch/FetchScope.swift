@@ -171,7 +171,7 @@ package final class FetchScope: Sendable {
     /// Values of a version for clients that say nothing of themselves: no condition holds for them. The answer is the
     /// same for ever, so it may be kept for ever.
     ///
-    /// - Throws: 404 for an older version, 503 for one that is not here, or that an open release has not brought to all.
+    /// - Throws: 404 for an older version, and, to be tried again, for one that is not here or not released to all.
     func values(of wanted: VersionNumber) throws(GoogleError) -> FetchBytes {
         if let elsewhere { throw GoogleError(400, elsewhere) }
         let version = current.withLock { $0.version }
@@ -251,7 +251,7 @@ extension GoogleError {
     fileprivate static func notServed(_ wanted: VersionNumber, _ served: VersionNumber) -> GoogleError {
         if wanted > served {
             let sentence = "version \(wanted) is not here, or not released to all yet; try again"
-            return GoogleError(503, sentence).with("Retry-After", "1")
+            return GoogleError(404, sentence).with("Retry-After", "1")
         }
         return GoogleError(404, "version \(wanted) is not served any more; the newest is \(served)")
     }

@@ -14,7 +14,7 @@ import pytest
 
 from harness import configs
 from harness.browser import Browser
-from harness.caches import Cache, Counter
+from harness.caches import Cache
 from harness.daemon import REPOSITORY, Daemon
 from harness.http1 import fetch
 from harness.keys import change_key, make_key
@@ -283,8 +283,7 @@ async def test_what_is_served_is_what_the_package_has(daemon):
 async def test_a_page_follows_through_a_cache(browser, origin, launch, tool, tmp_path, kind):
     daemon = launch(configs.config(edge={"allowedOrigins": [origin]}))
     first = await publish(daemon, "one")
-    counter = await Counter(daemon.edge).start()
-    cache = Cache(kind, tool, tmp_path, counter.port)
+    cache = Cache(kind, tool, tmp_path, daemon.edge)
     try:
         assert await cache.up() == 200
         pages = []

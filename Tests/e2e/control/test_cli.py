@@ -293,7 +293,7 @@ def test_the_completion_scripts_name_commands_and_files(cli):
 def test_a_load_does_not_publish_to_others_by_the_way(cli, watch):
     cli("publish", cli.file(marked("one")))
     process = watch()
-    for load in ("fanout", "fetch", "webhooks"):
+    for load in ("fanout", "webhooks"):
         text = cli("load", load, code=REFUSED)
         assert "1 subscriber listens to or fetches demo/firebase" in text.err and "--yes" in text.err
     assert len(cli.json("versions")["versions"]) == 1

@@ -372,7 +372,7 @@ STAND_INS = [
     (r"listen +#.*", "listen --listen 127.0.0.1:0"), (r"webhooks listen --", "webhooks listen --listen 127.0.0.1:0 --"),
 ]
 # Commands that run until they are ended; those that say no here, and why that is right.
-ENDLESS = r"\bstalecast (serve|emulator|watch|top|webhooks listen|audit( show)? --follow)"
+ENDLESS = r"\bstalecast (serve|emulator|watch|top|webhooks listen|audit( show)? --follow|logs --follow)"
 MAY_FAIL = {
     "doctor": "this machine may need its owner", "webhooks test": "nobody answers at example.com",
     "webhooks verify": "nobody answers at example.com", "webhooks check-signature": "the signature is made up",
@@ -399,11 +399,12 @@ def shell(launch, tmp_path):
     (tmp_path / "samples").symlink_to(REPOSITORY / "samples")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/stalecast").symlink_to(BINARY)
-    for directory in (".zfunc", ".config/fish/completions", ".config/stalecast"):
+    for directory in ("config", ".zfunc", ".config/fish/completions", ".config/stalecast"):
         (tmp_path / directory).mkdir(parents=True)
     winter = REPOSITORY / "samples/templates/demo-winter.json"
     for name, body in {
-        "winter.json": winter.read_text(), "deployed.json": winter.read_text(), "t.json": sample.read_text(),
+        "winter.json": winter.read_text(), "winter.yaml": winter.read_text(), "config/all.json": winter.read_text(),
+        "deployed.json": winter.read_text(), "t.json": sample.read_text(),
         "a.json": sample.read_text(), "b.json": winter.read_text(), "context.json": '{"countryCode":"FR"}',
         "contexts.jsonl": '{"countryCode":"FR"}\n', "stalecast.yaml": "log:\n  level: info\n", "body.json": "{}",
         "body.bin": "{}", "push.json": "{}", "prod.token": "x", "bob.key": (cli.data / "control.token").read_text(), "refetch.sh": "#!/bin/sh\n",
