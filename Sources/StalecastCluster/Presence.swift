@@ -73,7 +73,7 @@ package final class Presence: Sendable {
         let (value, stored) = (record.encoded, await informer.record(name))
         let isOthers = stored.map { NodeRecord($0.value).instance != instance } ?? false
         let written = state.withLock { $0.written }
-        // Whose the assignments are must be known at once.
+        // A node that leaves or comes back changes the owners of assignments: the others must know at once.
         let isDue =
             written.map { written in
                 let isUrgent = written.isLeaving != record.isLeaving

@@ -24,6 +24,7 @@ struct AuditSentenceTests {
         ("createWebhook", "demo/firebase: created webhook wh_1"),
         ("sendMessage", "demo/firebase: sent message wh_1"),
         ("pauseRelease", "demo/firebase: paused release wh_1"),
+        ("retryWebhook", "demo/firebase: retried webhook wh_1"),
         ("config.reload", "demo/firebase: reloaded config wh_1"),
         ("", "demo/firebase: did something without a name wh_1"),
         (".", "demo/firebase: did something without a name wh_1"),

@@ -80,21 +80,11 @@ final class MemoryCarrier: Carrier {
 
     /// Takes what the hub said; announcements that follow each other are one.
     func takeEvents() {
-        let events = inbox.events.withLock { events in
-            defer { events = [] }
-            return events
-        }
-        var run: [TopicBoard.Announcement] = []
-        for event in events {
-            if case .announcement(let announcement) = event {
-                run.append(announcement)
-                continue
-            }
-            broadcast(run)
-            run = []
-            handle(event)
-        }
-        broadcast(run)
+        handle(
+            inbox.events.withLock { events in
+                defer { events = [] }
+                return events
+            })
     }
 
     /// Moves the clock.

@@ -137,7 +137,7 @@ package struct Audience {
             pacing.reachAtOnce(rest)
             return false
         }
-        // Those that read too slowly get the newest message when they read again.
+        // Streams that read too slowly get the newest message when they read again.
         for index in members[topic] where slots[index].pointee.hasBacklog {
             let since = pacing.heldSince(topic) ?? announcement.change.sequence
             let unreached = pacing.reached(index)

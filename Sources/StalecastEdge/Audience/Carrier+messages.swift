@@ -4,7 +4,22 @@ import StalecastWire
 
 /// Messages to an audience: of the hub, and those that are due later.
 extension Carrier {
-    /// Handles one event of the hub; consecutive announcements come to ``broadcast(_:)`` together.
+    /// Handles events of the hub in their order; announcements that follow each other are one batch.
+    package func handle(_ events: [Hub.Event]) {
+        var run: [TopicBoard.Announcement] = []
+        for event in events {
+            if case .announcement(let announcement) = event {
+                run.append(announcement)
+                continue
+            }
+            broadcast(run)
+            run = []
+            handle(event)
+        }
+        broadcast(run)
+    }
+
+    /// Handles one event of the hub by itself.
     package func handle(_ event: Hub.Event) {
         switch event {
         case .announcement(let announcement): broadcast([announcement])

@@ -182,17 +182,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
             defer { inbox = [] }
             return inbox
         }
-        var run: [TopicBoard.Announcement] = []
-        for event in events {
-            if case .announcement(let announcement) = event {
-                run.append(announcement)
-                continue
-            }
-            broadcast(run)
-            run = []
-            handle(event)
-        }
-        broadcast(run)
+        handle(events)
         publish()
     }
 

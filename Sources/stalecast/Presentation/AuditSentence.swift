@@ -65,11 +65,19 @@ package struct AuditSentence {
         words.removeAll(where: \.isEmpty)
         guard let verb = words.first else { return "did something without a name" }
         if isRefused { return words.joined(separator: " ") }
-        words[0] = Self.past[verb] ?? (verb.hasSuffix("e") ? verb + "d" : verb + "ed")
+        words[0] = Self.past(verb)
         return words.joined(separator: " ")
     }
 
-    private static let past = ["send": "sent", "set": "set", "stop": "stopped", "put": "put", "begin": "began"]
+    private static func past(_ verb: String) -> String {
+        if let irregular = irregular[verb] { return irregular }
+        if verb.hasSuffix("y") { return "\(verb.dropLast())ied" }
+        return verb.hasSuffix("e") ? verb + "d" : verb + "ed"
+    }
+
+    private static let irregular = [
+        "send": "sent", "set": "set", "stop": "stopped", "put": "put", "begin": "began", "redrive": "redrove",
+    ]
 
     /// Its id, where the line has one.
     private var subject: String? {

@@ -69,7 +69,7 @@ package struct DaemonCheck {
             let (name, days) = (certificate["certificate"]?.string ?? "?", certificate["daysLeft"]?.int64 ?? 0)
             let sentence = "the certificate \(name) of \(certificate["listener"]?.string ?? "?") ends in \(days) days"
             return finding(
-                "certificate", sentence, days < Self.fewDays ? "renew \(name); the daemon reads it within seconds" : nil
+                "certificate", sentence, days < Self.fewDays ? "stalecast tls check '\(name)'" : nil
             )
         }
     }

@@ -4,22 +4,19 @@
 `launchdarkly-js-client-sdk` has it in `dist`.
 """
 
-import functools
-import http.server
 import json
 import os
 import re
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
 
 from harness import configs
-from harness.browser import Browser
 from harness.daemon import REPOSITORY, Daemon
 from harness.http1 import fetch
 from harness.keys import make_key
+from harness.pages import pages
 from harness.templates import template
 from harness.waiting import eventually
 
@@ -30,21 +27,13 @@ ANNA, PRO = {"kind": "user", "key": "anna"}, {"kind": "user", "key": "bert", "pl
 CONDITIONS = [{"name": "pro", "expression": "app.customSignal['plan'].exactlyMatches(['pro'])"}]
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory):
-    pages = tmp_path_factory.mktemp("pages")
-    shutil.copy(WEB / "launchdarkly.html", pages)
-    shutil.copy(os.environ.get("STALECAST_LAUNCHDARKLY_JS") or WEB / "launchdarkly.js", pages / "launchdarkly.js")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(pages)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    directory = tmp_path_factory.mktemp("pages")
+    shutil.copy(WEB / "launchdarkly.html", directory)
+    shutil.copy(os.environ.get("STALECAST_LAUNCHDARKLY_JS") or WEB / "launchdarkly.js", directory / "launchdarkly.js")
+    with pages(directory) as origin:
+        yield origin
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +45,6 @@ def daemon(origin, tmp_path_factory):
     daemon.start()
     yield daemon
     daemon.dispose()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if not shutil.which("chromium"):
-        pytest.skip("no chromium: LaunchDarkly's SDK was not tested")
-    with Browser(shutil.which("chromium"), tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -2,22 +2,18 @@
 pages of another origin beside a daemon that asks for keys."""
 
 import contextlib
-import functools
-import http.server
 import json
 import re
-import shutil
-import threading
 from pathlib import Path
 
 import pytest
 
 from harness import configs
-from harness.browser import Browser
 from harness.caches import Cache
 from harness.daemon import REPOSITORY, Daemon
 from harness.http1 import fetch
 from harness.keys import change_key, make_key
+from harness.pages import pages
 from harness.templates import template
 
 WEB = Path(__file__).parent / "web"
@@ -27,19 +23,11 @@ TEXT = "client.getString('welcome_text')"
 GRANT = {"actions": ["watch", "fetch"]}
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture(scope="module")
 def origin():
     """Where the pages come from."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(WEB)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with pages(WEB) as origin:
+        yield origin
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +37,6 @@ def daemon(origin, tmp_path_factory):
     daemon.start()
     yield daemon
     daemon.dispose()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if not shutil.which("chromium"):
-        pytest.skip("no chromium: the client for web pages was not tested")
-    with Browser(shutil.which("chromium"), tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 @pytest.fixture
