@@ -61,6 +61,7 @@ private final class Crowd: Sendable {
     }
 }
 
+/// Longer than other files: all of it is one crowd that joins, fetches and leaves, and the equipment above is for it alone.
 @Suite struct PropagationTests {
     @Test func whoWasThereAtTheAnnouncementIsTheAudience() {
         let crowd = Crowd()

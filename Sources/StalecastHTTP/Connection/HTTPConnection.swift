@@ -7,6 +7,7 @@ import StalecastWire
 /// event loop.
 ///
 /// `@unchecked Sendable`: a later answer hops to the loop with it.
+///  Longer than other files: reading, answering and closing share the state that no other file may change.
 package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecked Sendable {
     package typealias InboundIn = HTTPServerRequestPart
     package typealias OutboundOut = ByteBuffer

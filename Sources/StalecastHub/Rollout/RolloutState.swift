@@ -2,6 +2,7 @@ import StalecastWire
 
 /// State of the clients that have each version: the newest versions of every scope and the clients that say who they
 /// are. Pure; the time comes with each call, in nanoseconds of one clock.
+///  Longer than other files: counts, ring and clients must agree after every fact, and stay private to what keeps them so.
 struct RolloutState {
     /// Versions of a scope kept in memory; a bit each.
     static let ring = 32
