@@ -61,23 +61,28 @@ let package = Package(
             name: "StalecastTemplate",
             dependencies: ["StalecastWire", .product(name: "Crypto", package: "swift-crypto")],
             swiftSettings: strict),
+        // Records that several nodes share, and the work that one node of several has.
+        .target(
+            name: "StalecastRecords",
+            dependencies: ["StalecastWire", .product(name: "Crypto", package: "swift-crypto")],
+            swiftSettings: strict),
         .target(
             name: "StalecastStore",
             dependencies: [
-                "StalecastTemplate", "StalecastWire",
+                "StalecastRecords", "StalecastTemplate", "StalecastWire", "CZlib",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict),
         .target(
             name: "StalecastCluster",
             dependencies: [
-                "StalecastStore", "StalecastWire", "CZlib", .product(name: "Crypto", package: "swift-crypto"),
+                "StalecastRecords", "StalecastStore", "StalecastWire", .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: strict),
         .target(
             name: "StalecastEtcd",
             dependencies: [
-                "StalecastCluster", "StalecastWire",
+                "StalecastCluster", "StalecastRecords", "StalecastWire",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
@@ -168,7 +173,7 @@ let package = Package(
             dependencies: [
                 "StalecastAccess", "StalecastWire", "StalecastTemplate", "StalecastStore", "StalecastHub",
                 "StalecastEdge", "StalecastControl", "StalecastHTTP", "StalecastOutbound", "StalecastWebhooks",
-                "StalecastSources", "StalecastCluster", "StalecastEtcd",
+                "StalecastSources", "StalecastRecords", "StalecastCluster", "StalecastEtcd",
                 "CLinux",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -225,15 +230,24 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict),
+        .target(
+            name: "StalecastTestRecords", dependencies: ["StalecastRecords"], path: "Tests/StalecastTestRecords",
+            swiftSettings: strict),
+        .testTarget(
+            name: "StalecastRecordsTests",
+            dependencies: ["StalecastTestRecords", "StalecastTestSupport", "StalecastRecords", "StalecastWire"],
+            swiftSettings: strict),
         .testTarget(
             name: "StalecastClusterTests",
             dependencies: [
-                "StalecastTestSupport", "StalecastCluster", "StalecastStore", "StalecastTemplate", "StalecastWire",
+                "StalecastTestSupport", "StalecastCluster", "StalecastRecords", "StalecastStore", "StalecastTemplate",
+                "StalecastWire",
             ], swiftSettings: strict),
         .testTarget(
             name: "StalecastEtcdTests",
             dependencies: [
-                "StalecastTestSupport", "StalecastTestServers", "StalecastCluster", "StalecastEtcd", "StalecastWire",
+                "StalecastTestSupport", "StalecastTestServers", "StalecastCluster", "StalecastEtcd", "StalecastRecords",
+                "StalecastWire",
                 .product(name: "NIOPosix", package: "swift-nio"),
             ], swiftSettings: strict),
         .testTarget(

@@ -1,3 +1,5 @@
+import StalecastRecords
+
 /// Trouble that keeps entries of the log from the store: reported when it is another, and tried again after pauses that
 /// grow until something was stored. That the log answers meanwhile says nothing of it.
 package struct ApplyStall {

@@ -1,3 +1,4 @@
+import StalecastRecords
 package import StalecastWire
 
 /// Counts of a node's work with the shared log since its process began.

@@ -1,3 +1,4 @@
+package import StalecastRecords
 package import StalecastStore
 import StalecastWire
 

@@ -1,3 +1,5 @@
+package import StalecastRecords
+
 /// A long content as it is stored beside the log.
 package struct StoredContent: Sendable, Hashable {
     /// Digest as its entries name it: SHA-256, 64 hexadecimal digits in lower case.

@@ -1,3 +1,4 @@
+package import StalecastRecords
 package import StalecastWire
 
 /// Keeps a replica at the log's end: facts in, actions out. The watch is a watch event, the log is the truth; entries

@@ -1,4 +1,5 @@
 import Crypto
+package import StalecastRecords
 package import StalecastStore
 package import StalecastWire
 

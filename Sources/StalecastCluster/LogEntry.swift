@@ -1,3 +1,4 @@
+package import StalecastRecords
 package import StalecastStore
 package import StalecastWire
 
@@ -52,4 +53,8 @@ package struct ContentKey: Sendable, Hashable {
     package let size: Int
     /// Pieces its packed bytes are cut into; at least 1.
     package let chunks: Int
+}
+
+extension LogHead {
+    package init(of entry: LogEntry) { self.init(entry.sequence, entry.publish) }
 }

@@ -1,3 +1,4 @@
+package import StalecastRecords
 package import StalecastStore
 package import StalecastWire
 

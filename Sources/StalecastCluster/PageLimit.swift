@@ -1,3 +1,5 @@
+import StalecastRecords
+
 /// Entries to ask for in one read. What they weigh is known only when they come: after a read without an answer it is
 /// fewer, since that may have been too much for the time, or the room, that one answer has.
 struct PageLimit: Sendable, Hashable {

@@ -1,3 +1,4 @@
+package import StalecastRecords
 package import StalecastWire
 
 /// One publish on its way into the log: facts in, at most one action out. Its driver owns the clock (any one that

@@ -1,3 +1,4 @@
+package import StalecastRecords
 package import StalecastWire
 
 /// The one order of versions that several daemons agree on. Everything it reads is linearizable; what a watch brings is
@@ -97,22 +98,6 @@ extension SharedLog {
                 limit.failed(error)
                 guard case .unknown = error, !isLeast else { throw error }
             }
-        }
-    }
-}
-
-/// Why the log gave no answer.
-package enum LogError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// Certainly nothing was changed.
-    case notDone(String)
-    /// It may have been done, or be done later.
-    case unknown(String)
-    /// Stored bytes that are not ours, or are newer than this program.
-    case unreadable(String)
-
-    package var description: String {
-        switch self {
-        case .notDone(let sentence), .unknown(let sentence), .unreadable(let sentence): sentence
         }
     }
 }

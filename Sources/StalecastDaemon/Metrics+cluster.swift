@@ -1,5 +1,6 @@
 import StalecastCluster
 import StalecastEtcd
+import StalecastRecords
 import StalecastWire
 
 extension MetricsText {

@@ -1,4 +1,4 @@
-package import StalecastCluster
+package import StalecastRecords
 
 /// Why a call brought no answer.
 package enum EtcdFailure: Error, Sendable, Hashable, CustomStringConvertible {

@@ -1,4 +1,5 @@
 package import StalecastCluster
+package import StalecastRecords
 package import StalecastWire
 import Synchronization
 

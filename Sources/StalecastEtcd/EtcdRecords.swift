@@ -1,4 +1,4 @@
-package import StalecastCluster
+package import StalecastRecords
 import Synchronization
 
 /// The shared records of a cluster in etcd: `P/record/<kind>/<id>`, and under `P~/kept/`, unwatched, what owners of

@@ -1,4 +1,5 @@
 import GRDB
+import StalecastRecords
 package import StalecastWire
 
 /// Position of a replica of a shared log.
@@ -75,20 +76,6 @@ package struct PendingVersion: Sendable {
         case step(StoredVersion, Release)
         /// It is what the origin has, and current already.
         case isCurrent(StoredVersion)
-    }
-}
-
-/// The part of a publish's identity that says which request it is; the rest differs between attempts at it.
-package enum PublishStem {
-    /// Characters of an identity, and of its stem: 90 bits.
-    package static let idLength = 26
-    package static let length = 18
-
-    /// Every identity of the request, first and last.
-    static func range(of publish: String) -> (String, String) {
-        let stem = String(publish.prefix(length))
-        // After every character of base32.
-        return (stem, stem + "~")
     }
 }
 

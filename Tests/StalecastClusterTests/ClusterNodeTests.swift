@@ -1,4 +1,5 @@
 import StalecastCluster
+import StalecastRecords
 import StalecastStore
 import StalecastTestSupport
 import StalecastWire

@@ -1,5 +1,7 @@
 import StalecastCluster
+import StalecastRecords
 import StalecastStore
+import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing

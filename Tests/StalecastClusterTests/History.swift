@@ -1,4 +1,5 @@
 import StalecastCluster
+import StalecastRecords
 import StalecastWire
 
 /// What everybody saw, and what of it cannot be.

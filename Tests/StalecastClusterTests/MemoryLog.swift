@@ -1,4 +1,5 @@
 import StalecastCluster
+import StalecastRecords
 import StalecastWire
 
 /// A shared log as a value: what etcd does with our transactions, without etcd. A copy is a snapshot.

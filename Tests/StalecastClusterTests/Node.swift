@@ -1,4 +1,5 @@
 import StalecastCluster
+import StalecastRecords
 import StalecastWire
 
 /// A daemon of the simulated cluster: the machines as they are, and around them a replica, its subscribers, and

@@ -1,4 +1,5 @@
 import StalecastCluster
+import StalecastRecords
 import StalecastWire
 
 /// An application: it listens at a node, goes to another one now and then, and fetches anywhere.

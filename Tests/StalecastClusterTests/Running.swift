@@ -1,4 +1,5 @@
 import StalecastCluster
+import StalecastRecords
 import StalecastStore
 import StalecastTemplate
 import StalecastTestSupport
@@ -91,10 +92,6 @@ final class Reports: Sendable {
     func contains(_ isWanted: (ClusterNode.Report) -> Bool) -> Bool { all.withLock { $0.contains(where: isWanted) } }
 
     func add(_ report: ClusterNode.Report) { all.withLock { $0.append(report) } }
-}
-
-func eventually(_ isTrue: () async throws -> Bool) async throws {
-    while try await !isTrue() { try await Task.sleep(for: .milliseconds(5)) }
 }
 
 /// The log of the simulation, as nodes ask for it.

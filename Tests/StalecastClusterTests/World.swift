@@ -1,4 +1,5 @@
 import StalecastCluster
+import StalecastRecords
 import StalecastTestSupport
 import StalecastWire
 

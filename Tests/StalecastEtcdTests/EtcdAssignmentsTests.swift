@@ -1,6 +1,6 @@
 import NIOPosix
-import StalecastCluster
 import StalecastEtcd
+import StalecastRecords
 import Synchronization
 import Testing
 

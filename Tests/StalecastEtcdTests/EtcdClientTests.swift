@@ -1,7 +1,7 @@
 import Foundation
 import NIOPosix
-import StalecastCluster
 import StalecastEtcd
+import StalecastRecords
 import StalecastTestServers
 import StalecastTestSupport
 import Synchronization

@@ -1,6 +1,7 @@
 import NIOPosix
 import StalecastCluster
 import StalecastEtcd
+import StalecastRecords
 import StalecastTestSupport
 import StalecastWire
 import Testing

@@ -1,4 +1,4 @@
-import StalecastCluster
+import StalecastRecords
 import Synchronization
 
 /// Records of a node that can die: from then on nothing of it reaches the store, as after kill -9.

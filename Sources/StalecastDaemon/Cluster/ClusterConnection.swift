@@ -3,6 +3,7 @@ import Logging
 import NIOPosix
 import StalecastCluster
 import StalecastEtcd
+import StalecastRecords
 import StalecastStore
 import StalecastWire
 

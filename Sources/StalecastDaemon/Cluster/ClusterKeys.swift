@@ -1,6 +1,6 @@
 import StalecastAccess
-import StalecastCluster
 import StalecastControl
+import StalecastRecords
 import StalecastStore
 import StalecastWire
 import Synchronization

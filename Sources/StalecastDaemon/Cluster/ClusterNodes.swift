@@ -1,10 +1,10 @@
 import Crypto
 import Glibc
 import Logging
-import StalecastCluster
 import StalecastControl
 import StalecastEtcd
 import StalecastHub
+import StalecastRecords
 import StalecastWire
 import Synchronization
 
@@ -15,7 +15,7 @@ final class ClusterNodes: Sendable {
     let assignments: AssignmentService
     let peerRequests: PeerRequests
     private let records: EtcdRecords
-    private let presence: StalecastCluster.Presence
+    private let presence: StalecastRecords.Presence
     let node: String
     private let nodes = Mutex(LivingNodes())
     private let work = AssignedWork()
@@ -30,7 +30,7 @@ final class ClusterNodes: Sendable {
         records = EtcdRecords(client, cluster: settings.name)
         board = Informer(records)
         let instance = Epoch.random().description
-        presence = StalecastCluster.Presence(node: node, instance: instance, board, records, clock: Self.now)
+        presence = StalecastRecords.Presence(node: node, instance: instance, board, records, clock: Self.now)
         assignments = AssignmentService(
             node: node, instance: instance, board, records, clock: Self.now,
             worker: work.worker)

@@ -9,6 +9,7 @@ import StalecastEdge
 import StalecastEtcd
 import StalecastHTTP
 import StalecastHub
+import StalecastRecords
 import StalecastSources
 import StalecastStore
 import StalecastWire

@@ -1,8 +1,8 @@
 import Crypto
 import Foundation
 import StalecastAccess
-import StalecastCluster
 import StalecastHub
+import StalecastRecords
 import StalecastStore
 import StalecastWebhooks
 import StalecastWire

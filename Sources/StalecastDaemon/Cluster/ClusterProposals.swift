@@ -1,6 +1,6 @@
 import Foundation
 import Logging
-import StalecastCluster
+import StalecastRecords
 import StalecastStore
 import StalecastTemplate
 import StalecastWire

@@ -1,6 +1,6 @@
 import Foundation
-import StalecastCluster
 import StalecastControl
+import StalecastRecords
 import StalecastStore
 import StalecastWebhooks
 import StalecastWire

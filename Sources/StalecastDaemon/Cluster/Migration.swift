@@ -2,6 +2,7 @@ import Foundation
 import NIOPosix
 import StalecastCluster
 import StalecastEtcd
+import StalecastRecords
 import StalecastStore
 import StalecastWebhooks
 package import StalecastWire

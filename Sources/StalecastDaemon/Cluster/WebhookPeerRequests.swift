@@ -1,5 +1,5 @@
-import StalecastCluster
 import StalecastControl
+import StalecastRecords
 import StalecastWebhooks
 import StalecastWire
 

@@ -1,5 +1,4 @@
 import Crypto
-import StalecastStore
 package import StalecastWire
 
 /// The identity of one publish, whatever becomes of it: 26 characters of base32 (128 bits), spelled as an epoch is.
@@ -47,6 +46,20 @@ package struct PublishID: Hashable, Sendable, CustomStringConvertible {
     package var description: String { code.description }
 }
 
+/// The part of a publish's identity that says which request it is; the rest differs between attempts at it.
+package enum PublishStem {
+    /// Characters of an identity, and of its stem: 90 bits.
+    package static let idLength = 26
+    package static let length = 18
+
+    /// Every identity of the request, first and last.
+    package static func range(of publish: String) -> (String, String) {
+        let stem = String(publish.prefix(length))
+        // After every character of base32.
+        return (stem, stem + "~")
+    }
+}
+
 /// The end of a history. Each publish id has at least 40 random bits, and an entry is appended only behind the head it
 /// was made for, so two histories that end alike are alike in everything before. A sequence alone says nothing after a
 /// restore: the same number is given again.
@@ -63,7 +76,7 @@ package struct LogHead: Hashable, Sendable, CustomStringConvertible {
         self.publish = publish
     }
 
-    package init(of entry: LogEntry) { self.init(sequence: entry.sequence, publish: entry.publish) }
+    package init(_ sequence: CommitSequence, _ publish: PublishID) { self.init(sequence: sequence, publish: publish) }
 
     /// nil unless `text` is what `description` prints.
     package init?(_ text: String) {

@@ -1,8 +1,9 @@
-import StalecastCluster
+import StalecastRecords
+import StalecastTestRecords
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct RecordBoardTests {
+@Suite(.timeLimit(.minutes(1))) struct InformerTests {
     /// A board that follows while the test lasts, and what an observer of kind `k` heard.
     private struct Followed {
         let records = MemoryRecords()

@@ -1,4 +1,4 @@
-import StalecastCluster
+import StalecastRecords
 import StalecastTestSupport
 import Testing
 

@@ -1,4 +1,4 @@
-import StalecastCluster
+import StalecastRecords
 import StalecastTestSupport
 
 /// Nodes that share assignments through a store: requests and answers that are late or lost, reads of yesterday, cuts,

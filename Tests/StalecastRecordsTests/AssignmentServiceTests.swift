@@ -1,4 +1,5 @@
-import StalecastCluster
+import StalecastRecords
+import StalecastTestRecords
 import Synchronization
 import Testing
 

@@ -1,9 +1,9 @@
-import StalecastCluster
+package import StalecastRecords
 import Synchronization
 
 /// Shared records in memory: what etcd does with our transactions, without etcd. Leases end when ``expire(_:)`` says
 /// so.
-final class MemoryRecords: SharedRecords {
+package final class MemoryRecords: SharedRecords {
     private struct State {
         var records: [RecordName: (record: SharedRecord, lease: RecordLease?)] = [:]
         var kept: [RecordName: [UInt8]] = [:]
@@ -18,10 +18,12 @@ final class MemoryRecords: SharedRecords {
 
     private let state = Mutex(State())
 
-    var reads: Int { state.withLock { $0.reads } }
+    package init() {}
+
+    package var reads: Int { state.withLock { $0.reads } }
 
     /// Nothing answers, and all watches end.
-    func setAway(_ isAway: Bool) {
+    package func setAway(_ isAway: Bool) {
         state.withLock { state in
             state.isAway = isAway
             if isAway { for watch in state.watches { watch.finish() } }
@@ -29,21 +31,21 @@ final class MemoryRecords: SharedRecords {
         }
     }
 
-    func endWatches() {
+    package func endWatches() {
         state.withLock { state in
             for watch in state.watches { watch.finish() }
             state.watches = []
         }
     }
 
-    func loseAnswers(_ count: Int) { state.withLock { $0.lost = count } }
+    package func loseAnswers(_ count: Int) { state.withLock { $0.lost = count } }
 
     /// A change that no watch tells of.
-    func change(secretly name: RecordName, to value: [UInt8]?) {
+    package func change(secretly name: RecordName, to value: [UInt8]?) {
         state.withLock { state in _ = set(name, value, nil, &state, rings: false) }
     }
 
-    func expire(_ lease: RecordLease) {
+    package func expire(_ lease: RecordLease) {
         state.withLock { state in
             state.leases.remove(lease)
             for (name, held) in state.records where held.lease == lease { _ = set(name, nil, nil, &state) }
@@ -51,7 +53,7 @@ final class MemoryRecords: SharedRecords {
     }
 
     /// To a snapshot, as a restore does: its revisions are given again.
-    func restore(_ snapshot: [SharedRecord], revision: Int64) {
+    package func restore(_ snapshot: [SharedRecord], revision: Int64) {
         state.withLock { state in
             state.records = [:]
             for record in snapshot { state.records[record.name] = (record, nil) }
@@ -60,7 +62,7 @@ final class MemoryRecords: SharedRecords {
         endWatches()
     }
 
-    var revision: Int64 { state.withLock { $0.revision } }
+    package var revision: Int64 { state.withLock { $0.revision } }
 
     private func set(
         _ name: RecordName, _ value: [UInt8]?, _ lease: RecordLease?, _ state: inout State, rings: Bool = true
@@ -87,21 +89,21 @@ final class MemoryRecords: SharedRecords {
         return try result.get()
     }
 
-    func all() async throws(LogError) -> RecordPage {
+    package func all() async throws(LogError) -> RecordPage {
         try call { state in
             state.reads += 1
             return RecordPage(state.records.values.map(\.record), revision: state.revision)
         }
     }
 
-    func records(_ names: [RecordName]) async throws(LogError) -> RecordPage {
+    package func records(_ names: [RecordName]) async throws(LogError) -> RecordPage {
         try call { state in
             state.reads += 1
             return RecordPage(names.compactMap { state.records[$0]?.record }, revision: state.revision)
         }
     }
 
-    func put(
+    package func put(
         _ value: [UInt8], to name: RecordName, over revision: Int64?, lease: RecordLease?
     ) async throws(LogError) -> RecordOutcome {
         try call { (state) throws(LogError) in
@@ -112,7 +114,7 @@ final class MemoryRecords: SharedRecords {
         }
     }
 
-    func remove(_ name: RecordName, at revision: Int64) async throws(LogError) -> RecordOutcome {
+    package func remove(_ name: RecordName, at revision: Int64) async throws(LogError) -> RecordOutcome {
         try call { state in
             let known = state.records[name]?.record
             guard known?.revision == revision else { return .conflict(known, revision: state.revision) }
@@ -120,7 +122,7 @@ final class MemoryRecords: SharedRecords {
         }
     }
 
-    func watch() async throws(LogError) -> AsyncStream<RecordWatchEvent> {
+    package func watch() async throws(LogError) -> AsyncStream<RecordWatchEvent> {
         try call { state in
             let (stream, continuation) = AsyncStream.makeStream(of: RecordWatchEvent.self)
             state.watches.append(continuation)
@@ -129,7 +131,7 @@ final class MemoryRecords: SharedRecords {
         }
     }
 
-    func grant(_ lifetime: Duration) async throws(LogError) -> RecordLease {
+    package func grant(_ lifetime: Duration) async throws(LogError) -> RecordLease {
         try call { state in
             state.revision += 1
             state.leases.insert(state.revision)
@@ -137,14 +139,14 @@ final class MemoryRecords: SharedRecords {
         }
     }
 
-    func renew(_ lease: RecordLease) async throws(LogError) -> Bool { try call { $0.leases.contains(lease) } }
+    package func renew(_ lease: RecordLease) async throws(LogError) -> Bool { try call { $0.leases.contains(lease) } }
 
-    func revoke(_ lease: RecordLease) async throws(LogError) {
+    package func revoke(_ lease: RecordLease) async throws(LogError) {
         try call { _ in }
         expire(lease)
     }
 
-    func keep(_ kept: [UInt8], of assignment: RecordName, token: AssignmentLease.Token) async throws(LogError) -> Bool {
+    package func keep(_ kept: [UInt8], of assignment: RecordName, token: AssignmentLease.Token) async throws(LogError) -> Bool {
         try call { state in
             guard state.records[assignment]?.record.creation == token else { return false }
             state.kept[assignment] = kept
@@ -152,5 +154,5 @@ final class MemoryRecords: SharedRecords {
         }
     }
 
-    func kept(of assignment: RecordName) async throws(LogError) -> [UInt8]? { try call { $0.kept[assignment] } }
+    package func kept(of assignment: RecordName) async throws(LogError) -> [UInt8]? { try call { $0.kept[assignment] } }
 }

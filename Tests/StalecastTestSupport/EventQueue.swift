@@ -1,5 +1,5 @@
 /// What will happen, in the order of time, and of being said.
-struct EventQueue {
+package struct EventQueue {
     private struct Event {
         let at: Duration
         let number: Int
@@ -11,7 +11,9 @@ struct EventQueue {
     private var heap: [Event] = []
     private var count = 0
 
-    mutating func add(at time: Duration, _ happen: @escaping () -> Void) {
+    package init() {}
+
+    package mutating func add(at time: Duration, _ happen: @escaping () -> Void) {
         count += 1
         heap.append(Event(at: time, number: count, happen: happen))
         var child = heap.count - 1
@@ -22,7 +24,7 @@ struct EventQueue {
     }
 
     /// The next event, when it is not later than `end`.
-    mutating func next(until end: Duration) -> (at: Duration, happen: () -> Void)? {
+    package mutating func next(until end: Duration) -> (at: Duration, happen: () -> Void)? {
         guard let first = heap.first, first.at <= end else { return nil }
         let last = heap.removeLast()
         if !heap.isEmpty {
