@@ -7,12 +7,12 @@ import json
 import os
 import random
 import time
-from datetime import datetime
 from urllib.parse import quote
 
 import pytest
 
 from harness.http1 import Broken, Connection
+from harness.release_history import ENDED, ahead_of_stage, bucket, going_back, reached, seconds, too_early
 from harness.sse import Stream
 from harness.templates import marked
 
@@ -24,59 +24,6 @@ CUT_OFF = (Broken, OSError, asyncio.TimeoutError, asyncio.IncompleteReadError)
 GATES = quote(json.dumps({"failed": "off", "fetchErrors": "off", "loss": "off"}))
 EVERY, BAKE = ("0s", "0s", "1s"), ("0s", "1s", "1h")
 STAGES = ("20%,50%,100%", "10%,100%", "5%,30%,60%,100%", "50%,100%")
-ENDED = ("RELEASED", "ROLLED_BACK", "SUPERSEDED")
-MASK = 2**64 - 1
-
-
-def fingerprint(text):
-    bits = 0xCBF29CE484222325
-    for byte in text.encode():
-        bits = (bits ^ byte) * 0x100000001B3 & MASK
-    return bits
-
-
-def scrambled(bits):
-    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & MASK
-    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & MASK
-    return bits ^ bits >> 31
-
-
-def bucket(name, version):
-    """The client's bucket of 10,000 in the release of a version, as each daemon computes it."""
-    key = scrambled(fingerprint(name)) >> 33
-    return (scrambled(key ^ fingerprint(f"demo/firebase\0{version}")) >> 32) * 10_000 >> 32
-
-
-def seconds(text):
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
-
-def duration(text):
-    return {"s": 1, "m": 60, "h": 3600}[text[-1]] * float(text[:-1])
-
-
-def reached(release, name):
-    """When the stage of a client was told of a release's version; None: it was not."""
-    place = bucket(name, release["versionNumber"])
-    stage = next((one for one in release["stages"] if "reachedAt" in one and place < one["percent"] * 100), None)
-    return stage and seconds(stage["reachedAt"])
-
-
-def too_early(release):
-    """Steps of the schedule that came before their time: each stage lasts, and so does the bake time."""
-    faults, since = [], None
-    policy = release["policy"]
-    for event in release["events"]:
-        at, kind = seconds(event["at"]), event["kind"]
-        wait = duration(policy["bake"] if kind == "RELEASED" else policy["every"])
-        is_due = since is not None and wait > 0 and at >= since + wait
-        if event["by"] == "schedule" and kind in ("ADVANCED", "RELEASED") and not is_due:
-            faults.append(f"{kind} of version {release['versionNumber']} {at - (since or at):.3f} s after the stage began")
-        if kind in ("BEGAN", "ADVANCED", "PROMOTED", "RESUMED"):
-            since = at
-    return faults
-
-
 def not_continued(before, after, pending):
     """What a restart changed in a release beside the schedule's steps and the action that was cut off."""
     events, known = after["events"], before["events"]
@@ -270,16 +217,11 @@ class Campaign:
         """No client had the version before its stage, by what the release was when it was asked for."""
         if release is None:
             return
-        version = int(release["versionNumber"])
         for kind, everything in (("told of", self.told), ("served", self.fetched)):
             for name, seen in everything.items():
-                first = next((when for got, when in seen if got == version), None)
-                if first is None or first > asked:
-                    continue
-                stage = reached(release, name)
-                # A version that all have is everybody's.
-                if stage is None or first < stage - 0.001:
-                    self.faults.append(f"{name} was {kind} {version} before its stage: {release['percent']} %")
+                # What came after it was asked for may be of a later stage.
+                known = [(version, when) for version, when in seen if when <= asked]
+                self.faults += ahead_of_stage(release, name, known, kind)
 
     def finish(self):
         for release, asked in self.records.values():
@@ -287,9 +229,7 @@ class Campaign:
             self.check_clients(release, asked)
         for kind, everything in (("told of", self.told), ("fetched", self.fetched)):
             for name, seen in everything.items():
-                order = [version for version, _ in seen]
-                if order != sorted(order):
-                    self.faults.append(f"{name} {kind} an older version after a newer one")
+                self.faults += going_back(name, seen, kind)
 
 
 @pytest.mark.campaign
