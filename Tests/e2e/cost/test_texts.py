@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from harness import configs
 from harness.http1 import fetch
 from harness.templates import template
 
@@ -17,6 +18,7 @@ MEMBERS = ["appId", "appInstanceId", "appInstanceIdToken", "countryCode", "langu
            "appVersion", "appBuild", "packageName", "sdkVersion", "firstOpenTime"]
 FETCH = "/v1/projects/demo/namespaces/firebase:fetch"
 FLAGS = "/ofrep/v1/evaluate/flags"
+LAUNCHDARKLY = "/sdk/evalx/demo/context"
 
 
 def text(alphabet, size):
@@ -68,6 +70,7 @@ BODIES = {
                      ["fid", "appId", "authVersion", "sdkVersion"]),
     "ticket": ("/v1/tickets", {"topics": ["PUSH_RC"]}, ["topics", "project", "namespace"]),
     "flags": (FLAGS, {"targetingKey": "u"}, ["targetingKey", "appId", "language", "appVersion", "plan"]),
+    "launchdarkly": (LAUNCHDARKLY, {"kind": "user", "key": "u"}, ["key", "kind", "name", "language", "plan"]),
     "report": ("/v1/report", {"client": "a", "versionNumber": "1", "state": "failed", "project": "demo"},
                ["client", "versionNumber", "state", "project", "namespace", "app", "sdk", "error"]),
 }
@@ -78,7 +81,8 @@ async def post(daemon, path, said):
     said = {"context": said} if path == FLAGS else said
     body = gzip.compress(json.dumps(said, ensure_ascii=False).encode())
     reader, writer = await asyncio.open_connection("127.0.0.1", daemon.edge)
-    writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
+    method = "REPORT" if path == LAUNCHDARKLY else "POST"
+    writer.write(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
                  f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
     status = int((await reader.readline()).split()[1])
     writer.close()
@@ -87,9 +91,9 @@ async def post(daemon, path, said):
 
 @pytest.mark.parametrize("alphabet", ALPHABETS)
 @pytest.mark.parametrize("kind", BODIES)
-@pytest.mark.parametrize("half", ["engine"], indirect=True)
-async def test_every_text_of_a_body(daemon, kind, alphabet):
+async def test_every_text_of_a_body(launch, kind, alphabet):
     """In gzip 64 KB of one text are some hundred bytes, so these are the dearest requests for their length."""
+    daemon = launch(configs.config(edge={"dialects": ["launchdarkly"]}))
     await publish_conditions(daemon)
     path, sound, members = BODIES[kind]
 
