@@ -38,6 +38,8 @@ package struct Control: Sendable {
     let metrics: @Sendable () async -> String
     /// The body of `/status`, an object.
     let status: @Sendable () async -> JSONValue
+    /// The body of `/v1/timeline`, an object.
+    let timeline: @Sendable () async -> JSONValue
     /// Why the daemon is not ready, sentences without secrets; empty when it is.
     let readiness: @Sendable () async -> [String]
     /// Why it is ready and yet not all that it should be.
@@ -59,6 +61,7 @@ package struct Control: Sendable {
         presence: @escaping @Sendable (ProjectID, Namespace?) async -> [TopicName: [String: Int]],
         reach: @escaping @Sendable (Scope) async -> StreamCounts = { _ in StreamCounts() },
         metrics: @escaping @Sendable () async -> String, status: @escaping @Sendable () async -> JSONValue,
+        timeline: @escaping @Sendable () async -> JSONValue,
         readiness: @escaping @Sendable () async -> [String],
         degraded: @escaping @Sendable () -> [String] = { [] }, cluster: ClusterService? = nil,
         relay: (@Sendable (Messaging.Relayed) async -> Bool)? = nil, keyShare: KeyShare? = nil
@@ -83,6 +86,7 @@ package struct Control: Sendable {
         self.reach = reach
         self.metrics = metrics
         self.status = status
+        self.timeline = timeline
         self.readiness = readiness
     }
 

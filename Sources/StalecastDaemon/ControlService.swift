@@ -67,6 +67,7 @@ struct ControlService: Service {
             presence: { await parts.subscribers(of: $0, $1) },
             reach: { await parts.edge.streamCounts(of: $0) }, metrics: { await Self.metrics(parts, tally) },
             status: { await StatusReport(daemon: parts).json() },
+            timeline: { await parts.timelineReport() },
             readiness: { await parts.readiness.reasons() }, degraded: { parts.readiness.degraded },
             cluster: parts.cluster?.service,
             relay: parts.cluster?.relay,

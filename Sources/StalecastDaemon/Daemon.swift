@@ -46,6 +46,7 @@ package struct Daemon: Sendable {
         /// TLS of the listeners that have any.
         let tls: [ListenerTLS]
         let reloads: ReloadLog
+        let timeline: TimelineKeeper
 
         fileprivate init(
             _ path: CommitPath, _ configuration: Configuration, _ descriptors: DescriptorBudget, _ store: TemplateStore,
@@ -57,6 +58,7 @@ package struct Daemon: Sendable {
             (scopes, releasePlans) = (configuration.scopes, configuration.releases)
             readiness = Readiness(store: store, edge: edge, sources: path.sources, cluster: path.cluster, tls: tls)
             reloads = ReloadLog(startedAt: startedAt)
+            timeline = TimelineKeeper(directory: configuration.data)
         }
 
         var hub: Hub { path.hub }
@@ -159,6 +161,7 @@ package struct Daemon: Sendable {
             Work { await parts.sweepStore() },
             Work { await keeper.run() },
             Work { await parts.keepPropagation() },
+            Work { await parts.keepTimeline() },
             Work { await parts.keepCertificates() },
             Work { await parts.watchDescriptors(logger) },
             Work { await keySets.run() },

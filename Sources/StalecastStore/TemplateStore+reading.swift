@@ -37,6 +37,13 @@ extension TemplateStore {
         }
     }
 
+    /// Like ``recentChanges(of:limit:)``, without blocking.
+    ///
+    /// - Throws: ``StoreError/readFailed(_:)``.
+    package func newestChanges(of scope: Scope, limit: Int) async throws(StoreError) -> [TemplateChange] {
+        try await read { try VersionTable.recentChanges(of: scope, limit: limit, $0) }
+    }
+
     /// The scope's stored changes after a sequence, oldest first, at most `limit`: what a reader has missed. Blocks on the
     /// database.
     ///

@@ -42,7 +42,7 @@ package final class AuditLog: Sendable {
         var rotationProblem: String?
     }
 
-    private let directory: String
+    let directory: String
     private let limits: Limits
     private let state: Mutex<State>
     private let clock: @Sendable () -> Timestamp

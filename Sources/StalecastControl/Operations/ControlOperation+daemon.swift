@@ -11,6 +11,28 @@ extension ControlOperations {
         ) { call async throws(GoogleError) in Answer(await call.control.status()) },
         operation(
             APIOperation(
+                "timeline", "GET", "/v1/timeline", tag: "Daemon",
+                summary: "This daemon's last hour by minute and last day by quarter of an hour, with the versions made",
+                answers: [.json("The time line", .schema("Timeline"))], errors: [])
+        ) { call async throws(GoogleError) in Answer(await call.control.timeline()) },
+        operation(
+            APIOperation(
+                "listAudit", "GET", "/v1/audit", tag: "Daemon",
+                summary: "Who changed what at this daemon, newest first: up to the last 3,000 lines of the audit log",
+                parameters: [
+                    APIParameter(
+                        .query, "pageSize", "At most 1000; 100 when absent.",
+                        schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)]),
+                    APIParameter(
+                        .query, "project", "Only what concerns it, or all projects.", schema: ["type": "string"]),
+                    APIParameter(
+                        .query, "namespace", "Only what concerns it; asks for a project.", schema: ["type": "string"]),
+                    APIParameter(
+                        .query, "refused", "Only what was refused or failed.", schema: ["type": "boolean"]),
+                ], answers: [.json("The lines", .schema("AuditEntries"))], errors: [400], action: .operate)
+        ) { call async throws(GoogleError) in try await call.listAudit() },
+        operation(
+            APIOperation(
                 "metrics", "GET", "/metrics", tag: "Daemon", summary: "Figures in Prometheus' text format",
                 answers: [APIAnswer("The figures", content: [.init("text/plain")])], errors: []), access: .metrics
         ) { call async throws(GoogleError) in await call.metrics() },
@@ -61,6 +83,40 @@ extension ControlOperations {
                     required: ["refused", "observed"]),
                 "store": ["type": "object"], "process": ["type": "object"],
             ], required: ["version", "pid", "ready", "cursor", "scopes", "topics", "edge", "store"]),
+        "Timeline": .objectSchema(
+            [
+                "since": ["type": "string", "format": "date-time"], "hour": .schema("TimelineSeries"),
+                "day": .schema("TimelineSeries"),
+                "publishes": .listSchema(
+                    .objectSchema(
+                        [
+                            "time": ["type": "string", "format": "date-time"], "project": ["type": "string"],
+                            "namespace": ["type": "string"], "versionNumber": ["type": "string"],
+                            "updateType": ["type": "string"], "updateUser": ["type": "object"],
+                        ], required: ["time", "project", "namespace", "versionNumber", "updateType"])),
+            ], required: ["since", "hour", "day", "publishes"]),
+        "AuditEntries": .objectSchema(
+            [
+                "entries": .listSchema([
+                    "type": "object", "required": ["time", "action", "sentence"], "additionalProperties": true,
+                    "properties": [
+                        "time": ["type": "string", "format": "date-time"], "seq": ["type": "integer"],
+                        "action": ["type": "string"], "actor": ["type": "string"], "outcome": ["type": "string"],
+                        "sentence": ["type": "string"],
+                    ],
+                ])
+            ], required: ["entries"]),
+        "TimelineSeries": .objectSchema(
+            [
+                "stepSeconds": ["type": "integer"],
+                "points": .listSchema(
+                    .objectSchema(
+                        [
+                            "time": ["type": "string", "format": "date-time"], "streams": ["type": "integer"],
+                            "deliveries": ["type": "integer"], "fetches": ["type": "integer"],
+                            "failures": ["type": "integer"],
+                        ], required: ["time", "streams", "deliveries", "fetches", "failures"])),
+            ], required: ["stepSeconds", "points"]),
         "Readiness": .objectSchema(
             [
                 "ready": ["type": "boolean"], "reasons": .listSchema(["type": "string"]),

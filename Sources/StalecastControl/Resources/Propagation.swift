@@ -24,10 +24,7 @@ extension Call {
         }
         var object = found.json(hasCurve: true)
         let newest = control.store.currentTemplates[resource.scope]?.change
-        if newest?.version == found.version, let keys = newest?.changedKeys {
-            object["changedKeys"] = .array(keys.prefix(StaleMessage.maxChangedKeys).map(JSONValue.string))
-            object["changedKeyCount"] = .int(keys.count)
-        }
+        if newest?.version == found.version, let keys = newest?.changedKeys { object.set(changedKeys: keys) }
         if wanted == nil { object["release"] = newestRelease(of: resource) }
         guard found.isFromMemory else { return json(object) }
         if found.isPartial { object["beforeRestart"] = try await beforeRestart(found.version, of: resource) }
@@ -81,7 +78,27 @@ extension Call {
             found = found.filter { !told.contains($0.version) } + rows.map { $0.ended(newest: newest) }
             found.sort { $0.version > $1.version }
         }
-        return json(["propagations": .array(found.prefix(size).map { .object($0.json(hasCurve: false)) })])
+        let rows = found.prefix(size)
+        let changes = try await changes(of: resource, rows)
+        return json([
+            "propagations": .array(
+                rows.map { row in
+                    var object = row.json(hasCurve: false)
+                    if let keys = changes[row.version] { object.set(changedKeys: keys) }
+                    return .object(object)
+                })
+        ])
+    }
+
+    /// Names of the parameters that versions changed; nothing of versions that are not stored any more.
+    private func changes(
+        of resource: TemplateResource, _ rows: ArraySlice<RolloutStatus>
+    ) async throws(GoogleError) -> [VersionNumber: [String]] {
+        let (scope, store) = (resource.scope, resource.store)
+        let found = try await resource.store { () async throws(StoreError) in
+            try await store.newestChanges(of: scope, limit: rows.count)
+        }
+        return Dictionary(found.compactMap { change in change.changedKeys.map { (change.version, $0) } }) { $1 }
     }
 
     private func pageSize(_ usual: Int, most: Int) throws(GoogleError) -> Int {
@@ -346,5 +363,13 @@ extension StageTimes {
             nanoseconds.map { .double((Double($0) / 1e5).rounded() / 1e4) } ?? .null
         }
         return ["t50": seconds(t50), "t95": seconds(t95), "t99": seconds(t99), "last": seconds(last)]
+    }
+}
+
+extension JSONObject {
+    /// Sets the names of changed parameters, the first ones, and their count.
+    fileprivate mutating func set(changedKeys keys: [String]) {
+        self["changedKeys"] = .array(keys.prefix(StaleMessage.maxChangedKeys).map(JSONValue.string))
+        self["changedKeyCount"] = .int(keys.count)
     }
 }

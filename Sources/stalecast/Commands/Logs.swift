@@ -1,4 +1,5 @@
 import ArgumentParser
+import StalecastControl
 import StalecastWire
 
 /// `stalecast logs`: what happened to a scope, in words.

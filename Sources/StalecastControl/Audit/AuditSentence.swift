@@ -20,9 +20,13 @@ package struct AuditSentence {
 
     /// Whether it concerns a scope. Changes of a whole project and of the daemon concern all of its scopes.
     package func concerns(_ scope: Scope) -> Bool {
+        concerns(project: scope.project.description, namespace: scope.namespace.description)
+    }
+
+    /// - Parameter namespace: nil is any of the project.
+    func concerns(project name: String, namespace wanted: String?) -> Bool {
         guard let project = text("project") else { return true }
-        return project == scope.project.description
-            && namespace ?? scope.namespace.description == scope.namespace.description
+        return project == name && (wanted == nil || namespace ?? wanted == wanted)
     }
 
     package var isRefused: Bool { text("outcome") ?? "ok" != "ok" }
@@ -45,6 +49,7 @@ package struct AuditSentence {
     private var deed: String {
         let version = text("version") ?? "?"
         switch text("action") ?? "" {
+        case "console.signIn": return "signed in to the console"
         case "daemon.start": return "the daemon started, version \(version)"
         case "publishTemplate" where !isRefused:
             return "published version \(version)" + (text("release") == "staged" ? " in stages" : "")

@@ -1,6 +1,6 @@
+import StalecastControl
 import StalecastWire
 import Testing
-import stalecast
 
 @Suite("The audit log in words")
 struct AuditSentenceTests {
