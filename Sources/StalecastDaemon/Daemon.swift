@@ -183,6 +183,7 @@ package struct Daemon: Sendable {
                 try? await gracefulShutdown()
                 endWebhooks.finish()
             },
+            Work { await parts.publishScheduled(configuration, logger) },
             Work { await parts.watchSources() },
             control,
             Work { await parts.untilEnding(drain: drain, started, signals, logger) },

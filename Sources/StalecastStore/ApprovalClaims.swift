@@ -1,5 +1,14 @@
 import StalecastWire
 
+/// Facts about the proposals of a store that are kept in memory.
+struct ProposalNotes: Sendable {
+    var claims = ApprovalClaims()
+    /// Open ones that publish themselves; nil: they have to be read.
+    var scheduled: [Proposal]?
+    /// Number of the last change of the table.
+    var change = 0
+}
+
 /// Time that approvals of shared proposals have been under way, by this node's own clock since it first saw them: the
 /// wall clocks of two nodes may be an hour apart.
 struct ApprovalClaims: Sendable {

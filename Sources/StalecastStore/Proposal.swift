@@ -48,6 +48,8 @@ package struct Proposal: Sendable, Hashable {
     package let origin: UpdateOrigin
     /// Names of the parameters that it changes in `base`, sorted; in a cluster the first, up to 32 KiB.
     package private(set) var changedKeys: [String]
+    /// Moment at which it publishes itself; nil: somebody has to approve it.
+    package internal(set) var publishTime: Timestamp?
     /// nil while it is open, and when it expired.
     package internal(set) var decision: Decision?
     /// Time since which an approval is under way at a node of a cluster; nil: none is.
@@ -83,6 +85,7 @@ package struct Proposal: Sendable, Hashable {
             "author": .object(author.json), "description": .string(description), "urgent": .bool(isUrgent),
             "origin": .string(origin.rawValue), "changedKeys": .array(changedKeys.map(JSONValue.string)),
         ]
+        object["publishTime"] = publishTime.map { .string($0.description) }
         object["approvingSince"] = approvingSince.map { .string($0.description) }
         guard let decision else { return object }
         var decided = decision.by.json
@@ -117,6 +120,7 @@ extension Proposal {
         isUrgent = record["urgent"]?.bool ?? false
         origin = UpdateOrigin(rawValue: record["origin"]?.string ?? "") ?? .unspecified
         approvingSince = record["approvingSince"]?.string.flatMap(Timestamp.init)
+        publishTime = record["publishTime"]?.string.flatMap(Timestamp.init)
         changedKeys = (record["changedKeys"]?.array ?? []).compactMap(\.string)
         decision = record["decision"].map { decision in
             Decision(

@@ -112,6 +112,21 @@ enum ProposalTable {
         ).map { try proposal($0, scope, now) }
     }
 
+    /// Open ones of all scopes that publish themselves.
+    static func scheduled(now: Timestamp, _ db: Database) throws -> [Proposal] {
+        // The pattern leaves out most; a text of somebody's may match it.
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT project, namespace, number, state, createTime, record FROM proposal
+                WHERE state = 'OPEN' AND record LIKE '%"publishTime"%' ORDER BY createTime
+                """
+        ).map {
+            let scope = Scope(project: try ProjectID($0["project"]), namespace: try Namespace($0["namespace"]))
+            return try proposal($0, scope, now)
+        }.filter { $0.publishTime != nil && $0.state == .open }
+    }
+
     /// Ends those that were open too long, and lets go of old ones.
     private static func settle(_ scope: Scope, now: Timestamp, _ db: Database) throws {
         try db.execute(

@@ -42,6 +42,7 @@ extension TemplateStore {
         let now = configuration.now()
         // A claim's age begins when it comes here.
         _ = age(of: proposal)
+        defer { scheduleChanged() }
         try await write { db in try ProposalTable.mirror(proposal, content: content, now: now, db) }
     }
 
@@ -52,7 +53,7 @@ extension TemplateStore {
 
     private func age(of proposal: Proposal) -> Duration? {
         let now = configuration.uptime()
-        return claims.withLock { $0.age(of: proposal, now: now) }
+        return proposalNotes.withLock { $0.claims.age(of: proposal, now: now) }
     }
 
     func approve(

@@ -6,8 +6,11 @@ import Synchronization
 extension TemplateStore {
     /// Keeps a template for another person to approve, over the version that is current.
     ///
+    /// - Parameter publishTime: when it shall publish itself; nil waits for an approval.
     /// - Throws: ``StoreError/tooManyProposals(_:)``, and as ``publish(_:)``.
-    package func propose(_ publish: Publish, by author: Proposal.Person) async throws(StoreError) -> Proposal {
+    package func propose(
+        _ publish: Publish, by author: Proposal.Person, at publishTime: Timestamp? = nil
+    ) async throws(StoreError) -> Proposal {
         guard let projectNumber = projects.number(of: publish.scope.project) else {
             throw .unknownProject(publish.scope.project)
         }
@@ -15,11 +18,13 @@ extension TemplateStore {
         if let shared = sharedProposals.withLock({ $0 }) {
             // A copy that is behind would refuse, or let through, what is not so.
             await authority.withLock { $0 }?.refresh()
-            return try await shared.add(publish.scope, content, try proposal(publish, author, projectNumber))
+            let make = try proposal(publish, author, projectNumber, publishTime)
+            return try await shared.add(publish.scope, content, make)
         }
+        defer { scheduleChanged() }
         return try await write { db in
             try self.refuseWithoutSpace()
-            let make = try self.proposal(publish, author, projectNumber)
+            let make = try self.proposal(publish, author, projectNumber, publishTime)
             return try ProposalTable.insert(
                 make, content: content, of: publish.scope, now: make(0).createTime, db)
         }
@@ -27,7 +32,7 @@ extension TemplateStore {
 
     /// Over the version that is current, under a number to be given.
     private func proposal(
-        _ publish: Publish, _ author: Proposal.Person, _ projectNumber: UInt64
+        _ publish: Publish, _ author: Proposal.Person, _ projectNumber: UInt64, _ publishTime: Timestamp?
     ) throws(StoreError) -> @Sendable (Int64) -> Proposal {
         let current = currentTemplates[publish.scope]
         try NextVersion.check(publish.precondition, against: current, projectNumber: projectNumber)
@@ -38,7 +43,7 @@ extension TemplateStore {
                 scope: publish.scope, number: $0, state: .open, base: current?.version ?? 0,
                 baseETag: current?.etag ?? TemplateETag.of(project: projectNumber, version: 0),
                 createTime: now, author: author, description: publish.description, isUrgent: publish.isUrgent,
-                origin: publish.origin, changedKeys: keys, decision: nil)
+                origin: publish.origin, changedKeys: keys, publishTime: publishTime, decision: nil)
         }
     }
 
@@ -52,6 +57,7 @@ extension TemplateStore {
     ) async throws(StoreError) -> StoredVersion {
         let approval = Candidate.Approval(scope: scope, number: number, by: person, allowsOwn: allowsOwn)
         if let shared = sharedProposals.withLock({ $0 }) { return try await approve(approval, shared) }
+        defer { scheduleChanged() }
         return try await commit(.approve(approval))
     }
 
@@ -64,11 +70,31 @@ extension TemplateStore {
         if let shared = sharedProposals.withLock({ $0 }) {
             return try await rejectShared(number, of: scope, by: person, reason: reason, shared)
         }
+        defer { scheduleChanged() }
         try await write { db in
             let now = self.configuration.now()
             _ = try ProposalTable.open(number, of: scope, now: now, db)
             try ProposalTable.decide(
                 number, of: scope, .rejected, Proposal.Decision(by: person, time: now, reason: reason), db)
+        }
+    }
+
+    /// The open proposals of all scopes that publish themselves, as this store has them. Answered from memory while
+    /// nothing changed.
+    package func scheduledProposals() async throws(StoreError) -> [Proposal] {
+        let (known, change) = proposalNotes.withLock { ($0.scheduled, $0.change) }
+        let now = configuration.now()
+        if let known { return known.filter { $0.expireTime > now } }
+        let found = try await read { try ProposalTable.scheduled(now: now, $0) }
+        proposalNotes.withLock { if $0.change == change { $0.scheduled = found } }
+        return found
+    }
+
+    /// Call it after each change of the table.
+    func scheduleChanged() {
+        proposalNotes.withLock {
+            $0.scheduled = nil
+            $0.change += 1
         }
     }
 

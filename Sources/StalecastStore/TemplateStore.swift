@@ -25,7 +25,7 @@ package final class TemplateStore: Sendable {
     let state: Mutex<StoreState>
     let authority = Mutex<(any VersionAuthority)?>(nil)
     let sharedProposals = Mutex<SharedProposals?>(nil)
-    let claims = Mutex(ApprovalClaims())
+    let proposalNotes = Mutex(ProposalNotes())
     /// The newest release of each scope. The writer is the only one to change it, after the commit.
     let releases: Mutex<[Scope: Release]>
     let log: @Sendable (LogLine) -> Void

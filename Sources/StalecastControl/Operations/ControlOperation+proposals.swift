@@ -59,7 +59,8 @@ extension ControlOperations {
             [
                 "number": text, "state": .enumSchema(Proposal.State.allCases.map(\.rawValue)),
                 "stale": ["type": "boolean"], "baseVersion": text, "baseEtag": text, "createTime": moment,
-                "expireTime": moment, "description": text, "urgent": ["type": "boolean"], "origin": text,
+                "expireTime": moment, "publishTime": moment, "description": text, "urgent": ["type": "boolean"],
+                "origin": text,
                 "author": .objectSchema(["principal": text, "name": text, "email": text], required: ["principal"]),
                 "decision": .objectSchema(
                     [

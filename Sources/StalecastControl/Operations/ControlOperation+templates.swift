@@ -76,7 +76,11 @@ extension ControlOperations {
                 APIParameter(.query, "validateOnly", "Check, do not publish.", schema: ["type": "boolean"]),
                 APIParameter(
                     .query, "propose", "Keep it for somebody else to approve; the answer is the proposal.",
-                    schema: ["type": "boolean"]), pretty,
+                    schema: ["type": "boolean"]),
+                APIParameter(
+                    .query, "publishTime",
+                    "Keep it as a proposal that publishes itself then, over the version that is current now; within 30 days.",
+                    schema: ["type": "string", "format": "date-time"]), pretty,
             ] + releaseParameters, body: APIBody(.schema("Template")),
             answers: [
                 .json(

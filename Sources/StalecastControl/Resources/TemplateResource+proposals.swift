@@ -6,14 +6,33 @@ import StalecastWire
 
 /// Templates that wait for another person's approval.
 extension TemplateResource {
-    /// `PUT remoteConfig?propose=true`: everything a publish checks, and a proposal instead of a version.
-    func propose(_ publish: Publish, _ call: Call) async throws(GoogleError) -> Answer {
+    /// Moment at which the request wants to be published; nil: now, or by an approval.
+    func publishTime(_ call: Call, _ publish: Publish) throws(GoogleError) -> Timestamp? {
+        guard let time = try call.query.decisiveTimestamp("publishTime") else { return nil }
+        let now = Timestamp.now()
+        if call.needsApproval(scope.project) {
+            throw .invalidField(
+                "publishTime", "this project's versions need an approval; propose it, and approve it at the time")
+        }
+        if publish.staged != nil {
+            throw .invalidField("publishTime", "a version with a publishTime is for all clients at once, not staged")
+        }
+        if time <= now { throw .invalidField("publishTime", "publishTime \(time) is over; it is \(now)") }
+        if time >= now.advanced(by: Proposal.life) {
+            throw .invalidField("publishTime", "publishTime must be within the next 30 days")
+        }
+        return time
+    }
+
+    /// `PUT remoteConfig?propose=true` or `publishTime`: everything a publish checks, and a proposal instead of a version.
+    func propose(_ publish: Publish, at publishTime: Timestamp?, _ call: Call) async throws(GoogleError) -> Answer {
         call.note.act("proposeTemplate")
         let proposal = try await store(commits: true) { () async throws(StoreError) in
-            try await store.propose(publish, by: call.person)
+            try await store.propose(publish, by: call.person, at: publishTime)
         }
         call.note.set("proposal", .string(String(proposal.number)))
         call.note.set("baseVersion", .string(String(proposal.base)))
+        if let publishTime { call.note.set("publishTime", .string(publishTime.description)) }
         call.note.named(proposal.changedKeys)
         return answer(proposal, call)
     }

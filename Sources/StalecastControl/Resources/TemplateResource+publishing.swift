@@ -23,7 +23,8 @@ extension TemplateResource {
             call.note.onlyChecked()
             return try await validated(publish, pretty: call.wantsPretty)
         }
-        if proposes { return try await propose(publish, call) }
+        let publishTime = try publishTime(call, publish)
+        if proposes || publishTime != nil { return try await propose(publish, at: publishTime, call) }
         if call.needsApproval(scope.project) { throw .needsApproval(scope) }
         let version = try await store(commits: true) { () async throws(StoreError) in try await store.publish(publish) }
         call.note.published(version)

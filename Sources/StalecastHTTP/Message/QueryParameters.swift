@@ -31,10 +31,7 @@ package struct QueryParameters: Sendable {
     /// - Throws: 400 unless absent (`false`), `true` or `false`, and for the name in another spelling: a misspelt dry run
     ///   must not publish.
     package func flag(_ name: String) throws(GoogleError) -> Bool {
-        if contradictory.contains(name) { throw .invalidArgument("\(name) is given twice, with different values") }
-        if let near = values.keys.first(where: { $0 != name && Self.plain($0) == Self.plain(name) }) {
-            throw .invalidArgument("\(near) is no parameter; write \(name)")
-        }
+        try refuseOtherSpellings(of: name)
         return switch values[name]?.lowercased() {
         case nil, "false", "0": false
         case "true", "1": true
@@ -63,6 +60,21 @@ package struct QueryParameters: Sendable {
             throw .invalidArgument("\(name) must be a time as RFC 3339 spells it, for example 2026-08-20T14:05:09Z")
         }
         return time
+    }
+
+    /// Like ``timestamp(_:)``, but 400 also when it is empty, and for the name in another spelling: what should wait must
+    /// not happen now.
+    package func decisiveTimestamp(_ name: String) throws(GoogleError) -> Timestamp? {
+        try refuseOtherSpellings(of: name)
+        if values[name]?.isEmpty == true { throw .invalidArgument("\(name) is empty; leave it out, or give a time") }
+        return try timestamp(name)
+    }
+
+    private func refuseOtherSpellings(of name: String) throws(GoogleError) {
+        if contradictory.contains(name) { throw .invalidArgument("\(name) is given twice, with different values") }
+        if let near = values.keys.first(where: { $0 != name && Self.plain($0) == Self.plain(name) }) {
+            throw .invalidArgument("\(near) is no parameter; write \(name)")
+        }
     }
 
     private static func plain(_ name: String) -> String {

@@ -37,8 +37,8 @@ struct Edit: AsyncParsableCommand {
             let publishing = Publishing(
                 api: api, before: before, content: template, options: options, allowsRemovals: allowRemovals)
             let request = file.request(description: description)
-            if proposing.propose {
-                try await publishing.propose(request, ifMatch: before.etag)
+            if proposing.isAsked {
+                try await publishing.propose(request, ifMatch: before.etag, at: proposing.at?.time)
             } else {
                 try await publishing.run { () async throws(CommandFailure) in
                     _ = try await api.put(request, ifMatch: before.etag, validateOnly: true)

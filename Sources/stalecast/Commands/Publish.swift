@@ -31,6 +31,7 @@ struct Publish: AsyncParsableCommand {
               stalecast publish winter.json --stages 1%,10%,100% --every 5m --wait
               stalecast publish winter.json --if-match '*'  # over whatever is current
               stalecast publish winter.json --propose  # for somebody else to approve
+              stalecast publish winter.json --at 2h  # a proposal that publishes itself
               stalecast get | jq … | stalecast publish -
             """, aliases: ["apply"])
 
@@ -86,7 +87,9 @@ struct Publish: AsyncParsableCommand {
         if validateOnly {
             return try publishing.report(checked, isCheck: true).write(to: options.output)
         }
-        if proposing.propose { return try await publishing.propose(request, ifMatch: etag, isUrgent: urgent) }
+        if proposing.isAsked {
+            return try await publishing.propose(request, ifMatch: etag, isUrgent: urgent, at: proposing.at?.time)
+        }
         let manner = checked.isStaged ? ", in stages" + (staging.stages.map { " of \($0.printable)" } ?? "") : ""
         try await publishing.run({ "Publish to \($0)\(manner)?" }) { () async throws(CommandFailure) in
             try await api.put(request, ifMatch: etag, validateOnly: false, isUrgent: urgent, release: staging.query)

@@ -20,9 +20,18 @@ struct ProposeOptions: ParsableArguments {
     @Flag(help: "Keep it as a proposal for somebody else to approve; see `stalecast proposals`.")
     var propose = false
 
+    @Option(
+        help: ArgumentHelp(
+            "Keep it as a proposal that publishes itself then: a time, or how long until then, such as 2h.",
+            valueName: "time"))
+    var at: FutureTime?
+
+    /// Whether nothing is published now.
+    var isAsked: Bool { propose || at != nil }
+
     /// - Throws: `ValidationError` where both are asked for.
     func judge(_ wait: WaitOptions) throws {
-        if propose, wait.share != nil { throw ValidationError("a proposal publishes nothing to wait for") }
+        if isAsked, wait.share != nil { throw ValidationError("a proposal publishes nothing to wait for") }
     }
 }
 
@@ -78,17 +87,23 @@ struct Publishing {
         try conclude(outcome.sentence, failure, wait)
     }
 
-    /// Proposes the change after the question; then it waits for another person's approval.
-    func propose(_ request: JSONValue, ifMatch etag: String, isUrgent: Bool = false) async throws(CommandFailure) {
-        guard let isAsked = try agree({ "Propose it to \($0)?" }, proposes: true) else { return }
-        let proposal = try await api.propose(request, ifMatch: etag, isUrgent: isUrgent)
+    /// Proposes the change after the question; then it waits for another person's approval, or for its time.
+    func propose(
+        _ request: JSONValue, ifMatch etag: String, isUrgent: Bool = false, at time: Timestamp? = nil
+    ) async throws(CommandFailure) {
+        let when = time.map { ", to be published at \(LocalClock.asked.date($0))" } ?? ""
+        guard let isAsked = try agree({ "Propose it to \($0)\(when)?" }, proposes: true) else { return }
+        let proposal = try await api.propose(request, ifMatch: etag, isUrgent: isUrgent, at: time)
         if output.isJSON {
             return try output.json(["scope": .string(api.scope.description), "published": false, "proposal": proposal])
         }
         let number = proposal.word("number")
         try output.line(
-            "proposed as \(output.palette.green(number)), over version \(proposal.word("baseVersion")) of "
-                + "\(api.scope); somebody else publishes it with `stalecast proposals approve \(number)`")
+            "proposed as \(output.palette.green(number)), over version \(proposal.word("baseVersion")) of \(api.scope); "
+                + (time == nil
+                    ? "somebody else publishes it with `stalecast proposals approve \(number)`"
+                    : "it publishes itself at \(clockTime(proposal.word("publishTime", ""))); `stalecast proposals reject "
+                        + "\(number)` cancels it"))
         if !isAsked { try output.lines(try report(nil).difference(output.palette)) }
     }
 

@@ -51,7 +51,7 @@ struct SetValues: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await options.change(description, proposes: proposing.propose, wait: wait) { edit throws(CommandFailure) in
+        try await options.change(description, proposing, wait: wait) { edit throws(CommandFailure) in
             for pair in pairs {
                 let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
                 try edit.set(
@@ -90,7 +90,7 @@ struct UnsetValues: AsyncParsableCommand {
     func validate() throws { try proposing.judge(wait) }
 
     func run() async throws {
-        try await options.change(description, proposes: proposing.propose, wait: wait) { edit throws(CommandFailure) in
+        try await options.change(description, proposing, wait: wait) { edit throws(CommandFailure) in
             for key in keys { try edit.unset(key, if: condition) }
         }
     }
@@ -99,7 +99,7 @@ struct UnsetValues: AsyncParsableCommand {
 extension PublishingOptions {
     /// Publishes or proposes the current version with a change, by compare-and-set on its ETag.
     func change(
-        _ description: String?, proposes: Bool, wait: WaitOptions? = nil,
+        _ description: String?, _ proposing: ProposeOptions? = nil, wait: WaitOptions? = nil,
         _ body: (inout TemplateEdit) throws(CommandFailure) -> Void
     ) async throws(CommandFailure) {
         let api = try api()
@@ -110,8 +110,9 @@ extension PublishingOptions {
         let publishing = Publishing(
             api: api, before: before, content: try file.template(for: api.scope.namespace), options: self,
             allowsRemovals: true, wait: wait)
-        if proposes {
-            return try await publishing.propose(file.request(description: description), ifMatch: before.etag)
+        if let proposing, proposing.isAsked {
+            return try await publishing.propose(
+                file.request(description: description), ifMatch: before.etag, at: proposing.at?.time)
         }
         try await publishing.run { () async throws(CommandFailure) in
             try await api.put(file.request(description: description), ifMatch: before.etag, validateOnly: false)

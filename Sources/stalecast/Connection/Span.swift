@@ -34,6 +34,21 @@ package struct Span: ExpressibleByArgument, Sendable {
     }
 }
 
+/// A time in the future, spelled as one or as how long until then.
+struct FutureTime: ExpressibleByArgument, Sendable {
+    let time: Timestamp
+
+    init?(argument: String) {
+        if let time = Timestamp(argument) {
+            self.time = time
+        } else if let span = Span(argument: argument)?.duration {
+            time = Timestamp.now().advanced(by: span)
+        } else {
+            return nil
+        }
+    }
+}
+
 /// A time in the past, spelled as one or as how long ago.
 struct PastTime: ExpressibleByArgument, Sendable {
     let time: Timestamp

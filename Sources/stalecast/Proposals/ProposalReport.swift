@@ -38,6 +38,9 @@ struct ProposalReport {
             "by \(Self.name(json["author"])), \(clockTime(json.word("createTime", "")))",
         ]
         if let text = json["description"]?.string, !text.isEmpty { lines.append(text.printable) }
+        if json["decision"] == nil, let time = json["publishTime"]?.string {
+            lines.append("publishes itself at \(clockTime(time))")
+        }
         lines += decision
         if json["stale"]?.bool == true {
             let since = names("changedSince")
@@ -81,10 +84,14 @@ struct ProposalReport {
 extension TemplateAPI {
     /// Keeps a template for another person to approve.
     func propose(
-        _ template: JSONValue, ifMatch: String, isUrgent: Bool = false
+        _ template: JSONValue, ifMatch: String, isUrgent: Bool = false, at time: Timestamp? = nil
     ) async throws(CommandFailure) -> JSONValue {
         try await client.send(
-            "PUT", path, query: [URLQueryItem(name: "propose", value: "true")], ifMatch: ifMatch,
+            "PUT", path,
+            query: [
+                time.map { URLQueryItem(name: "publishTime", value: $0.description) }
+                    ?? URLQueryItem(name: "propose", value: "true")
+            ], ifMatch: ifMatch,
             headers: isUrgent ? [.urgent] : [], body: template, changes: true
         ).json()
     }

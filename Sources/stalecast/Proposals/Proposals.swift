@@ -60,6 +60,7 @@ struct ProposalsList: AsyncParsableCommand {
             .right("NUMBER") { $0.word("number") }, .whole("STATE", ProposalReport.state),
             .right("BASE") { $0.word("baseVersion") }, .right("AGE") { age($0.word("createTime", "")) },
             .left("AUTHOR") { ProposalReport.name($0["author"]) },
+            .extra("PUBLISHES") { $0["publishTime"]?.string.map { clockTime($0) } ?? "" },
             .extra("CHANGES") { $0.words("changedKeys").joined(separator: ",") },
             .extra("DESCRIPTION") { $0.word("description", "") })
     }

@@ -54,7 +54,7 @@ struct StagingOptions: ParsableArguments {
 
     /// - Throws: `ValidationError` where a proposal, or a wait for something else, is asked for too.
     func judge(_ wait: WaitOptions, _ proposing: ProposeOptions) throws {
-        if proposing.propose, !query.isEmpty {
+        if proposing.isAsked, !query.isEmpty {
             throw ValidationError("a proposal is released when somebody approves it, to all clients at once")
         }
         if stages != nil, wait.isAboutClients {

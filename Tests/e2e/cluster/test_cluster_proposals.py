@@ -5,6 +5,7 @@ import json
 import random
 import secrets
 import shutil
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -133,3 +134,28 @@ async def test_the_contents_of_open_proposals_have_a_bound_together(start_cluste
     assert 6 <= statuses.count(200) <= 12 and statuses[-1] == 429, statuses
     assert (await call(node, "POST", "/proposals/1:reject")).status == 200
     await proposed(node, marked("there is room again"))
+
+
+@pytest.mark.limit(150)
+async def test_a_version_at_a_time_comes_once_also_without_the_node_that_took_it(start_cluster, etcd):
+    cluster = start_cluster(etcd)
+    a, b, c = cluster.nodes
+    await a.publish(marked("first"))
+    await cluster.settled()
+    time = (datetime.now(timezone.utc) + timedelta(seconds=4)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    current = await call(a, "GET", "")
+    answer = await call(a, "PUT", f"?publishTime={time}", encoded(marked("later")), [("If-Match", current.header("etag"))])
+    assert answer.json()["publishTime"] == time.replace("Z", ".000000Z"), answer.body
+    number = answer.json()["number"]
+    for node in (b, c):
+        await known(node, number)
+    a.kill()
+    for node in (b, c):
+        decided = await known(node, number, "APPROVED")
+        assert (decided["decision"]["principal"], decided["decision"]["versionNumber"]) == ("schedule", "2")
+    told = [entry for node in (b, c) for entry in (await node.ask_control("/v1/audit")).json()["entries"]
+            if entry["action"] == "publishProposal"]
+    assert [entry["outcome"] for entry in told] == ["ok"], "one node has published it, and tells of it"
+    for node in (b, c):
+        listed = (await call(node, "GET", ":listVersions")).json()["versions"]
+        assert [version["versionNumber"] for version in listed] == ["2", "1"]
