@@ -28,6 +28,21 @@ static const uint8_t diff_js[] = {
 static const uint8_t now_js[] = {
 #embed "web/now.js"
 };
+static const uint8_t timeline_js[] = {
+#embed "web/timeline.js"
+};
+static const uint8_t strip_js[] = {
+#embed "web/strip.js"
+};
+static const uint8_t search_js[] = {
+#embed "web/search.js"
+};
+static const uint8_t records_js[] = {
+#embed "web/records.js"
+};
+static const uint8_t draft_js[] = {
+#embed "web/draft.js"
+};
 static const uint8_t template_js[] = {
 #embed "web/template.js"
 };
@@ -64,6 +79,11 @@ static const struct cconsole_file files[] = {
     FILE_OF(api_js, "api.js"),
     FILE_OF(diff_js, "diff.js"),
     FILE_OF(now_js, "now.js"),
+    FILE_OF(timeline_js, "timeline.js"),
+    FILE_OF(strip_js, "strip.js"),
+    FILE_OF(search_js, "search.js"),
+    FILE_OF(records_js, "records.js"),
+    FILE_OF(draft_js, "draft.js"),
     FILE_OF(template_js, "template.js"),
     FILE_OF(evaluate_js, "evaluate.js"),
     FILE_OF(versions_js, "versions.js"),

@@ -9,12 +9,17 @@ import * as versions from "./versions.js"
 import * as clients from "./clients.js"
 import * as webhooks from "./webhooks.js"
 import {sources, health} from "./system.js"
+import {messages, keys, audit} from "./records.js"
+import {search} from "./search.js"
+import {strip} from "./strip.js"
 
-const screens = {now, template, evaluate, versions, clients, webhooks, sources, health}
+const screens = {now, template, evaluate, versions, clients, webhooks, sources, messages, keys, audit, health}
 const titles = {now: "Now", template: "Template", evaluate: "Evaluate", versions: "Versions", clients: "Clients",
-  webhooks: "Webhooks", sources: "Sources", health: "Health"}
+  webhooks: "Webhooks", sources: "Sources", messages: "Messages", keys: "Keys", audit: "Audit", health: "Health"}
 const bar = document.getElementById("bar"), main = document.getElementById("main")
 let leave, shown, isDown = false
+/** The strip of the scope that is shown. */
+let glance
 /** What `/status` said last, what else wants to hear of it, and what ends the asking. */
 let heard, hear, asking
 
@@ -51,7 +56,7 @@ function go() {
   const title = h("h1", {tabindex: -1}, titles[name])
   const tools = h("div", {class: "tools"}), content = h("div", {class: "content"})
   replace(main, h("div", {class: "head"}, title, tools), content)
-  if (!scope && !["health", "sources"].includes(name)) {
+  if (!scope && !["health", "sources", "keys", "audit"].includes(name)) {
     replace(content, state("empty",
       "Nothing here may be read with this credential: it has no grant for any scope. `stalecast keys list` shows what each key is granted."))
   } else {
@@ -76,17 +81,32 @@ function go() {
   if (isOther) { title.focus(); say(titles[name]) }
 }
 
+/** The strip stays from screen to screen: its numbers are there before they are asked for anew. */
+function look(scope) {
+  if (glance && glance.scope === scope) return
+  glance?.end()
+  document.getElementById("strip")?.remove()
+  glance = scope && {scope, ...strip(scope, (name, more) => address(name, scope, more))}
+  if (!glance) return
+  bar.after(glance.element)
+  if (heard) glance.heard(heard)
+}
+
+const find = () => session.signedIn && search(place().scope, Object.entries(titles), address)
+
 function frame(name, scope) {
+  look(scope)
   replace(bar,
     h("a", {class: "brand", href: address("now", scope)}, "Stalecast"),
-    session.scopes?.length ? h("div", {class: "scope"}, h("label", {for: "scope"}, "Scope"), choice(
+    session.scopes?.length ? h("div", {class: "scope"}, h("label", {for: "scope", class: "unseen"}, "Scope"), choice(
       session.scopes.map(scopeName), scope ? scopeName(scope) : "",
       {id: "scope", onchange: event => { remember("scope", event.target.value); location.hash = address(name,
         session.scopes.find(one => scopeName(one) === event.target.value)) }})) : null,
     h("nav", {"aria-label": "Screens"}, h("ul", null, Object.keys(screens).map(key =>
       h("li", null, h("a", {href: address(key, scope), "aria-current": key === name ? "page" : null}, titles[key],
         h("span", {id: "failing-" + key})))))),
-    h("div", {class: "who"}, h("span", {id: "wire", class: isDown ? "down" : "up"}, isDown ? "disconnected" : "connected"),
+    h("div", {class: "who"}, button("Search", find, {class: "plain", "aria-keyshortcuts": "Control+K Meta+K", title: "Ctrl-K or ⌘K"}),
+      h("span", {id: "wire", class: isDown ? "down" : "up"}, isDown ? "disconnected" : "connected"),
       theme(), button("Sign out", signOut, {class: "plain", title: who()})))
 }
 
@@ -98,6 +118,7 @@ function follow() {
   if (session.mayReadAll) asking ??= each(5000, async signal => {
     heard = await read("/status", {signal})
     mark()
+    glance?.heard(heard)
     hear?.(heard)
   }, () => {})
 }
@@ -125,6 +146,7 @@ function gate(sentence) {
   leave?.()
   asking?.()
   leave = hear = heard = asking = undefined
+  look()
   shown = undefined
   document.title = "Sign in · Stalecast"
   for (const open of document.querySelectorAll("dialog")) open.close()
@@ -188,6 +210,12 @@ async function begin() {
   }
   go()
 }
+
+addEventListener("keydown", event => {
+  if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return
+  event.preventDefault()
+  find()
+})
 
 addEventListener("hashchange", () => {
   // A dialog belongs to the page that opened it. One that sends stays until its answer is here.

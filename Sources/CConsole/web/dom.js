@@ -156,12 +156,13 @@ export const word = text => /^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(te
  * `columns`: `{name, label, value: row => sort key and filter text, cell: row => node, numeric}`. `update(rows)` fills it anew,
  * and keeps what is sorted, filtered and focused.
  */
-export function table({label, columns, key, empty, sort, filter = true, most = 200}) {
-  let rows = [], [sorted, down] = [sort?.[0], sort?.[1] === "down"], wanted = "", limit = most
-  const body = h("tbody"), note = h("p", {class: "quiet"}), none = h("div")
+export function table({label, columns, key, empty, sort, filter = true, most = 200, find = ""}) {
+  let rows = [], [sorted, down] = [sort?.[0], sort?.[1] === "down"], wanted = find.toLowerCase(), limit = most
+  // In a narrow window rows are cards, and what is no table row to the browser must still be one to those who do not see it.
+  const body = h("tbody", {role: "rowgroup"}), note = h("p", {class: "quiet"}), none = h("div")
   const heads = columns.map(column => {
-    if (!column.value) return h("th", {scope: "col"}, column.label || h("span", {class: "unseen"}, "Actions"))
-    const head = h("th", {scope: "col", class: column.numeric ? "numeric" : null},
+    if (!column.value) return h("th", {scope: "col", role: "columnheader"}, column.label || h("span", {class: "unseen"}, "Actions"))
+    const head = h("th", {scope: "col", role: "columnheader", class: column.numeric ? "numeric" : null},
       button(column.label, () => {
         if (sorted === column.name) down = !down
         else [sorted, down] = [column.name, Boolean(column.numeric)]
@@ -170,10 +171,11 @@ export function table({label, columns, key, empty, sort, filter = true, most = 2
     head.column = column
     return head
   })
-  const search = h("input", {type: "search", placeholder: "Filter", "aria-label": `Filter ${label}`,
+  const search = h("input", {type: "search", placeholder: "Filter", value: find, "aria-label": `Filter ${label}`,
     oninput: () => { wanted = search.value.toLowerCase(); limit = most; show() }})
   const scroller = h("div", {class: "scroller", tabindex: 0, role: "region", "aria-label": label},
-    h("table", null, h("caption", {class: "unseen"}, label), h("thead", null, h("tr", null, heads)), body))
+    h("table", {role: "table"}, h("caption", {class: "unseen"}, label), h("thead", {role: "rowgroup"}, h("tr", {role: "row"}, heads)), body))
+  scroller.hidden = true
   const element = h("div", {class: "table"}, filter ? h("div", {class: "filter"}, search) : null, scroller, none, note)
 
   function compare(a, b) {
@@ -195,9 +197,13 @@ export function table({label, columns, key, empty, sort, filter = true, most = 2
     const shown = matches.sort(compare).slice(0, limit)
     const focus = focused()
     body.replaceChildren(...shown.map(row => {
-      const line = h("tr", null, columns.map((column, index) =>
-        h(index === 0 ? "th" : "td", {scope: index === 0 ? "row" : null, class: column.numeric ? "numeric" : null},
-          column.cell ? column.cell(row) : given(column.value(row)))))
+      const line = h("tr", {role: "row"}, columns.map((column, index) => {
+        const cell = h(index === 0 ? "th" : "td", {scope: index === 0 ? "row" : null, role: index === 0 ? "rowheader" : "cell",
+          class: column.numeric ? "numeric" : null, "data-label": column.label ?? null},
+        column.cell ? column.cell(row) : given(column.value(row)))
+        cell.classList.toggle("vacant", cell.textContent === "")
+        return cell
+      }))
       line.key = key(row)
       return line
     }))

@@ -1,10 +1,13 @@
 // What is going on: the newest version's way to its audience, who listens, what was delivered.
 import {h, replace, facts, chip, count, given, moment, plural, share, span, state, table, say} from "./dom.js"
 import {api, each, flags, knows, partial, path, read, session, watch} from "./api.js"
+import {changeList, difference} from "./diff.js"
 import * as releases from "./release.js"
+import * as timeline from "./timeline.js"
 
 export function show({content, scope, offer, fresh, link, status}) {
   const head = h("div", {class: "headline"}), about = h("div"), changes = h("div"), chart = h("div"), figures = h("div", {class: "columns"})
+  const line = timeline.section(scope)
   const topics = h("section"), past = h("section"), faults = h("div"), release = releases.section(scope)
   offer(null, `stalecast propagation status${flags(scope)}`)
   if (!knows("propagation:watch")) offer(null, `stalecast status`)
@@ -19,14 +22,17 @@ export function show({content, scope, offer, fresh, link, status}) {
     fresh(seen)
     release.take(seen.release)
     if (!content.contains(head)) replace(content, faults, release,
-      h("section", {"aria-label": "Convergence", class: "card"}, head, about, changes, chart, figures), past, topics)
+      h("section", {"aria-label": "Convergence", class: "card"}, head, about, changes, chart, figures), line.element, past, topics)
     if (seen.versionNumber === "0") {
       replace(content, state("empty", "This scope has no version yet. Publish the first one from the command line, or write it here.",
         h("p", null, h("a", {href: link("template")}, "Write a template"))))
       return
     }
     // Events lack the names too; what is there stays, with the focus that may be in it.
-    if (changesOf !== seen.versionNumber) replace(changes, seen.changedKeys ? changed(seen, link) : null)
+    if (changesOf !== seen.versionNumber) {
+      replace(changes, seen.changedKeys ? changed(seen, link) : null)
+      if (seen.changedKeys) compare(seen)
+    }
     if (seen.changedKeys) changesOf = seen.versionNumber
     const age = seen.ageSeconds ?? own.age(seen)
     replace(head, headline(seen, listening, link))
@@ -38,8 +44,17 @@ export function show({content, scope, offer, fresh, link, status}) {
     if (told !== seen.versionNumber + seen.state) { told = seen.versionNumber + seen.state; say(sentence) }
   }
 
+  /** Shows what the newest version changed, value by value. */
+  async function compare({versionNumber, previousVersionNumber}) {
+    const [before, after] = await Promise.all([previousVersionNumber, versionNumber].map(number =>
+      Number(number) ? read(path(scope, `?versionNumber=${number}`)) : {}))
+    if (latest.versionNumber !== versionNumber) return
+    const list = difference(before, after)
+    if (list.length) changes.append(h("details", {open: list.length <= 3}, h("summary", null, "What changed"), changeList(list)))
+  }
+
   const failed = error => { if (!content.contains(head)) replace(content, state("error", error.message)) }
-  const ends = [release.end]
+  const ends = [release.end, line.end]
   if (!knows("propagation:watch")) {
     ends.push(each(1000, async signal => take(await read(path(scope, "/propagation"), {signal})), failed))
   } else {
@@ -64,6 +79,8 @@ export function show({content, scope, offer, fresh, link, status}) {
       {name: "left", label: "Left", numeric: true, value: row => row.clients?.left ?? 0, cell: row => count(row.clients?.left)},
       {name: "fetched99", label: "99 % fetched", numeric: true, value: row => row.times?.fetched?.t99 ?? 1e9,
         cell: row => seconds(row.times?.fetched?.t99)},
+      {name: "who", label: "Who", value: row => who(row)},
+      {name: "keys", label: "Changed", value: row => (row.changedKeys ?? []).join(" "), cell: row => keyList(row)},
     ] : [
       {name: "kind", label: "How", value: row => row.updateType ?? "",
         cell: row => (row.updateType ?? "").toLowerCase().replaceAll("_", " ")},
@@ -94,17 +111,29 @@ export function show({content, scope, offer, fresh, link, status}) {
     seen = latest?.versionNumber
     const listed = (await read(path(scope, ":listVersions?pageSize=12"), {signal})).versions ?? []
     replace(about, story(listed.find(one => one.versionNumber === seen)))
-    versions.update(knows("propagation:list") ? (await read(path(scope, "/propagation:list?pageSize=12"), {signal})).propagations : listed)
+    if (!knows("propagation:list")) return versions.update(listed)
+    const authors = new Map(listed.map(one => [one.versionNumber, one]))
+    const {propagations} = await read(path(scope, "/propagation:list?pageSize=12"), {signal})
+    versions.update(propagations.map(row => ({...authors.get(row.versionNumber), ...row})))
   }, error => { seen = undefined; if (error.status) replace(past, state("error", error.message)) }))
   return () => ends.forEach(end => end())
 }
 
 /** Author and description of a version; nothing where neither is known. */
 function story(version) {
-  const user = version?.updateUser?.name || version?.updateUser?.email
+  const user = who(version)
   if (!user && !version?.description) return null
   return h("p", {class: "quiet"}, user ? ["published by ", given(user, 80)] : null, user && version.description ? ": " : null,
     version.description ? given(version.description, 200) : null)
+}
+
+const who = version => version?.updateUser?.name || version?.updateUser?.email || ""
+
+/** Names of the parameters that a version changed, the first ones. */
+function keyList({changedKeys, changedKeyCount}) {
+  if (!changedKeys) return "–"
+  return [changedKeys.slice(0, 3).map((key, index) => [index ? ", " : "", h("code", null, given(key, 40))]),
+    changedKeyCount > 3 ? ` and ${count(changedKeyCount - 3)} more` : null]
 }
 
 /** Which parameters a version changed, with the way to their values; nothing where none did. */

@@ -21,6 +21,8 @@ export function section(scope, changed) {
     {name: "state", label: "State", value: word, cell: row => chip(word(row), tone(row))},
     {name: "base", label: "Over", numeric: true, value: row => Number(row.baseVersion), cell: row => `version ${row.baseVersion}`},
     {name: "when", label: "When", value: row => row.createTime, cell: row => moment(row.createTime)},
+    {name: "at", label: "Publishes", value: row => row.publishTime ?? "",
+      cell: row => row.publishTime && row.state === "OPEN" ? ["by itself ", moment(row.publishTime)] : row.state === "OPEN" ? "when approved" : ""},
     {name: "who", label: "Author", value: row => who(row.author), cell: row => h("span", {title: row.author.principal}, given(who(row.author), 60))},
     {name: "decided", label: "Decided by", value: row => who(row.decision),
       cell: row => row.decision ? h("span", {title: row.decision.principal}, given(who(row.decision), 60)) : null},
@@ -65,6 +67,8 @@ export function section(scope, changed) {
         proposal.description ? h("p", null, given(proposal.description, 1000)) : null,
         proposal.decision ? h("p", null, `${word(proposal)} by `, h("b", null, given(who(proposal.decision), 80)), ", ",
           moment(proposal.decision.time), proposal.decision.reason ? [": ", given(proposal.decision.reason, 1000)] : null) : null,
+        proposal.publishTime && proposal.state === "OPEN" ? h("p", null, "It publishes itself ", moment(proposal.publishTime),
+          `, if version ${proposal.baseVersion} is current then. Withdraw it to cancel that.`) : null,
         proposal.stale ? state("missing", `Another version is current now, so it cannot be approved.${proposal.changedSince?.length
           ? ` Changed since: ${proposal.changedSince.slice(0, 20).join(", ")}.` : ""}`) : null,
         h("h3", null, "What changes"), proposal.template ? changeList(difference(before, proposal.template))
@@ -73,7 +77,7 @@ export function section(scope, changed) {
         decidable && isOwn ? h("p", {class: "quiet"}, "It is your own: somebody else has to approve it. You may withdraw it.") : null,
         decidable ? field("Reason of a rejection", reason) : null, problem,
         h("p", {class: "actions"}, button("Close", () => close()),
-          decidable ? button(isOwn ? "Withdraw" : "Reject", () => decide("reject", reason.value ? {reason: reason.value} : {}),
+          decidable ? button(isOwn || proposal.publishTime ? "Withdraw" : "Reject", () => decide("reject", reason.value ? {reason: reason.value} : {}),
             {class: "danger"}) : null,
           decidable && !isOwn && !proposal.stale ? button("Approve and publish", () => decide("approve", {}), {class: "main"}) : null)]
     }, {class: "wide"})

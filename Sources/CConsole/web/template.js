@@ -1,22 +1,12 @@
 // The template: a draft over the version it was read from, what it would change, and publishing it.
 import {h, replace, button, chip, choice, cut, dialog, field, given, moment, plural, state, table, word, say} from "./dom.js"
-import {api, flags, may, path, scopeName, Refusal} from "./api.js"
+import {api, flags, may, path, Refusal} from "./api.js"
 import * as proposals from "./proposals.js"
 import * as releases from "./release.js"
+import {content0, flipped, keep, mistyped, recall} from "./draft.js"
 import {changeList, difference, parameters, place, rebase, set, textOf, canonical} from "./diff.js"
 
 const colors = ["BLUE", "BROWN", "CYAN", "DEEP_ORANGE", "GREEN", "INDIGO", "LIME", "ORANGE", "PINK", "PURPLE", "TEAL"]
-
-// The draft lives in this tab until it is published or dropped, also over a restart of the daemon.
-const kept = scope => "draft " + scopeName(scope)
-const recall = scope => { try { return JSON.parse(sessionStorage.getItem(kept(scope))) } catch { return null } }
-function keep(scope, draft) {
-  try { draft ? sessionStorage.setItem(kept(scope),
-    JSON.stringify(draft)) : sessionStorage.removeItem(kept(scope)) } catch { say("The draft is too large to be kept over a reload.") }
-}
-
-/** Content only: what a publish sends. */
-const content0 = json => { const {version, ...content} = json; return content }
 
 export function show(context) {
   const {content, scope, offer, fresh} = context
@@ -88,7 +78,7 @@ export function show(context) {
 
   const mark = (kind, name) => { const change = marks.get(kind + name); return change ? [" ",
     h("span", {class: `mark ${change}`}, change)] : null }
-  const rows = table({label: "Parameters", key: row => row.name, sort: ["name"], empty: "No parameter yet.", columns: [
+  const rows = table({label: "Parameters", key: row => row.name, sort: ["name"], find: context.parameters.get("find") ?? "", empty: "No parameter yet.", columns: [
     {name: "name", label: "Name", value: row => row.name, cell: row => [h("b", null, given(row.name, 80)),
       mark("parameter", row.name)]},
     {name: "type", label: "Type", value: row => (row.parameter.valueType ?? "").toLowerCase()},
@@ -100,7 +90,7 @@ export function show(context) {
       h("span", {class: "conditional"}, tag(name), " ", h("code", null, given(textOf(value), 40))))},
     {name: "group", label: "Group", value: row => row.group},
     {name: "about", label: "About", value: row => row.parameter.description ?? "", cell: row => given(row.parameter.description, 90)},
-    ...(locked ? [] : [{name: "edit", cell: row => h("span", {class: "actions"},
+    ...(locked ? [] : [{name: "edit", cell: row => h("span", {class: "actions"}, flip(row),
       button("Edit", () => editParameter(row.name), {"aria-label": `Edit ${cut(row.name, 60)}`, class: "plain"}))}])]})
   const conditions = table({label: "Conditions", key: row => row.name, filter: false,
     empty: "No condition: everybody gets the default values.", columns: [
@@ -129,6 +119,19 @@ export function show(context) {
   }
 
   // Changing it
+
+  /** A switch for true or false: one click changes the draft and asks, the second one publishes. */
+  function flip({name, parameter}) {
+    const next = flipped(parameter)
+    if (next === null) return null
+    return button(`Set ${next}`, async () => {
+      const before = structuredClone(draft)
+      parameters(draft).get(name).parameter.defaultValue = {value: next}
+      changed()
+      // Cancelled, a draft that was not there before goes again.
+      if (!await review() && canonical(before) === canonical(base)) { draft = before; changed() }
+    }, {"aria-label": `Set ${cut(name, 60)} to ${next}`, class: "plain"})
+  }
 
   const problemBox = () => h("div", {class: "problem"})
   const ends = (close, label, more) => h("p", {class: "actions"}, more, button("Cancel", () => close()),
@@ -282,6 +285,8 @@ export function show(context) {
       const validity = h("div", null, state("loading", "The daemon checks it.")), audience = h("div")
       const about = h("input", {type: "text", maxlength: 1000, value: ""})
       const urgent = h("input", {type: "checkbox"})
+      // Empty is now; else a proposal that publishes itself.
+      const at = h("input", {type: "datetime-local"})
       const propose = h("button", {type: scope.needsApproval ? "submit" : "button", class: scope.needsApproval ? "main" : null,
         disabled: true, ...(scope.needsApproval ? {} : {onclick: () => send(true)})}, "Propose")
       const publish = h("button", {type: "submit", class: "main", disabled: true}, "Publish")
@@ -315,9 +320,11 @@ export function show(context) {
         replace(validity, state("loading", isProposal ? "Proposing." : "Publishing."))
         try {
           const body = about.value ? {...draft, version: {description: about.value}} : draft
-          const {json} = await api("PUT", path(scope, query(isProposal ? {propose: "true"} : release?.query())), {body,
+          const isLater = at.value !== "" && !scope.needsApproval
+          const manner = isLater ? {publishTime: new Date(at.value).toISOString()} : isProposal ? {propose: "true"} : release?.query()
+          const {json} = await api("PUT", path(scope, query(manner)), {body,
             headers: {"If-Match": etag, ...(urgent.checked ? {"X-Stalecast-Urgent": "true"} : {})}})
-          close(isProposal ? {proposal: json.number} : {version: json.version.versionNumber})
+          close(isLater ? {proposal: json.number, at: json.publishTime} : isProposal ? {proposal: json.number} : {version: json.version.versionNumber})
         } catch (error) {
           delete busy.busy
           if (error.isConflict) return close("conflict")
@@ -332,6 +339,7 @@ export function show(context) {
         send(Boolean(scope.needsApproval))
       }}, field("What it is about", about), h("label", {class: "check"}, urgent,
         " urgent: clients fetch at once, whatever the herd window"), release?.element,
+      scope.needsApproval || !proposals.known() ? null : field("Publish at", at, "Empty publishes it now. Else it waits as a proposal that anybody may withdraw."),
       validity, h("h3", null, "Who is told"), audience, h("h3", null, "What changes"), changeList(changes()),
       gone.length ? h("div", {class: "state error"}, h("p", null, `This removes ${gone.length} of ${
         plural(parameters(base).size, "parameter")}: `, given(gone.slice(0, 10).join(", "), 300), gone.length > 10 ? ", …" : "."),
@@ -339,11 +347,12 @@ export function show(context) {
       scope.needsApproval ? h("p", {class: "quiet"}, "Nobody publishes here alone: somebody else has to approve it.") : null,
       h("p", {class: "actions"}, button("Cancel", () => close()), offered))
     }, {class: "wide"})
-    if (outcome === "conflict") return resolve()
-    if (!outcome) return
+    if (outcome === "conflict") { await resolve(); return true }
+    if (!outcome) return false
     keep(scope, null)
-    say(outcome.proposal ? `Proposal ${outcome.proposal} waits for somebody else.` : `Version ${outcome.version} is published.`)
+    say(outcome.at ? `Proposal ${outcome.proposal} publishes itself later.` : outcome.proposal ? `Proposal ${outcome.proposal} waits for somebody else.` : `Version ${outcome.version} is published.`)
     location.hash = context.link(outcome.proposal ? "versions" : "now").slice(1)
+    return true
   }
 
   /** Somebody published meanwhile: both sides are laid on each other, parameter by parameter. */
@@ -387,14 +396,4 @@ export function show(context) {
   const names = template => (template.conditions ?? []).map(condition => condition.name).join(", ") || "none"
 
   load().catch(error => replace(content, state("error", error.message)))
-}
-
-/** Why a value is not of its type, as a sentence's end; null where it is, or where only the daemon can say. */
-function mistyped(value, type) {
-  if (value.value === undefined) return null
-  const text = value.value.trim()
-  if (type === "NUMBER" && (text === "" || Number.isNaN(Number(text)))) return `is no number: “${cut(text, 40)}”.`
-  if (type === "BOOLEAN" && !/^(true|false)$/i.test(text)) return `is neither true nor false: “${cut(text, 40)}”.`
-  if (type === "JSON") try { JSON.parse(text) } catch (error) { return `is not JSON: ${error.message}` }
-  return null
 }

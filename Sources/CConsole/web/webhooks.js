@@ -1,6 +1,7 @@
 // Who is told by URL, how that went, and what can be done about it.
-import {h, replace, button, chip, count, dialog, facts, given, moment, plural, say, span, state, table} from "./dom.js"
+import {h, replace, button, chip, choice, copy, count, dialog, facts, field, given, moment, plural, say, span, state, table} from "./dom.js"
 import {api, each, may, partial, read} from "./api.js"
+import {sending} from "./records.js"
 
 const tones = {active: "good", failing: "bad", disabled: "bad", paused: "warn", unverified: "warn"}
 
@@ -55,7 +56,8 @@ export function show({content, scope, parameters, offer, fresh, note}) {
         ...(webhook.delivery?.nextAttemptTime ? [["next try", moment(webhook.delivery.nextAttemptTime)]] : []),
         ["topics", webhook.topics.join(", ")], ["format", `${webhook.format}, ${webhook.mode}`], ["origin", webhook.origin],
           ["changed", moment(webhook.updateTime)]]),
-      may(scope, "manage") ? h("p", {class: "actions start"}, button("Test", () => act("test")),
+      may(scope, "manage") ? h("p", {class: "actions start"}, webhook.origin === "configuration" ? null : [button("Edit", () => edit(webhook)),
+        button("Remove", () => remove(webhook), {class: "danger"})], button("Test", () => act("test")),
         button("Redeliver the newest", () => act("redeliver")),
         webhook.state.name === "paused" ? button("Resume", () => act("resume")) : button("Pause", () => act("pause")),
         webhook.state.name === "disabled" ? button("Enable", () => act("enable")) : null,
@@ -77,13 +79,47 @@ export function show({content, scope, parameters, offer, fresh, note}) {
     choose(id)
   }
 
+  /** Makes one, or changes what most people change; the rest is for the command line. */
+  async function edit(webhook) {
+    const url = h("input", {type: "url", required: true, value: webhook?.url ?? "", spellcheck: "false"})
+    const topics = h("input", {type: "text", value: (webhook?.topics ?? ["PUSH_RC"]).join(", "), spellcheck: "false"})
+    const format = choice(["standard", "cloudevents-binary", "cloudevents-structured"].concat(webhook?.format === "fcm" ? "fcm" : []), webhook?.format ?? "standard")
+    const mode = choice([["latest", "latest: only the newest version"], ["all", "all: each version"], ["fifo", "fifo: each version, in order"],
+      ["fifo-advance", "fifo-advance: in order, past what is given up"]], webhook?.mode ?? "latest")
+    const about = h("input", {type: "text", maxlength: 256, value: webhook?.description ?? ""})
+    const made = await dialog(webhook ? "Edit the webhook" : "New webhook", close => sending(close, webhook ? "Save" : "Add", [
+      field("URL", url), field("Topics", topics, "Several with commas between."), h("div", {class: "pair"}, field("Format", format), field("Mode", mode)),
+      field("About", about)], () => {
+      const body = {url: url.value.trim(), topics: topics.value.split(",").map(name => name.trim()).filter(Boolean), format: format.value,
+        mode: mode.value, description: about.value}
+      return webhook ? api("PATCH", `${base}/${webhook.id}?updateMask=${Object.keys(body)}`, {body, headers: {"If-Match": webhook.etag}})
+        : api("POST", base, {body})
+    }))
+    if (!made) return
+    if (made.signing?.secret) await dialog("Its secret", close => [
+      h("p", null, "The receiver checks signatures with it. It is shown here, and only once."), h("p", null, h("code", {class: "given"}, made.signing.secret)),
+      h("p", {class: "actions"}, copy("Copy it", made.signing.secret), button("Close", () => close(), {class: "main"}))])
+    say(webhook ? "The webhook is changed." : "The webhook is added.")
+    list.update((await read(`${base}?pageSize=1000`)).webhooks)
+    choose(made.id)
+  }
+
+  async function remove(webhook) {
+    const done = await dialog("Remove the webhook?", close => sending(close, "Remove",
+      [h("p", null, given(webhook.url, 200), " hears of no version any more. What it is owed, its attempts and its secret go too.")],
+      () => api("DELETE", `${base}/${webhook.id}`, {headers: {"If-Match": webhook.etag}}), true))
+    if (!done) return
+    say("The webhook is removed.")
+    list.update((await read(`${base}?pageSize=1000`)).webhooks)
+    choose("")
+  }
+
   const end = each(5000, async signal => {
     const {webhooks} = await read(`${base}?pageSize=1000`, {signal})
     if (!id) fresh({webhooks})
     list.update(webhooks)
     if (content.contains(list)) return
-    replace(content, list, webhooks.length ? null : h("p", {class: "quiet"}, "Register one with ",
-      h("code", null, "stalecast webhooks add URL"), "; its secret is shown there, and only once."), detail)
+    replace(content, may(scope, "manage") ? h("p", {class: "actions start"}, button("Add webhook", () => edit())) : null, list, detail)
     if (id) choose(id)
   }, error => { if (!content.contains(list)) replace(content, state("error", error.message)) })
   return () => { end(); stop?.() }
