@@ -29,18 +29,58 @@ struct Backup: AsyncParsableCommand {
                 here, the daemon makes the backup beside its store and sends it; that asks for the control token, or for a \
                 key that may operate.
 
+                In a folder the file is named after its time. --keep removes older ones of such names, but only after a new one \
+                was read through. --every goes on until it is told to end (SIGTERM, Ctrl-C); one that fails is said, and tried \
+                again at the next time. A timer of systemd, or a CronJob, does the same without a process that waits.
+
                 Examples:
                   stalecast backup stalecast-$(date +%F).backup
                   stalecast backup stalecast.backup --context prod
+                  stalecast backup /var/backups/stalecast --keep 30
+                  stalecast backup /backup --every 6h --keep 28
                 """)
 
-        @Argument(help: "The file to write; it must not exist yet.", completion: .file())
+        @Argument(help: "The file to write, which must not exist yet, or a folder.", completion: .file())
         var file: String
+
+        @Option(help: ArgumentHelp("Backups that stay in the folder (default: all).", valueName: "number"))
+        var keep: Int?
+
+        @Option(help: ArgumentHelp("Make another one each time that so much time is over.", valueName: "time"))
+        var every: Span?
 
         @OptionGroup var connection: ConnectionOptions
         @OptionGroup var outputOptions: OutputOptions
 
+        func validate() throws {
+            if let keep, keep < 1 { throw ValidationError("--keep takes 1 or more") }
+            if let every, every.seconds < 1 { throw ValidationError("--every takes a second or more") }
+        }
+
         func run() async throws {
+            guard let folder = BackupFolder(file, keep: keep) else {
+                if keep == nil, every == nil { return try await make(file) }
+                throw CommandFailure(.usage, "--keep and --every are for a folder, and \(file) is none")
+            }
+            try await make(in: folder)
+            guard let every else { return }
+            let output = outputOptions.output
+            // A signal ends the process: a file has its name only when it is whole.
+            while true {
+                try await Task.sleep(for: every.duration)
+                do { try await make(in: folder) } catch let failure as CommandFailure {
+                    output.remark("stalecast: \(failure.sentence)")
+                }
+            }
+        }
+
+        private func make(in folder: BackupFolder) async throws {
+            try await make(folder.file(at: .now()))
+            let removed = folder.removeOld()
+            if !removed.isEmpty { outputOptions.output.remark("removed \(removed.joined(separator: ", "))") }
+        }
+
+        private func make(_ file: String) async throws {
             let isRemote = connection.data.path == nil && (connection.namesDaemon || !connection.data.directory.exists)
             let source: (kind: String, name: String)
             let summary: BackupSummary
@@ -50,12 +90,12 @@ struct Backup: AsyncParsableCommand {
                 summary = try await BackupTransfer(client: client, file: file).run()
             } else {
                 source = ("data", connection.data.directory.path)
-                summary = try copy(source.name)
+                summary = try copy(source.name, to: file)
             }
-            try report(summary, source)
+            try report(summary, file, source)
         }
 
-        private func copy(_ directory: String) throws(CommandFailure) -> BackupSummary {
+        private func copy(_ directory: String, to file: String) throws(CommandFailure) -> BackupSummary {
             do { try TemplateStore.backup(directory: directory, to: file) } catch {
                 throw CommandFailure(.refused, "no backup made: \(error)")
             }
@@ -64,7 +104,7 @@ struct Backup: AsyncParsableCommand {
             }
         }
 
-        private func report(_ summary: BackupSummary, _ source: (kind: String, name: String)) throws {
+        private func report(_ summary: BackupSummary, _ file: String, _ source: (kind: String, name: String)) throws {
             let output = outputOptions.output
             let key = summary.webhooks ?? 0 > 0 ? ["webhooks.key"] : []
             let missing = key + ["control.token", "audit.jsonl", "the configuration file"]
