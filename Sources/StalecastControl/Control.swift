@@ -22,6 +22,7 @@ package struct Control: Sendable {
     let failures = FailureRates()
     /// nil keeps none.
     let audit: AuditLog?
+    let copies: AuditCopies?
     /// Hears of a version that was published around the approvals, and by whom.
     let bypassed: @Sendable (StoredVersion, _ by: String) -> Void
     /// The namespaces a configured project serves, in configured order.
@@ -79,6 +80,7 @@ package struct Control: Sendable {
         self.triggers = triggers
         self.tally = tally
         self.audit = audit
+        copies = audit.map { AuditCopies($0, store) }
         self.bypassed = bypassed
         self.namespaces = namespaces
         self.feeds = feeds
@@ -185,8 +187,11 @@ package struct Control: Sendable {
                     control: self, head: request.head, names: names, principal: admission.principal, peer: peer,
                     body: try RequestBody.inflated(request.body, cap: admission.maxBodyBytes))
                 guard canRecord(operation) else { throw .auditIsFull }
-                var answer = await operation.handler.answer(call)
-                record(operation, names, call, &answer, peer: peer)
+                guard let entry = auditEntry(of: operation, names, call) else {
+                    return await operation.handler.answer(call)
+                }
+                var answer = await AuditEntry.$current.withValue(entry) { await operation.handler.answer(call) }
+                record(entry, operation, call, &answer)
                 return answer
             } catch {
                 return error.answer

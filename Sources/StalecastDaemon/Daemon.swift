@@ -115,6 +115,7 @@ package struct Daemon: Sendable {
         let controlTLS = try ListenerTLS("control", configuration.controlTLS, isTLS13Only: true, logger)
         let token = try loadToken(path.cluster, store)
         let audit = try Self.openAudit(configuration, logger)
+        try completeAudit(audit, store)
         defer { audit.mark() }
         let keeper = path.keeper(of: store, audit, logger)
         let access = try Self.makeAccess(store, configuration, token)
@@ -239,6 +240,20 @@ package struct Daemon: Sendable {
         let end = audit.end
         logger.info("audit log", metadata: ["lines": "\(end.count)", "hash": "\(end.hash)"])
         return audit
+    }
+
+    /// Writes what the last process committed and has no line of.
+    private func completeAudit(_ audit: AuditLog, _ store: TemplateStore) throws {
+        let entries = try store.auditEntries()
+        let written = audit.complete(entries)
+        if written > 0 {
+            logger.notice("audit log lacked lines of committed changes", metadata: ["written": "\(written)"])
+        }
+        guard !entries.isEmpty, audit.synchronize() else { return }
+        // They are found again at the next start, and have their lines then.
+        do { try store.removeAuditEntries() } catch {
+            logger.warning("entries of the audit log stay in the store", metadata: ["error": "\(error)"])
+        }
     }
 
     private static func makeAccess(

@@ -137,6 +137,8 @@ extension TemplateStore {
             try BackupFile.strip(db)
             // Of a node's backup: what it followed is another history than the one that begins here.
             if try ReplicaTable.exists(db) { try ReplicaTable.drop(db) }
+            // The audit log is not in a backup, so what its entries are missing in is another log.
+            try AuditTable.drop(db)
             try floors.write(db)
             try db.execute(sql: "UPDATE store SET epoch = ?", arguments: [epoch.description])
             return try Int64.fetchOne(db, sql: "SELECT head FROM store") ?? 0

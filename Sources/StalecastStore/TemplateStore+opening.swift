@@ -122,6 +122,7 @@ extension TemplateStore {
         let pool = try DatabasePool(path: directory.database, configuration: configuration)
         try makeDurable(pool)
         try Schema.migrator.migrate(pool)
+        try pool.write(AuditTable.create)
         return pool
     }
 

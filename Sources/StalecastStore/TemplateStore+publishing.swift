@@ -77,7 +77,9 @@ extension TemplateStore {
         }
         // GRDB's async writes give up when the task is cancelled, in the middle too.
         let result = await withCheckedContinuation { continuation in
-            let isFirst = state.withLock { $0.queue(QueuedPublish(candidate: candidate, done: continuation)) }
+            let isFirst = state.withLock {
+                $0.queue(QueuedPublish(candidate: candidate, audit: .current, done: continuation))
+            }
             if isFirst { database.asyncWriteWithoutTransaction { self.commitQueued($0) } }
         }
         return try result.get()
@@ -89,7 +91,7 @@ extension TemplateStore {
     /// Commits what waits for the writer.
     private func commitQueued(_ db: Database) {
         let (batch, hasMore) = state.withLock { $0.takeQueued(atMost: Self.publishesPerCommit) }
-        let results = commitOnWriter(batch.map(\.candidate), db)
+        let results = commitOnWriter(batch, db)
         for (publish, result) in zip(batch, results) {
             state.withLock { $0.leave() }
             publish.done.resume(returning: result)
@@ -101,24 +103,24 @@ extension TemplateStore {
 
     /// Durable, visible, announced: in this order, before the next publish begins. A candidate that concerns a release
     /// has a transaction of its own: what is decided about it depends on the one before.
-    private func commitOnWriter(_ candidates: [Candidate], _ db: Database) -> [Result<StoredVersion, StoreError>] {
-        if candidates.count > 1, candidates.contains(where: concernsRelease) {
-            return candidates.flatMap { commitOnWriter([$0], db) }
+    private func commitOnWriter(_ batch: [QueuedPublish], _ db: Database) -> [Result<StoredVersion, StoreError>] {
+        if batch.count > 1, batch.contains(where: { concernsRelease($0.candidate) }) {
+            return batch.flatMap { commitOnWriter([$0], db) }
         }
         do throws(StoreError) {
             if let refusal = state.withLock(\.refusal) { throw refusal }
             try refuseWithoutSpace()
             let began = ContinuousClock.now
-            let made = try runTransaction(candidates, db)
+            let made = try runTransaction(batch, db)
             show(made, took: ContinuousClock.now - began)
             return made.map { result in result.map(\.version) }
         } catch {
             // The write that failed may be one publish's. What may have been committed is never written again.
-            if candidates.count > 1, case .none = state.withLock(\.failure) {
-                return candidates.flatMap { commitOnWriter([$0], db) }
+            if batch.count > 1, case .none = state.withLock(\.failure) {
+                return batch.flatMap { commitOnWriter([$0], db) }
             }
-            for _ in candidates { state.withLock { $0.figures.count(error) } }
-            return candidates.map { _ in .failure(error) }
+            for _ in batch { state.withLock { $0.figures.count(error) } }
+            return batch.map { _ in .failure(error) }
         }
     }
 
@@ -129,12 +131,15 @@ extension TemplateStore {
             note(.enough)
             recordMark(last.version.change.sequence)
         }
-        for (version, removed, candidate, step) in versions {
+        for (version, removed, publish, step) in versions {
+            let candidate = publish.candidate
+            publish.audit?.committed(version.change.sequence)
             if !candidate.isAdoption { warnIfClockWentBack(before: version) }
             currentTemplates.show(version)
             if let step { releases.withLock { $0[version.scope] = step.release } }
             let (handler, releaseHandler) = state.withLock { state in
                 state.committed(isRollback: candidate.isRollback, removed: removed, took: took)
+                if publish.audit != nil { state.auditBacklog.add(version.change.sequence) }
                 return (state.commitHandler, state.releaseHandler)
             }
             if let step, let releaseHandler { releaseHandler(step, version) } else { handler?(version) }
@@ -164,23 +169,24 @@ extension TemplateStore {
     }
 
     /// Result of a candidate's transaction: the version, how many old ones had to go, and what became of a release.
-    private typealias Appended = (version: StoredVersion, removed: Int, candidate: Candidate, step: ReleaseStep?)
+    private typealias Appended = (version: StoredVersion, removed: Int, publish: QueuedPublish, step: ReleaseStep?)
 
     /// - Returns: a refusal for each candidate whose precondition does not hold; the others are committed.
     /// - Throws: when nothing was committed, or the outcome is unknown.
     private func runTransaction(
-        _ candidates: [Candidate], _ db: Database
+        _ batch: [QueuedPublish], _ db: Database
     ) throws(StoreError) -> [Result<Appended, StoreError>] {
         var stage = CommitFault.Stage.beforeCommit
         do {
             try db.run("BEGIN IMMEDIATE TRANSACTION")
             var ends = WriterEnds(currentTemplates)
-            let made = try candidates.map { try append($0, &ends, db) }
+            let made = try batch.map { try append($0, &ends, db) }
             guard ends.head > currentTemplates.head else {
                 rollBack(db)
                 return made
             }
             try db.run("UPDATE store SET head = ?", [Int64(ends.head)])
+            if let end = state.withLock({ $0.auditBacklog.takeRemovable() }) { try AuditTable.remove(before: end, db) }
             stage = .committing
             try db.run("COMMIT TRANSACTION")
             return made
@@ -192,8 +198,9 @@ extension TemplateStore {
 
     /// - Throws: when a write failed, so that the transaction must not be committed.
     private func append(
-        _ candidate: Candidate, _ ends: inout WriterEnds, _ db: Database
+        _ publish: QueuedPublish, _ ends: inout WriterEnds, _ db: Database
     ) throws -> Result<Appended, StoreError> {
+        let candidate = publish.candidate
         let (scope, now) = (candidate.scope, configuration.now())
         let version: StoredVersion
         do {
@@ -204,6 +211,7 @@ extension TemplateStore {
             return .failure(refusal)
         }
         try VersionTable.append(version, db)
+        if let audit = publish.audit { try AuditTable.add(audit, of: version, db) }
         if case .approve(let approval) = candidate {
             let decision = Proposal.Decision(by: approval.by, time: now, version: version.version)
             try ProposalTable.decide(approval.number, of: scope, .approved, decision, db)
@@ -211,7 +219,7 @@ extension TemplateStore {
         ends.append(version)
         let step = try step(of: candidate, version, now: now, db)
         let removed = try retention.apply(to: scope, now: trustedTime(now), limit: Self.removalsPerPublish, db)
-        return .success((version, removed, candidate, step))
+        return .success((version, removed, publish, step))
     }
 
     private func make(
@@ -255,6 +263,8 @@ extension TemplateStore {
 /// A publish that waits for the writer.
 struct QueuedPublish: Sendable {
     let candidate: Candidate
+    /// Entry that its transaction stores for the audit log; nil: none.
+    let audit: AuditEntry?
     let done: CheckedContinuation<Result<StoredVersion, StoreError>, Never>
 }
 

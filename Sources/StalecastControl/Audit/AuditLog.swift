@@ -13,7 +13,7 @@ import Synchronization
 
 /// Log of changes and their authors, as lines of an ``AuditChain`` in `audit.jsonl` of the data directory, mode 0600. A
 /// line is with the kernel before the answer to what it tells of: it survives the end of the process, not the loss of
-/// power.
+/// power. What commits a version is an ``AuditEntry`` of its transaction as well, see ``complete(_:)``.
 ///
 /// A file that is full is renamed (see ``AuditFiles``) and the chain goes on in another one, whose first line says so.
 package final class AuditLog: Sendable {
@@ -178,15 +178,26 @@ package final class AuditLog: Sendable {
     /// be taken back for want of a line.
     ///
     /// - Parameter entry: without secrets and values.
-    package func write(_ action: String, _ entry: JSONObject) {
+    /// - Returns: whether the kernel has all of it.
+    @discardableResult
+    package func write(_ action: String, _ entry: JSONObject) -> Bool {
         let time = clock()
-        state.withLock { state in
+        return state.withLock { state in
             if state.size >= state.rotateAt, !state.isTorn { rotate(&state, time) }
-            write(Self.entry(action, entry, time), &state, time)
+            return write(Self.entry(action, entry, time), &state, time)
         }
     }
 
-    private func write(_ entry: JSONObject, _ state: inout State, _ time: Timestamp) {
+    /// Makes the lines that were written before durable. Blocks for a synchronisation, and keeps no writer waiting.
+    package func synchronize() -> Bool {
+        let file = state.withLock { dup($0.file) }
+        guard file >= 0 else { return false }
+        defer { close(file) }
+        return fsync(file) == 0
+    }
+
+    @discardableResult
+    private func write(_ entry: JSONObject, _ state: inout State, _ time: Timestamp) -> Bool {
         var chain = state.chain
         var bytes: [UInt8] = []
         if state.isTorn {
@@ -199,10 +210,11 @@ package final class AuditLog: Sendable {
         if written == bytes.count {
             state.chain = chain
             state.isTorn = false
-            return
+            return true
         }
         state.failures += 1
         fell(short: Array(bytes[..<written]), &state)
+        return false
     }
 
     // MARK: Other files

@@ -48,28 +48,37 @@ extension Control {
         return audit.hasRoom()
     }
 
-    /// Writes the line of an operation that changes something; before it is answered.
-    func record(
-        _ operation: ControlOperation, _ names: PathValues, _ call: Call, _ answer: inout Answer, peer: String?
-    ) {
-        guard let audit, operation.changesSomething, var entry = call.note.told else { return }
-        let id = call.requestID
-        answer.add("X-Request-Id", id)
+    /// Members that the line of an operation has before it is run; nil when it changes nothing.
+    func auditEntry(of operation: ControlOperation, _ names: PathValues, _ call: Call) -> AuditEntry? {
+        guard let audit, operation.changesSomething else { return nil }
+        var entry: JSONObject = ["action": .string(Self.action(operation.document.id))]
         entry["actor"] = .string(call.principal?.actor ?? "stranger")
         let user = call.updateUser
         if user != UpdateUser() { entry["user"] = .string(user.name.isEmpty ? user.email : user.name) }
-        entry["ip"] = peer.map(JSONValue.string)
+        entry["ip"] = call.peer.map(JSONValue.string)
         for name in ["project", "namespace", "webhook", "key", "proposal"] where !names[name].isEmpty {
-            entry[name] = entry[name] ?? .string(String(names[name].prefix(80)))
+            entry[name] = .string(String(names[name].prefix(80)))
         }
+        entry["requestId"] = .string(call.requestID)
+        return AuditEntry(entry, after: audit.end.count)
+    }
+
+    /// Writes the line of an operation that changes something; before it is answered.
+    func record(_ known: AuditEntry, _ operation: ControlOperation, _ call: Call, _ answer: inout Answer) {
+        guard let audit, var entry = call.note.told else { return }
+        for (name, value) in known.members.members where name != "action" { entry[name] = entry[name] ?? value }
+        if let id = known.members["requestId"]?.string { answer.add("X-Request-Id", id) }
         // 504 is what a cluster's log did not decide in time.
         let isUnknown = answer.status == 500 || answer.status == 504
         entry["outcome"] = .string(answer.status == 200 ? "ok" : isUnknown ? "unknown" : "refused")
         entry["status"] = .int(answer.status)
-        entry["requestId"] = .string(id)
-        let action = call.note.done ?? operation.document.id
-        audit.write(action.hasSuffix("InNamespace") ? String(action.dropLast(11)) : action, entry)
+        let commits = known.commits
+        if let commit = commits.first { entry["commit"] = .string(String(commit)) }
+        let isWritten = audit.write(Self.action(call.note.done ?? operation.document.id), entry)
+        if isWritten, !commits.isEmpty { copies?.written(commits) }
     }
+
+    private static func action(_ id: String) -> String { id.hasSuffix("InNamespace") ? String(id.dropLast(11)) : id }
 }
 
 extension ControlOperation {
