@@ -100,6 +100,53 @@ import Testing
         }
     }
 
+    /// iOS packs its bodies, and prints them by hand.
+    @Test func aBodyInGzipIsReadInTheEngine() async throws {
+        try await with { live in
+            let client = live.client()
+            let body = FetchBodies.iosPacked
+            let head = "POST \(Self.path) HTTP/1.1\r\nHost: x\r\nContent-Length: \(body.count)\r\n\r\n"
+            client.send(Array(head.utf8) + body)
+            #expect(try answer(client).contains("UPDATE"))
+            #expect(live.edge.tally.handedOver == 0)
+            client.send(Array(head.utf8) + body.dropLast() + [1])
+            try client.read(untilText: "cannot be inflated")
+        }
+    }
+
+    @Test(arguments: [true]) func answersAreInGzipForThoseThatTakeIt(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            live.served.install(.of(["a": String(repeating: "x", count: 5000)]), .fetchable(1))
+            let client = live.client()
+            func answer(_ codings: String) throws -> (head: String, body: [UInt8]) {
+                client.send(request(headers: ["Accept-Encoding: \(codings)"]))
+                var found: (String, [UInt8])?
+                try client.read { client in
+                    guard let end = client.received.firstRange(of: Array("\r\n\r\n".utf8)) else { return false }
+                    let head = String(decoding: client.received[..<end.lowerBound], as: UTF8.self)
+                    let length = head.split(separator: "\r\n").first { $0.hasPrefix("Content-Length: ") }
+                    let body = Array(client.received[end.upperBound...])
+                    guard body.count == length.flatMap({ Int($0.dropFirst(16)) }) else { return false }
+                    found = (head, body)
+                    return true
+                }
+                client.forget()
+                return try #require(found)
+            }
+            let plain = try answer("br, identity")
+            // It is made beside the loop when it is asked for the second time.
+            var packed = try answer("br, GZIP;q=0.5")
+            let end = Clock.now() + 20
+            while !packed.head.contains("Content-Encoding: gzip\r\n"), Clock.now() < end { packed = try answer("gzip") }
+            #expect(packed.body.count < 200 && packed.head.contains("Vary: Accept-Encoding\r\n"))
+            #expect(try RequestBody.inflated(packed.body, cap: 10_000) == plain.body)
+            #expect(packed.head.split(separator: "\r\n").contains { plain.head.contains($0) && $0.hasPrefix("ETag: ") })
+            for codings in ["gzip;q=0", "gzip ; q=0.000", "x-gzip", "deflate"] {
+                #expect(try answer(codings).body == plain.body, "\(codings)")
+            }
+        }
+    }
+
     @Test func whatIsWrongWithAFetchIsSaidByTheFront() async throws {
         try await with({ $0.apiKeys = ["k"] }) { live in
             for (text, status) in [

@@ -1,3 +1,4 @@
+import Foundation
 import StalecastEdge
 import StalecastHTTP
 import StalecastTemplate
@@ -22,6 +23,15 @@ enum FetchBodies {
         sdk_version:'12.2.0', first_open_time:'2026-01-05T10:00:00Z', analytics_user_properties:{"plan":"pro"}, \
         custom_signals:{"city":"york"}}
         """
+    /// ``ios`` in gzip, as it is sent.
+    static let iosPacked = [UInt8](
+        Data(
+            base64Encoded: """
+                H4sIAAAAAAACA12QTU8DIRiE/4rZSy8WAW2t3IxpjBqjpvbihbDsuyvuLhA+jGvT/+6LqcaYcJp5mBnYKe+lsTEpq0GaRszgsr5q1u31683b3X\
+                BvH/xT2KTt7PjoHymT68EiP90SReofABOYYPz0bLE8X11QxoVxUVDFaq6R0S7bFCapXQNiliNKg7JdVh0cNLByu0HZDyq1LozyHUI0DpvYijA0\
+                khlBfjqL7DoH5+HkUQVTkrzSfQmyakRTu5HAhxr9AASnHQb+pnHCCD2IdTYDDuesCLHp/3Rywr+x1oSYJLZZWQYgTPlyTtmcLp4ZFbSclxJn1T\
+                Alo6PMEYL0ZWBIBqLYVfgkW4kKtWqPX5FjcqOMpsMrxdYmTWhPLvTVfv8F4bPs/5oBAAA=
+                """)!)
     static let cpp = """
         {"appId":"1:123456789012:android:0a1b2c","appInstanceId":"fAbCdEfGhIjKlMnOpQrStU",\
         "appInstanceIdToken":"eyJ.a.b","countryCode":"US","languageCode":"en-US","platformVersion":"2",\

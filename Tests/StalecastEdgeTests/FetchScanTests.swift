@@ -26,7 +26,7 @@ import Testing
         #"{"appId":"1:2:web:3","appInstanceId":"i","appInstanceIdToken":"t""# + members + "}"
     }
 
-    @Test(arguments: [FetchBodies.js, FetchBodies.android, FetchBodies.cpp])
+    @Test(arguments: FetchBodies.all)
     func whatSDKsSendIsOrdinary(body: String) {
         let context = scanned(Array(body.utf8))
         #expect(context != nil && context == lenient(Array(body.utf8)))
@@ -37,6 +37,7 @@ import Testing
         #","countryCode":"(null)","appBuild":12,"appVersion":-1.5e3"#, #","other":true , "third" : [] "#,
         #","customSignals":{"a":1,"b":true,"c":null,"d":"","e":"(null)","a":"2"}"#, #","customSignals":null"#,
         #","customSignals":{"a":null,"a":"1"},"analyticsUserProperties":{"p":"q"}"#, #","customSignals":{}"#,
+        #",countryCode:'it's "here"', language_code : '', app_build:'(null)' ,custom_signals:{city:'york'}"#,
     ])
     func bothReadersAgree(members: String) {
         let bytes = Array(Self.body(members).utf8)
@@ -47,6 +48,7 @@ import Testing
         #","appId":"x""#, #","app_id":"x""#, #","countryCode":"\u0041""#, #","countryCode":"é""#,
         #","customSignals":[]"#,
         #","customSignals":{"a":{}}"#, #","customSignals":"x""#, #","countryCode":1x"#, ",", #","a":(null)"#,
+        #","countryCode":'a\\b'"#, ",'countryCode':'GB'", ",country-code:'GB'", ",countryCode:'GB",
     ])
     func doubtIsLeftToTheLenientReader(members: String) {
         #expect(!isOrdinary(Array(Self.body(members).utf8)))

@@ -12,6 +12,7 @@ package struct FetchHead: Sendable {
     package let ifNoneMatch: String?
     package let origin: String?
     package let keepAlive: Bool
+    let admitsGzip: Bool
     /// Values of the header field in which a trusted proxy names its client.
     package let forwarded: [String]
 
@@ -25,6 +26,7 @@ package struct FetchHead: Sendable {
         ifNoneMatch = headers.ifNoneMatch
         origin = headers.origin
         keepAlive = headers.keepAlive
+        admitsGzip = headers.admitsGzip
         forwarded = headers.forwarded
     }
 

@@ -228,6 +228,11 @@ package struct Recogniser {
                 headers.credentials.googleKey = String(decoding: value, as: UTF8.self)
             }
             return !Self.equal(name, "http2-settings")
+        case 15:
+            if isFetch, Self.equal(name, "accept-encoding") {
+                let value = String(decoding: value, as: UTF8.self)
+                headers.admitsGzip = headers.admitsGzip || ContentCoding.admitsGzip(value)
+            }
         case 16: return !Self.equal(name, "proxy-connection")
         case 17: return !Self.equal(name, "transfer-encoding")
         case 18:

@@ -33,7 +33,8 @@ extension Shard {
             } else {
                 scope.answerAtOnce(body, ifNoneMatch: head.ifNoneMatch, address: address)
             }
-        guard let answer else { return giveToFront(index) }
+        guard var answer else { return giveToFront(index) }
+        answer.bytes = answer.bytes.coded(admitsGzip: head.admitsGzip)
         take(bytes.count, of: slot)
         audience.tally.fetches.count(answer)
         write(answer.bytes, to: index, head)
@@ -74,7 +75,12 @@ extension Shard {
         if bytes.body.readableBytes > StreamEngine.sendBuffer { makeRoom(true, on: slot) }
         let ending = fetchEnding(origin: head.origin, keepAlive: head.keepAlive)
         guard slot.pointee.isPlain else {
-            return send(Array(bytes.head.readableBytesView) + ending, body: bytes.body, to: index)
+            let head = Array(bytes.head.readableBytesView) + ending
+            // One record, where it fits into one: each is a system call of its own.
+            guard head.count + bytes.body.readableBytes <= Self.recordBytes else {
+                return send(head, body: bytes.body, to: index)
+            }
+            return send(head + bytes.body.readableBytesView, to: index)
         }
         let sent = put(bytes, ending: ending, on: slot)
         if sent == bytes.byteCount + ending.count { return answered(index) }
@@ -88,6 +94,9 @@ extension Shard {
         slot.pointee.phase = .answering
         awaitProgress(index)
     }
+
+    /// Plain text of the largest TLS record (RFC 8446 §5.1).
+    private static let recordBytes = 16_384
 
     /// The end of an answer's head; that of this second and the last origin is kept.
     private func fetchEnding(origin: String?, keepAlive: Bool) -> [UInt8] {

@@ -1,5 +1,6 @@
 package import NIOCore
 package import StalecastWire
+import Synchronization
 
 /// The finished answer to every instance with one outcome of a version's conditions: bytes that requests share. A
 /// class, as its parts are, so that a fetch takes it with one reference count.
@@ -20,8 +21,8 @@ package final class FetchRendering: Sendable {
         self.unchanged = unchanged
     }
 
-    /// Bytes that the rendering takes in memory.
-    package var byteCount: Int { update.byteCount + unchanged.byteCount }
+    /// Bytes that the rendering takes in memory, with the most that its form in gzip may take.
+    package var byteCount: Int { update.byteCount + unchanged.byteCount + update.body.readableBytes / 2 }
 }
 
 /// State of the config that a fetch reports. Raw values are on the wire.
@@ -49,17 +50,23 @@ package final class FetchBytes: Sendable {
     package let body: ByteBuffer
     /// State in the body.
     package let state: FetchState
+    let etag: String?
+    /// Form in gzip.
+    let packed = Mutex(PackedAnswer())
 
     var byteCount: Int { head.readableBytes + body.readableBytes }
 
     /// - Parameters:
     ///   - body: nil answers 304.
     ///   - etag: as on the wire; nil has none.
-    init(body: ByteBuffer?, state: FetchState, etag: String?) {
+    ///   - isPacked: the body is gzip.
+    init(body: ByteBuffer?, state: FetchState, etag: String?, isPacked: Bool = false) {
         self.state = state
+        self.etag = etag
         self.body = body ?? ByteBuffer()
+        let coding = isPacked ? "Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n" : ""
         let content = body.map { body in
-            "Content-Type: application/json; charset=utf-8\r\nContent-Length: \(body.readableBytes)\r\n"
+            "Content-Type: application/json; charset=utf-8\r\nContent-Length: \(body.readableBytes)\r\n\(coding)"
         }
         head = ByteBuffer(
             string: """

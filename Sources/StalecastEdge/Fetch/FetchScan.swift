@@ -1,8 +1,9 @@
 import StalecastTemplate
+import StalecastWire
 
-/// An ordinary body of a fetch, or of a request for flags, read once and in place: JSON as all SDKs but iOS's write it,
-/// with ASCII texts, each member that means something once. What it takes means the same to ``LenientJSON``, which
-/// reads everything else.
+/// An ordinary body of a fetch, or of a request for flags, read once and in place: JSON as SDKs write it, or what iOS's
+/// prints by hand, with ASCII texts, each member that means something once. What it takes means the same to
+/// ``LenientJSON``, which reads everything else.
 ///
 /// It must not outlive the bytes that it was made of.
 package struct FetchScan {
@@ -62,7 +63,7 @@ package struct FetchScan {
             count += 1
             skipBlanks()
             if isOfFlags, count == 1, skip(0x7D) { return true }
-            guard count <= Self.maxMembers, let name = quoted(), !name.isEscaped, colon(), readMember(name) else {
+            guard count <= Self.maxMembers, let name = name(), !name.isEscaped, colon(), readMember(name) else {
                 return false
             }
             skipBlanks()
@@ -116,6 +117,7 @@ package struct FetchScan {
         guard index < bytes.count else { return nil }
         switch bytes[index] {
         case 0x22: return quoted()
+        case UInt8(ascii: "'"): return isOfFlags ? nil : unescaped()
         case UInt8(ascii: "t"): return word("true")
         case UInt8(ascii: "f"): return word("false")
         case UInt8(ascii: "n"): return word("null").map { _ in Span() }
@@ -140,6 +142,34 @@ package struct FetchScan {
             guard byte == 0x5C, index < bytes.count, Self.unescaped(bytes[index]) != nil else { return nil }
             span.isEscaped = true
             index += 1
+        }
+        return nil
+    }
+
+    /// A member's name, which iOS does not quote.
+    private mutating func name() -> Span? {
+        if isOfFlags || index < bytes.count && bytes[index] == 0x22 { return quoted() }
+        let start = index
+        while index < bytes.count, bytes[index].isASCIIAlphanumeric || bytes[index] == UInt8(ascii: "_") { index += 1 }
+        return index > start ? Span(start: Int32(start), end: Int32(index), isNull: false) : nil
+    }
+
+    /// A text in single quotes, in which nothing is escaped: it ends at a quote that a comma or the end of the object
+    /// follows. With a backslash it would be spelled as another text is in double quotes.
+    private mutating func unescaped() -> Span? {
+        index += 1
+        let start = index
+        while index < bytes.count {
+            let byte = bytes[index]
+            index += 1
+            guard byte &- 0x20 < 0x5F, byte != 0x5C else { return nil }
+            if byte != UInt8(ascii: "'") { continue }
+            let end = index - 1
+            skipBlanks()
+            if index < bytes.count, bytes[index] == 0x2C || bytes[index] == 0x7D {
+                return Span(start: Int32(start), end: Int32(end), isNull: false)
+            }
+            index = end + 1
         }
         return nil
     }

@@ -186,7 +186,20 @@ package final class FetchScope: Sendable {
     func answerAtOnce(
         _ body: UnsafeBufferPointer<UInt8>, ifNoneMatch: String?, address: UInt64?
     ) -> FetchAnswer? {
-        guard elsewhere == nil, let scan = FetchScan(body) else { return nil }
+        guard elsewhere == nil else { return nil }
+        guard Inflater.recognises(body) else { return answerAtOnce(plain: body, ifNoneMatch, address) }
+        // As iOS sends it. What is damaged or larger is the Front's.
+        guard let plain = try? RequestBody.inflated(Array(body), cap: Self.maxInflatedBytes) else { return nil }
+        return plain.withUnsafeBufferPointer { answerAtOnce(plain: $0, ifNoneMatch, address) }
+    }
+
+    /// Most bytes of a body that is inflated on a thread that has streams to write to.
+    private static let maxInflatedBytes = 16_384
+
+    private func answerAtOnce(
+        plain body: UnsafeBufferPointer<UInt8>, _ ifNoneMatch: String?, _ address: UInt64?
+    ) -> FetchAnswer? {
+        guard let scan = FetchScan(body) else { return nil }
         // The Front, which answers instead, says what is wrong with the body.
         return try? answer(scan, ifNoneMatch, address, isPatient: false)
     }

@@ -60,7 +60,7 @@ package struct FetchTally: Sendable {
 
 /// The answer to one fetch, and what is counted of it.
 package struct FetchAnswer: Sendable {
-    package let bytes: FetchBytes
+    package var bytes: FetchBytes
     package let dialect: FetchDialect
     /// nil when the answer was finished already.
     package let renderingSeconds: Double?

@@ -90,6 +90,8 @@ package struct StreamHeaders: Equatable {
     package var forwarded: [String] = []
     package var isHTTP11 = true
     package var keepAlive = true
+    /// The answer may be gzip.
+    package var admitsGzip = false
 
     package init(isHTTP11: Bool = true, keepAlive: Bool = true) {
         self.isHTTP11 = isHTTP11

@@ -1,4 +1,3 @@
-import CZlib
 import NIOHTTP1
 
 /// A file of the daemon's own as browsers fetch it: plain or as gzip, and not again while it is the same.
@@ -14,10 +13,10 @@ package struct EmbeddedFile: Sendable {
     package init(name: String, bytes: [UInt8]) {
         self.name = name
         self.bytes = bytes
-        packed = [UInt8](unsafeUninitializedCapacity: bytes.count + 1024) { room, count in
-            count = czlib_gzip(bytes, bytes.count, room.baseAddress, room.count)
+        guard let packed = Deflater.gzip(bytes, most: bytes.count + 1024) else {
+            preconditionFailure("what is embedded can be packed")
         }
-        precondition(!packed.isEmpty, "what is embedded can be packed")
+        self.packed = packed
         etag = "\"\(packed.suffix(8).map { String($0, radix: 16) }.joined())\""
     }
 

@@ -31,7 +31,11 @@ package struct Inflater: ~Copyable {
     }
 
     /// Whether bytes begin as gzip does.
-    package static func recognises(_ bytes: [UInt8]) -> Bool { bytes.starts(with: [0x1F, 0x8B]) }
+    package static func recognises(_ bytes: [UInt8]) -> Bool { bytes.withUnsafeBufferPointer { recognises($0) } }
+
+    package static func recognises(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        bytes.count > 1 && bytes[0] == 0x1F && bytes[1] == 0x8B
+    }
 
     /// Inflates the next piece of input.
     package mutating func feed(_ input: [UInt8]) throws(Failure) {
