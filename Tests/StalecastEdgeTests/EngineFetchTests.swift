@@ -100,6 +100,28 @@ import Testing
         }
     }
 
+    @Test func aConnectionOverTLSThatFetchedGoesOnInTheEngine() async throws {
+        try await LiveEdge.with(engine: true, tls: TLSServer(.development()), threads: 1) { live in
+            live.served.install(.of(["a": "x"]), .fetchable(1))
+            let client = live.client()
+            for _ in 0..<3 {
+                client.send(request())
+                #expect(try answer(client).contains("UPDATE"))
+            }
+            // The engine does not recognise it, so it gives the connection back; it did so before the handshake.
+            client.get("/healthz")
+            try client.read(untilText: "ok\n")
+            client.forget()
+            try await live.wait { $0.handedOver == 2 }
+            client.send(request())
+            #expect(try answer(client).contains("UPDATE"))
+            client.get("/healthz")
+            try client.read(untilText: "ok\n")
+            // What came back once stays.
+            try await live.wait { $0.fetches.total == 4 && $0.handedOver == 2 }
+        }
+    }
+
     /// iOS packs its bodies, and prints them by hand.
     @Test func aBodyInGzipIsReadInTheEngine() async throws {
         try await with { live in
@@ -114,7 +136,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [true]) func answersAreInGzipForThoseThatTakeIt(engine: Bool) async throws {
+    @Test(arguments: [true, false]) func answersAreInGzipForThoseThatTakeIt(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in
             live.served.install(.of(["a": String(repeating: "x", count: 5000)]), .fetchable(1))
             let client = live.client()

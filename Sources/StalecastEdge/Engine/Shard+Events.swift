@@ -31,14 +31,15 @@ extension Shard {
     package struct Adoption: Sendable {
         let fd: Int32
         let address: UInt64
-        let request: StreamRequest
+        /// nil when the next request is to be read.
+        let request: StreamRequest?
         /// The connection's TLS, over memory; nil for a plain one.
         let tls: TLSSession?
         /// The trusted peer, which may speak for others in the next request; nil for one that speaks for itself.
         let proxy: IPAddress?
 
         package init(
-            fd: Int32, address: UInt64, request: StreamRequest, tls: TLSSession? = nil, proxy: IPAddress? = nil
+            fd: Int32, address: UInt64, request: StreamRequest?, tls: TLSSession? = nil, proxy: IPAddress? = nil
         ) {
             self.fd = fd
             self.address = address

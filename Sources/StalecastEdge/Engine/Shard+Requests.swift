@@ -136,15 +136,23 @@ extension Shard {
     /// Serves a request from the Front. It may have become impossible since the Front's check; it is answered all the
     /// same.
     func serve(_ adoption: Shard.Adoption) {
-        var request = adoption.request
-        request.address = adoption.address
         adoption.tls?.use(adoption.fd)
         guard let index = claim(adoption.fd, adoption.address, adoption.tls, proxy: adoption.proxy) else { return }
+        guard var request = adoption.request else { return goOn(index) }
+        request.address = adoption.address
         if isDraining { return refuse(index, request, .drain) }
         guard let topics = try? settings.admit(request, on: board, counts: false) else {
             return refuse(index, request, .topicRetired)
         }
         begin(index, request, topics)
+    }
+
+    /// Waits for the next request of a connection that the Front has answered.
+    private func goOn(_ index: Int32) {
+        if isDraining { return release(index, .drain) }
+        slots[index].pointee.isHTTP11 = true
+        slots[index].pointee.deadline = max(1, audience.wheel.now)
+        awaitNextRequest(index)
     }
 
     private func begin(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {

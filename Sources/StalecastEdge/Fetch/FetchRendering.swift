@@ -77,15 +77,20 @@ package final class FetchBytes: Sendable {
                 """)
     }
 
-    /// The whole head of one answer.
+    /// Largest body that is copied behind its head: writing the two apart costs more.
+    private static let mostCopied = 8192
+
+    /// One answer in pieces to be written: its head and its body, together where that is cheaper.
     ///
     /// - Parameter ending: of ``ending(date:fields:)``.
-    func head(ending: [UInt8]) -> ByteBuffer {
-        var head = ByteBuffer()
-        head.reserveCapacity(self.head.readableBytes + ending.count)
-        head.writeImmutableBuffer(self.head)
-        head.writeBytes(ending)
-        return head
+    func pieces(ending: [UInt8]) -> (first: ByteBuffer, rest: ByteBuffer?) {
+        let isCopied = body.readableBytes <= Self.mostCopied
+        var first = ByteBuffer()
+        first.reserveCapacity(head.readableBytes + ending.count + (isCopied ? body.readableBytes : 0))
+        first.writeImmutableBuffer(head)
+        first.writeBytes(ending)
+        if isCopied { first.writeImmutableBuffer(body) }
+        return (first, isCopied ? nil : body)
     }
 
     /// End of an answer's head: the same for all of one second, origin and kind of connection.

@@ -48,7 +48,7 @@ final class Front: Sendable {
         let engine = engine.withLock { $0 }
         let peer = FrontPeer(
             address: given.address, proxy: given.proxy, isRefused: given.isRefused, ledger: ledger, fd: given.fd,
-            isTLS: tls != nil, engine: engine)
+            isTLS: tls != nil, isReturned: given.tls != nil, engine: engine)
         let returning = given.tls.map(ReturningTLS.init)
         ClientBootstrap(group: shard.loop)
             .channelOption(.allowRemoteHalfClosure, value: true)

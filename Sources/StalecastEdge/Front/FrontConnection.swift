@@ -128,11 +128,10 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
             count(response, to: request)
             respond(response, to: request)
         case .fetched(let answer):
-            shard.audience.tally.fetches.count(answer)
-            respond(answer.bytes, to: request)
-            shard.hub.propagation.fetched(
-                answer.client, answer.scope, answer.version, seconds: shard.seconds(since: request.beganAt),
-                address: peer.clientAddress)
+            let codings = request.head.headers.first(name: "accept-encoding")
+            respond(
+                answer, admitsGzip: codings.map(ContentCoding.admitsGzip) ?? false, origin: request.origin,
+                unverified: request.unverified, beganAt: request.beganAt)
         case .claim(let client, let scope, let claim): take(claim, of: client, scope, request)
         case .subscribe(let subscription):
             if request.head.method == .HEAD { return respondToHead(of: subscription, request) }
@@ -146,7 +145,27 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         guard let scope = shard.served.scope(atPath: request.path),
             case .fetched(let answer)? = try? shard.router.fetch(scope, request)
         else { return connection.close() }
-        respond(answer.bytes, to: request)
+        write(answer.bytes, origin: request.origin, unverified: nil)
+    }
+
+    /// Reads a fetch that came whole as the engine does. What that leaves to the Front goes to the parser.
+    func serve(whole bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        let settings = shard.settings
+        guard bytes.first == UInt8(ascii: "P"), settings.access.mode == .off, peer.isOrdinary, shard.freshness == nil,
+            !shard.isBehind, !shard.isDraining,
+            case .fetch(let head)? = Recogniser.find(
+                bytes, maxTopics: settings.maxTopicsPerStream, hosts: settings.hosts),
+            head.length <= settings.maxHeadBytes, bytes.count - head.length <= settings.maxBodyBytes,
+            let scope = shard.served.scope(atPath: String(decoding: bytes[head.path], as: UTF8.self)[...]),
+            settings.mayFetch(head.credentials, from: scope.scope)
+        else { return false }
+        let (beganAt, body) = (stalecast_monotonic_ns(), UnsafeBufferPointer(rebasing: bytes[head.length...]))
+        guard let answer = scope.answerAtOnce(body, ifNoneMatch: head.ifNoneMatch, address: peer.address) else {
+            return false
+        }
+        connection.recognised(keepsAlive: head.keepAlive)
+        respond(answer, admitsGzip: head.admitsGzip, origin: head.origin, unverified: nil, beganAt: beganAt)
+        return true
     }
 
     func count(_ response: FrontResponse, to request: FrontRequest) {
@@ -205,16 +224,36 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         connection.answer(answer, cors: response.isForAnyPage ? anyPage : cors(request))
     }
 
+    private func respond(
+        _ answer: FetchAnswer, admitsGzip: Bool, origin: String?, unverified: Int?, beganAt: UInt64
+    ) {
+        var answer = answer
+        answer.bytes = answer.bytes.coded(admitsGzip: admitsGzip)
+        shard.audience.tally.fetches.count(answer)
+        write(answer.bytes, origin: origin, unverified: unverified)
+        shard.hub.propagation.fetched(
+            answer.client, answer.scope, answer.version, seconds: shard.seconds(since: beganAt),
+            address: peer.clientAddress)
+    }
+
     /// Writes a head of this request's own and a body that all share, in one system call.
-    private func respond(_ bytes: FetchBytes, to request: FrontRequest) {
+    private func write(_ bytes: FetchBytes, origin: String?, unverified: Int?) {
         let keepAlive = connection.keepsAlive && !shard.isDraining
-        var fields = cors(request)
-        if let seconds = request.unverified { fields += "X-Stalecast-Unverified: \(seconds)\r\n" }
+        var fields = ResponseHead.corsFields(origin: origin, allowed: shard.settings.allowedOrigins)
+        if let seconds = unverified { fields += "X-Stalecast-Unverified: \(seconds)\r\n" }
         if !keepAlive { fields += "Connection: close\r\n" }
         if bytes.body.readableBytes > StreamEngine.sendBuffer { makeRoomForFetches(true) }
-        connection.writeFirst(
-            bytes.head(ending: FetchBytes.ending(date: shard.audience.heads.date.string(), fields: fields)))
-        connection.write(bytes.body)
+        let (first, rest) = bytes.pieces(ending: shard.audience.heads.fetchEnding(fields))
+        if let rest {
+            connection.writeFirst(first)
+            connection.write(rest)
+        } else {
+            connection.write(first)
+        }
+        // A client that has fetched over TLS will fetch again, which the engine answers at a third of the cost.
+        if keepAlive, shard.freshness == nil, connection.isAlone, peer.promoteIdle(from: connection) {
+            return connection.abandon()
+        }
         connection.ended(keepAlive: keepAlive)
     }
 

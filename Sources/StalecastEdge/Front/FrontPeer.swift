@@ -18,6 +18,8 @@ final class FrontPeer: @unchecked Sendable {
     /// The descriptor NIO owns; nil when the engine cannot take it over.
     private let fd: Int32?
     private let isTLS: Bool
+    /// The engine has had it before, and gave it back: it is likely to do so again.
+    private let isReturned: Bool
     private let engine: StreamEngine?
     /// Our own, which is asked for nothing and counted nowhere: see ``Canaries``.
     let isCanary: Bool
@@ -25,7 +27,7 @@ final class FrontPeer: @unchecked Sendable {
 
     init(
         address: UInt64, proxy: IPAddress?, isRefused: Bool, ledger: AddressLedger, fd: Int32?, isTLS: Bool = false,
-        engine: StreamEngine?, isCanary: Bool = false
+        isReturned: Bool = false, engine: StreamEngine?, isCanary: Bool = false
     ) {
         self.address = address
         self.proxy = proxy
@@ -33,6 +35,7 @@ final class FrontPeer: @unchecked Sendable {
         self.ledger = ledger
         self.fd = fd
         self.isTLS = isTLS
+        self.isReturned = isReturned
         self.engine = engine
         self.isCanary = isCanary
     }
@@ -53,6 +56,9 @@ final class FrontPeer: @unchecked Sendable {
         return isAdmitted
     }
 
+    /// A client's own connection, which is within its caps.
+    var isOrdinary: Bool { !isRefused && !isCanary && proxy == nil }
+
     /// Counts the connection out; once.
     func release() {
         guard !isReleased, !isCanary else { return }
@@ -66,9 +72,19 @@ final class FrontPeer: @unchecked Sendable {
     /// Counts a bad credential; false when there were too many.
     func mayFail() -> Bool { ledger.mayFail(address) }
 
+    /// Gives the engine a connection over TLS whose answer has left, to read its next requests; once. A plain one comes
+    /// from the engine, which did not recognise what it asks.
+    ///
+    /// - Returns: as ``promote(_:from:)``.
+    func promoteIdle(from connection: HTTPConnection) -> Bool {
+        isTLS && !isReturned && connection.isWritable && promote(nil, from: connection)
+    }
+
     /// Gives the engine a duplicate of the descriptor, the TLS over it and the request; the connection stays counted,
     /// under the engine. False when that cannot be done; then nothing has changed.
-    func promote(_ request: StreamRequest, from connection: HTTPConnection) -> Bool {
+    ///
+    /// - Parameter request: nil when the next one is to be read.
+    func promote(_ request: StreamRequest?, from connection: HTTPConnection) -> Bool {
         guard let engine, let fd, !isReleased else { return false }
         let duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0)
         guard duplicate >= 0 else { return false }

@@ -79,6 +79,8 @@ package struct ConnectionState: Sendable {
     package var isHTTP: Bool { frame.isHTTP }
     package var isHolding: Bool { if case .holding = phase { true } else { false } }
     package var isClosed: Bool { if case .closed = phase { true } else { false } }
+    /// Nothing of the next request was taken.
+    package var isBetweenRequests: Bool { if case .head(bytes: 0) = phase { true } else { false } }
     package var isBlocked: Bool { if case .blocked = phase { true } else { false } }
     /// Begin of the head that is awaited, in nanoseconds; nil between two requests and while one is served.
     package var headBegan: UInt64? {
@@ -123,6 +125,13 @@ package struct ConnectionState: Sendable {
         case .serving, .holding, .blocked: return isLast && !isHolding ? .drop : .wait
         case .flushing, .lingering, .closed: return .drop
         }
+    }
+
+    /// A whole request was recognised in what arrived, and is being served.
+    package mutating func recognised(keepsAlive: Bool) {
+        if !keepsAlive { isLast = true }
+        phase = .serving
+        deadline = nil
     }
 
     /// The parser has a head.

@@ -120,12 +120,22 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     /// Bytes came, in front of the parser.
     fileprivate func received(_ bytes: ByteBuffer) {
         if input.readableBytes == 0 {
+            if serveWhole(bytes) { return }
             input = bytes
         } else {
             input.writeImmutableBuffer(bytes)
         }
         pump()
     }
+
+    /// The parser has seen none of a request that the listener recognises, and sees none of it then.
+    private func serveWhole(_ bytes: ByteBuffer) -> Bool {
+        guard state.isBetweenRequests, !isPumping, !isStream, !inputEnded, let handler else { return false }
+        return bytes.withUnsafeReadableBytes { handler.serve(whole: $0.bindMemory(to: UInt8.self)) }
+    }
+
+    /// The listener recognised a whole request, and answers it.
+    package func recognised(keepsAlive: Bool) { state.recognised(keepsAlive: keepsAlive) }
 
     /// Gives the parser what may be parsed now.
     private func pump() {

@@ -10,6 +10,12 @@ package protocol RequestHandler: AnyObject {
     /// ``HTTPConnection/ended(keepAlive:)``; or ends the connection.
     func serve(_ request: Request)
 
+    /// Serves a request that `bytes` are the whole of, when the listener recognises it without a parser: it tells the
+    /// connection so (``HTTPConnection/recognised(keepsAlive:)``), and answers it as ``serve(_:)`` does.
+    ///
+    /// - Returns: false when it does not; then nothing has changed.
+    func serve(whole bytes: UnsafeBufferPointer<UInt8>) -> Bool
+
     /// The connection itself refused a request, or let its client go.
     func faulted(_ fault: ConnectionFault)
 
@@ -21,4 +27,8 @@ package protocol RequestHandler: AnyObject {
 
     /// The connection is gone; called once.
     func closed()
+}
+
+extension RequestHandler {
+    package func serve(whole bytes: UnsafeBufferPointer<UInt8>) -> Bool { false }
 }
