@@ -61,6 +61,18 @@ uint64_t stalecast_acknowledged(int fd);
 ssize_t stalecast_send(int fd, const void *bytes, size_t count);
 // Sends several pieces, one after the other, as stalecast_send does.
 ssize_t stalecast_send_pieces(int fd, const struct iovec *pieces, size_t count);
+
+// Sends to many sockets that the kernel gets with one call (io_uring). It belongs to the thread that opened it.
+enum { STALECAST_BATCH = 64 };
+typedef struct stalecast_batch stalecast_batch;
+// NULL where the kernel is older than 6.1, or does not permit it.
+stalecast_batch *stalecast_batch_open(void);
+void stalecast_batch_close(stalecast_batch *batch);
+// Adds what stalecast_send would send; at most STALECAST_BATCH of them. The bytes must stay until they are sent.
+void stalecast_batch_add(stalecast_batch *batch, int fd, const void *bytes, size_t count);
+// Sends what was added, and returns how many there were. results has the bytes of each in order, or -errno.
+unsigned stalecast_batch_send(stalecast_batch *batch, ssize_t *results);
+
 // Changes how many bytes the kernel may hold of what was sent (SO_SNDBUF, which it doubles).
 void stalecast_set_send_buffer(int fd, int bytes);
 

@@ -9,6 +9,8 @@ final class Poller {
 
     private let wakeDescriptor: Int32
     private let epoll: Int32
+    /// Sends of a fan-out, many in one system call; nil before ``begin()``, and where the kernel has none.
+    private(set) var batch: SendBatch?
     /// -1 for none.
     private(set) var listener: Int32
     private(set) var isListening = false
@@ -33,6 +35,7 @@ final class Poller {
     func takeRing() { stalecast_drain(wakeDescriptor) }
 
     func begin() {
+        batch = SendBatch()
         stalecast_epoll_add_level(epoll, wakeDescriptor, Self.wakeTag)
         setListening(true)
     }

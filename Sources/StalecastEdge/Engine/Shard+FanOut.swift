@@ -6,8 +6,8 @@ import StalecastWire
 
 /// Writes and ends of subscribers, as ``Carrier`` asks for them.
 extension Shard {
-    /// The hot loop: one `send` for each stream that has nothing pending. It reads the list of members and the slots,
-    /// and asks the audience about a stream only where that is not the rule.
+    /// The hot loop: one `send` for each stream that has nothing pending, many of them in one system call. It reads the
+    /// list of members and the slots, and asks the audience about a stream only where that is not the rule.
     package func fanOut(
         _ encodedMessage: EncodedMessage, of announcement: TopicBoard.Announcement, on topic: Topic.Index,
         _ polls: inout [Int32]
@@ -19,11 +19,13 @@ extension Shard {
         var written = 0
         var unclocked = 0
         // Taken out first: the audience may change while its members are walked.
-        let (members, slots) = (audience.members[topic], slots)
+        let (members, slots, batch) = (audience.members[topic], slots, poller.batch)
         members.withUnsafeBufferPointer { indexes in
             for index in indexes {
                 let slot = slots[index]
-                if slot.pointee.phase == .direct, isAlone || slot.pointee.topic >= 0 {
+                if let batch, slot.pointee.phase == .direct, isAlone || slot.pointee.topic >= 0 {
+                    batch.add(index, slot.pointee.fd, base, count)
+                } else if slot.pointee.phase == .direct, isAlone || slot.pointee.topic >= 0 {
                     let sent = stalecast_send(slot.pointee.fd, base, count)
                     if sent == count {
                         written += 1
@@ -38,13 +40,28 @@ extension Shard {
                 }
                 unclocked += 1
                 if unclocked == Self.flushEvery {
+                    if let batch { written += send(batch, encodedMessage) }
                     clock(announcement, unclocked)
                     unclocked = 0
                 }
             }
         }
+        if let batch { written += send(batch, encodedMessage) }
         if unclocked > 0 { clock(announcement, unclocked) }
         audience.tally.deliveries[encodedMessage.isInvalidation ? .firebase : .sse, default: 0] += written
+    }
+
+    /// - Returns: how many streams have taken the message whole.
+    private func send(_ batch: SendBatch, _ encodedMessage: EncodedMessage) -> Int {
+        var written = 0
+        batch.send { index, sent in
+            if sent == encodedMessage.chunk.count {
+                written += 1
+            } else {
+                fellShort(index, encodedMessage, sent >= 0 ? sent : sent == -Int(EAGAIN) ? 0 : -1)
+            }
+        }
+        return written
     }
 
     /// A message was not taken whole, see ``put(_:on:)``: the rest becomes the backlog, or the stream is dead.

@@ -14,7 +14,7 @@ import Synchronization
 ///  Longer than other files: the loop, its inbox and accepting change together. What subscribers were promised is kept
 /// by its ``Audience``; requests, fetches and sockets lie beside.
 package final class Shard: Carrier, @unchecked Sendable {
-    static let flushEvery = 64
+    static let flushEvery = SendBatch.most
     private static let maxEvents = 512
     private static let acceptsPerTurn = 256
 
