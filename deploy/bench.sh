@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 usage() {
     cat <<'TEXT'
 deploy/bench.sh [--json FILE] [--compare FILE] [--fanout [SUBSCRIBERS [ROUNDS]]] [--tls [STREAMS [ROUNDS]]] \
-                [--fetch [SECONDS]] [--publish [SECONDS]] [--webhooks [ROUNDS]] [--release [SECONDS]]
+                [--fetch [KIND [SECONDS]]] [--storm [CLIENTS [ROUNDS]]] [--publish [SECONDS]] [--webhooks [ROUNDS]] \
+                [--release [SECONDS]]
 
 Builds in release and runs the hot loop (hub, one shard, subscribers on loopback) under callgrind with few and many
 subscribers and few and many announcements; the differences are what one delivery and one announcement cost the
@@ -21,7 +22,11 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
   --tls            instead: what one publish to STREAMS (5000) over TLS 1.3 costs a daemon for each, in CPU and in memory,
                    what it costs without TLS, and what the kernel alone asks for; the same, three times
   --fetch          instead: fetches a second of a daemon, and what each costs in CPU, beside nginx with a file of the same
-                   bytes; wrk with 64 connections for SECONDS (5) each, three sizes, three times
+                   bytes; wrk with 64 connections for SECONDS (5) each, three sizes, three times. KIND is engine (the
+                   default), front (without the engine), tls (1.3, nginx too), apple (bodies as iOS sends them) or
+                   gzip (answers in gzip, nginx from a file of them)
+  --storm          instead: 10,000 (CLIENTS) fetch 4 kB at once after a publish: answers a second, CPU of each, p99, and
+                   how many were stale; beside nginx with a file of the same bytes; 5 ROUNDS, three times
   --publish        instead: publishes a second of a daemon, and what each costs in CPU and time, from 1 and from 64
                    publishers with a project each, beside fdatasync(2) of 4 kB; SECONDS (5) each, three times
   --webhooks       instead: what one publish to 1,000 webhooks on 1,000 hosts costs a daemon for each, in ROUNDS (20), and
@@ -35,7 +40,7 @@ Where the instructions go: the profiles stay in .build/bench; read one with `cal
 TEXT
 }
 
-json='' compare='' fanout=() tls=() fetch='' publish='' webhooks='' release=''
+json='' compare='' fanout=() tls=() fetch=() storm=() publish='' webhooks='' release=''
 absolute() { [[ $1 == /* ]] && echo "$1" || echo "$here/$1"; }
 while (($#)); do
     case $1 in
@@ -53,8 +58,14 @@ while (($#)); do
         [[ ${1:-} =~ ^[0-9]+$ ]] && tls[1]=$1 && shift
         ;;
     --fetch)
-        shift && fetch=5
-        [[ ${1:-} =~ ^[0-9]+$ ]] && fetch=$1 && shift
+        shift && fetch=(engine 5)
+        [[ ${1:-} =~ ^[a-z]+$ ]] && fetch[0]=$1 && shift
+        [[ ${1:-} =~ ^[0-9]+$ ]] && fetch[1]=$1 && shift
+        ;;
+    --storm)
+        shift && storm=(10000 5)
+        [[ ${1:-} =~ ^[0-9]+$ ]] && storm[0]=$1 && shift
+        [[ ${1:-} =~ ^[0-9]+$ ]] && storm[1]=$1 && shift
         ;;
     --publish)
         shift && publish=5
@@ -74,6 +85,7 @@ done
 [[ -z $compare || -r $compare ]] || { echo "Cannot read $compare." >&2 && exit 2; }
 
 source deploy/packages.sh
+source deploy/bench/fetches.sh
 require_swift
 install_missing "${build_packages[@]}"
 install_command valgrind valgrind
@@ -194,55 +206,6 @@ ticks() {
     echo "$sum"
 }
 
-# storm NAME PID SCRIPT PORT SECONDS: wrk; prints requests a second and the CPU of each, and leaves the first in $rate.
-storm() {
-    local before after
-    before=$(ticks "$2")
-    rate=$(wrk -t1 -c64 "-d${5}s" -s "$3" "http://127.0.0.1:$4/" | awk '
-        /Non-2xx|Socket errors/ {bad = 1} /Requests\/sec/ {print $2} END {exit bad}')
-    after=$(ticks "$2")
-    awk -v name="$1" -v rate="$rate" -v ticks=$((after - before)) -v seconds="$5" \
-        'BEGIN {printf "%-6s %8.0f a second, %6.1f us of CPU each\n", name, rate, ticks * 10000 / (rate * seconds)}'
-}
-
-# compare_fetch SECONDS: three sizes of answers, the daemon and nginx in turns.
-compare_fetch() {
-    local count port rate nginx theirs
-    build_daemon
-    install_command wrk wrk
-    install_command nginx nginx-light
-    install_missing curl
-    for count in 1 80 1900; do
-        serve
-        template "$count" >"$data/template"
-        control /v1/projects/demo/remoteConfig -X PUT -H 'If-Match: *' --data-binary "@$data/template"
-        port=$(sed -E 's/.*"edge":"[^"]*:([0-9]+)".*/\1/' "$data/endpoints.json")
-        curl -fsS -o "$data/answer.json" "http://127.0.0.1:$port/v1/projects/demo/namespaces/firebase:fetch" -d '{
-            "appId":"1:1:android:1","appInstanceId":"i","appInstanceIdToken":"t","countryCode":"GB","appVersion":"4.2.1",
-            "customSignals":{"city":"york","tier":"2"}}'
-        printf 'function request() return wrk.format("GET", "/answer.json") end\n' >"$data/static.lua"
-        cat >"$data/nginx.conf" <<TEXT
-$([[ $EUID != 0 ]] || echo 'user root;') worker_processes auto; daemon off; pid $data/nginx.pid; error_log $data/nginx.log;
-events { worker_connections 4096; }
-http { access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000000; open_file_cache max=10;
-    client_body_temp_path $data/1; proxy_temp_path $data/2; fastcgi_temp_path $data/3; uwsgi_temp_path $data/4;
-    scgi_temp_path $data/5; server { listen 127.0.0.1:18900; root $data; } }
-TEXT
-        nginx -c "$data/nginx.conf" -p "$data" 2>/dev/null &
-        nginx=$!
-        sleep 1
-        echo "$(wc -c <"$data/answer.json") bytes:"
-        for _ in 1 2 3; do
-            storm nginx "$nginx" "$data/static.lua" 18900 "$1" && theirs=$rate
-            storm fetch "$daemon" deploy/bench/fetch.lua "$port" "$1"
-            awk -v ours="$rate" -v theirs="$theirs" 'BEGIN {printf "       %.2f times nginx\n", ours / theirs}'
-        done
-        kill "$nginx"
-        wait "$nginx" || true
-        end
-    done
-}
-
 # compare_publish SECONDS: the disk alone, one publisher and 64 in turns, each daemon's data on the same disk.
 compare_publish() {
     local count before after projects
@@ -347,12 +310,12 @@ compare_release() {
         echo 'Before a release:'
         "$bin/stalecast" load fanout --subscribers 5000 --rounds 5 --yes --data "$data"
         control /v1/projects/demo/remoteConfig -X PUT -H 'If-Match: *' --data-binary "@$data/template"
-        storm none "$daemon" deploy/bench/fetch.lua "$port" "$1" && before=$rate
+        rush none "$daemon" deploy/bench/fetch.lua "http://127.0.0.1:$port/" "$1" && before=$rate
         template 81 >"$data/template"
         control '/v1/projects/demo/remoteConfig?release=staged&stages=50%25,100%25&every=0s&bake=0s' -X PUT \
             -H 'If-Match: *' --data-binary "@$data/template"
         echo 'While one is open:'
-        storm open "$daemon" deploy/bench/fetch.lua "$port" "$1"
+        rush open "$daemon" deploy/bench/fetch.lua "http://127.0.0.1:$port/" "$1"
         awk -v open="$rate" -v before="$before" 'BEGIN {printf "       %.2f times the rate of before\n", open / before}'
         control /v1/projects/demo/remoteConfig/release:promote -X POST -d '{}'
         echo 'After it:'
@@ -373,8 +336,12 @@ if [[ -n $release ]]; then
     compare_release "$release"
     exit
 fi
-if [[ -n $fetch ]]; then
-    compare_fetch "$fetch"
+if ((${#fetch[@]})); then
+    compare_fetch "${fetch[@]}"
+    exit
+fi
+if ((${#storm[@]})); then
+    compare_storm "${storm[@]}"
     exit
 fi
 if ((${#tls[@]})); then
