@@ -76,7 +76,8 @@ package struct SourceFactory: Sendable {
         let namespace = feed.originNamespace ?? feed.scope.namespace
         return try FirebaseSource(
             base: feed.url ?? FirebaseTemplates.defaultBase, project: project, namespace: namespace,
-            access: try access(feed), stream: try stream(feed, project, namespace))
+            access: try access(feed), stream: try stream(feed, project, namespace),
+            checksSchemas: feed.serve != .notify)
     }
 
     /// Opens the real-time stream. Only the origin's REST API gets credentials.
@@ -157,6 +158,7 @@ extension Configuration.Feed {
         reading.shape = shape
         reading.content = contentPointer
         reading.version = versionPointer
+        reading.checksSchemas = serve != .notify
         return reading
     }
 

@@ -22,7 +22,8 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     "access": access, "chunks": chunks, "cursor": cursor, "etcd": etcd, "expression": expression, "fetch": fetch,
     "flags": flags, "front": front, "head": head, "launchdarkly": launchDarkly,
     "invalidations": invalidations, "json": json, "lenient": lenient, "pattern": pattern, "query": query,
-    "recogniser": recogniser, "signature": signature, "sse": sse, "template": template, "time": time, "token": token,
+    "recogniser": recogniser, "schema": schema, "signature": signature, "sse": sse, "template": template, "time": time,
+    "token": token,
     "topics": topics,
     "yaml": yaml,
 ]
@@ -134,6 +135,29 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
     precondition(TemplateChanges(from: template, to: again).isEmpty, "the same template differs")
     precondition(
         TemplateDifference.changedKeys(from: template, to: again).isEmpty, "the same template has changed keys")
+}
+
+/// A list of a schema and a value. A schema within `allOf` says the same, within `not` the opposite; one that is too much
+/// work is so in each.
+@Sendable private func schema(_ bytes: [UInt8]) {
+    guard let pair = try? JSONValue.parse(bytes), let parts = pair.array, parts.count == 2 else { return }
+    func complaint(_ schema: JSONValue) -> SchemaComplaint?? {
+        var compiler = SchemaCompiler(EvaluationBudget(steps: 100_000))
+        guard let schema = try? compiler.schema(schema) else { return nil }
+        var check = SchemaCheck(schema, budget: compiler.budget)
+        let complaint = check.complaint(about: parts[1])
+        // A budget that ends says nothing of the value.
+        return check.budget.isExhausted ? nil : .some(complaint)
+    }
+    guard let plain = complaint(parts[0]) else { return }
+    // Within another schema `#` and `$defs` would mean that one.
+    let words = text(parts[0].encoded())
+    guard !["$ref", "$defs", "$id", "$schema"].contains(where: words.contains) else { return }
+    if let within = complaint(["allOf": [parts[0]]]) {
+        precondition((within == nil) == (plain == nil), "allOf says something else")
+        precondition(within?.path == plain?.path, "the place is another one")
+    }
+    if let opposite = complaint(["not": parts[0]]) { precondition((opposite == nil) != (plain == nil), "no opposite") }
 }
 
 /// Keys, grants and the lines of an audit log. After any line that a log goes on from, the next one follows it.

@@ -11,6 +11,7 @@ package final class FirebaseSource: TemplateSource {
 
     private let templates: FirebaseTemplates
     private let templateKind: TemplateKind
+    private let limits: TemplateLimits
     private let stream: (settings: InvalidationStream.Settings, access: OriginAccess)?
     private let state = Mutex(State())
     private let open = Mutex<InvalidationStream?>(nil)
@@ -33,10 +34,11 @@ package final class FirebaseSource: TemplateSource {
     /// - Throws: ``OutboundURL/Invalid`` for a base that is no URL.
     package init(
         base: String, project: String, namespace: Namespace, access: OriginAccess,
-        stream: (settings: InvalidationStream.Settings, access: OriginAccess)? = nil
+        stream: (settings: InvalidationStream.Settings, access: OriginAccess)? = nil, checksSchemas: Bool = true
     ) throws(OutboundURL.Invalid) {
         templates = try FirebaseTemplates(base: base, project: project, namespace: namespace, access: access)
         templateKind = TemplateKind(namespace: namespace)
+        limits = checksSchemas ? .firebase : .withoutSchemas
         self.stream = stream
     }
 
@@ -90,7 +92,7 @@ package final class FirebaseSource: TemplateSource {
     private func keep(_ document: FirebaseTemplates.Document) throws(OriginProblem) -> OriginPoll.Sight {
         guard let metadata = document.metadata else { throw FirebaseTemplates.invalid("the template has no version") }
         do {
-            let template = try Template(validating: document.json, kind: templateKind)
+            let template = try Template(validating: document.json, kind: templateKind, limits: limits)
             state.withLock { $0 = State(version: metadata.number) }
             return OriginPoll.Sight(
                 content: OriginContent(template: template, version: metadata.number), metadata: metadata,

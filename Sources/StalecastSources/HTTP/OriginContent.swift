@@ -23,6 +23,8 @@ package struct ContentReading: Sendable, Hashable {
     package var version: JSONPointer?
     /// Default ``Shape/template``.
     package var shape = Shape.template
+    /// Whether values that break their JSON Schema are refused. False where clients read the origin: they have the version.
+    package var checksSchemas = true
 
     package init() {}
 
@@ -99,7 +101,8 @@ package struct ContentReading: Sendable, Hashable {
     func template(_ content: JSONValue, _ kind: TemplateKind) throws(OriginProblem) -> Template {
         do {
             let document = shape == .values ? try ValueMap.template(from: content) : content
-            return try Template(validating: document, kind: kind)
+            return try Template(
+                validating: document, kind: kind, limits: checksSchemas ? .firebase : .withoutSchemas)
         } catch let error as ValueMap.Invalid {
             throw invalid(error.description)
         } catch let error as TemplateProblems {

@@ -2,9 +2,10 @@
 package enum TemplateDifference {
     /// Names, sorted, of the parameters whose outcome may differ for some instance: added or removed ones, those with
     /// another default value, conditional value or value type, and those that use a condition whose expression, or
-    /// whose priority among the conditions they use, is another. Moving a parameter between groups, descriptions and
-    /// colours change no outcome.
+    /// whose priority among the conditions they use, is another. Moving a parameter between groups, descriptions, colours
+    /// and JSON Schemas change no outcome.
     package static func changedKeys(from old: Template, to new: Template) -> [String] {
+        let (old, new) = (old.withoutSchemas, new.withoutSchemas)
         let conditions = ConditionComparison(from: old.conditions, to: new.conditions)
         let oldParameters = old.allParameters
         let newParameters = new.allParameters

@@ -24,6 +24,7 @@ package struct CompiledTemplate: Sendable {
     /// Compiles a template; never fails: a condition that cannot be understood (of a version stored under older rules)
     /// is never true, and ``explain(_:)`` says why.
     package init(_ template: Template, kind: TemplateKind = .client) {
+        let template = template.withoutSchemas
         var assembly = CompiledTemplate.Assembly(kind: kind)
         conditions = template.conditions.map { assembly.condition($0) }
         parameters = assembly.parameters(template)

@@ -4,11 +4,12 @@ package import StalecastWire
 package enum ServerTemplate {
     /// `{"parameters","conditions","version"}`. Parameters in groups stand among the others, since the SDKs know no
     /// groups; values only Firebase could choose (rollouts and the like) are left out. A condition that cannot be
-    /// understood is false.
+    /// understood is false. JSON Schemas are left out: they are about publishing.
     ///
     /// - Parameter version: nil while there is none; then it is number 0.
     package static func json(_ template: Template, version: VersionMetadata?) -> JSONValue {
-        [
+        let template = template.withoutSchemas
+        return [
             "parameters": template.allParameters.sortedJSON { $0.serverJSON },
             "conditions": .array(template.conditions.map(\.serverJSON)),
             "version": version?.json ?? ["versionNumber": "0"],

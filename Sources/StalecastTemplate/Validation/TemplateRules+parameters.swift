@@ -39,6 +39,7 @@ extension TemplateRules {
                 parameter.description, limits.descriptionLength, "the description of a parameter",
                 at: .member(path, "description"))
             checkValues(of: parameter, at: path)
+            checkSchema(of: parameter, at: path)
         }
     }
 

@@ -6,6 +6,13 @@ struct TemplateRules {
     let kind: TemplateKind
     let limits: TemplateLimits
     var problems: TemplateProblems
+    /// Budget of all schemas together; nil checks none.
+    var schemaBudget: EvaluationBudget?
+
+    init(template: Template, kind: TemplateKind, limits: TemplateLimits, problems: TemplateProblems) {
+        (self.template, self.kind, self.limits, self.problems) = (template, kind, limits, problems)
+        schemaBudget = limits.schemaSteps.map { EvaluationBudget(steps: $0) }
+    }
 
     mutating func check() {
         checkLength(
@@ -18,6 +25,7 @@ struct TemplateRules {
         checkParameters(template.parameters, in: .root)
         checkGroups()
         checkConditionNames()
+        checkSchemaCondition()
         checkTotalValueLength()
     }
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import StalecastSources
+import StalecastTemplate
 import StalecastWire
 
 /// `stalecast get`: the active template or an older one.
@@ -30,6 +31,9 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
     @Option(help: ArgumentHelp("Print the value for this condition.", valueName: "name"), completion: .conditions)
     var condition: String?
 
+    @Flag(help: "Print the JSON Schema of a parameter, not its value.")
+    var schema = false
+
     @Option(
         help: ArgumentHelp("An older version (default: the active one).", valueName: "number"),
         completion: .versionNumbers)
@@ -50,6 +54,7 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
     func validate() throws {
         if let versionNumber, versionNumber < 1 { throw ValidationError("a version number is 1 or more") }
         if key == nil, condition != nil { throw ValidationError("--condition is about a KEY") }
+        if schema, key == nil || condition != nil { throw ValidationError("--schema is about a KEY and no condition") }
         if key != nil, keys { throw ValidationError("--keys is about all of them") }
         if key != nil || keys, yaml { throw ValidationError("--yaml is for a whole template") }
         if key != nil || keys, output != nil { throw ValidationError("--output saves a whole template") }
@@ -83,6 +88,7 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
     /// The bare value to standard output; what there is besides as a remark.
     private func show(_ key: String, _ template: TemplateEdit) throws(CommandFailure) {
         let output = outputOptions.output
+        let condition = schema ? SchemaCondition.name : condition
         let value = try template.value(key, if: condition)
         if output.isJSON {
             return try output.json(condition == nil ? .object(template.parameter(key)) : value)
@@ -97,7 +103,8 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
         guard condition == nil, let others = try template.parameter(key)["conditionalValues"]?.object else { return }
         for (name, other) in others.members {
             let text = other["value"]?.string ?? other.text()
-            output.remark(output.palette.dim("if \(name.printable): \(text.printable)"))
+            let when = name == SchemaCondition.name ? name : "if \(name.printable)"
+            output.remark(output.palette.dim("\(when): \(text.printable)"))
         }
     }
 }

@@ -49,7 +49,9 @@ package struct TemplateEdit {
     package mutating func set(
         _ name: String, to value: String, if condition: String?, making type: String? = nil
     ) throws(CommandFailure) {
-        if let condition, !conditions.contains(condition) {
+        if condition == SchemaCondition.name, !conditions.contains(SchemaCondition.name) {
+            document["conditions"] = .array((document["conditions"]?.array ?? []) + [SchemaCondition.json])
+        } else if let condition, !conditions.contains(condition) {
             throw Self.unknown("condition", condition, conditions)
         }
         var parameter: JSONObject

@@ -17,6 +17,7 @@ struct SetValues: AsyncParsableCommand {
               stalecast set max_items=50 --condition ios_france
               stalecast set beta=true --create boolean
               stalecast set max_items=21 --wait 99% --timeout 2m
+              stalecast set --schema screens=@screens.schema.json
               stalecast set max_items=21 --propose  # for somebody else to approve
             """)
 
@@ -29,6 +30,9 @@ struct SetValues: AsyncParsableCommand {
         help: ArgumentHelp("Set the value for this condition (default: the default).", valueName: "name"),
         completion: .conditions)
     var condition: String?
+
+    @Flag(help: "Set the JSON Schema of a JSON parameter, not its value; @FILE reads a file.")
+    var schema = false
 
     @Option(
         help: ArgumentHelp("Make parameters that are not there: string, number, boolean or json.", valueName: "type"))
@@ -47,17 +51,25 @@ struct SetValues: AsyncParsableCommand {
         if let wrong = pairs.first(where: { !$0.contains("=") || $0.hasPrefix("=") }) {
             throw ValidationError("\"\(wrong)\" is not KEY=VALUE; `stalecast get KEY` prints a value")
         }
+        try judge(schema, condition)
+        if schema, create != nil { throw ValidationError("--schema is about parameters that are there, not --create") }
         try proposing.judge(wait)
     }
 
     func run() async throws {
+        let condition = schema ? SchemaCondition.name : condition
         try await options.change(description, proposing, wait: wait) { edit throws(CommandFailure) in
             for pair in pairs {
-                let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-                try edit.set(
-                    String(parts[0]), to: String(parts[1]), if: condition, making: create?.rawValue.uppercased())
+                let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+                let text = schema ? try Self.schema(parts[1]) : parts[1]
+                try edit.set(parts[0], to: text, if: condition, making: create?.rawValue.uppercased())
             }
         }
+    }
+
+    private static func schema(_ text: String) throws(CommandFailure) -> String {
+        guard text.hasPrefix("@") else { return text }
+        return String(decoding: try InputFile.read(String(text.dropFirst())), as: UTF8.self)
     }
 }
 
@@ -72,6 +84,7 @@ struct UnsetValues: AsyncParsableCommand {
             Examples:
               stalecast unset old_flag
               stalecast unset max_items --condition ios_france
+              stalecast unset screens --schema
             """)
 
     @Argument(help: ArgumentHelp("The parameters.", valueName: "key"), completion: .parameters)
@@ -80,6 +93,9 @@ struct UnsetValues: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Remove only the value for this condition.", valueName: "name"), completion: .conditions)
     var condition: String?
 
+    @Flag(help: "Remove only the JSON Schema.")
+    var schema = false
+
     @Option(help: "What the new version is about, at most 1024 characters.")
     var description: String?
 
@@ -87,13 +103,22 @@ struct UnsetValues: AsyncParsableCommand {
     @OptionGroup var wait: WaitOptions
     @OptionGroup var options: PublishingOptions
 
-    func validate() throws { try proposing.judge(wait) }
+    func validate() throws {
+        try judge(schema, condition)
+        try proposing.judge(wait)
+    }
 
     func run() async throws {
+        let condition = schema ? SchemaCondition.name : condition
         try await options.change(description, proposing, wait: wait) { edit throws(CommandFailure) in
             for key in keys { try edit.unset(key, if: condition) }
         }
     }
+}
+
+/// - Throws: `ValidationError` where a schema and a condition's value are meant at once.
+private func judge(_ schema: Bool, _ condition: String?) throws {
+    if schema, condition != nil { throw ValidationError("--schema is about no condition's value") }
 }
 
 extension PublishingOptions {
