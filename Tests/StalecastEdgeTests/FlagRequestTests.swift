@@ -115,7 +115,7 @@ import Testing
                 let origin = "Origin: https://app.example"
                 let all = try ask(live, Self.path, #"{"plan":"pro"}"#, [origin])
                 #expect(all.contains("Access-Control-Expose-Headers: ETag, Retry-After"))
-                #expect(all.contains("/v1/events?topic=PUSH_RC&project=demo&namespace=firebase\""))
+                #expect(all.contains("/v1/events?topic=PUSH_RC&project=demo&namespace=firebase&have=0\""))
                 let unchanged = try ask(live, Self.scoped, #"{"plan":"pro"}"#, ["If-None-Match: \(try tag(all))"])
                 #expect(unchanged.hasPrefix("HTTP/1.1 304 ") && !unchanged.contains("Content-Length"))
                 let announced = try ask(live, Self.path + "?flagConfigEtag=etag-1-1", "{}", [origin])
@@ -153,7 +153,7 @@ import Testing
         return json["eventStreams"]?.array?.first?["endpoint"]?["requestUri"]?.string
     }
 
-    private static let stream = "topic=PUSH_RC&project=demo&namespace=firebase"
+    private static let stream = "topic=PUSH_RC&project=demo&namespace=firebase&have=0"
 
     @Test(arguments: [true, false]) func aStreamThatIsNamedIsServed(engine: Bool) async throws {
         try await with(engine: engine, { $0.apiKeys = ["k+1"] }) { live in

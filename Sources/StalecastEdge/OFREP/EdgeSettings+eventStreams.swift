@@ -20,7 +20,8 @@ extension EdgeSettings {
         for key in [nil, key] {
             guard let topic = topic(of: scope, on: board, for: key) else { continue }
             var uri = "/v1/events?topic=\(PercentEncoding.encode(topic.description))&project=\(scope.project)"
-            uri += "&namespace=\(scope.namespace)"
+            // A version may come between this answer and the stream: a stream without a cursor begins with what is current.
+            uri += "&namespace=\(scope.namespace)&have=0"
             if let client { uri += "&client=\(PercentEncoding.encode(client.id))" }
             if let key { uri += "&key=\(PercentEncoding.encode(key))" }
             return JSONValue.array([["type": "sse", "endpoint": ["requestUri": .string(uri)]]]).text()

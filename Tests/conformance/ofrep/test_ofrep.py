@@ -231,9 +231,13 @@ def test_an_event_makes_the_next_answer_a_newer_one():
     try:
         for _ in range(2):
             change()
-            event = stream.refetch()
-            answer = ask(params=metadata_of(event), headers={"If-None-Match": before.headers["ETag"]})
-            assert answer.status_code == 200, "the event came before the flags did"
+            answer = before
+            while answer.headers["ETag"] == before.headers["ETag"]:
+                # The first event may say what was current when the stream was opened. No event is left when the event of the
+                # change came before the flags did.
+                event = stream.refetch()
+                answer = ask(params=metadata_of(event), headers={"If-None-Match": before.headers["ETag"]})
+                assert answer.status_code in (200, 304)
             before = answer
     finally:
         stream.close()

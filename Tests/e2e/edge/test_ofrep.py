@@ -179,6 +179,17 @@ async def test_tags_and_the_provider_outlive_a_restart(daemon):
     assert (await ask(("If-None-Match", etag))).status == 304
 
 
+async def test_a_version_between_the_flags_and_the_opening_of_the_stream_is_not_missed(daemon):
+    await daemon.publish(PREPARED)
+    answer = (await fetch(daemon.edge, "/ofrep/v1/evaluate/flags", "POST", [], b"{}")).json()
+    version = await daemon.publish(PREPARED)
+    stream = f"http://127.0.0.1:{daemon.edge}{answer['eventStreams'][0]['endpoint']['requestUri']}"
+    with requests.get(stream, stream=True, timeout=10) as opened:
+        lines = opened.iter_lines(chunk_size=1, decode_unicode=True)
+        message = json.loads(next(line for line in lines if line.startswith("data: {"))[6:])
+    assert message["type"] == "refetchEvaluation" and message["latestTemplateVersionNumber"] == str(version)
+
+
 async def test_openfeature_counts_among_those_that_have_a_version(daemon):
     """By the stream that the answer names, which a web provider holds, and by its next request for all flags."""
     ask = lambda key="", context=b'{"context":{"targetingKey":"anna"}}': fetch(
