@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 usage() {
     cat <<'TEXT'
 deploy/bench.sh [--json FILE] [--compare FILE] [--fanout [SUBSCRIBERS [ROUNDS]]] [--tls [STREAMS [ROUNDS]]] \
-                [--fetch [KIND [SECONDS]]] [--storm [CLIENTS [ROUNDS]]] [--publish [SECONDS]] [--webhooks [ROUNDS]] \
-                [--release [SECONDS]]
+                [--flags [STREAMS [ROUNDS]]] [--fetch [KIND [SECONDS]]] [--storm [CLIENTS [ROUNDS]]] \
+                [--publish [SECONDS]] [--webhooks [ROUNDS]] [--release [SECONDS]]
 
 Builds in release and runs the hot loop (hub, one shard, subscribers on loopback) under callgrind with few and many
 subscribers and few and many announcements; the differences are what one delivery and one announcement cost the
@@ -21,6 +21,8 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
                    what the same bytes cost a C program that only calls send(2); three times, one after the other
   --tls            instead: what one publish to STREAMS (5000) over TLS 1.3 costs a daemon for each, in CPU and in memory,
                    what it costs without TLS, and what the kernel alone asks for; the same, three times
+  --flags          instead: what one publish to STREAMS (10000) of OpenFeature providers, each a client of its own, costs a
+                   daemon for each, in CPU and in memory, beside streams without an id; three times
   --fetch          instead: fetches a second of a daemon, and what each costs in CPU, beside nginx with a file of the same
                    bytes; wrk with 64 connections for SECONDS (5) each, three sizes, three times. KIND is engine (the
                    default), front (without the engine), tls (1.3, nginx too), apple (bodies as iOS sends them) or
@@ -40,7 +42,7 @@ Where the instructions go: the profiles stay in .build/bench; read one with `cal
 TEXT
 }
 
-json='' compare='' fanout=() tls=() fetch=() storm=() publish='' webhooks='' release=''
+json='' compare='' fanout=() tls=() flags=() fetch=() storm=() publish='' webhooks='' release=''
 absolute() { [[ $1 == /* ]] && echo "$1" || echo "$here/$1"; }
 while (($#)); do
     case $1 in
@@ -56,6 +58,11 @@ while (($#)); do
         shift && tls=(5000 9)
         [[ ${1:-} =~ ^[0-9]+$ ]] && tls[0]=$1 && shift
         [[ ${1:-} =~ ^[0-9]+$ ]] && tls[1]=$1 && shift
+        ;;
+    --flags)
+        shift && flags=(10000 9)
+        [[ ${1:-} =~ ^[0-9]+$ ]] && flags[0]=$1 && shift
+        [[ ${1:-} =~ ^[0-9]+$ ]] && flags[1]=$1 && shift
         ;;
     --fetch)
         shift && fetch=(engine 5)
@@ -147,6 +154,18 @@ curl -fsS -o /dev/null -X PUT -H "Authorization: Bearer $(<"$data/control.token"
 TEXT
     .build/bench/crowd "$kind" "$port" "$daemon" "$streams" "$rounds" "sh $data/publish"
     end
+}
+
+# compare_flags STREAMS ROUNDS: plain streams and those of OpenFeature providers, one after the other.
+compare_flags() {
+    build_daemon
+    install_missing libssl-dev curl
+    gcc -O2 -o .build/bench/crowd deploy/bench/crowd.c -lssl -lcrypto
+    for _ in 1 2 3; do
+        crowd plain "$1" "$2"
+        crowd flags "$1" "$2"
+    done | tee .build/bench/flags
+    awk '/^plain/ {plain += $2} /^flags/ {flags += $2} END {printf "flags: %.2f times plain\n", flags / plain}' .build/bench/flags
 }
 
 # compare_tls STREAMS ROUNDS: floor, plain and TLS, one after the other.
@@ -342,6 +361,10 @@ if ((${#fetch[@]})); then
 fi
 if ((${#storm[@]})); then
     compare_storm "${storm[@]}"
+    exit
+fi
+if ((${#flags[@]})); then
+    compare_flags "${flags[@]}"
     exit
 fi
 if ((${#tls[@]})); then

@@ -1,6 +1,7 @@
-// What streams cost a daemon, over TLS 1.3 or plain: CPU time per delivery and per connection, resident memory a stream.
+// What streams cost a daemon, over TLS 1.3, plain, or plain with the address that an OpenFeature provider is given: CPU
+// time per delivery and per connection, resident memory a stream.
 //
-//   crowd tls|plain PORT PID STREAMS ROUNDS COMMAND
+//   crowd tls|plain|flags PORT PID STREAMS ROUNDS COMMAND
 //
 // Opens STREAMS event streams on 127.0.0.1:PORT of the daemon PID, runs COMMAND, which publishes, in each of ROUNDS
 // rounds and waits until every stream has got something. Every hundredth stream goes on decrypting, and says so when a
@@ -34,8 +35,7 @@ struct stream {
 static struct stream *streams;
 static SSL_CTX *context;
 static int poll_fd, alive, current, reached;
-static const char request[] =
-    "GET /v1/events?topic=PUSH_RC HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n";
+static int is_of_flags;
 
 static void fail(const char *what) {
   fprintf(stderr, "crowd: %s\n", what);
@@ -85,6 +85,15 @@ static void begin(int index, struct sockaddr_in *address) {
   epoll_ctl(poll_fd, EPOLL_CTL_ADD, stream->fd, &event);
 }
 
+// Each provider has a client of its own.
+static int write_request(int index, char *text, size_t size) {
+  char client[100] = "";
+  if (is_of_flags) snprintf(client, sizeof client, "&project=demo&namespace=firebase&have=0&client=user-%d", index);
+  return snprintf(text, size,
+                  "GET /v1/events?topic=PUSH_RC%s HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n",
+                  client);
+}
+
 static ssize_t receive(struct stream *stream, char *bytes, int count) {
   if (!stream->tls) return recv(stream->fd, bytes, (size_t)count, 0);
   int got = SSL_read(stream->tls, bytes, count);
@@ -107,6 +116,8 @@ static void became_live(struct stream *stream, int index) {
 static void step(int index, uint32_t events) {
   static char bytes[65536];
   struct stream *stream = &streams[index];
+  char request[500];
+  int length = stream->phase < asking ? write_request(index, request, sizeof request) : 0;
   if (stream->phase == connecting) {
     if (!(events & EPOLLOUT)) return;
     if (context) {
@@ -114,7 +125,7 @@ static void step(int index, uint32_t events) {
       SSL_set_fd(stream->tls, stream->fd);
       stream->phase = shaking;
     } else {
-      if (send(stream->fd, request, sizeof request - 1, 0) < 0) fail("a request was not taken");
+      if (send(stream->fd, request, (size_t)length, 0) < 0) fail("a request was not taken");
       stream->phase = asking;
     }
   }
@@ -122,7 +133,7 @@ static void step(int index, uint32_t events) {
     int result = SSL_connect(stream->tls);
     if (result != 1 && SSL_get_error(stream->tls, result) == SSL_ERROR_WANT_READ) return;
     if (result != 1) fail("a handshake failed");
-    SSL_write(stream->tls, request, sizeof request - 1);
+    SSL_write(stream->tls, request, length);
     stream->phase = asking;
   }
   for (;;) {
@@ -152,13 +163,14 @@ static int by_size(const void *left, const void *right) {
 }
 
 int main(int count, char **words) {
-  if (count != 7) fail("usage: crowd tls|plain PORT PID STREAMS ROUNDS COMMAND");
+  if (count != 7) fail("usage: crowd tls|plain|flags PORT PID STREAMS ROUNDS COMMAND");
   int port = atoi(words[2]), pid = atoi(words[3]), size = atoi(words[4]), rounds = atoi(words[5]);
   struct rlimit limit;
   getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   signal(SIGPIPE, SIG_IGN);
+  is_of_flags = strcmp(words[1], "flags") == 0;
   if (strcmp(words[1], "tls") == 0) {
     context = SSL_CTX_new(TLS_client_method());
     SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
