@@ -178,11 +178,16 @@ async def test_what_is_wrong_is_said_beside_the_draft(launch, browser, console):
     browser.evaluate("[...document.querySelectorAll('button')].find(b => b.textContent === 'Edit as JSON').click()")
     browser.has("The draft as JSON")
     browser.evaluate("document.querySelector('dialog textarea').select()")
-    browser.type('{"parameters": {"a": {"defaultValue": {"value": "x"}, "valueType": "NUMBER"}}}')
+    browser.type(json.dumps({
+        "conditions": [{"name": "JSON Schema", "expression": "false"}],
+        "parameters": {"a": {"defaultValue": {"value": "x"}, "valueType": "NUMBER"},
+                       "rows": {"defaultValue": {"value": "[7]"}, "valueType": "JSON",
+                                "conditionalValues": {"JSON Schema": {"value": '{"items":{"maximum":5}}'}}}}}))
     browser.evaluate("document.querySelector('dialog [type=submit]').click()")
     browser.has("draft:")
     browser.evaluate("[...document.querySelectorAll('button')].find(b => b.textContent === 'Validate').click()")
-    browser.shows("document.querySelector('dialog .error')?.innerText.includes('a')")
+    browser.shows("document.querySelector('dialog .error')?.innerText ?? ''", lambda text: (
+        "'x' is not a number" in text and "breaks its JSON Schema at /0: 7 breaks maximum 5" in text))
 
 
 @pytest.mark.limit(90)
