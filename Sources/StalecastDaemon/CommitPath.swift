@@ -49,7 +49,11 @@ struct CommitPath {
         }
         gates = GateProbes(engine) { registry.policy(of: registry.rules.defaultProfile) }
         handleCommits(of: store, conductor, logger)
-        try webhooks.begin(store.settled(Self.storedChanges(store, configuration)))
+        try webhooks.begin(configuration.scopes.flatMap { try store.webhookChanges(of: $0, limit: 300) })
+        // Of an open release the next version's message names the keys as well.
+        for release in store.openReleases where !release.isWhole {
+            if let change = store.currentTemplates[release.scope]?.change { webhooks.delivery.pass(over: change) }
+        }
         if !configuration.edge.listen.isLoopback, configuration.auth.mode == .off, configuration.edge.apiKeys.isEmpty {
             logger.warning("Edge serves whoever reaches it: auth.mode is off, and edge.apiKeys names no key")
         }

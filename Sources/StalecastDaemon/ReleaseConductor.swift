@@ -128,13 +128,3 @@ extension Release {
             ])
     }
 }
-
-extension TemplateStore {
-    /// Leaves out the versions that webhooks were not told of yet: those of open releases.
-    func settled(_ changes: [TemplateChange]) -> [TemplateChange] {
-        changes.filter { change in
-            guard let release = release(of: change.scope), release.isOpen, !release.isWhole else { return true }
-            return change.version < release.version
-        }
-    }
-}

@@ -130,7 +130,7 @@ extension TemplateStore {
         of scope: Scope, after sequence: CommitSequence, limit: Int, _ logger: Logger
     ) -> [TemplateChange] {
         do {
-            return settled(try changes(of: scope, after: sequence, limit: limit))
+            return try webhookChanges(of: scope, after: sequence, limit: limit)
         } catch {
             logger.error("versions for webhooks cannot be read", metadata: ["error": "\(error)", "scope": "\(scope)"])
             return []

@@ -113,6 +113,13 @@ package struct TemplateChange: Sendable, Hashable {
         TemplateChange(
             scope: scope, sequence: sequence, metadata: metadata, etag: etag, changedKeys: changedKeys, notes: notes)
     }
+
+    /// Change for a reader that was never told of the version before it: its keys are those of both.
+    package func over(_ untold: TemplateChange) -> TemplateChange {
+        let keys = changedKeys.flatMap { own in untold.changedKeys.map { Set($0).union(own).sorted() } }
+        return TemplateChange(
+            scope: scope, sequence: sequence, metadata: metadata, etag: etag, changedKeys: keys, notes: notes)
+    }
 }
 
 /// Notes about a version that its announcement carries, beyond the version itself.

@@ -71,10 +71,15 @@ extension DeliveryState {
 
     // MARK: Versions
 
+    /// A version was committed, of which only some stages of its release are told.
+    package mutating func passed(over change: TemplateChange) {
+        logs[change.scope, default: ScopeLog()].pass(over: change)
+    }
+
     /// A version was committed.
     package mutating func announced(_ change: TemplateChange, at now: UInt64) {
         let isFirst = logs[change.scope]?.newest == nil
-        logs[change.scope, default: ScopeLog()].append(change, at: now)
+        let change = logs[change.scope, default: ScopeLog()].append(change, at: now)
         let heard = routes.filter { $1.scopes.contains(change.scope) && $1.hears(change) }.mapValues {
             ScopeLog.Heard(change: change, topic: $0.name, announcedAt: now)
         }

@@ -34,6 +34,8 @@ package struct ScopeLog: Sendable {
     private(set) var entries: [Entry] = []
     /// Every change after this one is among ``entries``; the store may have some up to it.
     private(set) var startsAfter: CommitSequence = 0
+    /// The version that only some stages of its release were told of: no webhook was.
+    private var untold: TemplateChange?
 
     var newest: TemplateChange? { entries.last?.change }
     /// Position of a lane that wants only what comes from now on.
@@ -45,13 +47,21 @@ package struct ScopeLog: Sendable {
         append(change, at: 0)
     }
 
-    mutating func append(_ change: TemplateChange, at time: UInt64) {
-        guard change.sequence > newest?.sequence ?? 0 else { return }
+    mutating func pass(over change: TemplateChange) { untold = change }
+
+    /// - Returns: the change as webhooks are told of it.
+    @discardableResult
+    mutating func append(_ change: TemplateChange, at time: UInt64) -> TemplateChange {
+        guard change.sequence > newest?.sequence ?? 0 else { return change }
+        let untold = untold.flatMap { $0.version < change.version ? $0 : nil }
+        let change = untold.map(change.over) ?? change
+        self.untold = nil
         if entries.count >= 2 * Self.capacity {
             startsAfter = entries[Self.capacity - 1].change.sequence
             entries.removeFirst(Self.capacity)
         }
         entries.append((change, time))
+        return change
     }
 
     /// Position of a lane that wants what comes after `sequence`; nil when that is no longer known.

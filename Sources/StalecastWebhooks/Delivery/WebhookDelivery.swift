@@ -112,6 +112,9 @@ package final class WebhookDelivery: Sendable {
         perform { $0.take { $0.announced(change, at: time) } }
     }
 
+    /// A version was committed that a part of the clients is told of: no webhook hears of it yet, or ever.
+    package func pass(over change: TemplateChange) { perform { $0.take { $0.passed(over: change) } } }
+
     /// A release changed; ``TopicName/releaseOperations`` hears of it.
     package func announce(_ type: String, releaseIn project: ProjectID, _ data: JSONObject) {
         perform { $0.take { $0.changed(type, releaseIn: project, data, at: DeliveryLoop.now) } }
@@ -138,7 +141,8 @@ package final class WebhookDelivery: Sendable {
         _ = hub.attach { [self] event in
             switch event {
             // A receiver is one client: it hears of a release when all do.
-            case .announcement(let announcement) where announcement.audience?.isWhole == false: break
+            case .announcement(let announcement) where announcement.audience?.isWhole == false:
+                if announcement.audience?.stages.isEmpty == false { pass(over: announcement.change) }
             case .announcement(let announcement): announce(announcement.change, at: announcement.announcedAt)
             case .split: break
             case .rebound(let board):

@@ -4,16 +4,18 @@ import asyncio
 import contextlib
 import json
 
+import pytest
+
 from harness import configs, webhooks
 from harness.daemon import versions_in_state
 from harness.http1 import Connection, fetch
 from harness.keys import make_key
-from harness.receiver import Receiver
+from harness.receiver import Answer, Receiver
 from harness.sdks import SDKS
 from harness.sse import Stream
-from harness.templates import marked, parameters_of
+from harness.templates import marked, parameters_of, template
 from harness.waiting import eventually
-from harness.webhooks import Webhooks, secret_of, verified, versions
+from harness.webhooks import Webhooks, secret_of, switchable, verified, versions
 
 BASE = "/v1/projects/demo/remoteConfig"
 IDS = [f"client-{number}" for number in range(200)]
@@ -23,6 +25,10 @@ async def staged(client, body, stages="20%,50%,100%", **query):
     """Publishes in stages that wait for an operator, unless `every` says otherwise."""
     query = {"release": "staged", "stages": stages.replace("%", "%25"), "every": "0s", **query}
     return await client.put(body, query="?" + "&".join(f"{name}={value}" for name, value in query.items()))
+
+
+async def instantly(client, body):
+    return await client.put(body, query="?release=instant")
 
 
 async def release(client):
@@ -319,6 +325,45 @@ async def test_webhooks_hear_of_each_change_and_of_the_version_when_all_do(launc
         assert told[1]["data"]["reason"] == "why" and told[1]["data"]["percent"] == 20
         assert told[3]["data"]["successorVersionNumber"] == "3"
         assert made["id"] and [int(version) for version in versions(receiver.arrivals)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["in step", "catching up after kill -9"])
+async def test_a_webhook_hears_of_no_version_that_was_over_before_all_had_it(launch, away):
+    """One release is taken back, one superseded, one promoted."""
+    daemon = launch(webhooks.config())
+    hooks = Webhooks(daemon)
+    with switchable(Answer(503 if away else 204)) as receiver:
+        await daemon.publish(marked("one"))
+        made = {mode: await hooks.add(f"{receiver.url}/{mode}", mode=mode) for mode in ("fifo", "all", "latest")}
+
+        def told(mode):
+            """Version and changed keys of each message that was taken."""
+            bodies = [verified(one, secret_of(made[mode]))["data"] for one in receiver.arrivals[receiver.first:]
+                      if one.path == f"/{mode}"]
+            return [(int(body["latestTemplateVersionNumber"]), body.get("changedKeys")) for body in bodies]
+
+        async def step(act, *given, **query):
+            assert (await act(daemon.client(), *given, **query)).status == 200
+            if away:
+                daemon.kill()
+                receiver.now = Answer(204 if given == ("promote",) else 503)
+                receiver.first = len(receiver.arrivals)
+                daemon.start()
+
+        receiver.first = len(receiver.arrivals)
+        await step(staged, template({"welcome_text": "one", "a": "three"}))
+        await step(change, "rollback")
+        await step(staged, template({"welcome_text": "one", "b": "five"}))
+        await step(instantly, template({"welcome_text": "one", "b": "five", "c": "six"}))
+        await step(staged, template({"welcome_text": "seven", "b": "five", "c": "six"}))
+        await step(change, "promote")
+        for hook in made.values():
+            await hooks.act(hook, "enable")  # Do not wait until the next attempt.
+        receiver.wait(lambda _: all(told(mode) and told(mode)[-1][0] == 6 for mode in made), what="the newest version")
+        # What the superseded version changed is new to a receiver that was not told of it.
+        everything = [(3, ["a"]), (5, ["b", "c"]), (6, ["welcome_text"])]
+        assert told("fifo") == everything and sorted(told("all")) == everything
+        assert {version for version, _ in told("latest")} <= {3, 5, 6}
 
 
 @contextlib.asynccontextmanager
