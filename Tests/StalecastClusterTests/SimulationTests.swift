@@ -6,13 +6,10 @@ import Testing
 /// repeat and reorder; crashes, cuts, retention, new epochs, restored snapshots. What it cannot show: that a real log does
 /// what ``MemoryLog`` does, real disks, real clocks.
 @Suite struct SimulationTests {
-    /// 100,000 with STALECAST_LONG=1.
-    static let schedules: UInt64 = ProcessInfo.processInfo.environment["STALECAST_LONG"] == "1" ? 100_000 : 2000
-
     @Test func noScheduleBreaksAPromise() {
         var acknowledged = 0
         var unknown = 0
-        for seed in 0..<Self.schedules {
+        for seed in 0..<Simulations.schedules {
             let world = World(seed: seed)
             let violations = world.run()
             #expect(violations.isEmpty, "seed \(seed): \(violations)")
@@ -21,12 +18,12 @@ import Testing
             unknown += world.history.unknown
         }
         // A world in which nothing succeeds, or nothing is in doubt, shows nothing.
-        #expect(acknowledged > 6 * Int(Self.schedules))
-        #expect(unknown > Int(Self.schedules) / 10)
+        #expect(acknowledged > 6 * Int(Simulations.schedules))
+        #expect(unknown > Int(Simulations.schedules) / 10)
     }
 
     @Test(arguments: Bug.allCases) func plantedBugIsFound(_ bug: Bug) {
-        let found = (0..<Self.schedules).first { !World(seed: $0, bug: bug).run().isEmpty }
+        let found = (0..<Simulations.schedules).first { !World(seed: $0, bug: bug).run().isEmpty }
         print("\(bug): found at seed \(found.map(String.init) ?? "none")")
         #expect(found != nil)
     }

@@ -7,7 +7,7 @@ import Testing
 @Suite struct AssignmentTests {
     @Test func neverTwoAttemptsAtOnce() {
         var begun = 0
-        for seed in 0..<SimulationTests.schedules / 20 {
+        for seed in 0..<Simulations.schedules / 20 {
             let world = AssignmentWorld(seed: seed)
             world.run()
             #expect(world.overlaps == 0, "seed \(seed)")
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test(arguments: AssignmentWorld.Bug.allCases) func twoOwnersAreFound(_ bug: AssignmentWorld.Bug) {
-        let found = (0..<SimulationTests.schedules).first { seed in
+        let found = (0..<Simulations.schedules).first { seed in
             let world = AssignmentWorld(seed: seed, bug)
             world.run()
             return world.overlaps > 0

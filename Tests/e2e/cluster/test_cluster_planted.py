@@ -1,7 +1,7 @@
 """Campaigns can fail: a cluster with one node that lies in one way is loaded as always, and the judgement says it.
 
 Between daemon and clients stands a proxy that does it; the lies of a daemon's insides (an entry applied out of order, a
-gap skipped, two owners) are planted in the simulation, Tests/StalecastClusterTests."""
+gap skipped, two owners) are planted in simulations, Tests/StalecastClusterTests and Tests/StalecastRecordsTests."""
 
 import asyncio
 import contextlib
