@@ -40,7 +40,8 @@ import StalecastHub
 
     @Test func figuresAreOfOneVersion() {
         let watch = ReleaseWatch()
-        watch.show([GateReading("loss", .ok)], of: .demo, 3)
+        watch.show([GateReading("loss", .ok)], ReleaseClients.Reach(), of: .demo, 3)
+        #expect(watch.reach(of: .demo, 3) == ReleaseClients.Reach() && watch.reach(of: .demo, 4) == nil)
         #expect(watch.gates(of: .demo, 3).map(\.name) == ["loss"] && watch.gates(of: .demo, 4).isEmpty)
     }
 

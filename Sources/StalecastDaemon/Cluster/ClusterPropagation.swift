@@ -173,9 +173,12 @@ final class ClusterPropagation: Sendable {
         let scope: Scope
         let fetched: VersionNumber
         let active: VersionNumber
+        let failed: VersionNumber
+        let isCounted: Bool
 
         init(_ sighting: RolloutTracker.ForeignFetch) {
             (scope, fetched, active) = (sighting.scope, sighting.fetched, sighting.active)
+            (failed, isCounted) = (sighting.failed, sighting.isCounted)
         }
     }
 
@@ -215,18 +218,23 @@ final class ClusterPropagation: Sendable {
         let bytes = keys.reduce(into: Data()) { bytes, key in
             withUnsafeBytes(of: key.littleEndian) { bytes.append(contentsOf: $0) }
         }
-        return [
+        var object: JSONObject = [
             "scope": .string("/\(kind.scope)"), "fetched": .string(String(kind.fetched)),
             "active": .string(String(kind.active)), "keys": .string(bytes.base64EncodedString()),
         ]
+        if kind.failed > 0 { object["failed"] = .string(String(kind.failed)) }
+        if !kind.isCounted { object["counted"] = false }
+        return .object(object)
     }
 
     private func hearSeen(_ record: SharedRecord) {
-        guard let document = try? JSONValue.parse(record.value), document["node"]?.string != nodes.node else { return }
-        document["seen"]?.array?.forEach(hearSeen)
+        guard let document = try? JSONValue.parse(record.value), let node = document["node"]?.string,
+            node != nodes.node
+        else { return }
+        for value in document["seen"]?.array ?? [] { hearSeen(value, wins: node < nodes.node) }
     }
 
-    private func hearSeen(_ value: JSONValue) {
+    private func hearSeen(_ value: JSONValue, wins: Bool) {
         guard let (_, scope) = Self.parts(RecordName(Self.rolloutStatus, "x\(value["scope"]?.string ?? "")")),
             let fetched = value["fetched"]?.versionNumber, let active = value["active"]?.versionNumber,
             let keys = value["keys"]?.string.flatMap({ Data(base64Encoded: $0) })
@@ -235,7 +243,9 @@ final class ClusterPropagation: Sendable {
         for start in stride(from: 0, to: bytes.count - bytes.count % 8, by: 8) {
             let key = bytes[start..<start + 8].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
             book.seenElsewhere(
-                RolloutTracker.ForeignFetch(key: key, scope: scope, fetched: fetched, active: active))
+                RolloutTracker.ForeignFetch(
+                    key: key, scope: scope, fetched: fetched, active: active,
+                    failed: value["failed"]?.versionNumber ?? 0, isCounted: value["counted"]?.bool ?? true, wins: wins))
         }
     }
 }

@@ -43,8 +43,9 @@ struct ReleaseKeeper: Sendable {
         // One node of a cluster conducts, and every node watches its own streams.
         let ownership = cluster?.conducts(release.scope)
         let isConductor = cluster == nil || ownership != nil
-        let readings = release.policy.gates.readings(facts(of: release, asksOutside: isConductor, at: time))
-        hub.releases.show(readings, of: release.scope, release.version)
+        let facts = facts(of: release, asksOutside: isConductor, at: time)
+        let readings = release.policy.gates.readings(facts)
+        hub.releases.show(readings, facts.clients.reach, of: release.scope, release.version)
         let decisive = isConductor ? readings : readings.filter { $0.name == "loss" && $0.verdict == .tripped }
         do throws(StoreError) {
             switch release.decision(decisive, at: .now()) {

@@ -9,7 +9,10 @@ extension Carrier {
         let former = self.board.seats(of: scope)
         // A turn that is waited for is one among the members of before.
         for topic in former { endPacing(topic) }
-        for (keys, seats) in audience.split(scope, former, as: board) { hub.propagation.moved(keys, to: Set(seats)) }
+        let moved = audience.split(scope, former, as: board)
+        if let version = board.versionOfSplit(of: scope) {
+            for (keys, seats) in moved { hub.propagation.moved(keys, to: Set(seats), in: scope, by: version) }
+        }
         guard hub.releases.isOpen else { return }
         let streams = audience.members.streams(of: self.board.seats(of: scope)).map(\.index)
         for (seat, addresses) in audience.addresses(of: streams) where seat.scope == scope {

@@ -10,8 +10,14 @@ package final class ReleaseWatch: Sendable {
         var gate: LossGate
     }
 
+    private struct Shown {
+        let version: VersionNumber
+        let gates: [GateReading]
+        let reach: ReleaseClients.Reach
+    }
+
     private let losses = Mutex<[Scope: Watched]>([:])
-    private let readings = Mutex<[Scope: (version: VersionNumber, gates: [GateReading])]>([:])
+    private let shown = Mutex<[Scope: Shown]>([:])
     private let open = Atomic(false)
 
     package init() {}
@@ -50,14 +56,21 @@ package final class ReleaseWatch: Sendable {
         losses.withLock { $0[scope]?.gate.look(at: time) }
     }
 
-    /// Keeps what the gates of a scope's newest release showed last.
-    package func show(_ gates: [GateReading], of scope: Scope, _ version: VersionNumber) {
-        readings.withLock { $0[scope] = (version, gates) }
+    /// Keeps what the gates of a scope's newest release showed last, and how many clients it reached.
+    package func show(
+        _ gates: [GateReading], _ reach: ReleaseClients.Reach, of scope: Scope, _ version: VersionNumber
+    ) {
+        shown.withLock { $0[scope] = Shown(version: version, gates: gates, reach: reach) }
     }
 
     /// Last readings of a release's gates; empty for one that ended before this process began.
     package func gates(of scope: Scope, _ version: VersionNumber) -> [GateReading] {
-        readings.withLock { $0[scope].flatMap { $0.version == version ? $0.gates : nil } ?? [] }
+        shown.withLock { $0[scope].flatMap { $0.version == version ? $0.gates : nil } ?? [] }
+    }
+
+    /// Clients that a release had reached at the last look; nil for one that ended before this process began.
+    package func reach(of scope: Scope, _ version: VersionNumber) -> ReleaseClients.Reach? {
+        shown.withLock { $0[scope].flatMap { $0.version == version ? $0.reach : nil } }
     }
 
     // MARK: Loops

@@ -1,10 +1,14 @@
 package import StalecastWire
 
 /// Counts of the clients of a staged version so far, over all its stages.
+///
+/// In a cluster each client that has the newest version is counted by one node among ``fetched`` and ``failed``: nodes tell
+/// each other of clients that several of them may have answered, within a second or two. A client that listens at two nodes at
+/// once counts at both, as often as it is told: only a table of all clients at every node could tell.
 package struct ReleaseClients: Sendable, Hashable {
     /// Identified clients that fetched the version or a newer one.
     package var fetched = 0
-    /// Identified clients that report that they could not activate it, and did not since.
+    /// Clients among these that report that they could not activate it, and did not since.
     package var failed = 0
     /// Identified clients that were told and are still there; of stages only that had enough time to fetch.
     package var told = 0
@@ -14,11 +18,24 @@ package struct ReleaseClients: Sendable, Hashable {
     package var answers = 0
     /// Fetches refused since then for no fault of the client's.
     package var errors = 0
+    /// Streaming clients that its stages reached so far, for people: unlike ``told`` also those of the newest stage, and
+    /// unlike ``fetched`` none that only fetches.
+    package var reach = Reach()
+
+    /// Identified clients that were told and are still there, and how many of these fetched and failed: never more.
+    package struct Reach: Sendable, Hashable {
+        package var told = 0
+        package var fetched = 0
+        package var failed = 0
+
+        package init() {}
+
+        package var json: JSONValue { ["told": .int(told), "fetched": .int(fetched), "failed": .int(failed)] }
+    }
 
     package init() {}
 
-    /// Counts of two nodes of a cluster together. A client that fetches at one and listens at the other is among
-    /// ``fetched`` twice.
+    /// Counts of two nodes of a cluster together.
     package static func + (a: ReleaseClients, b: ReleaseClients) -> ReleaseClients {
         var sum = a
         sum.fetched += b.fetched
@@ -27,11 +44,17 @@ package struct ReleaseClients: Sendable, Hashable {
         sum.silent += b.silent
         sum.answers += b.answers
         sum.errors += b.errors
+        sum.reach.told += b.reach.told
+        sum.reach.fetched += b.reach.fetched
+        sum.reach.failed += b.reach.failed
         return sum
     }
 
     /// Record for other nodes.
-    package var shared: JSONValue { .array([fetched, failed, told, silent, answers, errors].map { .int($0) }) }
+    package var shared: JSONValue {
+        let counts = [fetched, failed, told, silent, answers, errors, reach.told, reach.fetched, reach.failed]
+        return .array(counts.map { .int($0) })
+    }
 
     /// nil for what ``shared`` did not make.
     package init?(shared value: JSONValue) {
@@ -39,6 +62,8 @@ package struct ReleaseClients: Sendable, Hashable {
         guard counts.count >= 6 else { return nil }
         (fetched, failed, told) = (counts[0], counts[1], counts[2])
         (silent, answers, errors) = (counts[3], counts[4], counts[5])
+        // A node of an older program says no more.
+        if counts.count >= 9 { (reach.told, reach.fetched, reach.failed) = (counts[6], counts[7], counts[8]) }
     }
 }
 
@@ -54,6 +79,9 @@ extension RolloutTracker {
                 let stage = versions.propagation(scope, place, at: now)
                 clients.answers += stage.answers
                 clients.errors += stage.errors
+                clients.reach.told += stage.clients.awaited
+                clients.reach.fetched += stage.clients.fetched
+                clients.reach.failed += stage.clients.failed
                 guard stage.ageSeconds >= Double(stage.fetchWindowMs) / 1000 + Self.patience else { continue }
                 clients.told += stage.clients.awaited
                 clients.silent += stage.clients.behind
@@ -68,11 +96,14 @@ extension RolloutState {
         var clients = ReleaseClients()
         guard let number = number(known: scope) else { return clients }
         let wanted = UInt32(clamping: version.rawValue)
-        clients.fetched = table.entries.count { $0.scope == number && $0.fetched >= wanted } * table.weight
+        func has(_ entry: ClientTable.Entry) -> Bool {
+            entry.scope == number && entry.fetched >= wanted && !entry.isCountedElsewhere
+        }
+        clients.fetched = table.entries.count(where: has) * table.weight
         clients.failed =
             failures.count { key, failure in
                 guard failure.version >= wanted, let place = table.place(of: key) else { return false }
-                return table.entries[place].scope == number && table.entries[place].active < wanted
+                return has(table.entries[place]) && table.entries[place].active < wanted
             } * table.weight
         return clients
     }

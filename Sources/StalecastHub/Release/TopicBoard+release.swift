@@ -42,6 +42,9 @@ extension TopicBoard {
         return stages[split.cut.stage(of: key)]
     }
 
+    /// Version whose release split a scope last; nil for none since the start.
+    package func versionOfSplit(of scope: Scope) -> VersionNumber? { splits[scope]?.cut.version }
+
     package func seats(of topics: [Topic.Index], for key: ClientKey) -> [Topic.Index] {
         isSplit ? topics.map { seat(of: $0, for: key) } : topics
     }

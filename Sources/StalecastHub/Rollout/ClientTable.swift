@@ -30,6 +30,8 @@ struct ClientTable {
         var isPresent = false
         /// True in the queue of clients that may have gone.
         var isLeaving = false
+        /// Another node of the cluster counts it among the clients that fetched its version.
+        var isCountedElsewhere = false
 
         var isLive: Bool { streams > 0 || polls > 0 }
     }

@@ -133,6 +133,8 @@ struct RolloutState {
         table.entries[place].isPresent = true
         raise(place, scope, fetched: held, active: client.active ?? 0, at: now)
         let fetched = table.entries[place].fetched
+        // Another node may have answered it before it came here.
+        if fetched == 0 { tell(place, scope) }
         for index in (rollouts[scope] ?? []).indices.reversed() {
             let rollout = rollouts[scope]![index]
             guard rollout.sequence > head || rollout.isPartial else { break }
@@ -154,10 +156,28 @@ struct RolloutState {
         rollouts[scope]![index].noteClients(weight: table.weight, at: now, &seconds)
     }
 
-    mutating func moved(_ key: UInt64, to topics: Set<Topic.Index>, at now: UInt64) {
+    /// A client moved to the topics of its stage. Loops move their clients a moment after a release has split them, so
+    /// its first stage was gathered by the topics of before.
+    mutating func moved(
+        _ key: UInt64, to topics: Set<Topic.Index>, in scope: Scope, by version: VersionNumber, at now: UInt64
+    ) {
         guard let place = table.place(of: key) else { return }
         let number = number(of: topics, at: now)
         table.entries[place].topics = number
+        guard table.entries[place].scope == scopeNumbers[scope] else { return }
+        for (index, rollout) in (rollouts[scope] ?? []).enumerated() where rollout.version == version {
+            let entry = table.entries[place]
+            let (hears, isIn) = (!rollout.topics.isDisjoint(with: topics), entry.cohort & rollout.bit != 0)
+            let enters = hears && entry.isPresent && entry.fetched < rollout.number && entry.gone & rollout.bit == 0
+            guard isIn ? !hears : enters else { continue }
+            let change = hears ? 1 : -1
+            table.entries[place].cohort ^= rollout.bit
+            rollouts[scope]![index].audience += change
+            rollouts[scope]![index].identifiedStreams += change * Int(entry.streams)
+            if entry.fetched >= rollout.number { rollouts[scope]![index].fetched += change }
+            if entry.active >= rollout.number { rollouts[scope]![index].active += change }
+            rollouts[scope]![index].noteClients(weight: table.weight, at: now, &seconds)
+        }
     }
 
     /// A stream or a held poll of a client ended.
@@ -193,29 +213,59 @@ struct RolloutState {
         return table.weight
     }
 
-    /// Another node answered a client that may be of an audience here.
+    /// Another node tells of a client that may be known here. Of two nodes that count it one goes on: where this one
+    /// should, it tells the other.
     mutating func seenElsewhere(_ foreignFetch: RolloutTracker.ForeignFetch, at now: UInt64) {
         if foreignFetch.fetched > newest[foreignFetch.scope] ?? 0 {
             if early.count < Self.maxForeignFetches { early.append(foreignFetch) }
             return
         }
-        guard let place = table.place(of: foreignFetch.key), table.entries[place].isPresent else { return }
+        guard let place = table.place(of: foreignFetch.key) else { return }
+        let (before, fetched) = (table.entries[place], UInt32(clamping: foreignFetch.fetched.rawValue))
         raise(
             place, foreignFetch.scope, fetched: foreignFetch.fetched, active: foreignFetch.active, at: now,
             isHeard: true)
-    }
-
-    /// Tells of one that is not counted here.
-    private mutating func sight(_ place: Int, _ scope: Scope) {
-        guard let count = foreignFetches?.count, count < Self.maxForeignFetches, let last = rollouts[scope]?.last else {
+        if noteFailure(foreignFetch, of: place) { tell(place, foreignFetch.scope) }
+        guard foreignFetch.isCounted, before.fetched > 0, before.fetched >= fetched, !before.isCountedElsewhere else {
             return
         }
+        if foreignFetch.wins, before.fetched == fetched {
+            table.entries[place].isCountedElsewhere = true
+        } else {
+            tell(place, foreignFetch.scope)
+        }
+    }
+
+    /// Takes a failure that a client reported to another node.
+    ///
+    /// - Returns: whether this node knows a newer one.
+    private mutating func noteFailure(_ foreignFetch: RolloutTracker.ForeignFetch, of place: Int) -> Bool {
+        let failed = UInt32(clamping: min(foreignFetch.failed, newest[foreignFetch.scope] ?? 0).rawValue)
+        let known = failures[foreignFetch.key]
+        if let known, known.version > failed { return true }
+        guard failed > max(table.entries[place].active, known?.version ?? 0),
+            known != nil || failures.count < Self.maxFailures
+        else { return false }
+        failures[foreignFetch.key] = (failed, known?.error ?? "")
+        return false
+    }
+
+    /// Tells other nodes of a client that they may count.
+    private mutating func sight(_ place: Int, _ scope: Scope) {
+        guard let last = rollouts[scope]?.last else { return }
         let entry = table.entries[place]
-        if entry.cohort & last.bit != 0 { return }
+        if entry.cohort & last.bit == 0 || entry.isCountedElsewhere { tell(place, scope) }
+    }
+
+    private mutating func tell(_ place: Int, _ scope: Scope) {
+        guard let count = foreignFetches?.count, count < Self.maxForeignFetches else { return }
+        let (entry, key) = (table.entries[place], table.keys[place])
         foreignFetches?.append(
             RolloutTracker.ForeignFetch(
-                key: table.keys[place], scope: scope, fetched: VersionNumber(clamping: Int64(entry.fetched)),
-                active: VersionNumber(clamping: Int64(entry.active))))
+                key: key, scope: scope, fetched: VersionNumber(clamping: Int64(entry.fetched)),
+                active: VersionNumber(clamping: Int64(entry.active)),
+                failed: VersionNumber(clamping: Int64(failures[key]?.version ?? 0)),
+                isCounted: !entry.isCountedElsewhere))
     }
 
     /// A fetch was refused for no fault of the client's.
@@ -244,6 +294,7 @@ struct RolloutState {
                 else { return false }
             }
             failures[key] = (UInt32(clamping: min(claim.version, newest[scope] ?? 0).rawValue), claim.error)
+            tell(place, scope)
         }
         return true
     }
@@ -280,6 +331,7 @@ struct RolloutState {
         guard fetched > before.fetched || active > before.active else { return }
         table.entries[place].fetched = max(before.fetched, fetched)
         table.entries[place].active = max(before.active, active)
+        if fetched > before.fetched { table.entries[place].isCountedElsewhere = isHeard }
         if !isHeard { sight(place, scope) }
         if let failure = failures[table.keys[place]], failure.version <= active { failures[table.keys[place]] = nil }
         guard before.cohort != 0, let list = rollouts[scope] else { return }

@@ -32,7 +32,8 @@ extension RolloutStatus {
     }
 
     /// Sum with the counts of other nodes for the same version. Times of shares over several nodes are the ends of the
-    /// histogram's buckets: at most a fifth too late.
+    /// histogram's buckets: at most a fifth too late. A client that listens at two nodes counts at each: nodes do not know
+    /// each other's audiences. Sums of parts never exceed the sum that they are of.
     ///
     /// - Parameter isComplete: all nodes have told.
     package func together(with others: [RolloutStatus], isComplete: Bool) -> RolloutStatus {

@@ -2,19 +2,32 @@ package import StalecastWire
 
 /// Messages between nodes of a cluster about the progress of versions.
 extension RolloutTracker {
-    /// Client outside of a version's audience here that got it: it may be of another node's.
+    /// Client that another node may know: one outside of a version's audience here that got it, one that failed, or one
+    /// that both nodes count.
     package struct ForeignFetch: Sendable, Hashable {
         /// Equal on all nodes; see ``ClientIdentity/share(_:)``.
         package let key: UInt64
         package let scope: Scope
         package let fetched: VersionNumber
         package let active: VersionNumber
+        /// Newest version that it says it could not activate; 0: none.
+        package let failed: VersionNumber
+        /// Whether the node that tells counts it among those that fetched; see ``ReleaseClients``.
+        package let isCounted: Bool
+        /// Whether the node that tells goes on counting where two count the same client.
+        package let wins: Bool
 
-        package init(key: UInt64, scope: Scope, fetched: VersionNumber, active: VersionNumber) {
+        package init(
+            key: UInt64, scope: Scope, fetched: VersionNumber, active: VersionNumber, failed: VersionNumber = 0,
+            isCounted: Bool = true, wins: Bool = false
+        ) {
             self.key = key
             self.scope = scope
             self.fetched = fetched
             self.active = active
+            self.failed = failed
+            self.isCounted = isCounted
+            self.wins = wins
         }
     }
 

@@ -99,9 +99,13 @@ package final class RolloutTracker: Sendable {
     }
 
     /// A client's streams moved to the topics of its stage.
-    package func moved(_ keys: [UInt64], to topics: Set<Topic.Index>) {
+    ///
+    /// - Parameter version: the one whose release split the scope. Its first stage may have been announced before.
+    package func moved(_ keys: [UInt64], to topics: Set<Topic.Index>, in scope: Scope, by version: VersionNumber) {
         let now = clock()
-        state.withLock { state in for key in keys { state.versions.moved(key, to: topics, at: now) } }
+        state.withLock { state in
+            for key in keys { state.versions.moved(key, to: topics, in: scope, by: version, at: now) }
+        }
     }
 
     /// - Parameter keys: of ``ClientIdentity/key(in:)``.
