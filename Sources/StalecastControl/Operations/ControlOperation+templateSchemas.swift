@@ -23,7 +23,11 @@ extension ControlOperations {
             ], required: ["name"]),
         "Parameter": .objectSchema([
             "defaultValue": .schema("ParameterValue"),
-            "conditionalValues": ["type": "object", "additionalProperties": .schema("ParameterValue")],
+            "conditionalValues": [
+                "type": "object", "additionalProperties": .schema("ParameterValue"),
+                "description":
+                    "By condition. The value for the condition JSON Schema, whose expression is false, is the schema of the others.",
+            ],
             "description": text,
             "valueType": .enumSchema([
                 "PARAMETER_VALUE_TYPE_UNSPECIFIED", "STRING", "BOOLEAN", "NUMBER", "JSON",
