@@ -13,9 +13,15 @@ package final class ControlCapacity: Sendable {
         var leaving = 0
     }
 
+    private struct Follower {
+        var makeRoom: MakeRoom?
+    }
+
     private let most: Atomic<Int>
     private let count = Mutex(Count())
-    private let makeRoom = Mutex<MakeRoom?>(nil)
+    /// Lies in a struct: a function that is in a mutex by itself is wrapped once more by each access, until a call of it, or
+    /// its release, overflows the stack.
+    private let follower = Mutex(Follower())
 
     /// Up to the cap connections are served, so many more are told 503, beyond they wait in the kernel.
     private static let refusalHeadroom = 24
@@ -33,10 +39,10 @@ package final class ControlCapacity: Sendable {
 
     /// Closes connections above the cap that ask nothing. One that was busy at the call before may be idle now.
     package func closeExcess() {
-        if let makeRoom = makeRoom.withLock({ $0 }) { _ = closeExcess(adding: 0, makeRoom) }
+        if let makeRoom = follower.withLock({ $0.makeRoom }) { _ = closeExcess(adding: 0, makeRoom) }
     }
 
-    func follow(_ makeRoom: @escaping MakeRoom) { self.makeRoom.withLock { $0 = makeRoom } }
+    func follow(_ makeRoom: @escaping MakeRoom) { follower.withLock { $0.makeRoom = makeRoom } }
 
     var hasRoom: Bool { count.withLock { $0.open - limit < Self.refusalHeadroom } }
 
