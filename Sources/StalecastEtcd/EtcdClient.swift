@@ -18,11 +18,12 @@ package final class EtcdClient: Sendable {
         /// No sign-in with this password before then; why the last one brought nothing.
         var pause: (password: String, until: ContinuousClock.Instant, why: EtcdFailure)?
         var figures = EtcdFigures()
+        var pace: EtcdPace
     }
 
     private let configuration: EtcdConfiguration
     private let group: any EventLoopGroup
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     /// - Throws: ``EtcdFailure/notSent(_:)`` when a file of TLS or the password cannot be used; later they are read
     ///   again.
@@ -30,12 +31,18 @@ package final class EtcdClient: Sendable {
         precondition(!configuration.endpoints.isEmpty, "an etcd has at least one member")
         self.configuration = configuration
         self.group = group
+        state = Mutex(
+            State(
+                pace: EtcdPace(least: configuration.timeout, most: configuration.mostTimeout ?? configuration.timeout)))
         if configuration.endpoints.contains(where: \.isTLS) { _ = try configuration.tls.context() }
         if let credentials = configuration.credentials { _ = try Self.password(credentials.password) }
     }
 
     /// Figures of the calls so far.
     package var figures: EtcdFigures { state.withLock { $0.figures } }
+
+    /// Time that a call has at present.
+    package var timeLimit: Duration { state.withLock { $0.pace.limit } }
 
     package func close() { state.withLock { $0.connection.take() }?.close() }
 
@@ -90,7 +97,7 @@ package final class EtcdClient: Sendable {
             defer { connection.close() }
             let token = try await token(over: connection)
             let answer = try await connection.call(
-                "/etcdserverpb.Maintenance/Status", [], token: token, timeout: configuration.timeout)
+                "/etcdserverpb.Maintenance/Status", [], token: token, timeout: timeLimit)
             return try Self.read(answer, EtcdStatus.init)
         }
     }
@@ -177,8 +184,27 @@ package final class EtcdClient: Sendable {
             if case .noAnswer(let cause) = error { throw .notSent(cause) }
             throw error
         }
-        return try Self.read(
-            try await connection.call(path, message, token: token, timeout: configuration.timeout), read)
+        let bytes = try await paced(isAnswer: true) { (limit) throws(EtcdFailure) in
+            try await connection.call(path, message, token: token, timeout: limit)
+        }
+        return try Self.read(bytes, read)
+    }
+
+    /// Calls with the present limit, and learns from how long it took.
+    ///
+    /// - Parameter isAnswer: false for what takes several round trips, as opening a connection does.
+    private func paced<Value>(
+        isAnswer: Bool, _ call: (Duration) async throws(EtcdFailure) -> Value
+    ) async throws(EtcdFailure) -> Value {
+        let (limit, began) = (timeLimit, ContinuousClock.now)
+        do throws(EtcdFailure) {
+            let value = try await call(limit)
+            if isAnswer { state.withLock { $0.pace.answered(in: began.duration(to: .now)) } }
+            return value
+        } catch {
+            if began.duration(to: .now) >= limit { state.withLock { $0.pace.missed() } }
+            throw error
+        }
     }
 
     private static let leastTokenAge = Duration.seconds(10)
@@ -231,9 +257,11 @@ package final class EtcdClient: Sendable {
         to member: Int, keepAlive: Duration? = nil
     ) async throws(EtcdFailure) -> EtcdConnection {
         let endpoint = configuration.endpoints[member]
-        return try await .open(
-            endpoint, tls: endpoint.isTLS ? configuration.tls.context() : nil, timeout: configuration.timeout,
-            keepAlive: keepAlive, on: group)
+        return try await paced(isAnswer: false) { (limit) throws(EtcdFailure) in
+            try await .open(
+                endpoint, tls: endpoint.isTLS ? configuration.tls.context() : nil, timeout: limit,
+                keepAlive: keepAlive, on: group)
+        }
     }
 
     private static func password(_ read: () throws -> String) throws(EtcdFailure) -> String {
@@ -295,7 +323,7 @@ package final class EtcdClient: Sendable {
             request.bytes(1, user.utf8)
             request.bytes(2, password.utf8)
             let answer = try await connection.call(
-                "/etcdserverpb.Auth/Authenticate", request.bytes, token: nil, timeout: configuration.timeout * 2)
+                "/etcdserverpb.Auth/Authenticate", request.bytes, token: nil, timeout: timeLimit * 2)
             return try Self.read(answer) { (bytes) throws(ProtobufError) in
                 var token = ""
                 try ProtobufReader.each(bytes[...]) { field, value in if field == 2 { token = value.text } }

@@ -46,6 +46,8 @@ package struct EtcdConfiguration: Sendable {
     package var credentials: (user: String, password: @Sendable () throws -> String)?
     /// Limit of one call, and of one connection. Default 1.5 s: a member that has lost its peers would hang for seven.
     package var timeout: Duration = .milliseconds(1500)
+    /// Bound of that limit where it follows how long calls take, as over an ocean or a thin line. Default nil: it stays.
+    package var mostTimeout: Duration?
     /// Time between two pings on a watch, each with ``timeout`` twice for its answer. Default 10 s; members take
     /// offence at less than 5 s, and at any ping while no call is open.
     package var keepAlive: Duration = .seconds(10)

@@ -25,7 +25,8 @@ package enum EtcdFailure: Error, Sendable, Hashable, CustomStringConvertible {
             "authentication failed": "look at its user and password",
             "user name is empty": "it has users, so one of them and a password must be configured",
             "authentication is not enabled": "it has no users, so none must be configured",
-            "permission denied": "grant the user's role readwrite on all keys that begin with the prefix",
+            "permission denied": "grant the user's role readwrite on all keys that begin with the prefix, or what "
+                + "deploy/docs/cluster.md says for an edge",
             "database space exceeded": "compact and defragment it, raise its quota and disarm its alarm",
         ]
         return advice.first { message.contains($0.key) }.map { "; \($0.value)" } ?? ""
