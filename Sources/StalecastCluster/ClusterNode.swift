@@ -32,7 +32,9 @@ package actor ClusterNode {
     let now: @Sendable () -> Duration
     let fetchWindow: FetchWindow
     /// Time that a read waits for the log's answer.
-    private let patience: Duration
+    package nonisolated let patience: @Sendable () -> Duration
+    /// It only follows the log, and changes nothing in it.
+    let isEdge: Bool
 
     /// Milliseconds over which the clients of all nodes spread their fetches after a change of a scope.
     package typealias FetchWindow = @Sendable (Scope, _ isUrgent: Bool) -> Int
@@ -53,7 +55,7 @@ package actor ClusterNode {
     private var isProbing = false
     /// Bytes that each scope brought into the log.
     var budget = LogBudget()
-    private var backoff = Backoff()
+    private var backoff: Backoff
     /// The log has another history, and the process has to begin again.
     private(set) var isOver = false
     private var applyStall = ApplyStall()
@@ -75,12 +77,16 @@ package actor ClusterNode {
     ///   - store: opened as a replica, and whole: see ``fill(_:from:)``.
     ///   - now: of a clock that only goes forward.
     ///   - fetchWindow: for what this node proposes; none by default.
-    ///   - patience: how long a read waits for the log's answer before it answers with what the replica has.
+    ///   - patience: how long a read waits for the log's answer before it answers with what the replica has; asked anew
+    ///     for each, as it follows the delay to the log.
+    ///   - isEdge: true for a node that only follows.
+    ///   - backoff: pauses between attempts to read and to watch the log.
     /// - Throws: what the store says when its state cannot be read.
     package init(
         _ log: any SharedLog, _ store: TemplateStore, name: String, now: @escaping @Sendable () -> Duration,
-        fetchWindow: @escaping FetchWindow = { _, _ in 0 }, patience: Duration = .seconds(2),
-        report: @escaping @Sendable (Report) -> Void
+        fetchWindow: @escaping FetchWindow = { _, _ in 0 },
+        patience: @escaping @Sendable () -> Duration = { .seconds(2) }, isEdge: Bool = false,
+        backoff: Backoff = Backoff(), report: @escaping @Sendable (Report) -> Void
     ) throws(StoreError) {
         let state = try store.replicaState()
         self.log = log
@@ -89,6 +95,8 @@ package actor ClusterNode {
         self.now = now
         self.fetchWindow = fetchWindow
         self.patience = patience
+        self.isEdge = isEdge
+        self.backoff = backoff
         self.report = report
         follower = Follower(epoch: state.epoch, head: state.logHead, isWhole: state.isWhole)
         verifiedAt = store.verifiedBefore.map { now() - $0 }
@@ -102,7 +110,7 @@ package actor ClusterNode {
         perform(follower.begin())
         while !Task.isCancelled {
             do { try await Task.sleep(for: Self.lookEvery) } catch { break }
-            if await look(within: max(Self.lookEvery, patience)) == true {
+            if await look(within: max(Self.lookEvery, patience())) == true {
                 store.noteVerified()
             } else {
                 perform(follower.distrustWatch())
@@ -150,7 +158,7 @@ package actor ClusterNode {
         await answer(within: time) { node, ticket in node.perform(node.follower.asked(ticket)) }
     }
 
-    package func refresh() async -> Bool { await isCurrent(within: patience) == true }
+    package func refresh() async -> Bool { await isCurrent(within: patience()) == true }
 
     private func answer(
         within time: Duration, _ ask: (isolated ClusterNode, UInt64) -> Void
@@ -223,7 +231,7 @@ package actor ClusterNode {
         case .rebuild(let logMetadata): Task { await beginAnew(logMetadata) }
         case .renewEpoch(let logMetadata, let head):
             Task {
-                await renewEpoch(logMetadata, at: head)
+                if isEdge { await awaitRenewal() } else { await renewEpoch(logMetadata, at: head) }
                 perform(follower.renewed())
             }
         case .caughtUp(let tickets, let isDone): for ticket in tickets { answer(ticket, isDone) }
@@ -289,7 +297,8 @@ package actor ClusterNode {
     }
 
     /// Under log metadata that says which numbers this replica knows to be given away, and they are no longer given
-    /// here that it says of others: a node that was away may know more than the one that began this history.
+    /// here that it says of others: a node that was away may know more than the one that began this history. An edge
+    /// gives no numbers, and only takes over what the metadata says.
     private func page(after: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
         let page = try await log.page(after: after, limit: limit)
         let logMetadata = page.logMetadata
@@ -304,7 +313,7 @@ package actor ClusterNode {
             stalled(error.description)
             throw .notDone(error.description)
         }
-        guard logMetadata.isFrozen || logMetadata.floors.cover(own) else {
+        guard isEdge || logMetadata.isFrozen || logMetadata.floors.cover(own) else {
             _ = try await amend(logMetadata) { $0.floors.cover(own) ? nil : $0.raised(to: own) }
             return try await self.page(after: after, limit: limit)
         }
@@ -329,7 +338,7 @@ package actor ClusterNode {
         }
     }
 
-    private static let applyAgain: Duration = .seconds(1)
+    static let applyAgain: Duration = .seconds(1)
 
     private func apply(_ entries: [LogEntry]) async {
         while !Task.isCancelled {
@@ -351,7 +360,7 @@ package actor ClusterNode {
         moved()
     }
 
-    private func stalled(_ why: String) { if applyStall.met(why, now: now()) { report(.cannotApply(why)) } }
+    func stalled(_ why: String) { if applyStall.met(why, now: now()) { report(.cannotApply(why)) } }
 
     private func ended() { if applyStall.passed() { report(.appliesAgain) } }
 

@@ -7,6 +7,8 @@ package final class EtcdRecords: SharedRecords {
     private let client: EtcdClient
     private let keys: String
     private let kept: String
+    /// Kinds that are read and watched; nil: all.
+    private let kinds: Set<String>?
     private let watches = Mutex(0)
 
     /// Records of one read: of 64 KiB each they are 13 MB.
@@ -16,9 +18,12 @@ package final class EtcdRecords: SharedRecords {
     /// Notices that wait; when there are more, the watch ends, and everything is read.
     private static let maxWatchEvents = 256
 
-    /// - Parameter cluster: names the keys, `/stalecast/<cluster>/…`.
-    package init(_ client: EtcdClient, cluster: String) {
+    /// - Parameters:
+    ///   - cluster: names the keys, `/stalecast/<cluster>/…`.
+    ///   - kinds: leaves out all records of others, for a node far away; nil leaves out none.
+    package init(_ client: EtcdClient, cluster: String, kinds: Set<String>? = nil) {
         self.client = client
+        self.kinds = kinds
         keys = "/stalecast/\(cluster)/record/"
         kept = "/stalecast/\(cluster)~/kept/"
     }
@@ -29,10 +34,17 @@ package final class EtcdRecords: SharedRecords {
 
     package func all() async throws(LogError) -> RecordPage {
         var page: RecordPage?
-        var start: String? = keys
+        for prefix in kinds.map({ $0.sorted().map { "\(keys)\($0)/" } }) ?? [keys] {
+            try await read(prefix, into: &page)
+        }
+        return page ?? RecordPage([], revision: 0)
+    }
+
+    private func read(_ prefix: String, into page: inout RecordPage?) async throws(LogError) {
+        var start: String? = prefix
         while let from = start {
             let result = try await transact(
-                EtcdTransaction(then: [.range(EtcdRange(from, to: "\(keys.dropLast())0", limit: Self.pageSize))]))
+                EtcdTransaction(then: [.range(EtcdRange(from, to: "\(prefix.dropLast())0", limit: Self.pageSize))]))
             let found = result.found.first ?? []
             var whole = page ?? RecordPage([], revision: result.revision)
             whole.records += found.compactMap(record)
@@ -40,8 +52,9 @@ package final class EtcdRecords: SharedRecords {
             // The least key after the last one.
             start = found.count < Self.pageSize ? nil : found.last.map { String(decoding: $0.key + [0], as: UTF8.self) }
         }
-        return page ?? RecordPage([], revision: 0)
     }
+
+    private func isHeard(_ name: RecordName) -> Bool { kinds?.contains(name.kind) ?? true }
 
     package func records(_ names: [RecordName]) async throws(LogError) -> RecordPage {
         let result = try await transact(EtcdTransaction(then: names.map { .range(EtcdRange(key($0))) }))
@@ -101,7 +114,7 @@ package final class EtcdRecords: SharedRecords {
                 EtcdRange(keys, to: "\(keys.dropLast())0"), attempt: attempt,
                 onNotice: { [self] notice in
                     if notice.isCreated { continuation.yield(.opened) }
-                    let names = notice.events.compactMap { name($0.keyValue.key) }
+                    let names = notice.events.compactMap { name($0.keyValue.key) }.filter(isHeard)
                     guard !names.isEmpty else { return }
                     if case .dropped = continuation.yield(.changed(names)) { continuation.finish() }
                 },

@@ -1,6 +1,6 @@
 /// Waits before the store is asked again on one's own account: by chance up to a bound, so that nodes do not come
 /// together, which doubles while nothing answers, to five times what it was.
-package struct Backoff {
+package struct Backoff: Sendable {
     private let shortest: Duration
     private var bound: Duration
 

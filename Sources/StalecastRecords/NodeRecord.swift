@@ -17,8 +17,10 @@ package struct NodeRecord: Sendable, Hashable {
     package var subscribers: Int64 = 0
     /// Subscribers of its largest topics, at most ``maxTopics``.
     package var topics: [TopicName: Int64] = [:]
-    /// AssignmentService are others': it ends, or cannot store what it reads.
+    /// Assignments are others': it ends, or cannot store what it reads.
     package var isLeaving = false
+    /// It only follows the log: it has no assignments and proposes nothing.
+    package var isEdge = false
     /// Run of the program: two daemons with one node id differ in it.
     package var instance = ""
 
@@ -27,6 +29,7 @@ package struct NodeRecord: Sendable, Hashable {
     /// The most bytes of their names together: a record above ``SharedRecord/maxBytes`` is never written.
     private static let maxTopicBytes = 32 << 10
     private static let maxSettings = 100
+    private static let edge = "edge"
 
     package init() {}
 
@@ -44,14 +47,24 @@ package struct NodeRecord: Sendable, Hashable {
             // A text that is no topic's name has no subscribers.
             if let topic = try? TopicName(name) { topics[topic] = Self.count(count) }
         }
+        isEdge = document["role"]?.string == Self.edge
         isLeaving = document["leaving"]?.bool ?? false
         instance = document["instance"]?.string ?? ""
     }
 
     /// Names of settings that differ at another node, in order; a node of a program that says nothing of that has none.
+    /// An edge leaves out what it has no use for, so only what both name counts there.
     package func differences(from other: NodeRecord) -> [String] {
         if settings.isEmpty || other.settings.isEmpty { return [] }
-        return Set(settings.keys).union(other.settings.keys).filter { settings[$0] != other.settings[$0] }.sorted()
+        let (ours, theirs) = (Set(settings.keys), Set(other.settings.keys))
+        let names = isEdge || other.isEdge ? ours.intersection(theirs) : ours.union(theirs)
+        return names.filter { settings[$0] != other.settings[$0] }.sorted()
+    }
+
+    /// Whether another node is configured otherwise.
+    package func isConfigured(unlike other: NodeRecord) -> Bool {
+        if isEdge || other.isEdge { return !differences(from: other).isEmpty }
+        return configurationHash != other.configurationHash
     }
 
     package var encoded: [UInt8] {
@@ -59,7 +72,9 @@ package struct NodeRecord: Sendable, Hashable {
             "version": .string(version), "configuration": .string(configurationHash),
             "head": .string(head.description), "subscribers": .int(subscribers), "instance": .string(instance),
         ]
-        if isLeaving { document["leaving"] = true }
+        if isEdge { document["role"] = .string(Self.edge) }
+        // Programs that know no edges must not give one an assignment.
+        if isLeaving || isEdge { document["leaving"] = true }
         var listeners = JSONObject()
         for (name, address) in addresses.sorted(by: { $0.key < $1.key }) { listeners[name] = .string(address) }
         document["addresses"] = .object(listeners)
@@ -92,11 +107,13 @@ package struct LivingNodes: Sendable {
     /// nil: it lives no more.
     package mutating func heard(_ record: NodeRecord?, of id: String, now: Duration) {
         let isBack = nodes[id]?.isLeaving == true && record?.isLeaving == false
-        if (nodes[id] == nil) != (record == nil) || isBack { changed = now }
+        // Edges come and go without moving an assignment.
+        let isEdge = record?.isEdge ?? nodes[id]?.isEdge ?? false
+        if !isEdge, (nodes[id] == nil) != (record == nil) || isBack { changed = now }
         nodes[id] = record
     }
 
-    /// True when no node came, came back or went for so long.
+    /// True when no node came, came back or went for so long; edges do not count.
     package func isStable(for time: Duration, now: Duration) -> Bool { changed + time <= now }
 
     /// Over all nodes, as far as the topic is one of their largest.
@@ -108,10 +125,11 @@ package struct LivingNodes: Sendable {
     }
 
     /// The node that should have an assignment, by rendezvous hashing: of the others none moves when a node comes or
-    /// goes. One that leaves has none, unless all do.
+    /// goes. One that leaves has none, unless all do; an edge never has.
     package func owner(of assignment: String) -> String? {
-        let staying = nodes.filter { !$0.value.isLeaving }
-        return (staying.isEmpty ? nodes : staying).keys.max {
+        let core = nodes.filter { !$0.value.isEdge }
+        let staying = core.filter { !$0.value.isLeaving }
+        return (staying.isEmpty ? core : staying).keys.max {
             (Self.weight(assignment, $0), $0) < (Self.weight(assignment, $1), $1)
         }
     }

@@ -17,9 +17,12 @@ final class Running: Sendable {
     private let directory: TemporaryDirectory
     private let following: Task<Void, Never>
 
-    /// - Parameter directory: of a node that ended; nil: it is new.
+    /// - Parameters:
+    ///   - directory: of a node that ended; nil: it is new.
+    ///   - isEdge: true for a node that only follows.
     init(
-        _ name: String, _ log: SharedMemoryLog, in directory: TemporaryDirectory? = nil, maxVersions: Int = 300
+        _ name: String, _ log: SharedMemoryLog, in directory: TemporaryDirectory? = nil, maxVersions: Int = 300,
+        isEdge: Bool = false
     ) async throws {
         let directory = try directory ?? TemporaryDirectory()
         self.directory = directory
@@ -37,9 +40,9 @@ final class Running: Sendable {
         let node = try ClusterNode(
             log, store, name: name, now: { [later] in clock.now - start + later.time.withLock { $0 } },
             // Other tests may keep the pool's threads for longer than a reader should wait in production.
-            patience: .seconds(60),
+            patience: { .seconds(60) }, isEdge: isEdge,
             report: { [reports] in reports.add($0) })
-        store.setAuthority(node)
+        if isEdge { store.setAuthority(EdgeAuthority(node)) } else { store.setAuthority(node) }
         (self.store, self.node) = (store, node)
         following = Task { await node.run() }
     }
