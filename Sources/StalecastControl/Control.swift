@@ -187,10 +187,11 @@ package struct Control: Sendable {
                     control: self, head: request.head, names: names, principal: admission.principal, peer: peer,
                     body: try RequestBody.inflated(request.body, cap: admission.maxBodyBytes))
                 guard canRecord(operation) else { throw .auditIsFull }
+                let check = { () throws(GoogleError) in try mustBeAnsweredHere(operation) }
                 guard let entry = auditEntry(of: operation, names, call) else {
-                    return await operation.handler.answer(call)
+                    return await operation.handler.answer(call, check)
                 }
-                var answer = await AuditEntry.$current.withValue(entry) { await operation.handler.answer(call) }
+                var answer = await AuditEntry.$current.withValue(entry) { await operation.handler.answer(call, check) }
                 record(entry, operation, call, &answer)
                 return answer
             } catch {
@@ -201,8 +202,12 @@ package struct Control: Sendable {
 }
 
 extension ControlHandler {
-    fileprivate func answer(_ call: Call) async -> Answer {
-        do throws(GoogleError) { return try await run(call) } catch {
+    /// - Parameter check: refuses what this node does not do, so that the audit log has the refusal.
+    fileprivate func answer(_ call: Call, _ check: () throws(GoogleError) -> Void) async -> Answer {
+        do throws(GoogleError) {
+            try check()
+            return try await run(call)
+        } catch {
             // The line names the publish whose outcome is not known: its version may yet come.
             for detail in error.details { if let id = detail["publishId"] { call.note.set("publishId", id) } }
             return error.answer

@@ -1,4 +1,5 @@
 import StalecastControl
+import StalecastHTTP
 import StalecastWire
 import Testing
 
@@ -14,14 +15,15 @@ import Testing
 
     /// - Parameter age: of the copy; nil where its age does not matter.
     private func serving(
-        _ age: ClusterService.CopyAge?, _ body: (ControlFixture) async throws -> Void
+        _ age: ClusterService.CopyAge?, changesAt: (@Sendable () -> [String])? = nil,
+        _ body: (ControlFixture) async throws -> Void
     ) async throws {
         let service = ClusterService(
-            status: { [:] }, copyAge: { age },
+            status: { [:] }, copyAge: { age }, changesAt: changesAt,
             newEpoch: { () async throws(ClusterService.Failure) in [:] },
             upgrade: { () async throws(ClusterService.Failure) in [:] }, outcome: { _ in .unknown })
         try await ControlFixture.serving(cluster: service) { server in
-            try await server.publish("hi")
+            if changesAt == nil { try await server.publish("hi") }
             try await body(server)
         }
     }
@@ -58,6 +60,38 @@ import Testing
                 #expect(reply.status == 200 && reply.headers[Self.mark] == nil, "\(target)")
             }
         }
+    }
+
+    @Test func anEdgeSaysWhereChangesAreTaken() async throws {
+        let addresses = ["http://10.0.0.1:8081", "http://10.0.0.2:8081"]
+        try await serving(nil, changesAt: { addresses }) { server in
+            let reply = try await server.send(
+                "PUT", Self.path, ["If-Match": "*"], body: Array("{}".utf8))
+            #expect(reply.status == 421 && reply.headers["retry-after"] == nil)
+            let message = try reply.message
+            for address in addresses { #expect(message.contains(address)) }
+            // Nothing is published here, so there is nothing to evaluate: 404.
+            for read in Self.newest { #expect(try await send(read, to: server).status != 421, "\(read)") }
+        }
+        try await serving(nil, changesAt: { [] }) { server in
+            let reply = try await server.send("GET", "/v1/projects/demo/webhooks")
+            #expect(reply.status == 421)
+            #expect(try reply.message.contains("none is known here"))
+        }
+    }
+
+    /// A new operation has to be thought about: does it change something that others have too?
+    @Test func everythingElseAtAnEdgeIsARead() {
+        let answered = ControlOperations.table.operations.filter(\.isAnsweredByEdges).map(\.document)
+        let other = Set(answered.filter { $0.method != "GET" }.map(\.id))
+        #expect(
+            other == [
+                "evaluateTemplate", "evaluateTemplateInNamespace", "backUp", "makeConsoleCode", "openSession",
+                "closeSession",
+            ])
+        let refusedReads = ControlOperations.table.operations.filter { !$0.isAnsweredByEdges }.map(\.document)
+            .filter { $0.method == "GET" }
+        #expect(Set(refusedReads.map(\.tag)) == ["Webhooks", "Proposals"])
     }
 
     @Test(arguments: [true, false])

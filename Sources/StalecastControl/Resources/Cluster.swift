@@ -37,15 +37,19 @@ package struct ClusterService: Sendable {
     }
 
     let status: @Sendable () async -> JSONValue
-    /// nil where answers from the copy are what was asked for (`cluster.fetch: local`).
+    /// nil where answers from the copy are what was asked for (`cluster.fetch: local`), and at an edge while the log has
+    /// confirmed it lately.
     let copyAge: @Sendable () async -> CopyAge?
     let newEpoch: @Sendable () async throws(Failure) -> JSONValue
     let upgrade: @Sendable () async throws(Failure) -> JSONValue
     let outcome: @Sendable (String) async throws(StoreError) -> Outcome
+    /// Addresses of the Controls that take changes, as far as they are known; nil where this one does.
+    let changesAt: (@Sendable () -> [String])?
 
     package init(
         status: @escaping @Sendable () async -> JSONValue,
         copyAge: @escaping @Sendable () async -> CopyAge?,
+        changesAt: (@Sendable () -> [String])? = nil,
         newEpoch: @escaping @Sendable () async throws(Failure) -> JSONValue,
         upgrade: @escaping @Sendable () async throws(Failure) -> JSONValue,
         outcome: @escaping @Sendable (String) async throws(StoreError) -> Outcome
@@ -55,6 +59,7 @@ package struct ClusterService: Sendable {
         self.newEpoch = newEpoch
         self.upgrade = upgrade
         self.outcome = outcome
+        self.changesAt = changesAt
     }
 }
 
@@ -165,7 +170,7 @@ extension ControlOperations {
             [
                 "name": text, "node": text, "epoch": text, "head": text, "logHead": text, "publishId": text,
                 "ready": flag, "whole": flag, "unverifiedSeconds": ["type": "number"], "problem": text,
-                "advertise": text,
+                "advertise": text, "role": .enumSchema(["edge"]),
                 "charter": .objectSchema(
                     ["format": number, "minimumVersion": number, "prunedBelow": text, "frozen": flag],
                     required: ["format", "minimumVersion", "prunedBelow", "frozen"]),
@@ -180,6 +185,7 @@ extension ControlOperations {
                         [
                             "id": text, "version": text, "head": text, "configurationHash": text,
                             "differs": .listSchema(text), "subscribers": number, "advertise": text,
+                            "role": .enumSchema(["edge"]),
                         ], required: ["id", "version", "head", "configurationHash", "subscribers"])),
             ],
             required: [

@@ -11,7 +11,7 @@ package protocol FreshnessGate: Sendable {
     ///
     /// - Parameter done: called once, on any thread.
     func newest(_ done: @escaping @Sendable (Freshness) -> Void)
-    /// Waits for a sequence that a client has seen elsewhere; about 2 s at most.
+    /// Waits for a sequence that a client has seen elsewhere; about 2 s at most, 5 s far from the log.
     func reached(_ sequence: CommitSequence, _ done: @escaping @Sendable (Freshness) -> Void)
 }
 

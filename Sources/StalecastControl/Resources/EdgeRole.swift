@@ -1,0 +1,42 @@
+import StalecastHTTP
+import StalecastWire
+
+/// A node that only follows the cluster's log answers questions about versions, keys and itself. Changes, webhooks and
+/// proposals are for the core nodes.
+extension ControlOperation {
+    /// Operations by other methods than GET that change nothing outside this daemon.
+    private static let ownPosts: Set = ["evaluateTemplate", "evaluateTemplateInNamespace", "backUp"]
+    private static let coreTags: Set = ["Webhooks", "Proposals"]
+
+    /// Whether a node answers it that only follows.
+    package var isAnsweredByEdges: Bool {
+        if Self.coreTags.contains(document.tag) { return false }
+        return document.method == "GET" || document.tag == "Console" || Self.ownPosts.contains(document.id)
+    }
+}
+
+extension Control {
+    /// Refuses what only core nodes do, at a node that is none.
+    func mustBeAnsweredHere(_ operation: ControlOperation) throws(GoogleError) {
+        guard let cluster, let addresses = cluster.changesAt?(), !operation.isAnsweredByEdges else { return }
+        throw .onlyAtCore(addresses)
+    }
+}
+
+extension GoogleError {
+    /// 421 says that another server answers this request; no client sends it again to the same one, as it may after 503.
+    fileprivate static func onlyAtCore(_ addresses: [String]) -> GoogleError {
+        let place =
+            addresses.isEmpty
+            ? "Ask the Control of a core node; none is known here by its cluster.advertise."
+            : "Ask the Control of a core node: \(addresses.joined(separator: ", "))."
+        return GoogleError(
+            421, "FAILED_PRECONDITION",
+            "This node only follows the cluster's log (cluster.role: edge); nothing was done. \(place)"
+        ).with(
+            detail: [
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "EDGE_NODE", "domain": "stalecast",
+                "outcome": "not_committed", "addresses": .array(addresses.map { .string($0) }),
+            ])
+    }
+}
