@@ -32,6 +32,6 @@ final class Readiness: Sendable {
         let health = await store.health
         if !health.canCommit { reasons.append("the store cannot commit: \(health)") }
         for loop in edge.stuckLoops() { reasons.append("the loop \(loop) has stopped turning") }
-        return reasons + sources.unready() + (cluster?.unready() ?? [])
+        return reasons + sources.unready() + (await cluster?.unready() ?? [])
     }
 }

@@ -13,8 +13,10 @@ struct WebhookParts: Sendable {
     let engine: OutboundEngine
     let delivery: WebhookDelivery
     let verifier: WebhookVerifier
-    /// nil: this daemon is one by itself.
+    /// nil: this daemon is one by itself, or an edge.
     let shared: ClusterWebhooks?
+    /// This node calls no webhook.
+    private let isEdge: Bool
 
     /// Opens both databases and starts the engine's thread; blocks on files.
     ///
@@ -54,7 +56,8 @@ struct WebhookParts: Sendable {
         } catch {
             throw StartError("\(deliveryFile) cannot be opened: \(error.databaseWords)")
         }
-        shared = nodes.map { [registry, delivery, verifier] in
+        isEdge = configuration.isEdge
+        shared = (isEdge ? nil : nodes).map { [registry, delivery, verifier] in
             ClusterWebhooks(
                 $0, store, registry, delivery, verifier,
                 WebhookService(registry: registry, verifier: verifier, delivery: delivery, logger: logger))
@@ -69,6 +72,8 @@ struct WebhookParts: Sendable {
     func begin(_ changes: [TemplateChange]) throws {
         let (delivery, verifier) = (delivery, verifier)
         if let shared { return try begin(changes, shared) }
+        // A data directory that was a core node's may have some.
+        if isEdge { return try delivery.start(webhooks: [], changes: []) }
         registry.observe { change in
             switch change {
             case .installed(let webhook):

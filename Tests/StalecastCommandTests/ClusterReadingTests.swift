@@ -45,6 +45,24 @@ import stalecast
         #expect(Self.page(["unverifiedSeconds": .double(4.2)]).contains(": ready\n"), "nodes look each 5 s")
     }
 
+    @Test func anEdgeHasAnotherHashAndDiffersWhereItSaysSo() {
+        func nodes(differing parts: JSONValue) -> JSONValue {
+            [
+                ["id": "a", "configurationHash": "h1"], ["id": "b", "configurationHash": "h1"],
+                ["id": "e", "role": "edge", "configurationHash": "h2", "differs": parts],
+            ]
+        }
+        let page = Self.page(["nodes": nodes(differing: [])])
+        #expect(!page.contains("different configurations") && page.contains("edge"), "\(page)")
+        #expect(Self.page(["nodes": nodes(differing: ["topics"])]).contains("differ e in topics"))
+        let core: JSONValue = [
+            ["id": "a", "configurationHash": "h1", "differs": ["topics"]],
+            ["id": "e", "role": "edge", "configurationHash": "h2"],
+        ]
+        let own = Self.page(["node": "e", "role": "edge", "nodes": core])
+        #expect(own.hasPrefix("edge e of cluster shop") && own.contains("differ a in topics"), "\(own)")
+    }
+
     @Test func whatIsNotWellStandsInTheFirstLine() {
         #expect(Self.page(["ready": false]).hasPrefix("node a of cluster shop: not ready\n"))
         #expect(Self.page(["whole": false]).contains("versions are still coming"))

@@ -149,6 +149,29 @@ import Testing
         }
     }
 
+    @Test func anEdgeReadsItsCopyAndHasLessToAgreeOn() throws {
+        let edge = "store: {etcd: {endpoints: [e]}}\ncluster: {role: edge"
+        #expect(try load("\(edge)}\n").cluster.fetch == .local)
+        #expect(try load("\(edge), fetch: verified}\n").cluster.fetch == .verified)
+        #expect(try load("store: {etcd: {endpoints: [e]}}\n").cluster.fetch == .verified)
+        let core = try load("store: {etcd: {endpoints: [e]}}\n").sharedSettings
+        let own = try load("\(edge)}\n").sharedSettings
+        #expect(Set(own.keys) == ["projects", "topics", "releases"])
+        #expect(own.allSatisfy { core[$0.key] == $0.value })
+    }
+
+    @Test(arguments: [
+        ("sources: {scopes: [{scope: demo/firebase, kind: file, path: /t.json}]}", "an edge watches no source"),
+        (
+            "webhooks: {receivers: [{name: w, url: \"https://w.example\", secretFiles: [s]}]}",
+            "an edge calls no webhook"
+        ),
+    ])
+    func anEdgeHasNoSourceAndNoWebhook(text: String, expected: String) {
+        let found = problems("store: {etcd: {endpoints: [e]}}\ncluster: {role: edge}\n\(text)")
+        #expect(found.count == 1 && found[0].contains(expected), "\(found)")
+    }
+
     @Test(arguments: ["http://[e]:1", "https://[10.0.0.11]:2379", "[stalecast]"])
     func whatStandsInBracketsIsAnIPv6Address(endpoint: String) {
         let found = problems("store: {etcd: {endpoints: [\"\(endpoint)\"]}}")

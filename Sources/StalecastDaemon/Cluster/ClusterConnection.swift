@@ -64,7 +64,8 @@ struct ClusterConnection: Sendable {
         while !signals.areEnding {
             do {
                 let logMetadata = try await logMetadata()
-                try ClusterVault(configuration).check(logMetadata)
+                // An edge seals nothing, and opens nothing that others sealed.
+                if !configuration.isEdge { try ClusterVault(configuration).check(logMetadata) }
                 var replica = StoreConfiguration.Replica(epoch: logMetadata.epoch)
                 replica.floors = logMetadata.floors
                 return replica
@@ -86,6 +87,8 @@ struct ClusterConnection: Sendable {
     private func logMetadata() async throws(LogError) -> LogMetadata {
         do throws(LogError) { return try await log.page(after: 0, limit: 1).logMetadata } catch {
             guard case .unreadable = error else { throw error }
+            // An edge makes no log: it waits until a core node has, or until its program is upgraded.
+            if configuration.isEdge { throw .notDone(error.description) }
             let logMetadata = try await log.amend(nil, to: LogMetadata(epoch: .random()))
             logger.notice("this cluster's log was not there, made it", metadata: ["epoch": "\(logMetadata.epoch)"])
             return logMetadata
@@ -122,6 +125,7 @@ package struct EpochChanged: Error, CustomStringConvertible {
 extension Configuration {
     var etcdConfiguration: EtcdConfiguration {
         var etcd = EtcdConfiguration(store.etcd.endpoints)
+        if isEdge { etcd.mostTimeout = .seconds(10) }
         etcd.tls = EtcdTLS(
             authorities: store.etcd.caFile,
             certificate: store.etcd.certificate.flatMap { chain in store.etcd.key.map { (chain, $0) } })

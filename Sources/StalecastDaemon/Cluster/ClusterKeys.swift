@@ -9,13 +9,15 @@ import Synchronization
 /// are never removed, only revoked.
 final class ClusterKeys: Sendable {
     private let board: Informer
+    /// False at an edge, which takes keys over and changes none.
+    private let shares: Bool
     private let store: TemplateStore
     private let access: Authorizer
     /// Keys that are not copied yet.
     private let waiting = Mutex<[String: AccessKey]>([:])
     private let wakes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
-    private static let kind = "key"
+    static let kind = "key"
     /// Before what etcd did not take is shared again.
     private static let sharingPause = Duration.seconds(10)
     /// Number of times a change is decided anew when another node was quicker.
@@ -23,6 +25,7 @@ final class ClusterKeys: Sendable {
 
     init(_ nodes: ClusterNodes, _ store: TemplateStore, _ access: Authorizer) {
         board = nodes.board
+        shares = !nodes.isEdge
         self.store = store
         self.access = access
     }
@@ -88,7 +91,7 @@ final class ClusterKeys: Sendable {
                 return waiting
             }
             for key in keys.values { await copy(key) }
-            if await board.isRead { await shareOwn() }
+            if shares, await board.isRead { await shareOwn() }
         }
     }
 

@@ -17,6 +17,7 @@ final class ClusterNodes: Sendable {
     private let records: EtcdRecords
     private let presence: StalecastRecords.Presence
     let node: String
+    let isEdge: Bool
     private let nodes = Mutex(LivingNodes())
     private let work = AssignedWork()
     private let logger: Logger
@@ -26,11 +27,14 @@ final class ClusterNodes: Sendable {
 
     init(_ client: EtcdClient, _ settings: Configuration.Cluster, _ logger: Logger) {
         node = settings.effectiveNode
+        isEdge = settings.role == .edge
         self.logger = logger
-        records = EtcdRecords(client, cluster: settings.name)
-        board = Informer(records)
+        records = EtcdRecords(client, cluster: settings.name, kinds: isEdge ? Self.kindsOfEdges : nil)
+        board = isEdge ? Informer(records, pause: .seconds(1)) : Informer(records)
         let instance = Epoch.random().description
-        presence = StalecastRecords.Presence(node: node, instance: instance, board, records, clock: Self.now)
+        // An edge has no assignment that others wait for, and may be far away: its lease outlasts a short cut.
+        presence = StalecastRecords.Presence(
+            node: node, instance: instance, board, records, lifetime: .seconds(isEdge ? 30 : 10), clock: Self.now)
         assignments = AssignmentService(
             node: node, instance: instance, board, records, clock: Self.now,
             worker: work.worker)
@@ -92,7 +96,9 @@ final class ClusterNodes: Sendable {
             }
         }
         await withTaskCancellationHandler {
-            await Task { [assignments] in await assignments.run() }.value
+            await Task { [assignments, isEdge] in if !isEdge { await assignments.run() } }.value
+            // Cancelled: the daemon ends.
+            while isEdge, (try? await Task.sleep(for: .seconds(3600))) != nil {}
         } onCancel: {
             assignments.stop()
         }
@@ -105,7 +111,7 @@ final class ClusterNodes: Sendable {
         nodes.withLock { $0.heard(record, of: id, now: Self.now()) }
         let theirs = record.configurationHash
         // Before the first look at ourselves there is nothing to compare.
-        guard theirs != ours.configurationHash, !ours.settings.isEmpty, id != node,
+        guard record.isConfigured(unlike: ours), !ours.settings.isEmpty, id != node,
             warned.withLock({ $0.updateValue(theirs, forKey: id) }) != theirs
         else { return }
         logger.warning(
@@ -124,6 +130,11 @@ final class ClusterNodes: Sendable {
         return all.reduce(0) { $0 + ($1.key == node ? 0 : Int(clamping: $1.value.topics[topic] ?? 0)) }
     }
 
+    /// Addresses at which core nodes take changes, as far as they advertise them and were heard of, in order.
+    var coreAddresses: [String] {
+        nodes.withLock(\.nodes).sorted { $0.key < $1.key }.compactMap { $1.isEdge ? nil : $1.addresses["control"] }
+    }
+
     /// The nodes that live, besides this one.
     var others: Set<String> { nodes.withLock { Set($0.nodes.keys) }.subtracting([node]) }
 
@@ -139,7 +150,7 @@ final class ClusterNodes: Sendable {
     var counts: (all: Int, different: Int) {
         let all = nodes.withLock(\.nodes)
         guard let ours = all[node] else { return (all.count, 0) }
-        return (all.count, all.values.count { $0.configurationHash != ours.configurationHash })
+        return (all.count, all.values.count { $0.isConfigured(unlike: ours) })
     }
 
     var json: [JSONValue] {
@@ -150,6 +161,7 @@ final class ClusterNodes: Sendable {
                 "configurationHash": .string(record.configurationHash), "subscribers": .int(record.subscribers),
             ]
             object["advertise"] = record.addresses["control"].map { .string($0) }
+            if record.isEdge { object["role"] = "edge" }
             let differences = all[node].map { record.differences(from: $0) } ?? []
             if !differences.isEmpty { object["differs"] = .array(differences.map(JSONValue.string)) }
             return .object(object)
@@ -161,6 +173,8 @@ final class ClusterNodes: Sendable {
     /// A node whose watch broke off is told when it has another within this time.
     private static let messageLifetime = Duration.seconds(5)
     private static let messages = "message"
+    /// Records that an edge has a use for: nodes, keys, messages, and clients that were seen elsewhere.
+    private static let kindsOfEdges: Set = [NodeRecord.kind, ClusterKeys.kind, messages, ClusterPropagation.seen]
 
     /// Tells every node, this one as well, of a message.
     ///

@@ -20,10 +20,10 @@ final class ClusterParts: Sendable {
     let node: ClusterNode
     let nodes: ClusterNodes
     private let connection: ClusterConnection
-    private let cluster: Configuration.Cluster
+    let cluster: Configuration.Cluster
     let members: EtcdMembers
     let waits = ClusterWaits()
-    private let store: TemplateStore
+    let store: TemplateStore
     private let vault: ClusterVault
     /// Copies of former histories in the data directory; the process begins anew when there is one more.
     let formerCopies: Int
@@ -58,9 +58,13 @@ final class ClusterParts: Sendable {
         proposals = ClusterProposals(nodes.board, store, logger)
         let reports = Mutex<(@Sendable (ClusterNode.Report) -> Void)?>(nil)
         let hub = hub
+        let isEdge = configuration.isEdge
         node = try ClusterNode(
             connection.log, store, name: configuration.cluster.effectiveNode, now: Self.now,
             fetchWindow: { scope, isUrgent in hub.held.withLock(\.self)?.window(of: scope, isUrgent: isUrgent) ?? 0 },
+            patience: Self.patience(of: connection, isEdge), isEdge: isEdge,
+            // Edges are many, and must not all come back at once.
+            backoff: isEdge ? Backoff(from: .seconds(1)) : Backoff(),
             report: { report in reports.withLock { $0 }?(report) })
         reports.withLock {
             $0 = { [weak self] report in
@@ -69,9 +73,12 @@ final class ClusterParts: Sendable {
                 if case .foreignEpoch = report { continuation.yield() }
             }
         }
-        store.setAuthority(node)
-        store.share(proposals.shared)
+        store.setAuthority(isEdge ? EdgeAuthority(node) : node)
+        if !isEdge { store.share(proposals.shared) }
     }
+
+    /// Whether this node only follows the log.
+    var isEdge: Bool { cluster.role == .edge }
 
     /// Attaches the hub, which knows over which time clients spread their fetches after a publish of this node.
     func attach(_ hub: Hub) { self.hub.held.withLock { $0 = hub } }
@@ -90,6 +97,8 @@ final class ClusterParts: Sendable {
     /// - Throws: ``StartError`` when the key of the webhooks' secrets cannot be read.
     func marks(of configuration: Configuration, _ token: TokenFile) throws(StartError) -> [String: String] {
         var marks = configuration.sharedSettings
+        // An edge has its own token and no key of the webhooks.
+        if configuration.isEdge { return marks }
         marks["control.token"] = configuration.control.tokenEnabled ? try vault.mark(of: token.digest) : "none"
         return marks
     }
@@ -97,7 +106,10 @@ final class ClusterParts: Sendable {
     /// Tells the others how this node is configured, from now on.
     func describe(_ marks: [String: String]) {
         settings.withLock { $0 = marks }
-        ours.withLock { ($0.settings, $0.configurationHash) = (marks, Self.hash(marks)) }
+        ours.withLock {
+            ($0.settings, $0.configurationHash, $0.isEdge) = (marks, Self.hash(marks), isEdge)
+            $0.addresses["control"] = cluster.advertise
+        }
     }
 
     /// Time of a clock that only goes forward.
@@ -122,6 +134,31 @@ final class ClusterParts: Sendable {
     /// - Throws: ``EpochChanged``
     func run(_ parts: Daemon.Parts) async throws {
         let (hub, board) = (parts.hub, nodes)
+        if !isEdge { nodes.setAssignments(assignments(parts)) }
+        let keys = ClusterKeys(nodes, parts.store, parts.access)
+        try await withThrowingTaskGroup { group in
+            group.addTask { await keys.run() }
+            group.addTask { [self] in
+                await board.run({ [self] in ours.withLock { $0 } }, heard: { hub.send($0) })
+            }
+            group.addTask { [self] in await count(parts) }
+            group.addTask { [node] in await node.run() }
+            group.addTask { [members] in await members.run() }
+            group.addTask { [epochs] in
+                for await _ in epochs.cancelOnGracefulShutdown() { throw EpochChanged() }
+            }
+            if !isEdge {
+                group.addTask { [proposals] in await proposals.run() }
+                group.addTask { [vault, node] in try await vault.keep(node) }
+                group.addTask { [self] in await prune() }
+            }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+        connection.client.close()
+    }
+
+    private func assignments(_ parts: Daemon.Parts) -> [String: ClusterNodes.Body] {
         var assignments: [String: ClusterNodes.Body] = [:]
         for watcher in parts.sources.watchers {
             let assignment = "source/\(watcher.scope)"
@@ -130,26 +167,7 @@ final class ClusterParts: Sendable {
         // The keeper asks who has them.
         for scope in parts.scopes { assignments[Self.assignment(ofReleasesIn: scope)] = { _ in } }
         assignments["contents"] = { [self] _ in await sweepContents() }
-        nodes.setAssignments(assignments)
-        let keys = ClusterKeys(nodes, parts.store, parts.access)
-        try await withThrowingTaskGroup { group in
-            group.addTask { await keys.run() }
-            group.addTask { [self] in
-                await board.run({ [self] in ours.withLock { $0 } }, heard: { hub.send($0) })
-            }
-            group.addTask { [self] in await count(parts) }
-            group.addTask { [proposals] in await proposals.run() }
-            group.addTask { [node] in await node.run() }
-            group.addTask { [members] in await members.run() }
-            group.addTask { [vault, node] in try await vault.keep(node) }
-            group.addTask { [epochs] in
-                for await _ in epochs.cancelOnGracefulShutdown() { throw EpochChanged() }
-            }
-            group.addTask { [self] in await prune() }
-            defer { group.cancelAll() }
-            try await group.next()
-        }
-        connection.client.close()
+        return assignments
     }
 
     private static func assignment(ofReleasesIn scope: Scope) -> String { "release/\(scope)" }
@@ -181,7 +199,10 @@ final class ClusterParts: Sendable {
     }
 
     /// Why this node should get no traffic.
-    func unready() -> [String] { cluster.readiness == .strict ? troubles : [] }
+    func unready() async -> [String] {
+        if cluster.readiness == .strict { return troubles }
+        return isEdge && cluster.fetch == .local ? await tooOld() : []
+    }
 
     /// Why versions do not come here, in sentences.
     private var troubles: [String] {
@@ -215,6 +236,7 @@ final class ClusterParts: Sendable {
                     record.topics[topic, default: 0] += Int64(transports.values.reduce(0, +))
                 }
             }
+            record.isEdge = isEdge
             record.isLeaving = await node.stalledFor > Self.longestStall
             record.subscribers = Int64(parts.edge.tally.streams + parts.edge.tally.polls)
             ours.withLock { $0 = record }
@@ -246,36 +268,6 @@ private final class LateHub: Sendable {
     let held = Mutex<Hub?>(nil)
 }
 
-extension ClusterParts: FreshnessGate {
-    private static let patience: Duration = .seconds(2)
-
-    func newest(_ done: @escaping @Sendable (Freshness) -> Void) {
-        if cluster.fetch == .local { return done(.fresh) }
-        Task { done(waits.counted(await freshness(), .newest)) }
-    }
-
-    private func freshness() async -> Freshness {
-        if await node.isCurrent(within: Self.patience) == true { return .fresh }
-        let age = await copyAge()
-        return age.isTooLong ? .refused : .unverified(seconds: Int(clamping: age.unverified.wholeSeconds + 1))
-    }
-
-    private func copyAge() async -> ClusterService.CopyAge {
-        let since = await node.unverified
-        return ClusterService.CopyAge(
-            unverified: since, isTooLong: cluster.maxUnverified > .zero && since > cluster.maxUnverified)
-    }
-
-    func reached(_ sequence: CommitSequence, _ done: @escaping @Sendable (Freshness) -> Void) {
-        Task {
-            // Clients name the cursor: a look at the head is shared and paced, a read of the log is neither.
-            let isDone = await node.isCurrent(within: Self.patience)
-            let isHere = store.head() >= sequence
-            done(waits.counted(isHere ? .fresh : isDone == true ? .beyondTheLog : .refused, .cursor))
-        }
-    }
-}
-
 extension ClusterParts {
     /// The body of `/v1/cluster`.
     func json() async -> JSONValue {
@@ -288,6 +280,7 @@ extension ClusterParts {
         ]
         object["publishId"] = follower.head.publish.map { .string($0.description) }
         object["advertise"] = cluster.advertise.map { .string($0) }
+        if isEdge { object["role"] = "edge" }
         object["unverifiedSeconds"] = .double(await node.unverified / .seconds(1))
         object["problem"] = problem.map { .string($0) }
         object["charter"] = follower.logMetadata.map { logMetadata in
@@ -306,7 +299,8 @@ extension ClusterParts {
     var service: ClusterService {
         ClusterService(
             status: { [self] in await json() },
-            copyAge: { [self] in cluster.fetch == .local ? nil : await copyAge() },
+            copyAge: { [self] in await statedAge() },
+            changesAt: changesAt,
             newEpoch: { [self] () async throws(ClusterService.Failure) in
                 try await changed { () async throws(LogError) in try await node.renewEpoch() }
             },

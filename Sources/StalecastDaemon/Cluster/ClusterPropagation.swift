@@ -10,7 +10,7 @@ import Synchronization
 
 /// Shares with the other nodes how versions come to clients. Each node keeps a record `way/<node>/<scope>` of what it
 /// counts, under the lease with which it lives, and tells of clients that it answered and that are in no audience here
-/// (`seen/<id>`).
+/// (`seen/<node>/<id>`).
 final class ClusterPropagation: Sendable {
     private let nodes: ClusterNodes
     private let book: RolloutTracker
@@ -24,7 +24,7 @@ final class ClusterPropagation: Sendable {
     private let reaches = Mutex<[String: [Scope: (version: VersionNumber, reach: WebhookCounts)]]>([:])
 
     private static let rolloutStatus = "way"
-    private static let seen = "seen"
+    static let seen = "seen"
     /// Versions of a scope in its record.
     private static let newest = 4
     /// Seconds after an announcement in which a record is written each second; then each ten.
@@ -209,7 +209,8 @@ final class ClusterPropagation: Sendable {
                 "node": .string(nodes.node), "seen": .array(rows[..<taken].map { Self.document($0.kind, $0.keys) }),
             ]
             rows.removeFirst(taken)
-            let name = RecordName(Self.seen, Epoch.random().description)
+            // Below its own name: there an edge may write.
+            let name = RecordName(Self.seen, "\(nodes.node)/\(Epoch.random())")
             _ = try? await nodes.board.put(value.encoded(), to: name, over: nil, lease: lease)
         }
     }

@@ -30,12 +30,22 @@ extension Configuration {
         package var node = ""
         /// Control's URL for other people's eyes; nil tells none.
         package var advertise: String?
+        package var role = Role.core
+        /// Reading of a fetch without a cursor; at an edge `local` unless the configuration says otherwise.
         package var fetch = Fetch.verified
         /// Time that fetches are answered without a look at etcd; zero: for ever.
         package var maxUnverified: Duration = .zero
         package var readiness = Readiness.degraded
 
         package init() {}
+
+        /// Part that a node has in its cluster.
+        package enum Role: String, Sendable, CaseIterable {
+            /// Publishes, delivers to webhooks and watches sources.
+            case core
+            /// Only follows the log, and serves clients.
+            case edge
+        }
 
         /// Whether a fetch without a cursor looks at etcd first.
         package enum Fetch: String, Sendable, CaseIterable { case verified, local }
@@ -59,15 +69,18 @@ extension Configuration {
     }
 
     /// Marks of what nodes should have alike, by the part of the file it stands in: two nodes have the same one when they
-    /// are configured alike there. Files are not looked into.
+    /// are configured alike there. Files are not looked into. An edge has those of what it serves.
     package var sharedSettings: [String: String] {
         var texts: [String: String] = [:]
         for option in ConfigurationOption.all where !Self.isOwn(option.path) {
             let part = option.section.isEmpty ? option.path : option.section
+            if isEdge, !Self.edgeParts.contains(part) { continue }
             texts[part, default: ""] += "\(option.path): \(option.spelled(self))\n"
         }
         return texts.mapValues { String(SecretDigest(of: $0).hexadecimal.prefix(12)) }
     }
+
+    private static let edgeParts: Set = ["projects", "topics", "releases"]
 
     /// True for settings that are a node's own: its addresses, its machine, its files.
     private static func isOwn(_ path: String) -> Bool {
@@ -75,6 +88,7 @@ extension Configuration {
             "data", "edge.listen", "edge.hosts", "edge.proxied", "edge.streamEngine", "edge.threads", "edge.canary",
             "edge.maxConnections", "control.listen", "control.hosts", "control.proxied", "control.maxConnections",
             "control.tokenFile", "control.tokenEnabled", "store.minFreeSpace", "cluster.node", "cluster.advertise",
+            "cluster.role",
             "webhooks.keyFile", "webhooks.filesDirectory", "auth.hook.caFile",
         ]
         let sections = ["edge.tls.", "control.tls.", "store.etcd.", "audit.", "log.", "shutdown."]
@@ -83,4 +97,7 @@ extension Configuration {
 
     /// Whether the order of versions is etcd's.
     package var isClustered: Bool { !store.etcd.endpoints.isEmpty }
+
+    /// Whether this daemon only follows that order.
+    package var isEdge: Bool { isClustered && cluster.role == .edge }
 }

@@ -35,11 +35,16 @@ extension ConfigurationOption {
             "cluster.node", \.cluster.node, .nodeName, .restart, "This node's name; no other of the cluster has it."),
         ConfigurationOption(
             "cluster.advertise", \.cluster.advertise, .optionalURL, .restart,
-            "Control's URL as others reach it; shown by `stalecast cluster status`, and used for nothing else."),
+            "Control's URL as others reach it; shown by `stalecast cluster status`, and named by an edge that refuses a "
+                + "change."),
+        ConfigurationOption(
+            "cluster.role", \.cluster.role, .choice, .restart,
+            "core: publishes, delivers to webhooks, watches sources; edge only follows the log, for clients of another region, "
+                + "and needs no right to write in etcd but to its own records."),
         ConfigurationOption(
             "cluster.fetch", \.cluster.fetch, .choice, .restart,
             "verified: a fetch whose client names no cursor asks etcd first whether the copy here is the newest, many "
-                + "fetches at a time; local answers from the copy."),
+                + "fetches at a time; local answers from the copy, as an edge does unless this is set."),
         ConfigurationOption(
             "cluster.maxUnverified", \.cluster.maxUnverified, .duration(.zero...(.seconds(86_400))), .restart,
             "How long fetches, and Control's reads of the newest template, are answered and marked while etcd cannot be "
@@ -120,6 +125,18 @@ extension ConfigurationReading {
             note("store.etcd.\(name) means nothing to endpoints of http; write https", at: "store.etcd.\(name)")
         }
         checkTemplateSize()
+        if configuration.cluster.role == .edge { checkEdge() }
+    }
+
+    /// An edge publishes nothing, so nothing that publishes or is told of publishes may be its own.
+    private mutating func checkEdge() {
+        if origins["cluster.fetch"] == nil { configuration.cluster.fetch = .local }
+        if configuration.sources.scopes.contains(where: \.isFed) {
+            note("sources.scopes: an edge watches no source; leave them to core nodes", at: "sources.scopes")
+        }
+        if !configuration.webhooks.receivers.isEmpty {
+            note("webhooks.receivers: an edge calls no webhook; leave them to core nodes", at: "webhooks.receivers")
+        }
     }
 
     /// A larger one would be taken from its publisher, and refused by the log.

@@ -17,7 +17,8 @@ package struct ClusterReading {
     }
 
     private func headline(_ palette: Palette) -> String {
-        let place = "node \(text("node")) of cluster \(text("name"))".printable
+        let role = status["role"]?.string == "edge" ? "edge" : "node"
+        let place = "\(role) \(text("node")) of cluster \(text("name"))".printable
         guard status["ready"]?.bool == true else { return "\(place): \(palette.red("not ready"))" }
         if status["whole"]?.bool == false { return "\(place): \(palette.yellow("ready, versions are still coming"))" }
         guard let seconds = status["unverifiedSeconds"]?.seconds, seconds > Self.usual else {
@@ -52,8 +53,9 @@ package struct ClusterReading {
     private var nodes: TextTable {
         TextTable(
             [
-                .id("NODE") { text("id", of: $0) }, .id("VERSION") { text("version", of: $0) },
-                .right("HEAD") { text("head", of: $0) }, .right("SUBSCRIBERS") { text("subscribers", of: $0) },
+                .id("NODE") { text("id", of: $0) }, .id("ROLE") { $0.word("role", "core") },
+                .id("VERSION") { text("version", of: $0) }, .right("HEAD") { text("head", of: $0) },
+                .right("SUBSCRIBERS") { text("subscribers", of: $0) },
                 .extra("CONFIGURATION") { String($0.word("configurationHash", "").prefix(12)) },
                 .extra("CONTROL") { $0.word("advertise", "") },
             ], of: status.items("nodes"))
@@ -61,8 +63,12 @@ package struct ClusterReading {
 
     /// Difference between nodes that should be alike; nil when they are.
     private var difference: String? {
-        let nodes = status.items("nodes")
-        let hashes = Set(nodes.compactMap { $0["configurationHash"]?.string })
+        // An edge has another hash than a core node, and differs only where it says so.
+        let nodes = status.items("nodes").filter { $0["role"]?.string != "edge" || !$0.words("differs").isEmpty }
+        var hashes = Set(nodes.compactMap { $0["configurationHash"]?.string })
+        if status["role"]?.string == "edge", nodes.contains(where: { !$0.words("differs").isEmpty }) {
+            hashes.insert("its own")
+        }
         if hashes.count < 2 { return nil }
         let others = nodes.compactMap { node -> String? in
             let parts = node.words("differs")
