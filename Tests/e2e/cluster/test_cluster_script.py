@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import ports
+from harness.cli import REFUSED
 from harness.daemon import BINARY, REPOSITORY, environment
 from harness.etcd import programs
 from harness.sse import Stream
@@ -23,7 +24,7 @@ def free_ports():
     for _ in range(200):
         port = ports.free()
         try:
-            for above in (1, 10, 11, 20, 21, 30, 31):
+            for above in (1, 10, 11, 20, 21, 30, 31, 40, 41):
                 socket.create_server(("127.0.0.1", port + above)).close()
         except OSError:
             continue
@@ -39,7 +40,8 @@ def script(tmp_path, tool):
         pytest.skip(f"no daemon binary at {BINARY}")
     port = free_ports()
     said = open(tmp_path / "said", "w+b")
-    process = subprocess.Popen([SCRIPT, "--port", str(port), "--etcd-port", str(ports.free())],
+    process = subprocess.Popen([SCRIPT, "--port", str(port), "--etcd-port", str(ports.free()),
+                                "--edges", "1"],
                                stdout=said, stderr=said, start_new_session=True,
                                # What began without a terminal ignores it, and a shell cannot take that back.
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
@@ -65,17 +67,19 @@ async def test_one_command_makes_a_cluster_that_survives_and_cleans_up(script, t
     [data] = [Path(path) for path in set(re.findall(r"removes (\S+?)\.\n", text))]
     lines = [line.strip() for line in text.replace("\\\n", " ").splitlines()]
 
-    def typed(word):
-        [line] = [line for line in lines if line.startswith(word)]
+    def typed(word, code=0):
+        line = next(line for line in lines if line.startswith(word))
         done = subprocess.run(["bash", "-c", line.replace("stalecast ", f"{BINARY} ", 1)], cwd=REPOSITORY,
                               env=environment(), capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, (line, done.stdout, done.stderr)
-        return done.stdout
+        assert done.returncode == code, (line, done.stdout, done.stderr)
+        return done.stdout + done.stderr
 
     stream = await Stream.open(port + 30)
     await stream.synced()
     through = await Stream.open(port)
     await through.synced()
+    far = await Stream.open(port + 40)
+    await far.synced()
     typed("stalecast publish")
     assert (await stream.version_at_least(2)).version == 2 == (await through.version_at_least(2)).version
     assert "leader" in typed("stalecast cluster status")
@@ -83,14 +87,18 @@ async def test_one_command_makes_a_cluster_that_survives_and_cleans_up(script, t
     typed("kill -9 $(cat '" + str(data / "b.pid"))
     typed("kill -9 $(cat '" + str(data / "m1.pid"))
     typed("stalecast rollback")
-    await stream.version_at_least(3)
+    for each in (stream, far):
+        await each.version_at_least(3)
+    words = "stalecast publish samples/templates/demo-winter.json --yes --control"
+    refused = typed(f"{words} http://127.0.0.1:{port + 41}", code=REFUSED)
+    assert f"http://127.0.0.1:{port + 11}" in refused
     said_within(file, process, "b is started again")
     said_within(file, process, "m1 is started again")
     assert int((data / "b.pid").read_text()) != killed
-    stream.close()
-    through.close()
+    for each in (stream, through, far):
+        each.close()
     pids = [int(each.read_text()) for each in data.glob("*.pid")]
-    assert len(pids) == 7
+    assert len(pids) == 8
     process.send_signal(signal.SIGINT)
     assert process.wait(40) == 0
     assert not data.exists(), "the temporary directory goes"
@@ -101,5 +109,5 @@ async def test_one_command_makes_a_cluster_that_survives_and_cleans_up(script, t
 def test_wrong_use_is_two_and_a_taken_port_is_said(tool):
     programs()
     assert "Examples:" in subprocess.run([SCRIPT, "--help"], capture_output=True, text=True, check=True).stdout
-    for words in (["--port", "x"], ["--port", "80"], ["--port"], ["--what"]):
+    for words in (["--port", "x"], ["--port", "80"], ["--port"], ["--edges", "5"], ["--edges"], ["--what"]):
         assert subprocess.run([SCRIPT, *words], capture_output=True, check=False).returncode == 2, words

@@ -56,8 +56,8 @@ class Campaign:
             await asyncio.wait(tasks, timeout=0.2)
 
     async def write(self, name, first):
-        """Publishes without pause; on trouble at any node."""
-        number, node = 0, self.at or self.cluster.nodes[first % len(self.cluster.nodes)]
+        """Publishes without pause; on trouble at any core node."""
+        number, node = 0, self.at or self.cluster.core[first % len(self.cluster.core)]
         while not self.over:
             client = node.client()
             try:
@@ -75,7 +75,7 @@ class Campaign:
                 client.close()
             await asyncio.sleep(0.02)
             if self.at in (None, node):
-                node = self.random.choice(self.cluster.nodes)
+                node = self.random.choice(self.cluster.core)
                 self.at = self.at and node
             else:
                 node = self.at
@@ -95,7 +95,7 @@ class Campaign:
 
     async def subscribe(self, name, first):
         """Reconnects with its last id for ever, each time at another node; after each message fetches at yet another,
-        as a stock client, which cannot send a cursor."""
+        as a stock client, which cannot send a cursor; at an edge with it."""
         cursor, at = None, first
         while not self.over:
             node = self.cluster.nodes[at % len(self.cluster.nodes)]
@@ -144,7 +144,8 @@ class Campaign:
                 node = self.random.choice(self.cluster.nodes)
                 connection = connections.setdefault(node.name, Connection(node.edge))
                 try:
-                    got, answer = await fetched_version(node, connection, timeout=4)
+                    cursor = known.last_id if node.is_edge else None
+                    got, answer = await fetched_version(node, connection, cursor, timeout=4)
                 except (Broken, OSError):
                     continue
                 if answer.header("x-stalecast-unverified") is not None:
@@ -220,7 +221,7 @@ class Campaign:
         """A node's answer of what became of a publish; one that begins anew does not listen for a moment."""
         deadline = time.monotonic() + timeout
         while True:
-            client = self.random.choice(self.cluster.alive).client()
+            client = self.random.choice([node for node in self.cluster.alive if not node.is_edge]).client()
             try:
                 return await client.call("GET", f"{client.base}/publishes/{publish}")
             except Broken:

@@ -19,6 +19,8 @@ INSTANCE = b'{"appId":"1:1:web:a","appInstanceId":"a","appInstanceIdToken":"b"}'
 class Node(Daemon):
     """One daemon of a cluster; its token is everybody's."""
 
+    is_edge = False
+
     def __init__(self, directory, name, token_file, **options):
         self.name, self.token_file = name, token_file
         super().__init__(directory, **options)
@@ -90,6 +92,11 @@ class Cluster:
     def dispose(self):
         for node in self.nodes:
             node.dispose()
+
+    @property
+    def core(self):
+        """The nodes that take changes."""
+        return [node for node in self.nodes if not node.is_edge]
 
     @property
     def alive(self):
