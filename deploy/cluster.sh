@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
     cat <<'TEXT'
-deploy/cluster.sh [--port PORT] [--etcd-port PORT] [--data DIR]
+deploy/cluster.sh [--port PORT] [--etcd-port PORT] [--data DIR] [--edges COUNT]
 
 Installs the Debian packages that are missing, builds the release binary (minutes the first time), and runs in the
 foreground: etcd members m1, m2, m3 on 127.0.0.11 to .13, daemons a, b, c over them, and haproxy before the daemons. It says
@@ -15,6 +15,8 @@ what to try. What ends is started again after five seconds, so kill any of them.
                      11 above it, b's 20 and 21, c's 30 and 31 (default: 8080)
   --etcd-port PORT   of the members for clients, one above it for each other (default: 12379)
   --data DIR         a directory for all data and logs, which stays (default: a temporary one)
+  --edges COUNT      0 to 4 nodes besides, e1 to e4, that only follow the log, as those of another region do; e1's Edge and
+                     Control are 40 and 41 above the port, e2's 50 and 51 (default: 0)
   --help             this text
 
 STALECAST_BIN names a binary that is used instead of building one.
@@ -23,6 +25,7 @@ Exit codes: 0 ended by Ctrl-C or SIGTERM; 1 something could not be started, the 
 Examples:
   deploy/cluster.sh
   deploy/cluster.sh --port 9080 --data /tmp/try-cluster
+  deploy/cluster.sh --edges 2
 TEXT
 }
 
@@ -33,7 +36,7 @@ port_of() {
     exit 2
 }
 
-port=8080 etcd_port=12379 data=''
+port=8080 etcd_port=12379 data='' edges=0
 while (($#)); do
     case $1 in
     --help | -h) usage && exit ;;
@@ -41,6 +44,11 @@ while (($#)); do
         # In a command list a failure would not end the script.
         number=$(port_of "${2:-}")
         if [[ $1 == --port ]]; then port=$number; else etcd_port=$number; fi
+        shift 2
+        ;;
+    --edges)
+        [[ ${2:-} =~ ^[0-4]$ ]] || { echo "\"${2:-}\" is no number of edges from 0 to 4" >&2 && exit 2; }
+        edges=$2
         shift 2
         ;;
     --data) data=${2:?--data needs a directory} && shift 2 ;;
@@ -68,7 +76,9 @@ else
 fi
 
 declare -A pids=() ended=()
-nodes=(a b c) members=(m1 m2 m3)
+core=(a b c) members=(m1 m2 m3)
+nodes=("${core[@]}")
+for ((number = 1; number <= edges; number++)); do nodes+=("e$number"); done
 
 # Ends all that was started here, nodes before members, and what was temporary goes.
 clean_up() {
@@ -114,6 +124,7 @@ edge_of() {
     a) echo $((port + 10)) ;;
     b) echo $((port + 20)) ;;
     c) echo $((port + 30)) ;;
+    e?) echo $((port + 30 + 10 * ${1#e})) ;;
     esac
 }
 
@@ -131,21 +142,40 @@ start_member() {
 start_node() {
     local edge
     edge=$(edge_of "$1")
+    if [[ $1 == e? ]]; then configure_edge "$1"; else configure_core "$1" "$edge"; fi
+    SWIFT_BACKTRACE=${SWIFT_BACKTRACE-enable=no} "$STALECAST_BIN" serve --config "$data/$1.yaml" --data "$data/$1" \
+        --edge "127.0.0.1:$edge" --control "127.0.0.1:$((edge + 1))" >>"$data/$1.log" 2>&1 &
+}
+
+# configure_edge NAME: it publishes nothing and calls no webhook, so it needs no key of theirs.
+configure_edge() {
     cat >"$data/$1.yaml" <<YAML
 store:
   etcd:
     endpoints: [${endpoints#, }]
 cluster:
   node: $1
-  advertise: http://127.0.0.1:$((edge + 1))
+  role: edge
+control:
+  tokenFile: "$data/control.token"
+YAML
+}
+
+# configure_core NAME EDGE-PORT
+configure_core() {
+    cat >"$data/$1.yaml" <<YAML
+store:
+  etcd:
+    endpoints: [${endpoints#, }]
+cluster:
+  node: $1
+  advertise: http://127.0.0.1:$(($2 + 1))
 control:
   tokenFile: "$data/control.token"
 webhooks:
   keyFile: "$data/webhooks.key"
   allowedAddresses: [127.0.0.0/8]
 YAML
-    SWIFT_BACKTRACE=${SWIFT_BACKTRACE-enable=no} "$STALECAST_BIN" serve --config "$data/$1.yaml" --data "$data/$1" \
-        --edge "127.0.0.1:$edge" --control "127.0.0.1:$((edge + 1))" >>"$data/$1.log" 2>&1 &
 }
 
 # A node that cannot publish is asked for nothing; streams go on.
@@ -167,7 +197,7 @@ CONFIG
         for above in 0 1; do
             printf 'listen %s\n    bind 127.0.0.1:%d\n    balance roundrobin\n' \
                 "$( ((above)) && echo control || echo edge)" $((port + above))
-            for node in "${nodes[@]}"; do
+            for node in "${core[@]}"; do
                 printf '    server %s 127.0.0.1:%d check port %d\n' "$node" \
                     $(($(edge_of "$node") + above)) $(($(edge_of "$node") + 1))
             done
@@ -211,6 +241,15 @@ all_are_ready() {
 }
 etcd_is_healthy() { answers "http://127.0.0.11:$etcd_port/health" && answers "http://127.0.0.13:$etcd_port/health"; }
 
+say_of_edges() {
+    ((edges)) || return 0
+    cat <<TEXT
+    curl -N 'http://127.0.0.1:$(edge_of e1)/v1/events?topic=PUSH_RC'   # hear at e1, which only follows
+    stalecast publish samples/templates/demo-winter.json --yes --control http://127.0.0.1:$(($(edge_of e1) + 1)) \\
+        --token-file '$data/control.token'   # e1 says who takes it
+TEXT
+}
+
 say_what_next() {
     local control="--control http://127.0.0.1:$((port + 1)) --token-file '$data/control.token'"
     cat <<TEXT
@@ -227,7 +266,7 @@ In other terminals, in $PWD:
     kill -9 \$(cat '$data/m1.pid')           # a member of etcd; two of three suffice
     kill -STOP \$(cat '$data/m2.pid')        # one that stands still; -CONT lets it go on
     stalecast rollback 1 --yes $control
-    tail -f '$data'/*.log
+$(say_of_edges)    tail -f '$data'/*.log
 
 What ends is started again after five seconds. Ctrl-C ends all$( ((!is_temporary)) || echo " and removes $data").
 
@@ -235,7 +274,7 @@ TEXT
 }
 
 # Two servers on one port would share it, or one of the two would end.
-for used in $((port)) $((port + 1)) $((port + 10)) $((port + 20)) $((port + 30)); do
+for used in $((port)) $((port + 1)) $(for node in "${nodes[@]}"; do edge_of "$node"; done); do
     if (exec 3<>"/dev/tcp/127.0.0.1/$used") 2>/dev/null; then
         echo "Somebody listens on 127.0.0.1:$used already; choose others with --port." >&2
         exit 1
