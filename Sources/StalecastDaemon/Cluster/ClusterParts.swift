@@ -34,6 +34,11 @@ final class ClusterParts: Sendable {
     private let epochs: AsyncStream<Void>
     private let hub = LateHub()
     private let proposals: ClusterProposals
+    /// Receiver of the node's reports, which is made after the node. Lies in a struct, because a mutex wraps a bare function
+    /// once more at each access.
+    private struct Reports {
+        var take: (@Sendable (ClusterNode.Report) -> Void)?
+    }
     private let hasForeignEpoch = Atomic(false)
     /// Why the log cannot be reached, and why what was read cannot be stored; nil: it can.
     private let problems = Mutex<(reach: String?, store: String?)>((nil, nil))
@@ -56,7 +61,7 @@ final class ClusterParts: Sendable {
         let (epochs, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.epochs = epochs
         proposals = ClusterProposals(nodes.board, store, logger)
-        let reports = Mutex<(@Sendable (ClusterNode.Report) -> Void)?>(nil)
+        let reports = Mutex(Reports())
         let hub = hub
         let isEdge = configuration.isEdge
         node = try ClusterNode(
@@ -65,9 +70,9 @@ final class ClusterParts: Sendable {
             patience: Self.patience(of: connection, isEdge), isEdge: isEdge,
             // Edges are many, and must not all come back at once.
             backoff: isEdge ? Backoff(from: .seconds(1)) : Backoff(),
-            report: { report in reports.withLock { $0 }?(report) })
+            report: { report in reports.withLock { $0.take }?(report) })
         reports.withLock {
-            $0 = { [weak self] report in
+            $0.take = { [weak self] report in
                 self?.note(report)
                 logger.log(report)
                 if case .foreignEpoch = report { continuation.yield() }
