@@ -27,15 +27,22 @@ extension ClusterNode {
     }
 
     /// Takes over everything that is in the log: for a replica that was begun empty, before anything is answered from
-    /// it.
+    /// it. A copy that was cut off goes on at its end.
     ///
     /// - Returns: false when the log is not the one that the replica began with, by now.
     package static func fill(_ store: TemplateStore, from log: any SharedLog) async throws -> Bool {
         let state = try store.replicaState()
         var (last, limit) = (state.logHead, PageLimit())
+        // The log may be another one since: what comes next must have been made for what was copied last.
+        var isResumed = last.sequence > 0
         while true {
             let page = try await log.page(after: last.sequence, &limit)
             guard page.logMetadata.epoch == store.epoch else { return false }
+            if isResumed, page.entries.first.map({ $0.previous != last }) ?? (page.head != last) {
+                try await store.becamePartial()
+                return false
+            }
+            isResumed = false
             if page.entries.isEmpty {
                 try await store.becameWhole()
                 store.noteVerified()

@@ -158,7 +158,7 @@ extension TemplateStore {
 
     /// The replica is begun anew when it is opened next, of whatever epoch the log is then. Durable when this returns.
     package func becamePartial() async throws(StoreError) {
-        try await write { db in try db.execute(sql: "UPDATE replica SET isWhole = 0") }
+        try await write { db in try db.execute(sql: "UPDATE replica SET isWhole = 0, publish = ''") }
     }
 
     /// Version that a publish made; nil when the replica knows nothing of it, or no longer.

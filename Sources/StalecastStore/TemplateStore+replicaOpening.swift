@@ -28,16 +28,17 @@ extension TemplateStore {
         return replica
     }
 
-    /// Begins the replica anew where it is of another history, and copies what it held aside first; or where it never
-    /// came to the log's end.
+    /// Begins the replica anew where it is of another history, and copies what it held aside first; or where it is not
+    /// known to be a part of the log. One that has only not come to the log's end goes on there.
     static func settleReplica(
         _ database: DatabasePool, _ mark: HighWaterMark, _ replica: StoreConfiguration.Replica,
         _ directory: DataDirectory, _ log: (LogLine) -> Void
     ) throws -> (Epoch, CommitSequence) {
         try database.write(ReplicaTable.create)
         var (epoch, head) = try database.read(identity)
-        let isWhole = try database.read(ReplicaTable.state)?.isWhole ?? false
-        if let wanted = replica.epoch, wanted != epoch || !isWhole {
+        let state = try database.read(ReplicaTable.state)
+        let isPart = state.map { $0.isWhole || !$0.publish.isEmpty } ?? false
+        if let wanted = replica.epoch, wanted != epoch || !isPart {
             if head > 0, wanted != epoch {
                 let kept = "\(directory.database).of-epoch-\(epoch)"
                 try FileOperation.remove(kept)

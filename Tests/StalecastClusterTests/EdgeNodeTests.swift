@@ -66,6 +66,44 @@ import Testing
         #expect(!edge.reports.contains { $0 == .renewing })
     }
 
+    @Test(arguments: [false, true])
+    func aCopyThatWasCutOffGoesOnUnlessTheLogIsAnother(isRestored: Bool) async throws {
+        var core: Running? = try await Running("a", log)
+        for value in 0..<50 { _ = try await core?.put("\(value)") }
+        let snapshot = log.state.withLock(\.self)
+        for value in 50..<150 { _ = try await core?.put("\(value)") }
+        core = nil
+        let directory = try TemporaryDirectory()
+        func open() throws -> TemplateStore {
+            var configuration = StoreConfiguration(directory: directory.path)
+            configuration.minFreeBytes = 0
+            configuration.replica = .init(epoch: log.state.withLock(\.logMetadata.epoch))
+            return try TemplateStore.open(configuration)
+        }
+        let first = try open()
+        log.pagesLeft.withLock { $0 = 1 }
+        await #expect(throws: LogError.self) { _ = try await ClusterNode.fill(first, from: log) }
+        #expect(first.head() == 100)
+        first.close()
+        log.pagesLeft.withLock { $0 = nil }
+        if isRestored {
+            _ = log.state.withLock { $0.restore(snapshot) }
+            core = try await Running("b", log)
+            for value in 0..<60 { _ = try await core?.put("b\(value)") }
+        }
+        let second = try open()
+        #expect(second.head() == 100, "what was copied is there")
+        #expect(try await ClusterNode.fill(second, from: log) == !isRestored)
+        #expect(isRestored || second.head() == 150)
+        second.close()
+        guard isRestored else { return }
+        let third = try open()
+        #expect(third.head() == 0, "it is of a history that is lost")
+        #expect(try await ClusterNode.fill(third, from: log))
+        #expect(third.head() == 110)
+        third.close()
+    }
+
     @Test func edgesOwnNothingAndMoveNothing() {
         var edge = NodeRecord()
         edge.isEdge = true

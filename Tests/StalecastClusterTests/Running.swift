@@ -106,9 +106,16 @@ final class SharedMemoryLog: SharedLog {
     let rivals = Mutex(0)
     /// Appends are done, and no answer comes.
     let silence = Mutex(false)
+    /// Pages that are read before reads fail; nil: they do not.
+    let pagesLeft = Mutex<Int?>(nil)
     private let watchEvents = Mutex<[AsyncStream<WatchEvent>.Continuation]>([])
 
     func page(after sequence: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
+        let isCut = pagesLeft.withLock { left in
+            left = left.map { $0 - 1 }
+            return left ?? 0 < 0
+        }
+        if isCut { throw .notDone("the line is cut") }
         let stale = stale.withLock { $0.take() }
         return stale ?? state.withLock { $0.page(after: sequence, limit: limit) }
     }

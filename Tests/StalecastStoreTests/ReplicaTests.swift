@@ -210,11 +210,15 @@ import Testing
         #expect(try await store.removed(olderThan: .seconds(3600), limit: 9) == [1])
     }
 
-    @Test func whatNeverCameToTheEndBeginsAnew() async throws {
+    @Test func whatNeverCameToTheEndGoesOnUntilItIsDoubted() async throws {
         let first = Alone(try open(epoch)).store
         try await first.put(1...2)
         #expect(!TemplateStore.hasReplica(directory.path))
         first.close()
+        let second = try open(epoch)
+        #expect(try second.head() == 2 && !second.replicaState().isWhole)
+        try await second.becamePartial()
+        second.close()
         #expect(try open(epoch).head() == 0)
     }
 
