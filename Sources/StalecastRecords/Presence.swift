@@ -11,6 +11,8 @@ package final class Presence: Sendable {
         /// Time when another daemon with this node's id was seen last.
         var rivalSeen: Duration?
         var problem: String?
+        /// The store answered the last call.
+        var isReached = true
     }
 
     /// A rival is told of for so long.
@@ -56,14 +58,16 @@ package final class Presence: Sendable {
         while !Task.isCancelled {
             do throws(LogError) {
                 try await tend(current())
+                state.withLock { $0.isReached = true }
             } catch {
-                state.withLock { $0.problem = error.description }
+                state.withLock { ($0.problem, $0.isReached) = (error.description, false) }
             }
             // Cancelled: the loop ends.
             try? await Task.sleep(for: lifetime / 10)
         }
-        // If it is not done, the lease ends by itself.
-        if let lease = state.withLock({ $0.lease }) { try? await records.revoke(lease) }
+        // If it is not done, the lease ends by itself; who was not reached a moment ago is not waited for.
+        let (lease, isReached) = state.withLock { ($0.lease, $0.isReached) }
+        if let lease, isReached { try? await records.revoke(lease) }
     }
 
     private func tend(_ current: NodeRecord) async throws(LogError) {

@@ -125,7 +125,8 @@ package struct EpochChanged: Error, CustomStringConvertible {
 extension Configuration {
     var etcdConfiguration: EtcdConfiguration {
         var etcd = EtcdConfiguration(store.etcd.endpoints)
-        if isEdge { etcd.mostTimeout = .seconds(10) }
+        // A stop waits for a call that is under way.
+        if isEdge { etcd.mostTimeout = .seconds(5) }
         etcd.tls = EtcdTLS(
             authorities: store.etcd.caFile,
             certificate: store.etcd.certificate.flatMap { chain in store.etcd.key.map { (chain, $0) } })

@@ -157,7 +157,11 @@ final class ClusterParts: Sendable {
                 group.addTask { [vault, node] in try await vault.keep(node) }
                 group.addTask { [self] in await prune() }
             }
-            defer { group.cancelAll() }
+            defer {
+                group.cancelAll()
+                // A call over a line that is cut would take longer than a stop may.
+                if isEdge, problems.withLock({ $0.reach != nil }) { connection.client.close() }
+            }
             try await group.next()
         }
         connection.client.close()
