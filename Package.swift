@@ -76,7 +76,8 @@ let package = Package(
         .target(
             name: "StalecastCluster",
             dependencies: [
-                "StalecastRecords", "StalecastStore", "StalecastWire", .product(name: "Crypto", package: "swift-crypto"),
+                "StalecastRecords", "StalecastStore", "StalecastWire",
+                .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: strict),
         .target(
@@ -123,7 +124,7 @@ let package = Package(
         .target(
             name: "StalecastWebhooks",
             dependencies: [
-                "StalecastHub", "StalecastOutbound", "StalecastWire",
+                "StalecastHub", "StalecastOutbound", "StalecastRecords", "StalecastWire",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -161,8 +162,8 @@ let package = Package(
         .target(
             name: "StalecastControl",
             dependencies: [
-                "StalecastAccess", "StalecastHTTP", "StalecastHub", "StalecastSources", "StalecastStore",
-                "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CConsole", "CLinux",
+                "StalecastAccess", "StalecastHTTP", "StalecastHub", "StalecastRecords", "StalecastSources",
+                "StalecastStore", "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CConsole", "CLinux",
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -225,8 +226,8 @@ let package = Package(
         .testTarget(
             name: "StalecastStoreTests",
             dependencies: [
-                "StalecastTestSupport",
-                "StalecastStore", "StalecastTemplate", "StalecastWire",
+                "StalecastTestRecords", "StalecastTestSupport",
+                "StalecastRecords", "StalecastStore", "StalecastTemplate", "StalecastWire",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict),
@@ -275,7 +276,7 @@ let package = Package(
             dependencies: [
                 "StalecastTestSupport",
                 "StalecastAccess", "StalecastControl", "StalecastHTTP", "StalecastHub", "StalecastOutbound",
-                "StalecastSources",
+                "StalecastRecords", "StalecastSources", "StalecastTestRecords",
                 "StalecastStore", "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CZlib",
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Logging", package: "swift-log"),
@@ -293,8 +294,9 @@ let package = Package(
         .testTarget(
             name: "StalecastWebhooksTests",
             dependencies: [
-                "StalecastTestSupport",
-                "StalecastHub", "StalecastOutbound", "StalecastTestServers", "StalecastWebhooks", "StalecastWire",
+                "StalecastTestRecords", "StalecastTestSupport",
+                "StalecastHub", "StalecastOutbound", "StalecastRecords", "StalecastTestServers", "StalecastWebhooks",
+                "StalecastWire",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),

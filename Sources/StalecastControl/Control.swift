@@ -49,8 +49,7 @@ package struct Control: Sendable {
     let cluster: ClusterService?
     /// Takes a message to the subscribers of every node; false when that is not known to be done.
     let relay: (@Sendable (Messaging.Relayed) async -> Bool)?
-    /// nil: keys are this daemon's own.
-    let keyShare: KeyShare?
+    let keys: any KeyStorage
 
     package init(
         _ configuration: ControlConfiguration, access: Authorizer, sessions: ConsoleSessions = ConsoleSessions(),
@@ -65,10 +64,10 @@ package struct Control: Sendable {
         timeline: @escaping @Sendable () async -> JSONValue,
         readiness: @escaping @Sendable () async -> [String],
         degraded: @escaping @Sendable () -> [String] = { [] }, cluster: ClusterService? = nil,
-        relay: (@Sendable (Messaging.Relayed) async -> Bool)? = nil, keyShare: KeyShare? = nil
+        relay: (@Sendable (Messaging.Relayed) async -> Bool)? = nil, keys: (any KeyStorage)? = nil
     ) {
         self.relay = relay
-        self.keyShare = keyShare
+        self.keys = keys ?? OwnKeys(store: store, access: access)
         self.degraded = degraded
         self.cluster = cluster
         self.configuration = configuration

@@ -71,7 +71,7 @@ struct ControlService: Service {
             readiness: { await parts.readiness.reasons() }, degraded: { parts.readiness.degraded },
             cluster: parts.cluster?.service,
             relay: parts.cluster?.relay,
-            keyShare: parts.cluster.map { ClusterKeys.share($0.nodes, parts.access) })
+            keys: parts.keys)
         server = ControlServer(control, eventLoopGroup: MultiThreadedEventLoopGroup.singleton) { port in
             started.controlListens(on: port)
         }

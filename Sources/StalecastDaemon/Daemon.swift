@@ -37,6 +37,8 @@ package struct Daemon: Sendable {
         let controlCapacity: ControlCapacity
         let scopes: [Scope]
         let access: Authorizer
+        /// nil: this daemon is one by itself.
+        let keys: SharedKeys?
         let audit: AuditLog
         let store: TemplateStore
         let edge: EdgeServer
@@ -54,6 +56,7 @@ package struct Daemon: Sendable {
         ) {
             (self.path, self.descriptors, self.store, self.edge) = (path, descriptors, store, edge)
             (self.access, self.audit, self.tls) = (access, audit, tls)
+            keys = path.cluster.map { SharedKeys($0.nodes.board, store, access, sharesOwn: !$0.isEdge) }
             controlCapacity = ControlCapacity(min(configuration.control.maxConnections, descriptors.control))
             (scopes, releasePlans) = (configuration.scopes, configuration.releases)
             readiness = Readiness(store: store, edge: edge, sources: path.sources, cluster: path.cluster, tls: tls)

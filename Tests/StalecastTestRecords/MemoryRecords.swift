@@ -146,7 +146,9 @@ package final class MemoryRecords: SharedRecords {
         expire(lease)
     }
 
-    package func keep(_ kept: [UInt8], of assignment: RecordName, token: AssignmentLease.Token) async throws(LogError) -> Bool {
+    package func keep(_ kept: [UInt8], of assignment: RecordName, token: AssignmentLease.Token) async throws(LogError)
+        -> Bool
+    {
         try call { state in
             guard state.records[assignment]?.record.creation == token else { return false }
             state.kept[assignment] = kept

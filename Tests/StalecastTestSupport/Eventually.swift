@@ -1,4 +1,10 @@
-/// Waits for a fact, as long as the test may take.
-package func eventually(_ isTrue: () async throws -> Bool) async throws {
-    while try await !isTrue() { try await Task.sleep(for: .milliseconds(5)) }
+package struct NotInTime: Error {}
+
+/// Waits for a fact.
+package func eventually(within limit: Duration = .seconds(60), _ isTrue: () async throws -> Bool) async throws {
+    let end = ContinuousClock.now + limit
+    while try await !isTrue() {
+        guard ContinuousClock.now < end else { throw NotInTime() }
+        try await Task.sleep(for: .milliseconds(2))
+    }
 }

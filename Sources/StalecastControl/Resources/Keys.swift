@@ -1,18 +1,6 @@
-package import StalecastAccess
+import StalecastAccess
 import StalecastHTTP
-import StalecastStore
 import StalecastWire
-
-/// Changes a key where all nodes of a cluster keep them. It is made from what is known, anew when another node was
-/// quicker; nil changes nothing. It counts here when this returns.
-package typealias KeyShare = @Sendable (_ make: @escaping @Sendable () -> AccessKey?) async throws -> AccessKey?
-
-/// The cluster's etcd did not say whether it did what it was asked.
-package struct OutcomeUnknown: Error, CustomStringConvertible {
-    package let description: String
-
-    package init(_ description: String) { self.description = description }
-}
 
 /// API keys, as the API has them. A change is durable before it counts, and counts before it is answered.
 extension Call {
@@ -32,8 +20,8 @@ extension Call {
                 createdAt: key.createdAt, notBefore: key.notBefore, expiresAt: key.expiresAt)
         }
         let access = control.access
-        let quota = KeyQuota(most: control.configuration.maxKeys, isShared: control.keyShare != nil)
-        let stored = try await store {
+        let quota = KeyQuota(most: control.configuration.maxKeys, isShared: control.keys.isShared)
+        let stored = try await control.keys.change {
             quota.outgoing(of: access.storedKeys, at: .now()) == nil ? nil : key
         } removing: {
             quota.outgoing(of: access.storedKeys, at: .now()) ?? []
@@ -54,7 +42,7 @@ extension Call {
         let before = try storedKey()
         let overlap = try overlap()
         let (made, id, access) = (Self.new(before.kind, id: before.id) { $0 }.made, before.id, control.access)
-        let key = try await store {
+        let key = try await change {
             guard var key = access.key(id)?.key, key.revokedAt == nil else { return nil }
             key.rotate(to: made.digest, at: .now(), overlap: overlap)
             return key
@@ -65,7 +53,7 @@ extension Call {
 
     func revokeKey() async throws(GoogleError) -> Answer {
         let (id, access) = (try storedKey().id, control.access)
-        let key = try await store {
+        let key = try await change {
             guard var key = access.key(id)?.key, key.revokedAt == nil else { return nil }
             key.revokedAt = .now()
             return key
@@ -77,6 +65,10 @@ extension Call {
 
     // MARK: Parts
 
+    private func change(_ make: @escaping @Sendable () -> AccessKey?) async throws(GoogleError) -> AccessKey? {
+        try await control.keys.change(make) { [] }
+    }
+
     /// A new text, and what is to be kept of it.
     private static func new<Key>(
         _ kind: APIKey.Kind, id: String? = nil, _ keep: (APIKey) -> Key
@@ -84,35 +76,6 @@ extension Call {
         var random = SystemRandomNumberGenerator()
         let made = APIKey(kind, id: id, using: &random)
         return (made, keep(made))
-    }
-
-    /// - Parameter removing: ids of revoked keys that are forgotten with it.
-    private func store(
-        _ make: @escaping @Sendable () -> AccessKey?, removing: @escaping @Sendable () -> [String] = { [] }
-    ) async throws(GoogleError) -> AccessKey? {
-        let access = control.access
-        if let share = control.keyShare {
-            do { return try await share(make) } catch let error as OutcomeUnknown {
-                throw GoogleError(
-                    504, "DEADLINE_EXCEEDED", "It is not known whether the key was changed; list the keys: \(error)"
-                ).with(detail: OutcomeMapping.outcome("KEY_PENDING", "unknown"))
-            } catch {
-                throw GoogleError(503, "UNAVAILABLE", "Keys cannot be changed now: \(error)").with("Retry-After", "5")
-            }
-        }
-        do {
-            return try await control.store.storeKey(make) {
-                ($0.id, $0.record)
-            } removing: {
-                removing()
-            } committed: { key, removed in
-                access.put(key)
-                access.forget(removed)
-            }
-        } catch {
-            let mapping = OutcomeMapping(staleETagStatus: control.configuration.staleETagStatus)
-            throw mapping.answer(to: error, commits: true, projectNumber: 0)
-        }
     }
 
     /// The path's key, which is not of the configuration.

@@ -174,7 +174,7 @@ final class ClusterNodes: Sendable {
     private static let messageLifetime = Duration.seconds(5)
     private static let messages = "message"
     /// Records that an edge has a use for: nodes, keys, messages, and clients that were seen elsewhere.
-    private static let kindsOfEdges: Set = [NodeRecord.kind, ClusterKeys.kind, messages, ClusterPropagation.seen]
+    private static let kindsOfEdges: Set = [NodeRecord.kind, SharedKeys.kind, messages, ClusterPropagation.seen]
 
     /// Tells every node, this one as well, of a message.
     ///

@@ -140,9 +140,8 @@ final class ClusterParts: Sendable {
     func run(_ parts: Daemon.Parts) async throws {
         let (hub, board) = (parts.hub, nodes)
         if !isEdge { nodes.setAssignments(assignments(parts)) }
-        let keys = ClusterKeys(nodes, parts.store, parts.access)
         try await withThrowingTaskGroup { group in
-            group.addTask { await keys.run() }
+            group.addTask { await parts.keys?.run() }
             group.addTask { [self] in
                 await board.run({ [self] in ours.withLock { $0 } }, heard: { hub.send($0) })
             }
