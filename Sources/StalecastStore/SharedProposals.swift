@@ -1,145 +1,303 @@
-package import StalecastWire
+package import StalecastRecords
+import StalecastTemplate
+import StalecastWire
 import Synchronization
 
-/// Records in which the nodes of a cluster share their proposals. What they put is in the store's own table when they
-/// return, and soon at every other node.
-package struct SharedProposals: Sendable {
-    package typealias Make = @Sendable (Int64) -> Proposal
-    /// Throws where the proposal as it is must not be changed.
-    package typealias Edit = @Sendable (inout Proposal) throws(StoreError) -> Void
+/// Proposals of a cluster: records `proposal/<scope>/<number>`, with the content packed beside them in
+/// `proposalPart/<scope>/<chance>/<part>`. Each node copies them into its own table, from which it lists and shows
+/// them.
+package final class SharedProposals: Sendable {
+    private let informer: Informer
+    private let table: EntryTable
+    let store: TemplateStore
+    /// Whether this node brings the proposals that only it has.
+    private let sharesOwn: Bool
+    private let hasSharedOwn = Atomic(false)
 
-    /// Keeps a new one, with its content, under the next number of its scope.
-    let add: @Sendable (Scope, _ content: [UInt8], @escaping Make) async throws(StoreError) -> Proposal
-    /// Compares and sets: the edit is made of what all nodes agree on, anew when another node was quicker.
-    let change: @Sendable (Int64, Scope, @escaping Edit) async throws(StoreError) -> Proposal
-    /// The identity in the log of what is published under an idempotency key.
-    let publish: @Sendable (_ key: String) -> String
+    private static let partKind = "proposalPart"
+    private static let partBytes = 60_000
+    /// Parts of a scope's open proposals together: 15 MB, packed. One proposal is always taken.
+    private static let mostParts = 256
+    /// No template is larger, unpacked.
+    private static let maxContent = 16 << 20
+    /// Bytes of the changed keys that a record has, the first ones.
+    private static let keyBytes = 32 << 10
 
+    /// - Parameters:
+    ///   - sharesOwn: false for a node that only follows.
+    ///   - pause: before what could not be copied or shared is tried again; default 2 s.
     package init(
-        add: @escaping @Sendable (Scope, _ content: [UInt8], @escaping Make) async throws(StoreError) -> Proposal,
-        change: @escaping @Sendable (Int64, Scope, @escaping Edit) async throws(StoreError) -> Proposal,
-        publish: @escaping @Sendable (_ key: String) -> String
+        _ informer: Informer, _ store: TemplateStore, sharesOwn: Bool = true, pause: Duration = .seconds(2)
     ) {
-        self.add = add
-        self.change = change
-        self.publish = publish
-    }
-}
-
-extension TemplateStore {
-    /// An approval under way holds off others for so long, and a rejection until the log is not asked for it any more.
-    /// A later approval uses the same publish: it lands once.
-    private static let approvalPatience = Duration.seconds(60)
-    private static let rejectionPatience = Duration.seconds(660)
-
-    /// Makes the proposals, from now on, those of all nodes.
-    package func share(_ proposals: SharedProposals) { sharedProposals.withLock { $0 = proposals } }
-
-    /// A proposal as all nodes have it.
-    ///
-    /// - Parameter content: of an open one.
-    package func mirror(_ proposal: Proposal, content: [UInt8]?) async throws(StoreError) {
-        let now = configuration.now()
-        // A claim's age begins when it comes here.
-        _ = age(of: proposal)
-        defer { scheduleChanged() }
-        try await write { db in try ProposalTable.mirror(proposal, content: content, now: now, db) }
+        self.informer = informer
+        table = EntryTable(informer, kind: "proposal", pause: pause)
+        (self.store, self.sharesOwn) = (store, sharesOwn)
     }
 
-    /// The highest number in this store's own table; 0: none.
-    package func lastProposal(of scope: Scope) async throws(StoreError) -> Int64 {
-        try await read { db in try ProposalTable.last(of: scope, db) }
-    }
+    // MARK: Changing
 
-    private func age(of proposal: Proposal) -> Duration? {
-        let now = configuration.uptime()
-        return proposalNotes.withLock { $0.claims.age(of: proposal, now: now) }
-    }
-
-    func approve(
-        _ approval: Candidate.Approval, _ shared: SharedProposals
-    ) async throws(StoreError) -> StoredVersion {
-        let now = configuration.now()
-        let former = Mutex<Timestamp?>(nil)
-        let claimed = try await shared.change(approval.number, approval.scope) { proposal throws(StoreError) in
-            try proposal.mustBeOpen(now, self.age(of: proposal), freeFor: Self.approvalPatience)
-            if !approval.allowsOwn, approval.by.principal == proposal.author.principal {
-                throw .ownProposal(proposal.number)
-            }
-            former.withLock { [since = proposal.approvingSince] in $0 = since }
-            proposal.approvingSince = now
-        }
-        var approval = approval
-        approval.key = claimed.approvalKey
+    /// Keeps a new proposal, with its content, under the next number of its scope. It is in the store's own table when
+    /// this returns, and soon at every other node.
+    func add(
+        _ scope: Scope, _ content: [UInt8], _ make: (Int64) -> Proposal
+    ) async throws(StoreError) -> Proposal {
+        try mustBeRead()
+        let packed = Zlib.packed(content)
+        let parts = Self.partsOf(packed.count)
+        try mustHaveRoom(all(of: scope), for: parts)
+        let place = "\(scope)/\(Epoch.random())"
         do throws(StoreError) {
-            return try await commit(.approve(approval))
+            try await putParts(packed, in: place)
+            let record = try await table.change { () throws(StoreError) -> (Shared, EntryTable.Change) in
+                let known = all(of: scope)
+                try mustHaveRoom(known, for: parts)
+                // The store may have some of its own that are not shared.
+                let last = max(known.map(\.proposal.number).max() ?? 0, try await store.lastProposal(of: scope))
+                let record = Shared(make(last + 1), size: content.count, parts: parts, in: place)
+                return (record, try record.put(over: nil))
+            } failure: { Self.failure($0) }
+            try await store.mirror(record.proposal, content: content)
+            await forgetOld(all(of: scope))
+            return record.proposal
         } catch {
-            // Of an unknown outcome the claim stays: it may land yet.
-            if case .outcomePending = error { throw error }
-            do throws(StoreError) {
-                _ = try await shared.change(approval.number, approval.scope) { proposal in
-                    // The one before may land yet.
-                    if proposal.approvingSince == now { proposal.approvingSince = former.withLock(\.self) }
-                }
-            } catch {
-                log(LogLine(.warning, "an approval's claim stays for a minute", ["error": error.description]))
+            switch error {
+            case .tooManyProposals, .proposalTooLarge: await removeParts(parts, in: place)
+            // A record may be there, or come to be, and need them. Else they take room, and nothing else.
+            default: break
             }
             throw error
         }
     }
 
-    func rejectShared(
-        _ number: Int64, of scope: Scope, by person: Proposal.Person, reason: String, _ shared: SharedProposals
-    ) async throws(StoreError) {
-        try await mustNotBePublished(number, of: scope, shared)
-        let now = configuration.now()
-        _ = try await shared.change(number, scope) { proposal throws(StoreError) in
-            try proposal.mustBeOpen(now, self.age(of: proposal), freeFor: Self.rejectionPatience)
-            proposal.state = .rejected
-            proposal.decision = Proposal.Decision(by: person, time: now, reason: reason)
-            proposal.approvingSince = nil
-        }
-    }
-
-    /// Refuses a decision about an approval that may be published: its node could not report the outcome, and the log
-    /// knows it.
+    /// Compares and sets: the edit is made of what all nodes agree on, anew when another node was quicker.
     ///
-    /// - Throws: ``StoreError/notOpen(_:_:)``; ``StoreError/unavailable(_:)`` when the log cannot be asked.
-    private func mustNotBePublished(
-        _ number: Int64, of scope: Scope, _ shared: SharedProposals
-    ) async throws(StoreError) {
-        let proposal = try await shared.change(number, scope) { _ in }
-        guard proposal.state == .open else { return }
-        if let authority = authority.withLock({ $0 }), await !authority.refresh() {
-            throw .unavailable("nobody can say now whether proposal \(number) was published; nothing was changed")
-        }
-        guard let made = try await made(by: shared.publish(proposal.approvalKey)) else { return }
-        // Who approved it was told to that node only.
-        let decision = Proposal.Decision(
-            by: Proposal.Person(principal: "unknown", user: UpdateUser()),
-            time: made.version?.metadata.updateTime ?? configuration.now(), version: made.number)
-        _ = try await shared.change(number, scope) { proposal in
-            guard proposal.state == .open else { return }
-            (proposal.state, proposal.decision, proposal.approvingSince) = (.approved, decision, nil)
-        }
-        throw .notOpen(number, .approved)
+    /// - Parameter edit: throws where the proposal as it is must not be changed.
+    func change(
+        _ number: Int64, of scope: Scope, _ edit: (inout Proposal) throws(StoreError) -> Void
+    ) async throws(StoreError) -> Proposal {
+        try mustBeRead()
+        typealias Edited = (from: Shared, to: Proposal, content: [UInt8]?)
+        let edited = try await table.change { () throws(StoreError) -> (Edited, EntryTable.Change) in
+            guard let record = table["\(scope)/\(number)"], let known = Shared(record) else {
+                throw .unknownProposal(number)
+            }
+            var changed = known
+            try edit(&changed.proposal)
+            if changed.proposal == known.proposal { return ((known, known.proposal, nil), .nothing) }
+            let isOpen = changed.proposal.state == .open
+            let content = isOpen ? await content(of: known) : nil
+            if isOpen, content == nil {
+                throw .unavailable("the template of proposal \(number) has not come here yet")
+            }
+            return ((known, changed.proposal, content), try changed.put(over: record.revision))
+        } failure: { Self.failure($0) }
+        guard edited.to != edited.from.proposal else { return edited.to }
+        try await store.mirror(edited.to, content: edited.content)
+        if edited.to.state != .open { await removeParts(edited.from.parts, in: edited.from.place) }
+        return edited.to
     }
-}
 
-extension Proposal {
-    /// Key that is the same at every node: approvals of the proposal are one publish.
-    fileprivate var approvalKey: String { "proposal \(scope) \(number) \(createTime.microseconds)" }
+    private static func failure(_ error: LogError?) -> StoreError {
+        guard let error else { return .unavailable("other nodes change proposals all the time; nothing was changed") }
+        return .unavailable("the cluster's etcd did not take it, or did not say so: \(error.description)")
+    }
 
-    /// - Parameters:
-    ///   - age: of an approval under way; nil: there is none.
-    ///   - patience: the approval must be older.
-    fileprivate func mustBeOpen(
-        _ now: Timestamp, _ age: Duration?, freeFor patience: Duration
-    ) throws(StoreError) {
-        guard state == .open else { throw .notOpen(number, state) }
-        guard expireTime > now else { throw .notOpen(number, .expired) }
-        if let age, age < patience {
-            throw .unavailable("proposal \(number) is being approved at this moment; look at it again")
+    private func isOpen(_ proposal: Proposal) -> Bool {
+        proposal.state == .open && proposal.expireTime > store.configuration.now()
+    }
+
+    private func mustBeRead() throws(StoreError) {
+        if !table.isRead { throw .unavailable("what the cluster shares has not been read yet") }
+    }
+
+    /// Every node holds the contents of all open proposals in memory.
+    private func mustHaveRoom(_ known: [Shared], for parts: Int) throws(StoreError) {
+        let open = known.filter { isOpen($0.proposal) }
+        let held = open.reduce(0) { $0 + $1.parts }
+        if open.count >= Proposal.mostOpen || !open.isEmpty && held + parts > Self.mostParts {
+            throw .tooManyProposals(open.count)
+        }
+    }
+
+    /// Removes proposals that can no longer be approved, but for the newest.
+    private func forgetOld(_ known: [Shared]) async {
+        let ended = known.filter { !isOpen($0.proposal) }.sorted { $0.proposal.number > $1.proposal.number }
+        for old in ended.dropFirst(Proposal.mostSettled) {
+            await removeParts(old.parts, in: old.place)
+            // If it is not done, the next proposal does it.
+            if let record = table[old.id] { _ = try? await table.make(.remove(old.id, at: record.revision)) }
+        }
+    }
+
+    // MARK: Contents
+
+    private static func partsOf(_ packed: Int) -> Int { (packed + partBytes - 1) / partBytes }
+
+    private static func part(_ number: Int, in place: String) -> RecordName {
+        RecordName(partKind, "\(place)/\(number)")
+    }
+
+    /// They are there before the record that names their place.
+    private func putParts(_ packed: [UInt8], in place: String) async throws(StoreError) {
+        for (number, start) in stride(from: 0, to: packed.count, by: Self.partBytes).enumerated() {
+            let part = Array(packed[start..<min(start + Self.partBytes, packed.count)])
+            let outcome: RecordOutcome
+            do throws(LogError) {
+                outcome = try await informer.put(part, to: Self.part(number, in: place), over: nil)
+            } catch {
+                throw Self.failure(error)
+            }
+            guard case .done = outcome else { throw .unavailable("a part of another proposal is in its place") }
+        }
+    }
+
+    private func removeParts(_ count: Int, in place: String) async {
+        for number in 0..<count {
+            let name = Self.part(number, in: place)
+            // What stays takes room, and nothing else.
+            if let record = await informer.record(name) {
+                _ = try? await informer.remove(name, at: record.revision)
+            }
+        }
+    }
+
+    private func content(of shared: Shared) async -> [UInt8]? {
+        var packed: [UInt8] = []
+        for number in 0..<shared.parts {
+            guard let part = await informer.record(Self.part(number, in: shared.place)) else { return nil }
+            packed += part.value
+        }
+        return Zlib.unpacked(packed, size: shared.size)
+    }
+
+    // MARK: Copying
+
+    /// Takes over what other nodes did, until its task is cancelled.
+    package func run() async {
+        // A proposal whose parts came later is copied then.
+        await informer.observe(Self.partKind) { [table] _ in table.wake() }
+        await table.follow { [self] in
+            // Before a record can take the place of one that is not shared yet.
+            guard await shareOwn() else { return false }
+            return await table.copyChanged { await take($0) }
+        }
+    }
+
+    private func take(_ record: SharedRecord) async -> Bool {
+        guard let shared = Shared(record) else { return true }
+        let isOpen = shared.proposal.state == .open
+        let content = isOpen ? await content(of: shared) : nil
+        // Its parts are on their way.
+        if isOpen, content == nil { return false }
+        do throws(StoreError) {
+            try await store.mirror(shared.proposal, content: content)
+            return true
+        } catch {
+            store.log(.init(.warning, "a proposal could not be copied", ["error": error.description]))
+            return false
+        }
+    }
+
+    private func all(of scope: Scope) -> [Shared] {
+        table.entries.values.compactMap { Shared($0) }.filter { $0.proposal.scope == scope }
+    }
+
+    /// Shares the proposals that were made before there was a cluster, the decided ones too: their numbers are taken.
+    ///
+    /// - Returns: false when not all are shared yet.
+    private func shareOwn() async -> Bool {
+        if !sharesOwn || hasSharedOwn.load(ordering: .relaxed) { return true }
+        do throws(StoreError) {
+            for scope in store.currentTemplates.scopes { try await shareOwn(of: scope) }
+            hasSharedOwn.store(true, ordering: .relaxed)
+            return true
+        } catch {
+            store.log(.init(.warning, "proposals of this node are not shared yet", ["error": error.description]))
+            return false
+        }
+    }
+
+    private func shareOwn(of scope: Scope) async throws(StoreError) {
+        let known = all(of: scope)
+        let numbers = Set(known.map(\.proposal.number))
+        let own = try await store.proposals(of: scope, isOpen: false, limit: Proposal.mostOpen + Proposal.mostSettled)
+        // Older ones were forgotten, not forgotten about.
+        let ended = (known.map(\.proposal) + own.filter { !numbers.contains($0.number) }).filter { !isOpen($0) }
+        let oldest = ended.map(\.number).sorted(by: >).prefix(Proposal.mostSettled).last ?? 0
+        for proposal in own.reversed() where !numbers.contains(proposal.number) {
+            guard isOpen(proposal) || proposal.number >= oldest else { continue }
+            try await share(proposal)
+        }
+    }
+
+    private func share(_ proposal: Proposal) async throws(StoreError) {
+        let scope = proposal.scope
+        var (content, packed, place): ([UInt8], [UInt8], String) = ([], [], "\(scope)/\(Epoch.random())")
+        if isOpen(proposal) {
+            guard let template = try await store.proposal(proposal.number, of: scope)?.template else { return }
+            content = template.json.encoded(JSONStyle(asciiOnly: false))
+            packed = Zlib.packed(content)
+            try await putParts(packed, in: place)
+        }
+        let record = Shared(proposal, size: content.count, parts: Self.partsOf(packed.count), in: place)
+        // Neither will be otherwise at the next attempt.
+        let problem: String
+        do {
+            if try await table.make(record.put(over: nil)) { return }
+            problem = "another has its number"
+        } catch let error as LogError {
+            throw Self.failure(error)
+        } catch {
+            problem = "\(error)"
+        }
+        store.log(
+            .init(.warning, "a proposal is not shared", ["proposal": "proposal/\(record.id)", "error": problem]))
+        await removeParts(record.parts, in: place)
+    }
+
+    /// A record's value.
+    private struct Shared {
+        var proposal: Proposal
+        /// Size of the content, in bytes.
+        let size: Int
+        let parts: Int
+        /// Place of its parts.
+        let place: String
+
+        /// Id of its record.
+        var id: String { "\(proposal.scope)/\(proposal.number)" }
+
+        init(_ proposal: Proposal, size: Int, parts: Int, in place: String) {
+            self.proposal = proposal.keepingKeys(within: keyBytes)
+            self.size = size
+            self.parts = parts
+            self.place = place
+        }
+
+        /// nil for what is no proposal.
+        init?(_ record: SharedRecord) {
+            let parts = record.name.id.split(separator: "/")
+            guard parts.count == 3, let project = try? ProjectID(String(parts[0])),
+                let namespace = try? Namespace(String(parts[1])), let value = try? JSONValue.parse(record.value),
+                let proposal = value["proposal"].flatMap({
+                    Proposal(shared: $0, of: Scope(project: project, namespace: namespace))
+                }), let size = value["size"]?.int64, (0...Int64(maxContent)).contains(size),
+                let count = value["parts"]?.int64, (0...1000).contains(count)
+            else { return nil }
+            place = value["place"]?.string ?? record.name.id
+            (self.proposal, self.size, self.parts) = (proposal, Int(size), Int(count))
+        }
+
+        /// - Throws: ``StoreError/proposalTooLarge(_:)``.
+        func put(over revision: Int64?) throws(StoreError) -> EntryTable.Change {
+            let value: JSONValue = [
+                "proposal": .object(proposal.json), "size": .int(size), "parts": .int(parts), "place": .string(place),
+                // Unlike any other node's.
+                "nonce": .string(Epoch.random().description),
+            ]
+            let bytes = value.encoded()
+            guard bytes.count <= SharedRecord.maxBytes else { throw .proposalTooLarge(bytes.count) }
+            return .put(id, bytes, over: revision)
         }
     }
 }

@@ -15,24 +15,14 @@ extension TemplateStore {
             throw .unknownProject(publish.scope.project)
         }
         let content = publish.template.json.encoded(JSONStyle(asciiOnly: false))
-        if let shared = sharedProposals.withLock({ $0 }) {
-            // A copy that is behind would refuse, or let through, what is not so.
-            await authority.withLock { $0 }?.refresh()
-            let make = try proposal(publish, author, projectNumber, publishTime)
-            return try await shared.add(publish.scope, content, make)
-        }
         defer { scheduleChanged() }
-        return try await write { db in
-            try self.refuseWithoutSpace()
-            let make = try self.proposal(publish, author, projectNumber, publishTime)
-            return try ProposalTable.insert(
-                make, content: content, of: publish.scope, now: make(0).createTime, db)
-        }
+        return try await proposalStorage.add(
+            publish, content, by: author, at: publishTime, projectNumber: projectNumber)
     }
 
     /// Over the version that is current, under a number to be given.
-    private func proposal(
-        _ publish: Publish, _ author: Proposal.Person, _ projectNumber: UInt64, _ publishTime: Timestamp?
+    func draft(
+        of publish: Publish, by author: Proposal.Person, at publishTime: Timestamp?, projectNumber: UInt64
     ) throws(StoreError) -> @Sendable (Int64) -> Proposal {
         let current = currentTemplates[publish.scope]
         try NextVersion.check(publish.precondition, against: current, projectNumber: projectNumber)
@@ -55,10 +45,9 @@ extension TemplateStore {
     package func approve(
         _ number: Int64, of scope: Scope, by person: Proposal.Person, allowsOwn: Bool
     ) async throws(StoreError) -> StoredVersion {
-        let approval = Candidate.Approval(scope: scope, number: number, by: person, allowsOwn: allowsOwn)
-        if let shared = sharedProposals.withLock({ $0 }) { return try await approve(approval, shared) }
         defer { scheduleChanged() }
-        return try await commit(.approve(approval))
+        return try await proposalStorage.approve(
+            Candidate.Approval(scope: scope, number: number, by: person, allowsOwn: allowsOwn))
     }
 
     /// Ends an open proposal.
@@ -67,16 +56,8 @@ extension TemplateStore {
     package func reject(
         _ number: Int64, of scope: Scope, by person: Proposal.Person, reason: String
     ) async throws(StoreError) {
-        if let shared = sharedProposals.withLock({ $0 }) {
-            return try await rejectShared(number, of: scope, by: person, reason: reason, shared)
-        }
         defer { scheduleChanged() }
-        try await write { db in
-            let now = self.configuration.now()
-            _ = try ProposalTable.open(number, of: scope, now: now, db)
-            try ProposalTable.decide(
-                number, of: scope, .rejected, Proposal.Decision(by: person, time: now, reason: reason), db)
-        }
+        try await proposalStorage.reject(number, of: scope, by: person, reason: reason)
     }
 
     /// The open proposals of all scopes that publish themselves, as this store has them. Answered from memory while

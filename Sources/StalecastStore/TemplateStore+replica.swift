@@ -236,16 +236,7 @@ extension TemplateStore {
         guard case .approve(let approval) = candidate else { return }
         let decision = Proposal.Decision(by: approval.by, time: configuration.now(), version: version.version)
         do throws(StoreError) {
-            if let shared = sharedProposals.withLock({ $0 }) {
-                _ = try await shared.change(approval.number, approval.scope) { proposal in
-                    guard proposal.state == .open else { return }
-                    (proposal.state, proposal.decision, proposal.approvingSince) = (.approved, decision, nil)
-                }
-                return
-            }
-            try await write { db in
-                try ProposalTable.decide(approval.number, of: version.scope, .approved, decision, db)
-            }
+            try await proposalStorage.approved(approval.number, of: version.scope, decision)
         } catch {
             log(LogLine(.warning, "an approved proposal stays open", ["error": error.description]))
         }

@@ -24,7 +24,7 @@ package final class TemplateStore: Sendable {
     let mark: HighWaterMark
     let state: Mutex<StoreState>
     let authority = Mutex<(any VersionAuthority)?>(nil)
-    let sharedProposals = Mutex<SharedProposals?>(nil)
+    private let sharedProposals = Mutex<SharedProposals?>(nil)
     let proposalNotes = Mutex(ProposalNotes())
     /// The newest release of each scope. The writer is the only one to change it, after the commit.
     let releases: Mutex<[Scope: Release]>
@@ -49,6 +49,12 @@ package final class TemplateStore: Sendable {
         state = Mutex(
             StoreState(checkpointBytes: configuration.checkpointBytes, minFreeBytes: configuration.minFreeBytes))
     }
+
+    /// Storage of proposals: this store's own, unless they are shared.
+    var proposalStorage: any ProposalStorage { sharedProposals.withLock { $0 } ?? OwnProposals(store: self) }
+
+    /// Makes the proposals, from now on, those of all nodes.
+    package func share(_ proposals: SharedProposals) { sharedProposals.withLock { $0 = proposals } }
 
     /// Rule for versions that may go, as of now.
     var retention: Retention { retentionLimits.withLock { $0 } }

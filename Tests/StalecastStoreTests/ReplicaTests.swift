@@ -53,40 +53,6 @@ import Testing
         }
     }
 
-    /// Wall clocks of two nodes may be an hour apart.
-    @Test func anApprovalUnderWayIsAsOldAsThisNodeHasSeenIt() async throws {
-        let uptime = Mutex(Duration.zero)
-        let clock = TestClock()
-        var configuration = StoreConfiguration.make(directory, clock: clock)
-        configuration.replica = .init(epoch: epoch)
-        configuration.uptime = { uptime.withLock { $0 } }
-        let store = try TemplateStore.open(configuration, log: log.add)
-        var record: JSONObject = [
-            "number": "1", "state": "OPEN", "baseVersion": "0", "baseEtag": "", "description": "", "urgent": false,
-            "createTime": .string(clock.now.description), "author": ["principal": "key:ada"],
-            "origin": "REST_API", "changedKeys": [],
-        ]
-        // This is an hour ago by the approver's clock.
-        record["approvingSince"] = .string(clock.now.advanced(by: .seconds(-3600)).description)
-        let shared = Mutex(try #require(Proposal(shared: .object(record), of: .demo)))
-        store.share(
-            SharedProposals(
-                add: { _, _, _ in shared.withLock { $0 } },
-                change: { _, _, edit async throws(StoreError) in
-                    var proposal = shared.withLock { $0 }
-                    try edit(&proposal)
-                    shared.withLock { [proposal] in $0 = proposal }
-                    return proposal
-                }, publish: { $0 }))
-        let eve = Proposal.Person(principal: "key:eve", user: UpdateUser())
-        let early = await storeError { try await store.reject(1, of: .demo, by: eve, reason: "") }
-        guard case .unavailable = early else { return #expect(Bool(false), "\(String(describing: early))") }
-        #expect(shared.withLock { $0.state } == .open)
-        uptime.withLock { $0 = .seconds(661) }
-        _ = try await store.reject(1, of: .demo, by: eve, reason: "")
-        #expect(shared.withLock { $0.state } == .rejected)
-    }
-
     @Test func whatIsAppliedIsDurableVisibleAndAnnouncedInOrder() async throws {
         let source = try TemplateStore.make(try TemporaryDirectory())
         try await source.put(1...3)

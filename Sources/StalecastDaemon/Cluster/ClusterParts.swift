@@ -33,7 +33,7 @@ final class ClusterParts: Sendable {
     private let ours = Mutex(NodeRecord())
     private let epochs: AsyncStream<Void>
     private let hub = LateHub()
-    private let proposals: ClusterProposals
+    private let proposals: SharedProposals
     /// Receiver of the node's reports, which is made after the node. Lies in a struct, because a mutex wraps a bare function
     /// once more at each access.
     private struct Reports {
@@ -60,7 +60,7 @@ final class ClusterParts: Sendable {
         members = EtcdMembers(connection.client, configuration.store.etcd.endpoints, logger)
         let (epochs, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.epochs = epochs
-        proposals = ClusterProposals(nodes.board, store, logger)
+        proposals = SharedProposals(nodes.board, store)
         let reports = Mutex(Reports())
         let hub = hub
         let isEdge = configuration.isEdge
@@ -79,7 +79,7 @@ final class ClusterParts: Sendable {
             }
         }
         store.setAuthority(isEdge ? EdgeAuthority(node) : node)
-        if !isEdge { store.share(proposals.shared) }
+        if !isEdge { store.share(proposals) }
     }
 
     /// Whether this node only follows the log.
