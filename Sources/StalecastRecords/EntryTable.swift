@@ -3,7 +3,7 @@ import Synchronization
 /// One kind of the shared records as its target uses it: a copy in memory that follows them, changes that are decided
 /// anew when another node was quicker, and a pass over what is new for those who keep a copy on disk.
 package final class EntryTable: Sendable {
-    /// What becomes of an entry.
+    /// Change of an entry.
     package enum Change: Sendable {
         /// - Parameter over: revision of the entry that is replaced; nil makes a new one.
         case put(String, [UInt8], over: Int64?)
@@ -27,6 +27,8 @@ package final class EntryTable: Sendable {
 
     /// Number of times a change is decided anew when another node was quicker.
     private static let attempts = 20
+    /// Time that a change waits for the first read.
+    private static let patience = Duration.seconds(5)
 
     /// - Parameter pause: default 1 s.
     package init(_ informer: Informer, kind: String, pause: Duration = .seconds(1)) {
@@ -43,6 +45,17 @@ package final class EntryTable: Sendable {
     /// Entries by id.
     package var entries: [String: SharedRecord] { state.withLock { $0.entries } }
 
+    /// Waits for the first read: a node that takes requests since a moment ago has not made it yet.
+    private func untilRead() async throws(LogError) {
+        let end = ContinuousClock.now + Self.patience
+        while !isRead {
+            // Cancelled: no caller waits.
+            guard ContinuousClock.now < end, (try? await Task.sleep(for: .milliseconds(10))) != nil else {
+                throw .notDone("what the cluster shares has not been read yet")
+            }
+        }
+    }
+
     // MARK: Changing
 
     /// Changes an entry; the change is in ``entries`` when this returns.
@@ -55,7 +68,13 @@ package final class EntryTable: Sendable {
     ) async throws(Failure) -> Value {
         for _ in 0..<Self.attempts {
             let (value, change) = try await decide()
+            if case .nothing = change { return value }
             do throws(LogError) {
+                // It was decided from nothing.
+                if !isRead {
+                    try await untilRead()
+                    continue
+                }
                 if try await make(change) { return value }
             } catch {
                 throw failure(error)

@@ -1,10 +1,8 @@
-import Foundation
 import StalecastControl
 import StalecastRecords
 import StalecastStore
 import StalecastWebhooks
 import StalecastWire
-import Synchronization
 
 /// Webhooks of a cluster: all nodes know all of them, and one delivers to each.
 final class ClusterWebhooks: Sendable {
@@ -13,10 +11,7 @@ final class ClusterWebhooks: Sendable {
     private let nodes: ClusterNodes
     private let registry: WebhookRegistry
     private let verifier: WebhookVerifier
-    /// Records there are, as far as they were told.
-    private let known = Mutex<Set<String>>([])
 
-    private static let kind = "webhook"
     /// Webhooks are spread over so many assignments; all nodes must agree.
     private static let count: UInt64 = 64
     private static let prefix = "webhooks-"
@@ -42,7 +37,7 @@ final class ClusterWebhooks: Sendable {
                 kept: { try await assignments.kept(of: $0) }))
         self.delivery = assignedDelivery
         peerRequests = WebhookPeerRequests(nodes: nodes, delivery: assignedDelivery, service: service)
-        registry.share(Self.shared(nodes.board, store))
+        registry.share(in: nodes.board) { Cursor(epoch: store.epoch, sequence: store.head()) }
         nodes.setWebhooks(worker, Set((0..<Self.count).map { Self.name($0) }))
     }
 
@@ -78,55 +73,14 @@ final class ClusterWebhooks: Sendable {
         }
     }
 
-    // MARK: Records
-
-    private static func shared(_ board: Informer, _ store: TemplateStore) -> SharedWebhooks {
-        SharedWebhooks {
-            Cursor(epoch: store.epoch, sequence: store.head())
-        } change: { id, sealed, revision in
-            let name = RecordName(kind, id)
-            let outcome: RecordOutcome
-            if let sealed {
-                outcome = try await board.put(Array(sealed), to: name, over: revision)
-            } else {
-                outcome = try await board.remove(name, at: revision ?? 0)
-            }
-            if case .done = outcome { return true }
-            return false
-        }
-    }
-
-    private func hear(_ change: Informer.Change) {
-        switch change {
-        case .put(let record):
-            _ = known.withLock { $0.insert(record.name.id) }
-            registry.mirror(record.name.id, Data(record.value), revision: record.revision)
-        case .removed(let name):
-            _ = known.withLock { $0.remove(name.id) }
-            registry.mirror(name.id, nil, revision: 0)
-        case .complete: registry.mirroredAll(known.withLock { $0 })
-        }
-    }
-
-    /// Webhooks that were made before there was a cluster, once all others are known.
-    private func shareOwn() async {
-        // Cancelled: the daemon ends.
-        while (try? await Task.sleep(for: .seconds(1))) != nil {
-            guard await nodes.board.isRead else { continue }
-            // If it is not done, it is tried again.
-            if (try? await registry.shareOwn()) != nil { return }
-        }
-    }
-
     // MARK: While the daemon runs
 
     /// Works until its task is cancelled; ``handOver()`` first.
     func run() async {
-        await nodes.board.observe(Self.kind) { [self] in hear($0) }
         await withDiscardingTaskGroup { group in
             group.addTask { await self.delivery.run() }
             group.addTask { [peerRequests, nodes] in await nodes.peerRequests.run { await peerRequests.answer($0) } }
-            group.addTask { await self.shareOwn() }
+            group.addTask { await self.registry.followShared() }
         }
     }
 

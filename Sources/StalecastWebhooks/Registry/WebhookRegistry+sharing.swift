@@ -1,32 +1,19 @@
-package import Foundation
+import Foundation
 import GRDB
+package import StalecastRecords
 package import StalecastWire
 import Synchronization
-
-/// Records in which all nodes of a cluster keep their webhooks: sealed as in the database, compared and set.
-package struct SharedWebhooks: Sendable {
-    /// Puts a webhook's sealed row, or removes it for nil. It is mirrored when this returns, or, for false, what is
-    /// there instead.
-    ///
-    /// - Parameter revision: of the record it replaces; nil: there is none.
-    package typealias Change = @Sendable (_ id: String, _ sealed: Data?, _ revision: Int64?) async throws -> Bool
-
-    let change: Change
-    /// Position of this node in the history.
-    let place: @Sendable () -> StalecastWire.Cursor
-
-    package init(place: @escaping @Sendable () -> StalecastWire.Cursor, change: @escaping Change) {
-        self.place = place
-        self.change = change
-    }
-}
 
 extension WebhookRegistry {
     /// Step that an entry needs.
     enum Step: Sendable { case install, uninstall, nothing }
 
-    /// Number of times a change is decided anew when another node was quicker.
-    private static let attempts = 10
+    /// Records in which all nodes of a cluster keep their webhooks: sealed as in the database.
+    struct Shared: Sendable {
+        let table: EntryTable
+        /// Position of this node in the history.
+        let place: @Sendable () -> StalecastWire.Cursor
+    }
 
     /// The one way of a change: decided alone, on the registry's thread, from what is there then; written and told
     /// here, or where all nodes keep it.
@@ -44,103 +31,117 @@ extension WebhookRegistry {
                 return entry
             }
         }
-        for _ in 0..<Self.attempts {
-            let (entry, step, sealed, revision) = try await serially { _ in
-                var (entry, step) = try decide()
-                let known = self.webhook(entry.webhook.id)?.topics ?? []
-                for topic in entry.webhook.topics where !known.contains(topic) {
-                    entry.webhook.since[topic] = shared.place()
-                }
-                let sealed = step == .install ? try self.database.seal(entry) : nil
-                return (entry, step, sealed, self.revision(of: entry.webhook.id))
+        var changed: WebhookID?
+        let entry = try await shared.table.change { () throws(RegistryProblem) in
+            // Another node was quicker: this one decides from what is there instead.
+            if let changed { _ = await takeOver(changed, from: shared.table) }
+            let (entry, change) = try await serially { db in
+                try self.change(shared, db, decide)
             }
-            if step == .nothing { return entry }
-            let id = entry.webhook.id
-            if step == .uninstall, revision == nil {
-                try await serially { try self.uninstall(id, $0) }
-                return entry
-            }
-            do {
-                let isDone = try await shared.change(id.description, sealed, revision)
-                // Behind what came of it.
-                try await serially { _ in }
-                if isDone { return entry }
-            } catch let problem as RegistryProblem {
-                throw problem
-            } catch {
-                throw .away(cause: "\(error)")
-            }
+            if case .nothing = change { changed = nil } else { changed = entry.webhook.id }
+            return (entry, change)
+        } failure: { error in
+            error.map { .away(cause: $0.description) } ?? .changedMeanwhile
         }
-        throw .changedMeanwhile
+        // What the disk refuses now is taken over by a later pass.
+        if let changed { _ = await takeOver(changed, from: shared.table) }
+        return entry
+    }
+
+    private func change(
+        _ shared: Shared, _ db: Database, _ decide: () throws(RegistryProblem) -> (RegistryEntry, Step)
+    ) throws -> (RegistryEntry, EntryTable.Change) {
+        var (entry, step) = try decide()
+        let (id, revision) = (entry.webhook.id, revision(of: entry.webhook.id))
+        switch (step, revision) {
+        case (.install, _):
+            let known = webhook(id)?.topics ?? []
+            for topic in entry.webhook.topics where !known.contains(topic) {
+                entry.webhook.since[topic] = shared.place()
+            }
+            return (entry, .put(id.description, Array(try database.seal(entry)), over: revision))
+        case (.uninstall, let revision?): return (entry, .remove(id.description, at: revision))
+        case (.uninstall, nil): try uninstall(id, db)
+        case (.nothing, _): break
+        }
+        return (entry, .nothing)
     }
 
     // MARK: What other nodes did
 
-    /// A shared record is as it is now; quick, called in order.
+    /// Sends changes from now on to the records that all nodes share.
     ///
-    /// - Parameter sealed: nil: it was removed.
-    package func mirror(_ id: String, _ sealed: Data?, revision: Int64) {
-        state.withLock { _ in takeOver(id, sealed, revision) }
+    /// - Parameters:
+    ///   - place: position of this node in the history.
+    ///   - pause: before what could not be taken over or shared is tried again; default 1 s.
+    package func share(
+        in informer: Informer, place: @escaping @Sendable () -> StalecastWire.Cursor, pause: Duration = .seconds(1)
+    ) {
+        let table = EntryTable(informer, kind: "webhook", pause: pause)
+        state.withLock { $0.shared = Shared(table: table, place: place) }
     }
 
-    private func takeOver(_ id: String, _ sealed: Data?, _ revision: Int64) {
-        database.queue.asyncWriteWithoutTransaction { db in
-            do {
-                try self.takeOver(id, sealed, revision, db)
-                self.state.withLock { $0.unmirrored[id] = nil }
-            } catch {
-                let isFirst = self.state.withLock { state in
-                    state.unmirrored[id] = (sealed, revision)
-                    defer { state.isMirroringAgain = true }
-                    return !state.isMirroringAgain
-                }
-                if isFirst { self.takeOverAgain() }
+    /// Takes over what other nodes do, until the task is cancelled; returns at once where nothing is shared. Once.
+    ///
+    /// - Parameter sharesOwn: false for a node that only follows.
+    package func followShared(sharesOwn: Bool = true) async {
+        guard let table = shared?.table else { return }
+        await table.follow { [self] in
+            // Those that are gone since this node saw them last.
+            var isDone = true
+            for id in sharedIDs where table[id.description] == nil {
+                isDone = await takeOver(id, from: table) && isDone
             }
+            isDone = await table.copyChanged { [self] record in
+                // What is no webhook is none here either.
+                guard let id = WebhookID(record.name.id) else { return true }
+                return await takeOver(id, from: table)
+            } && isDone
+            return sharesOwn ? await shareOwn(in: table) && isDone : isDone
         }
     }
 
-    private static let takeOverAgainAfter = Duration.seconds(1)
-
-    /// A disk that was full has room some day; the board tells of a record only once.
-    private func takeOverAgain() {
-        Task { [weak self] in
-            try? await Task.sleep(for: Self.takeOverAgainAfter)
-            self?.state.withLock { state in
-                state.isMirroringAgain = false
-                for (id, record) in state.unmirrored { self?.takeOver(id, record.sealed, record.revision) }
+    /// Takes over a webhook's record as it is now: an older one never comes after a newer one.
+    ///
+    /// - Returns: false when the database did not take it.
+    private func takeOver(_ id: WebhookID, from table: EntryTable) async -> Bool {
+        do throws(RegistryProblem) {
+            try await serially { db in
+                guard let record = table[id.description] else { return try self.forget(id, db) }
+                try self.takeOver(id, record, db)
             }
+            return true
+        } catch {
+            return false
         }
     }
 
-    private func takeOver(_ id: String, _ sealed: Data?, _ revision: Int64, _ db: Database) throws {
-        guard let known = WebhookID(id) else { return }
-        guard let sealed else { return try self.forget(known, db) }
-        let entry = try self.database.open(sealed, of: id)
-        if entry.webhook.origin == .api { return try self.mirror(entry, revision, db) }
+    private func takeOver(_ id: WebhookID, _ record: SharedRecord, _ db: Database) throws {
+        let entry = try database.open(Data(record.value), of: id.description)
+        if entry.webhook.origin == .api { return try mirror(entry, record.revision, db) }
         // What was decided at run time of a webhook whose settings each node has from its own file.
-        guard let own = self.known(known), own.isInstalled else {
-            return try self.remember(entry, revision: revision, db)
+        guard let own = known(id), own.isInstalled else {
+            return try remember(entry, revision: record.revision, db)
         }
-        try self.mirror(own.entry.decided(as: entry), revision, db)
-    }
-
-    /// All shared records have been mirrored: those that are gone since this node saw them last are gone here.
-    package func mirroredAll(_ ids: Set<String>) {
-        for id in sharedIDs where !ids.contains(id.description) { mirror(id.description, nil, revision: 0) }
+        try mirror(own.entry.decided(as: entry), record.revision, db)
     }
 
     /// Webhooks of the API that were made before there was a cluster, to where all nodes keep them.
     ///
-    /// - Throws: ``RegistryProblem/away(cause:)``
-    package func shareOwn() async throws(RegistryProblem) {
-        guard let shared else { return }
+    /// - Returns: false when they are to be shared again.
+    private func shareOwn(in table: EntryTable) async -> Bool {
         for webhook in webhooks where webhook.origin == .api && revision(of: webhook.id) == nil {
             let id = webhook.id
-            let sealed = try await serially { _ in
-                try self.database.seal(try self.entry(id, in: webhook.project))
+            do {
+                let sealed = try await serially { _ in
+                    try self.database.seal(try self.entry(id, in: webhook.project))
+                }
+                _ = try await table.make(.put(id.description, Array(sealed), over: nil))
+            } catch {
+                return false
             }
-            do { _ = try await shared.change(id.description, sealed, nil) } catch { throw .away(cause: "\(error)") }
         }
+        return true
     }
 
     /// Makes the webhooks of a directory, whose registry is not open, its own: what another cluster knew of them is

@@ -170,10 +170,7 @@ package final class WebhookRegistry: Sendable {
 
     // MARK: Shared with other nodes
 
-    /// Sends changes from now on to the records that all nodes share; they come back by ``mirror(_:_:revision:)``.
-    package func share(_ shared: SharedWebhooks) { state.withLock { $0.shared = shared } }
-
-    var shared: SharedWebhooks? { state.withLock { $0.shared } }
+    var shared: Shared? { state.withLock { $0.shared } }
 
     /// Revision of a webhook's shared record; nil: it has none.
     func revision(of id: WebhookID) -> Int64? { state.withLock { $0.revisions[id] } }
@@ -214,12 +211,9 @@ extension WebhookRegistry {
         private(set) var internalPolicy = AddressPolicy(profile: .internal, allow: [])
         var maxPerProject = 0
         var observer: (@Sendable (WebhookRegistry.Change) -> Void)?
-        var shared: SharedWebhooks?
+        var shared: Shared?
         /// Revisions of shared records.
         var revisions: [WebhookID: Int64] = [:]
-        /// Shared records that the database did not take: they are tried again.
-        var unmirrored: [String: (sealed: Data?, revision: Int64)] = [:]
-        var isMirroringAgain = false
 
         mutating func put(_ entry: RegistryEntry) {
             count(entries.updateValue(Boxed(entry), forKey: entry.webhook.id)?.entry, -1)

@@ -1,54 +1,45 @@
 import Foundation
 import GRDB
+import StalecastRecords
+import StalecastTestRecords
 import StalecastWebhooks
 import StalecastWire
 import Synchronization
 import Testing
 
-/// Registries of several nodes over one set of shared rows.
-@Suite struct SharedWebhooksTests {
-    /// What nodes share, told to all of them in order, as a board of records does.
+/// Registries of several nodes over one set of records.
+@Suite(.timeLimit(.minutes(1))) struct SharedWebhooksTests {
     private final class Rows: Sendable {
-        private struct State {
-            var rows: [String: (sealed: Data, revision: Int64)] = [:]
-            var revision: Int64 = 0
-            var nodes: [WebhookRegistry] = []
-            var isAway = false
-        }
-
+        let records = MemoryRecords()
         let epoch = Epoch.random()
         let head = Atomic<CommitSequence>(7)
-        private let state = Mutex(State())
+        private let tasks = Mutex<[ObjectIdentifier: Task<Void, Never>]>([:])
 
-        func setAway(_ isAway: Bool) { state.withLock { $0.isAway = isAway } }
-        var ids: Set<String> { state.withLock { Set($0.rows.keys) } }
+        var ids: Set<String> {
+            get async throws { Set(try await records.all().records.map(\.name.id)) }
+        }
 
         func join(_ registry: WebhookRegistry) {
-            registry.share(
-                SharedWebhooks {
-                    StalecastWire.Cursor(epoch: self.epoch, sequence: self.head.load(ordering: .relaxed))
-                } change: { id, sealed, revision in
-                    try self.change(id, sealed, revision)
-                })
-            state.withLock { state in
-                state.nodes.append(registry)
-                for (id, row) in state.rows { registry.mirror(id, row.sealed, revision: row.revision) }
-                registry.mirroredAll(Set(state.rows.keys))
+            let informer = Informer(records, pause: .milliseconds(1))
+            let place: @Sendable () -> StalecastWire.Cursor = { [epoch, weak self] in
+                StalecastWire.Cursor(epoch: epoch, sequence: self?.head.load(ordering: .relaxed) ?? 0)
             }
+            registry.share(in: informer, place: place, pause: .milliseconds(1))
+            let task = Task {
+                async let following: Void = informer.run()
+                await registry.followShared()
+                await following
+            }
+            tasks.withLock { $0[ObjectIdentifier(registry)] = task }
         }
 
-        func leave(_ registry: WebhookRegistry) { state.withLock { $0.nodes.removeAll { $0 === registry } } }
-
-        private func change(_ id: String, _ sealed: Data?, _ revision: Int64?) throws -> Bool {
-            try state.withLock { state in
-                if state.isAway { throw CancellationError() }
-                guard state.rows[id]?.revision == revision else { return false }
-                state.revision += 1
-                state.rows[id] = sealed.map { ($0, state.revision) }
-                for node in state.nodes { node.mirror(id, sealed, revision: state.revision) }
-                return true
-            }
+        func leave(_ registry: WebhookRegistry) async {
+            let task = tasks.withLock { $0.removeValue(forKey: ObjectIdentifier(registry)) }
+            task?.cancel()
+            await task?.value
         }
+
+        deinit { for task in tasks.withLock({ $0.values }) { task.cancel() } }
     }
 
     private struct Nodes {
@@ -57,22 +48,29 @@ import Testing
         let a: WebhookRegistry
         let b: WebhookRegistry
 
-        init() throws {
+        init() async throws {
             fixtures = [try RegistryFixture(), try RegistryFixture()]
             a = try fixtures[0].open()
             b = try fixtures[1].open(keyFile: "\(fixtures[0].directory)/webhooks.key")
-            rows.join(a)
-            rows.join(b)
+            for node in [a, b] {
+                rows.join(node)
+                // As soon as it has read the records.
+                var probe: WebhookID?
+                try await eventually {
+                    probe = try? await node.create(["url": "https://example.com"], in: .demo).webhook.id
+                    return probe != nil
+                }
+                if let probe { try await node.delete(probe, in: .demo, etag: nil) }
+            }
         }
     }
 
-    /// Behind all that was mirrored so far.
     private func settled(_ registry: WebhookRegistry, _ condition: (WebhookRegistry) -> Bool) async {
         while !condition(registry), !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
     }
 
-    @Test(.timeLimit(.minutes(1))) func whatOneNodeDoesAllHave() async throws {
-        let nodes = try Nodes()
+    @Test func whatOneNodeDoesAllHave() async throws {
+        let nodes = try await Nodes()
         let (a, b) = (nodes.a, nodes.b)
         let made = try await a.create(["url": "https://example.com/a"], in: .demo)
         let id = made.webhook.id
@@ -95,13 +93,14 @@ import Testing
         await settled(a) { $0.webhook(id)?.topics.count == 2 }
         #expect(a.webhook(id)?.since.mapValues(\.sequence).values.sorted() == [7, 9])
         try await a.delete(id, in: .demo, etag: nil)
-        #expect(a.webhook(id) == nil && nodes.rows.ids.isEmpty)
+        #expect(a.webhook(id) == nil)
+        #expect(try await nodes.rows.ids.isEmpty)
         await settled(b) { $0.webhook(id) == nil }
     }
 
-    /// The board tells of a record once; a database that was full then takes it over later.
-    @Test(.timeLimit(.minutes(1))) func whatCouldNotBeStoredIsStoredLater() async throws {
-        let nodes = try Nodes()
+    /// A watch tells of a record once; a database that was full then takes it over later.
+    @Test func whatCouldNotBeStoredIsStoredLater() async throws {
+        let nodes = try await Nodes()
         let other = try DatabaseQueue(path: "\(nodes.fixtures[1].directory)/\(WebhookRegistry.fileName)")
         try await other.write { db in
             try db.execute(
@@ -117,8 +116,8 @@ import Testing
         #expect(nodes.b.webhook(gone) == nil)
     }
 
-    @Test(.timeLimit(.minutes(1))) func manyChangesAtTwoNodesAllCount() async throws {
-        let nodes = try Nodes()
+    @Test func manyChangesAtTwoNodesAllCount() async throws {
+        let nodes = try await Nodes()
         let id = try await nodes.a.create(["url": "https://example.com/a"], in: .demo).webhook.id
         await settled(nodes.b) { $0.webhook(id) != nil }
         await withTaskGroup { group in
@@ -130,17 +129,17 @@ import Testing
                 }
             }
         }
-        #expect(nodes.a.webhook(id)?.generation == 11)
+        await settled(nodes.a) { $0.webhook(id)?.generation == 11 }
         await settled(nodes.b) { $0.webhook(id) == nodes.a.webhook(id) }
     }
 
-    @Test(.timeLimit(.minutes(1))) func whatHappenedMeanwhileIsTakenOver() async throws {
-        let nodes = try Nodes()
+    @Test func whatHappenedMeanwhileIsTakenOver() async throws {
+        let nodes = try await Nodes()
         let (a, b) = (nodes.a, nodes.b)
         let gone = try await a.create(["url": "https://example.com/gone"], in: .demo).webhook.id
         let kept = try await a.create(["url": "https://example.com/kept"], in: .demo).webhook.id
         await settled(b) { $0.webhooks.count == 2 }
-        nodes.rows.leave(b)
+        await nodes.rows.leave(b)
         b.close()
         try await a.delete(gone, in: .demo, etag: nil)
         _ = try await a.setPaused(true, kept, in: .demo)
@@ -149,28 +148,28 @@ import Testing
         #expect(again.webhooks.count == 2)
         nodes.rows.join(again)
         await settled(again) { $0.webhook(gone) == nil && $0.webhook(kept)?.isPaused == true }
-        nodes.rows.setAway(true)
+        nodes.rows.records.setAway(true)
         await #expect(throws: RegistryProblem.self) { try await again.setPaused(false, kept, in: .demo) }
         #expect(again.webhook(kept)?.isPaused == true)
     }
 
-    @Test(.timeLimit(.minutes(1))) func whatWasThereBeforeTheClusterIsShared() async throws {
+    @Test func whatWasThereBeforeTheClusterIsShared() async throws {
         let fixture = try RegistryFixture()
         let registry = try fixture.open()
         let id = try await registry.create(["url": "https://example.com/a"], in: .demo).webhook.id
         let rows = Rows()
         rows.join(registry)
-        try await registry.shareOwn()
-        #expect(rows.ids == [id.description])
-        await settled(registry) { $0.webhook(id) != nil }
+        try await eventually { try await rows.ids == [id.description] }
+        #expect(registry.webhook(id) != nil)
         _ = try await registry.setPaused(true, id, in: .demo)
         try await registry.delete(id, in: .demo, etag: nil)
-        #expect(rows.ids.isEmpty && registry.webhooks.isEmpty)
+        #expect(registry.webhooks.isEmpty)
+        #expect(try await rows.ids.isEmpty)
     }
 
     /// Settings are each node's own, from its file; whether it is paused is everybody's.
-    @Test(.timeLimit(.minutes(1))) func webhooksOfTheFileArePausedEverywhere() async throws {
-        let nodes = try Nodes()
+    @Test func webhooksOfTheFileArePausedEverywhere() async throws {
+        let nodes = try await Nodes()
         var draft = WebhookDraft()
         try draft.take(["url": "https://example.com/a"], files: .paths)
         let configured = ConfiguredWebhook(
