@@ -116,7 +116,7 @@ extension Daemon.Parts {
         }
         return WebhookService(
             registry: webhooks.registry, verifier: webhooks.verifier, delivery: webhooks.delivery,
-            owners: webhooks.shared?.owners, reach: { await propagation.webhooks(of: $0, $1) }, logger: logger)
+            owners: webhooks.owners, reach: { await propagation.webhooks(of: $0, $1) }, logger: logger)
     }
 }
 

@@ -123,10 +123,13 @@ extension Daemon.Parts {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await webhooks.verifier.run() }
             if let shared = webhooks.shared { group.addTask { await shared.run() } }
+            if let owners = webhooks.owners { group.addTask { await owners.run() } }
             // It asks delivery, so it ends first.
             if let propagation { group.addTask { await propagation.run() } }
             for await _ in ending {}
-            await webhooks.shared?.handOver()
+            cluster?.nodes.endWebhooks()
+            // Other nodes deliver meanwhile.
+            await webhooks.shared?.delivery.untilIdle(within: EndingStages.handOver)
             group.cancelAll()
         }
         webhooks.delivery.stop()

@@ -14,7 +14,9 @@ struct WebhookParts: Sendable {
     let delivery: WebhookDelivery
     let verifier: WebhookVerifier
     /// nil: this daemon is one by itself, or an edge.
-    let shared: ClusterWebhooks?
+    let shared: WebhookAssignments?
+    /// Access to how delivery goes, whichever node is asked; nil: this daemon is one by itself, or an edge.
+    let owners: WebhookOwners?
     /// This node calls no webhook.
     private let isEdge: Bool
 
@@ -57,10 +59,18 @@ struct WebhookParts: Sendable {
             throw StartError("\(deliveryFile) cannot be opened: \(error.databaseWords)")
         }
         isEdge = configuration.isEdge
-        shared = (isEdge ? nil : nodes).map { [registry, delivery, verifier] in
-            ClusterWebhooks(
-                $0, store, registry, delivery, verifier,
-                WebhookService(registry: registry, verifier: verifier, delivery: delivery, logger: logger))
+        let nodes = isEdge ? nil : nodes
+        shared = nodes.map { [registry, delivery, verifier] in
+            WebhookAssignments(
+                $0.board, $0.assignments, place: { Cursor(epoch: store.epoch, sequence: store.head()) }, registry,
+                delivery, verifier)
+        }
+        let service = WebhookService(registry: registry, verifier: verifier, delivery: delivery, logger: logger)
+        if let nodes, let shared {
+            owners = WebhookOwners(nodes.board, nodes.assignments, nodes.peerRequests, shared.delivery, service)
+            nodes.setWebhooks(shared.worker, WebhookAssignments.names)
+        } else {
+            owners = nil
         }
         try apply(configuration)
     }
@@ -88,7 +98,7 @@ struct WebhookParts: Sendable {
     }
 
     /// Begins delivery on one node of several.
-    private func begin(_ changes: [TemplateChange], _ shared: ClusterWebhooks) throws {
+    private func begin(_ changes: [TemplateChange], _ shared: WebhookAssignments) throws {
         registry.observe { shared.take($0) }
         let webhooks = registry.webhooks
         try delivery.start(webhooks: [], changes: changes, others: Set(webhooks.map(\.id)))

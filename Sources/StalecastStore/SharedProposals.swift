@@ -10,8 +10,6 @@ package final class SharedProposals: Sendable {
     private let informer: Informer
     private let table: EntryTable
     let store: TemplateStore
-    /// Whether this node brings the proposals that only it has.
-    private let sharesOwn: Bool
     private let hasSharedOwn = Atomic(false)
 
     private static let partKind = "proposalPart"
@@ -23,15 +21,11 @@ package final class SharedProposals: Sendable {
     /// Bytes of the changed keys that a record has, the first ones.
     private static let keyBytes = 32 << 10
 
-    /// - Parameters:
-    ///   - sharesOwn: false for a node that only follows.
-    ///   - pause: before what could not be copied or shared is tried again; default 2 s.
-    package init(
-        _ informer: Informer, _ store: TemplateStore, sharesOwn: Bool = true, pause: Duration = .seconds(2)
-    ) {
+    /// - Parameter pause: before what could not be copied or shared is tried again; default 2 s.
+    package init(_ informer: Informer, _ store: TemplateStore, pause: Duration = .seconds(2)) {
         self.informer = informer
         table = EntryTable(informer, kind: "proposal", pause: pause)
-        (self.store, self.sharesOwn) = (store, sharesOwn)
+        self.store = store
     }
 
     // MARK: Changing
@@ -206,7 +200,7 @@ package final class SharedProposals: Sendable {
     ///
     /// - Returns: false when not all are shared yet.
     private func shareOwn() async -> Bool {
-        if !sharesOwn || hasSharedOwn.load(ordering: .relaxed) { return true }
+        if hasSharedOwn.load(ordering: .relaxed) { return true }
         do throws(StoreError) {
             for scope in store.currentTemplates.scopes { try await shareOwn(of: scope) }
             hasSharedOwn.store(true, ordering: .relaxed)

@@ -16,6 +16,7 @@ package final class SharedKeys: KeyStorage {
     /// Keys that are not copied yet.
     private let waiting = Mutex<[String: AccessKey]>([:])
 
+    package static let kind = "key"
     package let isShared = true
 
     /// - Parameters:
@@ -25,7 +26,7 @@ package final class SharedKeys: KeyStorage {
         _ informer: Informer, _ store: TemplateStore, _ access: Authorizer, sharesOwn: Bool = true,
         pause: Duration = .seconds(10)
     ) {
-        table = EntryTable(informer, kind: "key", pause: pause)
+        table = EntryTable(informer, kind: Self.kind, pause: pause)
         (self.store, self.access, self.sharesOwn) = (store, access, sharesOwn)
     }
 

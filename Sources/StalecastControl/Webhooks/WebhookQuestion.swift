@@ -1,8 +1,8 @@
-package import StalecastWebhooks
-package import StalecastWire
+import StalecastWebhooks
+import StalecastWire
 
 /// Question or action for the daemon that delivers to a webhook; in a cluster that may be another node.
-package struct WebhookQuestion: Sendable {
+struct WebhookQuestion: Sendable {
     /// A list of the delivery database.
     enum List: String { case attempts, deadLetters }
 
@@ -12,7 +12,7 @@ package struct WebhookQuestion: Sendable {
         case action(WebhookAction, JSONValue)
     }
 
-    package let webhook: WebhookID
+    let webhook: WebhookID
     let project: ProjectID
     let subject: Subject
 
@@ -23,20 +23,20 @@ package struct WebhookQuestion: Sendable {
     }
 
     /// Whether an answer says that something will be done, which the next owner must know.
-    package var isPromise: Bool {
+    var isPromise: Bool {
         guard case .action(let action, _) = subject else { return false }
         return action != .test
     }
 
     /// Whether the receiver is asked before the answer.
-    package var isTest: Bool {
+    var isTest: Bool {
         guard case .action(.test, _) = subject else { return false }
         return true
     }
 
     // MARK: From node to node
 
-    package var json: JSONValue {
+    var json: JSONValue {
         var object: JSONObject = [
             "webhook": .string(webhook.description), "project": .string(project.description),
         ]
@@ -53,7 +53,7 @@ package struct WebhookQuestion: Sendable {
     }
 
     /// nil for what ``json`` did not make.
-    package init?(json: JSONValue) {
+    init?(json: JSONValue) {
         guard let webhook = json["webhook"]?.string.flatMap({ WebhookID($0) }),
             let project = json["project"]?.string.flatMap({ try? ProjectID($0) })
         else { return nil }
@@ -68,22 +68,6 @@ package struct WebhookQuestion: Sendable {
     }
 }
 
-/// Access to the node that delivers to a webhook of the cluster.
-package struct WebhookOwners: Sendable {
-    /// Puts a question to the node that delivers to its webhook, which may be this one.
-    let ask: @Sendable (WebhookQuestion) async throws(RegistryProblem) -> JSONValue
-    /// ``WebhookService/status(of:)`` of the node that delivers, or `{"problem":…}`, a sentence.
-    let statuses: @Sendable ([WebhookID]) async -> [WebhookID: JSONValue]
-
-    package init(
-        ask: @escaping @Sendable (WebhookQuestion) async throws(RegistryProblem) -> JSONValue,
-        statuses: @escaping @Sendable ([WebhookID]) async -> [WebhookID: JSONValue]
-    ) {
-        self.ask = ask
-        self.statuses = statuses
-    }
-}
-
 extension WebhookService {
     /// Has a question answered by the node that delivers.
     func answer(_ question: WebhookQuestion) async throws(RegistryProblem) -> JSONValue {
@@ -94,9 +78,7 @@ extension WebhookService {
     /// Answers a question here.
     ///
     /// - Parameter room: for the answer, in bytes; a list is as long as fits. nil: there is no limit.
-    package func perform(
-        _ question: WebhookQuestion, room: Int? = nil
-    ) async throws(RegistryProblem) -> JSONValue {
+    func perform(_ question: WebhookQuestion, room: Int? = nil) async throws(RegistryProblem) -> JSONValue {
         let entry = try registry.entry(question.webhook, in: question.project)
         switch question.subject {
         case .action(let action, let request): return try await action.perform(on: entry, request, self)
@@ -128,7 +110,7 @@ extension WebhookService {
     }
 
     /// `{"state":…,"delivery":…}` of a webhook that is delivered to here; nil for another.
-    package func status(of id: WebhookID) async -> JSONValue? {
+    func status(of id: WebhookID) async -> JSONValue? {
         await delivery.status(of: id).map { ["state": $0.state.json, "delivery": $0.json] }
     }
 }
@@ -136,7 +118,7 @@ extension WebhookService {
 // MARK: Problems from node to node
 
 extension RegistryProblem {
-    package var json: JSONValue {
+    var json: JSONValue {
         switch self {
         case .invalid(let field, let sentence): ["invalid": .string(field), "text": .string(sentence)]
         case .notFound(let id): ["notFound": .string(id)]
@@ -148,7 +130,7 @@ extension RegistryProblem {
     }
 
     /// Reads the form that ``json`` made; anything else is a failure of the node that sent it.
-    package init(json: JSONValue) {
+    init(json: JSONValue) {
         if let field = json["invalid"]?.string {
             self = .invalid(field: field, json["text"]?.string ?? "")
         } else if let id = json["notFound"]?.string {

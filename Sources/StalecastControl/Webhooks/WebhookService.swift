@@ -66,8 +66,8 @@ package struct WebhookService: Sendable {
     }
 
     /// Time that a webhook's receiver may take; zero for a webhook that does not exist.
-    package func timeout(of id: WebhookID) -> Duration {
-        registry.webhooks.first { $0.id == id }?.limits.timeout ?? .zero
+    func timeout(of id: WebhookID) -> Duration {
+        registry.webhook(id)?.limits.timeout ?? .zero
     }
 
     /// A webhook's document: what is registered, its state, and what is owed to it.
@@ -84,7 +84,7 @@ package struct WebhookService: Sendable {
 
     private func statuses(of entries: [RegistryEntry]) async -> [WebhookID: JSONValue] {
         let ids = entries.map(\.webhook.id)
-        if let owners { return await owners.statuses(ids) }
+        if let owners { return await owners.statuses(of: ids) }
         var found: [WebhookID: JSONValue] = [:]
         for id in ids { found[id] = await status(of: id) }
         return found

@@ -63,7 +63,7 @@ package struct Migration: Sendable {
     /// Webhooks go on where this store's daemon left them: who delivers next begins with its cursors.
     private func leaveDeliveries(_ epoch: Epoch, _ records: EtcdRecords) async throws {
         guard let image = try DeliveryImage.left(in: configuration.data, epoch: epoch) else { return }
-        for (assignment, ids) in Dictionary(grouping: image.ids, by: ClusterWebhooks.assignment) {
+        for (assignment, ids) in Dictionary(grouping: image.ids, by: \.assignment) {
             let document = image.only(Set(ids)).document(epoch: epoch)
             // 0: the assignment is free.
             guard try await records.keep(document, of: RecordName(AssignmentService.kind, assignment), token: 0) else {

@@ -161,8 +161,14 @@ package final class AssignedDelivery: Sendable {
         return false
     }
 
-    /// Whether no assignment is this node's.
-    package var isIdle: Bool { state.withLock { $0.owned.isEmpty } }
+    /// Returns when no assignment is this node's, or that took too long.
+    package func untilIdle(within time: Duration) async {
+        let end = ContinuousClock.now + time
+        while state.withLock({ !$0.owned.isEmpty }), ContinuousClock.now < end {
+            // Cancelled: another service failed, and leases end by themselves.
+            guard (try? await Task.sleep(for: .milliseconds(10))) != nil else { return }
+        }
+    }
 
     private func take(_ entries: [JournalEntry]) {
         state.withLock { state in

@@ -82,9 +82,7 @@ extension WebhookRegistry {
     }
 
     /// Takes over what other nodes do, until the task is cancelled; returns at once where nothing is shared. Once.
-    ///
-    /// - Parameter sharesOwn: false for a node that only follows.
-    package func followShared(sharesOwn: Bool = true) async {
+    package func followShared() async {
         guard let table = shared?.table else { return }
         await table.follow { [self] in
             // Those that are gone since this node saw them last.
@@ -92,12 +90,13 @@ extension WebhookRegistry {
             for id in sharedIDs where table[id.description] == nil {
                 isDone = await takeOver(id, from: table) && isDone
             }
-            isDone = await table.copyChanged { [self] record in
-                // What is no webhook is none here either.
-                guard let id = WebhookID(record.name.id) else { return true }
-                return await takeOver(id, from: table)
-            } && isDone
-            return sharesOwn ? await shareOwn(in: table) && isDone : isDone
+            isDone =
+                await table.copyChanged { [self] record in
+                    // What is no webhook is none here either.
+                    guard let id = WebhookID(record.name.id) else { return true }
+                    return await takeOver(id, from: table)
+                } && isDone
+            return await shareOwn(in: table) && isDone
         }
     }
 

@@ -1,14 +1,23 @@
-import StalecastControl
-import StalecastRecords
-import StalecastWebhooks
+package import StalecastRecords
+package import StalecastWebhooks
 import StalecastWire
 
 /// Answers what is asked about webhooks by the node that delivers to them: this one, or another that is asked.
-struct WebhookPeerRequests: Sendable {
-    let nodes: ClusterNodes
-    let delivery: AssignedDelivery
-    /// Speaks for this node alone.
-    let service: WebhookService
+package final class WebhookOwners: Sendable {
+    private let informer: Informer
+    private let assignments: AssignmentService
+    private let peerRequests: PeerRequests
+    private let delivery: AssignedDelivery
+    private let service: WebhookService
+
+    /// - Parameter service: speaks for this node alone.
+    package init(
+        _ informer: Informer, _ assignments: AssignmentService, _ peerRequests: PeerRequests,
+        _ delivery: AssignedDelivery, _ service: WebhookService
+    ) {
+        (self.informer, self.assignments, self.peerRequests) = (informer, assignments, peerRequests)
+        (self.delivery, self.service) = (delivery, service)
+    }
 
     /// Time for an answer; for a test it comes on top of the receiver's own time.
     private static let patience = Duration.seconds(5)
@@ -24,16 +33,11 @@ struct WebhookPeerRequests: Sendable {
         case silent(node: String)
     }
 
-    var owners: WebhookOwners {
-        WebhookOwners(
-            ask: { question async throws(RegistryProblem) in try await ask(question) },
-            statuses: { await statuses(of: $0) })
-    }
-
     // MARK: Asking
 
-    private func ask(_ question: WebhookQuestion) async throws(RegistryProblem) -> JSONValue {
-        let assignment = ClusterWebhooks.assignment(of: question.webhook)
+    /// Puts a question to the node that delivers to its webhook, which may be this one.
+    func ask(_ question: WebhookQuestion) async throws(RegistryProblem) -> JSONValue {
+        let assignment = question.webhook.assignment
         let end =
             ContinuousClock.now + Self.patience + (question.isTest ? service.timeout(of: question.webhook) : .zero)
         var why = RegistryProblem.elsewhere("no node delivers to this webhook now; one takes it over within 45 seconds")
@@ -62,9 +66,9 @@ struct WebhookPeerRequests: Sendable {
         to question: WebhookQuestion, _ assignment: String, within time: Duration
     ) async throws(RegistryProblem) -> Reply {
         if let token = owned(assignment) { return await reply(to: question, assignment, token, room: nil) }
-        guard let (mark, node) = await holder(of: assignment), mark != nodes.assignments.mark else { return .moved }
+        guard let (mark, node) = await holder(of: assignment), mark != assignments.mark else { return .moved }
         let answer: JSONValue?
-        do throws(LogError) { answer = try await nodes.peerRequests.ask(mark, question.json, within: time) } catch {
+        do throws(LogError) { answer = try await peerRequests.ask(mark, question.json, within: time) } catch {
             throw .away(cause: error.description)
         }
         guard let answer else { return .silent(node: node) }
@@ -73,26 +77,28 @@ struct WebhookPeerRequests: Sendable {
     }
 
     private func owned(_ assignment: String) -> AssignmentLease.Token? {
-        delivery.delivers(assignment).flatMap { $0 == nodes.assignments.owned(assignment) ? $0 : nil }
+        delivery.delivers(assignment).flatMap { $0 == assignments.owned(assignment) ? $0 : nil }
     }
 
     private func holder(of assignment: String) async -> (mark: String, node: String)? {
-        await nodes.board.record(RecordName(AssignmentService.kind, assignment)).map {
+        await informer.record(RecordName(AssignmentService.kind, assignment)).map {
             (String(decoding: $0.value, as: UTF8.self), AssignmentService.holder($0.value))
         }
     }
 
     // MARK: Answering
 
-    /// Answers another node.
-    func answer(_ asked: JSONValue) async -> JSONValue {
+    /// Answers other nodes until its task is cancelled. Once.
+    package func run() async { await peerRequests.run { [self] in await answer($0) } }
+
+    private func answer(_ asked: JSONValue) async -> JSONValue {
         if let ids = asked["statuses"]?.array?.compactMap({ $0.string.flatMap { WebhookID($0) } }) {
             return await ownStatuses(of: ids, room: PeerRequests.maxBytes)
         }
         guard let question = WebhookQuestion(json: asked) else {
             return ["problem": RegistryProblem.notNow("this node does not know what it was asked; upgrade it").json]
         }
-        let assignment = ClusterWebhooks.assignment(of: question.webhook)
+        let assignment = question.webhook.assignment
         guard let token = owned(assignment) else { return ["moved": true] }
         // The rest is for what stands around it.
         switch await reply(to: question, assignment, token, room: PeerRequests.maxBytes - 64) {
@@ -116,21 +122,22 @@ struct WebhookPeerRequests: Sendable {
 
     // MARK: How it goes
 
-    private func statuses(of ids: [WebhookID]) async -> [WebhookID: JSONValue] {
+    /// ``WebhookService/status(of:)`` of the nodes that deliver, or `{"problem":…}`, a sentence.
+    func statuses(of ids: [WebhookID]) async -> [WebhookID: JSONValue] {
         var asked: [String: (node: String, ids: [WebhookID])] = [:]
         var found: [WebhookID: JSONValue] = [:]
         for id in ids {
-            let assignment = ClusterWebhooks.assignment(of: id)
+            let assignment = id.assignment
             if owned(assignment) != nil, let status = await service.status(of: id) {
                 found[id] = status
-            } else if let (mark, node) = await holder(of: assignment), mark != nodes.assignments.mark {
+            } else if let (mark, node) = await holder(of: assignment), mark != assignments.mark {
                 asked[mark, default: (node, [])].ids.append(id)
             } else {
                 found[id] = ["problem": "no node delivers to it at the moment"]
             }
         }
         return await withTaskGroup { group in
-            for (mark, (node, ids)) in asked { group.addTask { await statuses(of: ids, at: mark, node) } }
+            for (mark, (node, ids)) in asked { group.addTask { [self] in await statuses(of: ids, at: mark, node) } }
             return await group.reduce(into: found) { $0.merge($1) { $1 } }
         }
     }
@@ -144,7 +151,7 @@ struct WebhookPeerRequests: Sendable {
             let left = ids.filter { found[$0] == nil }
             let asked: JSONValue = ["statuses": .array(left.map { .string($0.description) })]
             // Without etcd it is as if no node answered.
-            let answer = (try? await nodes.peerRequests.ask(mark, asked, within: end - ContinuousClock.now)) ?? nil
+            let answer = (try? await peerRequests.ask(mark, asked, within: end - ContinuousClock.now)) ?? nil
             guard let members = answer?.object?.members else { break }
             for (name, status) in members {
                 if let id = WebhookID(name), var object = status.object {
@@ -162,7 +169,7 @@ struct WebhookPeerRequests: Sendable {
     private func ownStatuses(of ids: [WebhookID], room: Int) async -> JSONValue {
         var object = JSONObject()
         var size = 2
-        for id in ids where owned(ClusterWebhooks.assignment(of: id)) != nil {
+        for id in ids where owned(id.assignment) != nil {
             guard let status = await service.status(of: id) else { continue }
             size += status.encoded().count + id.description.utf8.count + 4
             if size > room { break }

@@ -1,0 +1,73 @@
+package import StalecastRecords
+package import StalecastWire
+
+/// Webhooks of a cluster: all nodes know all of them, and the node that has a webhook's assignment delivers to it.
+package final class WebhookAssignments: Sendable {
+    package let delivery: AssignedDelivery
+    private let assignments: AssignmentService
+    private let registry: WebhookRegistry
+    private let verifier: WebhookVerifier
+
+    /// - Parameters:
+    ///   - place: position of this node in the history, now.
+    ///   - verifier: asks receivers for their consent, for the webhooks whose assignment this node has.
+    package init(
+        _ informer: Informer, _ assignments: AssignmentService, place: @escaping @Sendable () -> Cursor,
+        _ registry: WebhookRegistry, _ delivery: WebhookDelivery, _ verifier: WebhookVerifier
+    ) {
+        (self.assignments, self.registry, self.verifier) = (assignments, registry, verifier)
+        self.delivery = AssignedDelivery(
+            delivery, epoch: place().epoch,
+            AssignedDelivery.Storage(
+                assignment: \.assignment, permits: { assignments.permit($0, $1) != nil },
+                keep: { try await assignments.keep($0, of: $1, token: $2) },
+                kept: { try await assignments.kept(of: $0) }))
+        registry.share(in: informer, place: place)
+    }
+
+    /// Work on the assignments of ``names``.
+    package var worker: AssignmentService.Worker {
+        AssignmentService.Worker(
+            begin: { [self] assignment, token in
+                delivery.begin(assignment, token)
+                for webhook in registry.webhooks where webhook.id.assignment == assignment {
+                    verifier.consider(webhook)
+                }
+            }, finish: { [self] assignment, token in await delivery.finish(assignment, token) },
+            lost: { [self] assignment in delivery.lost(assignment) })
+    }
+
+    /// A webhook was made, changed or removed, on this node or another.
+    package func take(_ change: WebhookRegistry.Change) {
+        delivery.take(change)
+        if case .installed(let webhook) = change, assignments.owned(webhook.id.assignment) != nil {
+            verifier.consider(webhook)
+        }
+    }
+
+    /// Works until its task is cancelled.
+    package func run() async {
+        async let following: Void = registry.followShared()
+        await delivery.run()
+        await following
+    }
+
+    // MARK: Names
+
+    /// Webhooks are spread over so many assignments; all nodes must agree.
+    private static let count: UInt64 = 64
+
+    package static let names = Set((0..<count).map { name($0) })
+
+    fileprivate static func name(of webhook: WebhookID) -> String {
+        let start: UInt64 = 0xCBF2_9CE4_8422_2325
+        return name(webhook.description.utf8.reduce(start) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 } % count)
+    }
+
+    private static func name(_ number: UInt64) -> String { "webhooks-\(number < 10 ? "0" : "")\(number)" }
+}
+
+extension WebhookID {
+    /// Assignment of which the webhook is part, by FNV-1a of its id.
+    package var assignment: String { WebhookAssignments.name(of: self) }
+}
