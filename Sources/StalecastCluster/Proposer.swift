@@ -193,30 +193,25 @@ package struct Proposer: Sendable {
     package mutating func historyEnded() -> Action? {
         if case .ended = phase { return nil }
         if hasAnswered { return resolve(nil) }
-        switch phase {
-        case .applying, .appending:
-            hasAnswered = true
-            return .answer(.unknown)
-        case _ where isUncertain:
-            hasAnswered = true
-            return .answer(.unknown)
-        default: return end(.notCommitted)
-        }
+        return answerInDoubt()
     }
 
     /// The publisher must have an answer now.
     package mutating func deadlinePassed(now: Duration) -> Action? {
         if case .ended = phase { return nil }
         guard !hasAnswered else { return nil }
+        return answerInDoubt()
+    }
+
+    /// Answers with what is certain while the log has said nothing.
+    private mutating func answerInDoubt() -> Action {
         switch phase {
-        case .applying, .appending:
-            hasAnswered = true
-            return .answer(.unknown)
-        case _ where isUncertain:
-            hasAnswered = true
-            return .answer(.unknown)
+        case .applying, .appending: break
+        case _ where isUncertain: break
         default: return end(.notCommitted)
         }
+        hasAnswered = true
+        return .answer(.unknown)
     }
 
     private func isLate(_ now: Duration) -> Bool { now >= deadline }

@@ -235,21 +235,13 @@ extension Shard {
         release(index, reason == .capacity ? nil : reason)
     }
 
-    /// Browsers never come back after a refusal by status, so a stream is opened and ended with a delay.
     private func refusal(of request: StreamRequest, _ reason: DropReason) -> [UInt8] {
         let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
-        if reason == .topicRetired {
-            return Refusals.whole(.unknownTopic, cors: cors, date: audience.heads.date.string())
-        }
-        let retry = reason == .drain ? drainRetryMs() : audience.policy.refusalRetryMs()
-        // An SDK that pings are for waits longer after each refusal, but not after an end.
-        guard request.kind != .poll, request.kind != .pings else {
-            return Refusals.overloaded(cors: cors, retryMs: retry, date: audience.heads.date.string())
-        }
+        let date = audience.heads.date.string()
+        if reason == .topicRetired { return Refusals.whole(.unknownTopic, cors: cors, date: date) }
         let topic = (try? settings.admit(request, on: board, counts: false))?.known.first
-        let version = topic.flatMap { board[$0].latest?.version } ?? 0
-        let dialect = StreamDialect(isHTTP11: request.isHTTP11, kind: request.kind)
-        return Refusals.stream(
-            dialect, version: version, cors: cors, retryMs: retry, date: audience.heads.date.string())
+        return Refusals.forNow(
+            request.kind, isHTTP11: request.isHTTP11, version: topic.flatMap { board[$0].latest?.version } ?? 0,
+            cors: cors, retryMs: reason == .drain ? drainRetryMs() : audience.policy.refusalRetryMs(), date: date)
     }
 }

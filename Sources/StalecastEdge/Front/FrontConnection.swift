@@ -276,24 +276,17 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
 
     /// Over a cap, or when it cannot be said yet who asks: to be tried again.
     func refuseForNow(_ request: FrontRequest) {
-        let cors = cors(request)
-        let retry = shard.isDraining ? shard.drainRetryMs() : shard.audience.policy.refusalRetryMs()
-        let date = shard.audience.heads.date.string()
         // Only the renderer's own refusals say that there are too many fetches: connections over a cap, and credentials
         // that cannot be judged yet, are a stranger's choice.
         let operation = operation(request)
-        if operation?.kind == .events, request.head.method == .GET {
-            let dialect = StreamDialect(isHTTP11: request.isHTTP11, kind: .events)
-            send(Refusals.stream(dialect, cors: cors, retryMs: retry, date: date))
-        } else if let operation, operation.kind == .invalidations, shard.settings.access.mode != .enforce,
-            (try? shard.settings.keys.check(request.credentials.plainKey)) != nil,
-            let version = newestVersion(operation.names)
-        {
-            let dialect = StreamDialect(isHTTP11: request.isHTTP11, kind: .invalidations)
-            send(Refusals.stream(dialect, version: version, cors: cors, retryMs: retry, date: date))
-        } else {
-            send(Refusals.overloaded(cors: cors, retryMs: retry, date: date))
-        }
+        let version = operation?.kind == .invalidations ? operation.flatMap { newestVersion($0.names, request) } : nil
+        let isStream = version != nil || operation?.kind == .events && request.head.method == .GET
+        let retry = shard.isDraining ? shard.drainRetryMs() : shard.audience.policy.refusalRetryMs()
+        send(
+            Refusals.forNow(
+                isStream ? operation?.kind : nil, isHTTP11: request.isHTTP11, version: version ?? 0,
+                cors: cors(request), retryMs: retry,
+                date: shard.audience.heads.date.string()))
         closeWhenWritten()
     }
 
@@ -304,9 +297,11 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         return (operation.handler.stream, names)
     }
 
-    /// Newest version of the scope in a path; nil for an unknown one.
-    private func newestVersion(_ names: PathValues) -> VersionNumber? {
-        guard let scope = try? shard.served.scope(names["project"], names["namespace"]).scope,
+    /// Newest version of the scope in a path; nil for an unknown one, or for a client that may not know.
+    private func newestVersion(_ names: PathValues, _ request: FrontRequest) -> VersionNumber? {
+        guard shard.settings.access.mode != .enforce,
+            (try? shard.settings.keys.check(request.credentials.plainKey)) != nil,
+            let scope = try? shard.served.scope(names["project"], names["namespace"]).scope,
             let topic = shard.board.invalidations(of: scope)
         else { return nil }
         return shard.board[topic].latest?.version ?? 0

@@ -4,22 +4,25 @@ import StalecastWire
 
 /// Whole answers to what is not served now.
 enum Refusals {
-    /// A stream that ends at once, with the delay after which to come back.
+    /// Answer to a request that is to be tried again. Browsers never come back after a refusal by status, so a stream
+    /// is opened and ended with a delay. An SDK that pings are for waits longer after each refusal, but not after an
+    /// end; everything else that is no stream is refused with 503 and `Retry-After`.
     ///
-    /// - Parameter version: the newest one, which Firebase's clients want beside the delay; 0 when there is none.
-    static func stream(
-        _ dialect: StreamDialect, version: VersionNumber = 0, cors: String, retryMs: Int, date: String
+    /// - Parameters:
+    ///   - kind: of a stream or poll; nil for any other request.
+    ///   - version: the newest one, which Firebase's clients want beside the delay; 0 when there is none.
+    static func forNow(
+        _ kind: StreamRequest.Kind?, isHTTP11: Bool, version: VersionNumber, cors: String, retryMs: Int, date: String
     ) -> [UInt8] {
-        let close = dialect.isHTTP11 ? "Connection: close\r\n" : ""
+        guard let kind, kind == .events || kind == .invalidations else {
+            let refusal = GoogleError(503, "not now: too busy, or stopping; try again after Retry-After")
+            return whole(refusal, fields: retryAfter(milliseconds: retryMs), cors: cors, date: date)
+        }
+        let dialect = StreamDialect(isHTTP11: isHTTP11, kind: kind)
+        let close = isHTTP11 ? "Connection: close\r\n" : ""
         var bytes = ResponseHead.stream(dialect, cors: cors + close, date: date)
         dialect.appendEnd(retryMs: retryMs, newest: version, to: &bytes)
         return bytes
-    }
-
-    /// 503 with `Retry-After`, for everything but streams.
-    static func overloaded(cors: String = "", retryMs: Int, date: String) -> [UInt8] {
-        let refusal = GoogleError(503, "not now: too busy, or stopping; try again after Retry-After")
-        return whole(refusal, fields: retryAfter(milliseconds: retryMs), cors: cors, date: date)
     }
 
     /// An answer after which the connection ends.
