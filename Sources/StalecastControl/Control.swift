@@ -30,21 +30,7 @@ package struct Control: Sendable {
     /// The words for the source a scope is fed by, and cannot be published to for; the others get versions through the
     /// API.
     let feeds: [Scope: String]
-    /// Subscribers by topic and transport (`sse`, `poll`, …), of one namespace or all; a topic without any may be
-    /// missing.
-    let presence: @Sendable (ProjectID, Namespace?) async -> [TopicName: [String: Int]]
-    /// Counts of the streams that have a scope's newest message.
-    let reach: @Sendable (Scope) async -> StreamCounts
-    /// The body of `/metrics`, Prometheus text format 0.0.4.
-    let metrics: @Sendable () async -> String
-    /// The body of `/status`, an object.
-    let status: @Sendable () async -> JSONValue
-    /// The body of `/v1/timeline`, an object.
-    let timeline: @Sendable () async -> JSONValue
-    /// Why the daemon is not ready, sentences without secrets; empty when it is.
-    let readiness: @Sendable () async -> [String]
-    /// Why it is ready and yet not all that it should be.
-    let degraded: @Sendable () -> [String]
+    let reports: ControlReports
     /// nil where this daemon is one by itself.
     let cluster: ClusterService?
     /// Takes a message to the subscribers of every node; false when that is not known to be done.
@@ -58,17 +44,11 @@ package struct Control: Sendable {
         audit: AuditLog? = nil,
         bypassed: @escaping @Sendable (StoredVersion, _ by: String) -> Void = { _, _ in },
         namespaces: [ProjectID: [Namespace]], feeds: [Scope: String] = [:],
-        presence: @escaping @Sendable (ProjectID, Namespace?) async -> [TopicName: [String: Int]],
-        reach: @escaping @Sendable (Scope) async -> StreamCounts = { _ in StreamCounts() },
-        metrics: @escaping @Sendable () async -> String, status: @escaping @Sendable () async -> JSONValue,
-        timeline: @escaping @Sendable () async -> JSONValue,
-        readiness: @escaping @Sendable () async -> [String],
-        degraded: @escaping @Sendable () -> [String] = { [] }, cluster: ClusterService? = nil,
+        reports: ControlReports, cluster: ClusterService? = nil,
         relay: (@Sendable (Messaging.Relayed) async -> Bool)? = nil, keys: (any KeyStorage)? = nil
     ) {
         self.relay = relay
         self.keys = keys ?? OwnKeys(store: store, access: access)
-        self.degraded = degraded
         self.cluster = cluster
         self.configuration = configuration
         self.access = access
@@ -83,12 +63,7 @@ package struct Control: Sendable {
         self.bypassed = bypassed
         self.namespaces = namespaces
         self.feeds = feeds
-        self.presence = presence
-        self.reach = reach
-        self.metrics = metrics
-        self.status = status
-        self.timeline = timeline
-        self.readiness = readiness
+        self.reports = reports
     }
 
     // MARK: Admission

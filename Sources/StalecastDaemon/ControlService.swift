@@ -64,11 +64,12 @@ struct ControlService: Service {
                     metadata: ["scope": "\(version.scope)", "version": "\(version.version)", "actor": "\(actor)"])
             }, namespaces: namespaces,
             feeds: parts.sources.words,
-            presence: { await parts.subscribers(of: $0, $1) },
-            reach: { await parts.edge.streamCounts(of: $0) }, metrics: { await Self.metrics(parts, tally) },
-            status: { await StatusReport(daemon: parts).json() },
-            timeline: { await parts.timelineReport() },
-            readiness: { await parts.readiness.reasons() }, degraded: { parts.readiness.degraded },
+            reports: ControlReports(
+                presence: { await parts.subscribers(of: $0, $1) },
+                reach: { await parts.edge.streamCounts(of: $0) }, metrics: { await Self.metrics(parts, tally) },
+                status: { await StatusReport(daemon: parts).json() },
+                timeline: { await parts.timelineReport() },
+                readiness: { await parts.readiness.reasons() }, degraded: { parts.readiness.degraded }),
             cluster: parts.cluster?.service,
             relay: parts.cluster?.relay,
             keys: parts.keys)

@@ -2,7 +2,6 @@ import StalecastWire
 
 /// Facts about the proposals of a store that are kept in memory.
 struct ProposalNotes: Sendable {
-    var claims = ApprovalClaims()
     /// Open ones that publish themselves; nil: they have to be read.
     var scheduled: [Proposal]?
     /// Number of the last change of the table.

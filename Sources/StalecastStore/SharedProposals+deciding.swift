@@ -1,6 +1,7 @@
 import StalecastRecords
 import StalecastTemplate
 import StalecastWire
+import Synchronization
 
 extension SharedProposals: ProposalStorage {
     /// An approval under way holds off others for so long, and a rejection until the log is not asked for it any more.
@@ -22,7 +23,7 @@ extension SharedProposals: ProposalStorage {
         let now = store.configuration.now()
         var former: Timestamp?
         let claimed = try await change(approval.number, of: approval.scope) { proposal throws(StoreError) in
-            try proposal.mustBeOpen(now, store.age(of: proposal), freeFor: Self.approvalPatience)
+            try proposal.mustBeOpen(now, age(of: proposal), freeFor: Self.approvalPatience)
             if !approval.allowsOwn, approval.by.principal == proposal.author.principal {
                 throw .ownProposal(proposal.number)
             }
@@ -54,7 +55,7 @@ extension SharedProposals: ProposalStorage {
         try await mustNotBePublished(number, of: scope)
         let now = store.configuration.now()
         _ = try await change(number, of: scope) { proposal throws(StoreError) in
-            try proposal.mustBeOpen(now, store.age(of: proposal), freeFor: Self.rejectionPatience)
+            try proposal.mustBeOpen(now, age(of: proposal), freeFor: Self.rejectionPatience)
             proposal.state = .rejected
             proposal.decision = Proposal.Decision(by: person, time: now, reason: reason)
             proposal.approvingSince = nil
@@ -94,8 +95,6 @@ extension TemplateStore {
     /// - Parameter content: of an open one.
     func mirror(_ proposal: Proposal, content: [UInt8]?) async throws(StoreError) {
         let now = configuration.now()
-        // A claim's age begins when it comes here.
-        _ = age(of: proposal)
         defer { scheduleChanged() }
         try await write { db in try ProposalTable.mirror(proposal, content: content, now: now, db) }
     }
@@ -103,11 +102,6 @@ extension TemplateStore {
     /// The highest number in this store's own table; 0: none.
     func lastProposal(of scope: Scope) async throws(StoreError) -> Int64 {
         try await read { db in try ProposalTable.last(of: scope, db) }
-    }
-
-    fileprivate func age(of proposal: Proposal) -> Duration? {
-        let now = configuration.uptime()
-        return proposalNotes.withLock { $0.claims.age(of: proposal, now: now) }
     }
 }
 

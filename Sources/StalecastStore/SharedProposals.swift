@@ -10,6 +10,7 @@ package final class SharedProposals: Sendable {
     private let informer: Informer
     private let table: EntryTable
     let store: TemplateStore
+    private let claims = Mutex(ApprovalClaims())
     private let hasSharedOwn = Atomic(false)
 
     private static let partKind = "proposalPart"
@@ -49,8 +50,10 @@ package final class SharedProposals: Sendable {
                 let last = max(known.map(\.proposal.number).max() ?? 0, try await store.lastProposal(of: scope))
                 let record = Shared(make(last + 1), size: content.count, parts: parts, in: place)
                 return (record, try record.put(over: nil))
-            } failure: { Self.failure($0) }
-            try await store.mirror(record.proposal, content: content)
+            } failure: {
+                Self.failure($0)
+            }
+            try await mirror(record.proposal, content: content)
             await forgetOld(all(of: scope))
             return record.proposal
         } catch {
@@ -84,9 +87,11 @@ package final class SharedProposals: Sendable {
                 throw .unavailable("the template of proposal \(number) has not come here yet")
             }
             return ((known, changed.proposal, content), try changed.put(over: record.revision))
-        } failure: { Self.failure($0) }
+        } failure: {
+            Self.failure($0)
+        }
         guard edited.to != edited.from.proposal else { return edited.to }
-        try await store.mirror(edited.to, content: edited.content)
+        try await mirror(edited.to, content: edited.content)
         if edited.to.state != .open { await removeParts(edited.from.parts, in: edited.from.place) }
         return edited.to
     }
@@ -184,12 +189,24 @@ package final class SharedProposals: Sendable {
         // Its parts are on their way.
         if isOpen, content == nil { return false }
         do throws(StoreError) {
-            try await store.mirror(shared.proposal, content: content)
+            try await mirror(shared.proposal, content: content)
             return true
         } catch {
             store.log(.init(.warning, "a proposal could not be copied", ["error": error.description]))
             return false
         }
+    }
+
+    private func mirror(_ proposal: Proposal, content: [UInt8]?) async throws(StoreError) {
+        // A claim's age begins when it comes here.
+        _ = age(of: proposal)
+        try await store.mirror(proposal, content: content)
+    }
+
+    /// Time that an approval has been under way, as this node has seen it; nil: there is none.
+    func age(of proposal: Proposal) -> Duration? {
+        let now = store.configuration.uptime()
+        return claims.withLock { $0.age(of: proposal, now: now) }
     }
 
     private func all(of scope: Scope) -> [Shared] {

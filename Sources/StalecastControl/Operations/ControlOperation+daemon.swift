@@ -8,13 +8,13 @@ extension ControlOperations {
             APIOperation(
                 "status", "GET", "/status", tag: "Daemon", summary: "What the daemon does, for people and scripts",
                 answers: [.json("The status", .schema("Status"))], errors: [])
-        ) { call async throws(GoogleError) in Answer(await call.control.status()) },
+        ) { call async throws(GoogleError) in Answer(await call.control.reports.status()) },
         operation(
             APIOperation(
                 "timeline", "GET", "/v1/timeline", tag: "Daemon",
                 summary: "This daemon's last hour by minute and last day by quarter of an hour, with the versions made",
                 answers: [.json("The time line", .schema("Timeline"))], errors: [])
-        ) { call async throws(GoogleError) in Answer(await call.control.timeline()) },
+        ) { call async throws(GoogleError) in Answer(await call.control.reports.timeline()) },
         operation(
             APIOperation(
                 "listAudit", "GET", "/v1/audit", tag: "Daemon",

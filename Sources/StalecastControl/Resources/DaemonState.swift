@@ -3,16 +3,17 @@ import StalecastWire
 
 extension Call {
     func metrics() async -> Answer {
-        Answer(contentType: "text/plain; version=0.0.4; charset=utf-8", body: Array(await control.metrics().utf8))
+        Answer(
+            contentType: "text/plain; version=0.0.4; charset=utf-8", body: Array(await control.reports.metrics().utf8))
     }
 
     func health() -> Answer { Answer(contentType: "text/plain; charset=utf-8", body: Array("ok\n".utf8)) }
 
     func readiness() async -> Answer {
-        let reasons = await control.readiness().map(shown)
+        let reasons = await control.reports.readiness().map(shown)
         var body: JSONObject = ["ready": .bool(reasons.isEmpty)]
         if !reasons.isEmpty { body["reasons"] = .array(reasons.map(JSONValue.string)) }
-        let degraded = control.degraded().map(shown)
+        let degraded = control.reports.degraded().map(shown)
         if !degraded.isEmpty { body["degraded"] = .array(degraded.map(JSONValue.string)) }
         return Answer(status: reasons.isEmpty ? 200 : 503, .object(body))
     }

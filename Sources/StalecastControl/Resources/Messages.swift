@@ -68,7 +68,7 @@ extension Call {
     /// `GET topics`: the topics bound to a scope of the project, with their subscribers by transport.
     func listTopics() async throws(GoogleError) -> Answer {
         let project = try project()
-        let presence = await control.presence(project, nil)
+        let presence = await control.reports.presence(project, nil)
         let bound = control.hub.bindings
             .map { TopicBinding(name: $0.name, scopes: $0.scopes.filter(isVisible), keys: $0.keys) }
             .filter { $0.scopes.contains { $0.project == project } }

@@ -68,7 +68,7 @@ extension Call {
     func propagations() async throws(GoogleError) -> Answer {
         let resource = try template()
         let size = try pageSize(20, most: 300)
-        _ = await control.reach(resource.scope)
+        _ = await control.reports.reach(resource.scope)
         var found = Array(book.propagations(of: resource.scope).prefix(size))
         let newest = control.store.currentTemplates[resource.scope]?.version
         if found.count < size || found.contains(where: \.isPartial) {
@@ -162,7 +162,7 @@ extension Call {
         if own.isEmpty, let name = query["topic"] {
             throw .notFound("Requested entity was not found: no topic \(name).")
         }
-        let presence = await control.presence(scope.project, scope.namespace)
+        let presence = await control.reports.presence(scope.project, scope.namespace)
         var (streams, polls) = (0, 0)
         let topics = own.map { index -> JSONValue in
             let topic = board.topics[index]
@@ -204,7 +204,7 @@ extension Call {
 extension Control {
     /// Progress as of now, from memory. Of a version of before this process the streams are those that are here.
     func propagation(of scope: Scope, _ version: VersionNumber?) async -> RolloutStatus? {
-        let reach = await reach(scope)
+        let reach = await reports.reach(scope)
         guard var found = hub.propagation.propagation(of: scope, version), found.isPartial else {
             return hub.propagation.propagation(of: scope, version)
         }

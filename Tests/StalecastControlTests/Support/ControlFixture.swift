@@ -67,9 +67,10 @@ struct ControlFixture: Sendable {
             triggers: TriggerService(targets: []), tally: tally,
             namespaces: Dictionary(
                 uniqueKeysWithValues: store.projects.projects.map { ($0.id, [.firebase, .firebaseServer]) }),
-            presence: { _, _ in [.pushRC: ["sse": 3]] },
-            metrics: { "# TYPE up gauge\nup 1\n" }, status: { ["state": "serving"] },
-            timeline: { ["since": "2026-11-20T13:00:00.000000Z"] }, readiness: { readiness() },
+            reports: ControlReports(
+                presence: { _, _ in [.pushRC: ["sse": 3]] }, metrics: { "# TYPE up gauge\nup 1\n" },
+                status: { ["state": "serving"] },
+                timeline: { ["since": "2026-11-20T13:00:00.000000Z"] }, readiness: { readiness() }),
             cluster: cluster)
         let server = ControlServer(control, eventLoopGroup: MultiThreadedEventLoopGroup.singleton) { bound.yield($0) }
         let group = ServiceGroup(services: [server], logger: quiet)
