@@ -86,6 +86,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     }
 
     func apply(_ settings: EdgeSettings) {
+        loop.assertInEventLoop()
         maxConnections.store(settings.maxConnections, ordering: .relaxed)
         silence.store(settings.silence.milliseconds, ordering: .relaxed)
         if audience.apply(settings) { recheckAccess() }
@@ -110,6 +111,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
 
     /// Begins a stream or a poll; its connection is held until ``release(_:_:)`` or ``finish(_:with:keepAlive:)``.
     func subscribe(_ connection: FrontConnection, _ request: StreamRequest, _ topics: AdmittedTopics) {
+        loop.assertInEventLoop()
         let index = audience.seat(connection.address)
         seated[index] = connection
         connection.seat = index
@@ -125,6 +127,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     }
 
     package func send(_ bytes: ArraySlice<UInt8>, to index: Int32) -> Sent {
+        loop.assertInEventLoop()
         guard let connection = seated[index] else { return .gone }
         let before = writing
         writing = index
@@ -143,12 +146,14 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     }
 
     package func finish(_ index: Int32, with answer: [UInt8], keepAlive: Bool) {
+        loop.assertInEventLoop()
         guard let connection = vacate(index) else { return }
         connection.send(answer)
         connection.finished(keepAlive: keepAlive)
     }
 
     package func release(_ index: Int32, _ reason: DropReason?) {
+        loop.assertInEventLoop()
         guard seated[index] != nil else { return }
         leave(index, reason)
         let connection = vacate(index)
@@ -176,6 +181,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     }
 
     private func takeInbox() {
+        loop.assertInEventLoop()
         // A loop that is late would count a paced fan-out from a moment long past.
         advance(to: tick(at: stalecast_monotonic_ns()))
         let events = inbox.withLock { inbox in
@@ -197,6 +203,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     // MARK: Drain
 
     func drain(over milliseconds: Int) {
+        loop.assertInEventLoop()
         http.drainUnheld()
         audience.drain(over: milliseconds)
     }

@@ -30,6 +30,7 @@ package final class ConnectionLoop: @unchecked Sendable {
     package var count: Int { connections.count }
 
     func add(_ connection: any LoopMember) {
+        loop.assertInEventLoop()
         connections[ObjectIdentifier(connection)] = connection
         spare.add(1, ordering: .relaxed)
         guard sweep == nil else { return }
@@ -49,6 +50,7 @@ package final class ConnectionLoop: @unchecked Sendable {
     }
 
     func remove(_ connection: any LoopMember) {
+        loop.assertInEventLoop()
         connections[ObjectIdentifier(connection)] = nil
         guard connections.isEmpty else { return }
         spare.store(0, ordering: .relaxed)
@@ -62,6 +64,7 @@ package final class ConnectionLoop: @unchecked Sendable {
     ///
     /// - Returns: completes when no connection is left.
     package func drain() -> EventLoopFuture<Void> {
+        loop.assertInEventLoop()
         let now = NIODeadline.now().uptimeNanoseconds
         for connection in connections.values { connection.drain(at: now) }
         guard !connections.isEmpty else { return loop.makeSucceededVoidFuture() }
@@ -73,6 +76,7 @@ package final class ConnectionLoop: @unchecked Sendable {
     /// Ends what is idle, but leaves streams and held polls alone: their holder ends them. Requests that have begun
     /// are answered; handshakes end, and HTTP/2 connections end with their last stream.
     package func drainUnheld() {
+        loop.assertInEventLoop()
         let now = NIODeadline.now().uptimeNanoseconds
         for connection in connections.values where !connection.isHolding { connection.drain(at: now) }
     }
@@ -113,6 +117,7 @@ package final class ConnectionLoop: @unchecked Sendable {
 
     /// - Returns: how many were closed.
     private func close(silent count: Int, for silence: Duration) -> Int {
+        loop.assertInEventLoop()
         if count <= 0 { return 0 }
         let (now, least) = (NIODeadline.now().uptimeNanoseconds, UInt64(clamping: Int64(silence / .nanoseconds(1))))
         if least > 0, now < noneBefore { return 0 }
@@ -142,6 +147,7 @@ package final class ConnectionLoop: @unchecked Sendable {
     }
 
     package func closeAll() {
+        loop.assertInEventLoop()
         for connection in connections.values { connection.close() }
     }
 }

@@ -7,7 +7,6 @@ import StalecastWire
 /// event loop.
 ///
 /// `@unchecked Sendable`: a later answer hops to the loop with it.
-///  Longer than other files: reading, answering and closing share the state that no other file may change.
 package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecked Sendable {
     package typealias InboundIn = HTTPServerRequestPart
     package typealias OutboundOut = ByteBuffer
@@ -18,19 +17,13 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     private var handler: (any RequestHandler)?
     private var isOver = false
     private var context: ChannelHandlerContext?
-    /// Context of ``HTTPConnection/InputGate``, which is in front of the parser.
-    fileprivate var gate: ChannelHandlerContext?
-    /// Received, and not given to the parser.
-    private var input = ByteBuffer()
-    /// Bytes that the parser is being given.
-    private var parsing = ByteBuffer()
+    /// Context of ``HTTPInputGate``, which is in front of the parser.
+    var gate: ChannelHandlerContext?
+    private var input = HTTPInput()
     private var head: RequestHead?
     private var body: [UInt8] = []
     /// The request has no body and was not admitted: the answer waits for its end, and the connection goes on.
     private var denied: GoogleError?
-    private var isPumping = false
-    private var isReading = true
-    private var inputEnded = false
     /// The answer being written said how long it is.
     private var isSized = false
     private let hosts: HostRule
@@ -76,7 +69,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         parsing.maxHeaderFieldSize = limits.maxHeadBytes
         parsing.maxHeaderListSize = limits.maxHeadBytes
         let pipeline = channel.pipeline.syncOperations
-        try pipeline.addHandler(InputGate(connection))
+        try pipeline.addHandler(HTTPInputGate(connection))
         try pipeline.addHandler(
             ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: parsing)))
         try pipeline.addHandler(connection)
@@ -105,7 +98,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         handler = nil
     }
 
-    fileprivate func wasClosed() {
+    func wasClosed() {
         state.close()
         guard !isOver else { return }
         isOver = true
@@ -118,19 +111,15 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     // MARK: Input
 
     /// Bytes came, in front of the parser.
-    fileprivate func received(_ bytes: ByteBuffer) {
-        if input.readableBytes == 0 {
-            if serveWhole(bytes) { return }
-            input = bytes
-        } else {
-            input.writeImmutableBuffer(bytes)
-        }
+    func received(_ bytes: ByteBuffer) {
+        if input.waiting.readableBytes == 0, serveWhole(bytes) { return }
+        input.append(bytes)
         pump()
     }
 
     /// The parser has seen none of a request that the listener recognises, and sees none of it then.
     private func serveWhole(_ bytes: ByteBuffer) -> Bool {
-        guard state.isBetweenRequests, !isPumping, !isStream, !inputEnded, let handler else { return false }
+        guard state.isBetweenRequests, !input.isPumping, !isStream, !input.hasEnded, let handler else { return false }
         return bytes.withUnsafeReadableBytes { handler.serve(whole: $0.bindMemory(to: UInt8.self)) }
     }
 
@@ -139,25 +128,25 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
 
     /// Gives the parser what may be parsed now.
     private func pump() {
-        if isPumping { return }
-        isPumping = true
-        defer { isPumping = false }
+        if input.isPumping { return }
+        input.isPumping = true
+        defer { input.isPumping = false }
         let now = now
-        while input.readableBytes > 0, let gate {
-            switch input.withUnsafeReadableBytes({ state.take($0, at: now) }) {
+        while input.waiting.readableBytes > 0, let gate {
+            switch input.waiting.withUnsafeReadableBytes({ state.take($0, at: now) }) {
             case .pass(let count):
-                guard let slice = input.readSlice(length: count) else { return }
-                parsing = slice
+                guard let slice = input.waiting.readSlice(length: count) else { return }
+                input.parsing = slice
                 gate.fireChannelRead(NIOAny(slice))
                 // A buffer that is shared is copied when it is written to.
-                parsing = ByteBuffer()
+                input.parsing = ByteBuffer()
                 if let error = state.parsed() { refuse(error, .badRequest) }
-            case .wait: return setReading(input.readableBytes < Self.maxWaiting)
-            case .drop: input = ByteBuffer()
+            case .wait: return setReading(input.waiting.readableBytes < Self.maxWaiting)
+            case .drop: input.waiting = ByteBuffer()
             case .refuse(let error): refuse(error, .badRequest)
             }
         }
-        if inputEnded { perform(state.inputClosed()) }
+        if input.hasEnded { perform(state.inputClosed()) }
         setReading(!state.isBlocked)
     }
 
@@ -194,7 +183,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
                 limit = 0
             }
             if let error = state.received(head, bodyLimit: limit, at: now) { throw error }
-            if head.expectsContinue, input.readableBytes == 0 { write(Self.goOn) }
+            if head.expectsContinue, input.waiting.readableBytes == 0 { write(Self.goOn) }
         } catch {
             refuse(error, .badRequest)
         }
@@ -210,21 +199,21 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         guard let error = error as? HTTPParserError else { return close() }
         switch error {
         case .headerOverflow: refuse(.headTooLarge, .badRequest)
-        case .invalidMethod where state.isHTTP && RequestHead.beginsWell(parsing.readableBytesView):
+        case .invalidMethod where state.isHTTP && RequestHead.beginsWell(input.parsing.readableBytesView):
             refuse(.unknownMethod, .badRequest)
         default: refuse(.notHTTP, .badRequest)
         }
     }
 
     /// The client ended its side.
-    fileprivate func inputClosed() {
-        inputEnded = true
-        if input.readableBytes == 0 || state.isHolding { perform(state.inputClosed()) }
+    func inputClosed() {
+        input.hasEnded = true
+        if input.waiting.readableBytes == 0 || state.isHolding { perform(state.inputClosed()) }
     }
 
     private func setReading(_ on: Bool) {
-        guard on != isReading else { return }
-        isReading = on
+        guard on != input.isReading else { return }
+        input.isReading = on
         // A channel that is being closed has no options any more; then nothing is read either.
         try? context?.channel.syncOptions?.setOption(.autoRead, value: on)
     }
@@ -235,7 +224,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     package var isWritable: Bool { context?.channel.isWritable ?? false }
     package var isHolding: Bool { state.isHolding }
     /// Nothing was received behind the request being served.
-    package var isAlone: Bool { input.readableBytes == 0 && !inputEnded }
+    package var isAlone: Bool { input.waiting.readableBytes == 0 && !input.hasEnded }
     package var channel: (any Channel)? { context?.channel }
     /// Certificate that the client showed in the handshake; read once, while a request is served.
     package private(set) lazy var clientCertificate: ClientCertificate? = {
@@ -254,7 +243,10 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         write(context.channel.allocator.buffer(bytes: bytes))
     }
 
-    package func write(_ bytes: ByteBuffer) { context?.writeAndFlush(NIOAny(bytes), promise: nil) }
+    package func write(_ bytes: ByteBuffer) {
+        loop.loop.assertInEventLoop()
+        context?.writeAndFlush(NIOAny(bytes), promise: nil)
+    }
 
     /// Writes without flushing: more comes at once.
     package func writeFirst(_ bytes: ByteBuffer) { context?.write(NIOAny(bytes), promise: nil) }
@@ -305,6 +297,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
 
     /// An answer that was written by other means has ended.
     package func ended(keepAlive: Bool) {
+        loop.loop.assertInEventLoop()
         switch state.answered(isLast: !keepAlive, unwritten: unwritten, at: now) {
         case .proceed: pump()
         case .block: setReading(false)
@@ -315,6 +308,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
 
     /// Ends the connection when everything written so far has left; nothing that comes in is read any more.
     package func finish() {
+        loop.loop.assertInEventLoop()
         if state.finish(unwritten, now) == .finish { closeWhenWritten() }
     }
 
@@ -329,7 +323,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     }
 
     private func closeWhenWritten() {
-        input = ByteBuffer()
+        input.waiting = ByteBuffer()
         setReading(true)
         // The end of an HTTP/2 stream waits behind its body: it need not be held back, and goes out with it.
         if isStream { context?.close(mode: .output, promise: nil) }
@@ -340,7 +334,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         switch state.flushed(at: now) {
         case .finish:
             if !isStream { context?.close(mode: .output, promise: nil) }
-            if inputEnded { close() }
+            if input.hasEnded { close() }
         case .proceed:
             setReading(true)
             pump()
@@ -367,7 +361,10 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
 
     // MARK: Ends
 
-    package func close() { context?.close(promise: nil) }
+    package func close() {
+        loop.loop.assertInEventLoop()
+        context?.close(promise: nil)
+    }
 
     /// The descriptor has another owner now: this channel only lets go of its own.
     package func abandon() {
@@ -398,30 +395,6 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
             if let fault { handler?.faulted(fault) }
             close()
         case .refuse(let error, let fault): refuse(error, fault)
-        }
-    }
-
-    /// First in the pipeline: the parser sees only what ``HTTPConnection`` gives it.
-    private final class InputGate: ChannelInboundHandler {
-        typealias InboundIn = ByteBuffer
-
-        private let connection: HTTPConnection
-
-        init(_ connection: HTTPConnection) { self.connection = connection }
-
-        func handlerAdded(context: ChannelHandlerContext) { connection.gate = context }
-        func handlerRemoved(context: ChannelHandlerContext) { connection.gate = nil }
-        func channelRead(context: ChannelHandlerContext, data: NIOAny) { connection.received(unwrapInboundIn(data)) }
-
-        func channelInactive(context: ChannelHandlerContext) {
-            connection.wasClosed()
-            context.fireChannelInactive()
-        }
-
-        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-            // Not for the parser: it would take nothing after it, and what came before may still wait here.
-            if case ChannelEvent.inputClosed = event { return connection.inputClosed() }
-            context.fireUserInboundEventTriggered(event)
         }
     }
 }
