@@ -165,7 +165,7 @@ package final class EdgeServer: Sendable {
     package var tally: EdgeTally {
         var tally = EdgeTally()
         for shard in engine?.shards ?? [] { tally.merge(shard.lastTally) }
-        for shard in front.shards { tally.merge(shard.lastTally) }
+        for shard in front.shards { tally.merge(shard.gauges.lastTally) }
         return tally
     }
 
@@ -229,7 +229,7 @@ package final class EdgeServer: Sendable {
         let now = stalecast_monotonic_ns()
         let nanoseconds = limit.nanoseconds
         let engineLoops = (engine?.shards ?? []).map { ("edge-\($0.number)", $0.lastTurn) }
-        let frontLoops = front.shards.enumerated().map { ("front-\($0.offset)", $0.element.lastTurn) }
+        let frontLoops = front.shards.enumerated().map { ("front-\($0.offset)", $0.element.gauges.lastTurn) }
         return (engineLoops + frontLoops).filter { $0.1 != 0 && now > $0.1 + nanoseconds }.map(\.0)
     }
 }

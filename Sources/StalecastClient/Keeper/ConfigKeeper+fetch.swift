@@ -70,7 +70,7 @@ extension ConfigKeeper {
             if case .answered(let version) = report {
                 if case .announced = demand {} else { action = state.announced.reached(version) }
             }
-            return (report, action, Array(state.exchangeListeners.values), state.fetchedVersion)
+            return (report, action, Array(state.listeners.exchanges.values), state.fetchedVersion)
         }
         if case .answered(let version?) = report, version < held {
             callbacks.report(.olderAnswer(version: version, held: held))

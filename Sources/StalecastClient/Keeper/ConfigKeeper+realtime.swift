@@ -63,7 +63,7 @@ extension ConfigKeeper {
 
     /// Tells all listeners of a problem.
     func report(_ error: RemoteConfigUpdateError) {
-        for listener in state.withLock({ Array($0.updateListeners.values) }) { listener(.failure(error)) }
+        for listener in state.withLock({ Array($0.listeners.updates.values) }) { listener(.failure(error)) }
     }
 
     func perform(_ action: AnnouncedFetch.Action) {
@@ -111,7 +111,9 @@ extension ConfigKeeper {
     private func notify() {
         let (keys, listeners) = state.withLock { state in
             let active = state.stored.active ?? ConfigContent()
-            return ((state.stored.fetched ?? ConfigContent()).keysDiffering(from: active), state.updateListeners.values)
+            return (
+                (state.stored.fetched ?? ConfigContent()).keysDiffering(from: active), state.listeners.updates.values
+            )
         }
         guard !keys.isEmpty else { return }
         for listener in listeners { listener(.success(keys)) }

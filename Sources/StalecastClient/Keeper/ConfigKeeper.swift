@@ -94,7 +94,7 @@ final class ConfigKeeper: Sendable {
             }
             let changed = fetched.keysDiffering(from: state.stored.active ?? ConfigContent())
             state.stored.active = fetched
-            return (changed, Array(state.activationListeners.values))
+            return (changed, Array(state.listeners.activations.values))
         }
         if let changed { for listener in listeners { listener(changed) } }
         return changed
@@ -103,13 +103,13 @@ final class ConfigKeeper: Sendable {
     /// Calls `listener` after each activation with the parameters that changed, on the activating thread.
     func addActivationListener(_ listener: @escaping @Sendable (Set<String>) -> Void) -> UUID {
         let id = UUID()
-        state.withLock { $0.activationListeners[id] = listener }
+        state.withLock { $0.listeners.activations[id] = listener }
         return id
     }
 
     func removeActivationListener(_ id: UUID) {
         // The closure ends outside the lock: what it owns may call the keeper in its `deinit`.
-        _ = state.withLock { $0.activationListeners.removeValue(forKey: id) }
+        _ = state.withLock { $0.listeners.activations.removeValue(forKey: id) }
     }
 }
 

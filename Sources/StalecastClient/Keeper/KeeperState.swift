@@ -23,20 +23,24 @@ struct KeeperState: Sendable {
     var timerTurn = 0
     /// Whether ``PushMessaging/fetchesAutomatically`` is on.
     var fetchesAutomatically = false
-    var updateListeners: [UUID: @Sendable (Result<Set<String>, RemoteConfigUpdateError>) -> Void] = [:]
-    var activationListeners: [UUID: @Sendable (Set<String>) -> Void] = [:]
-    var exchangeListeners: [UUID: @Sendable (FetchReport) -> Void] = [:]
+    var listeners = Listeners()
     /// Set once the app was deleted: nothing is started any more.
     var isClosed = false
 
+    struct Listeners: Sendable {
+        var updates: [UUID: @Sendable (Result<Set<String>, RemoteConfigUpdateError>) -> Void] = [:]
+        var activations: [UUID: @Sendable (Set<String>) -> Void] = [:]
+        var exchanges: [UUID: @Sendable (FetchReport) -> Void] = [:]
+    }
+
     /// Removes all listeners and returns them, so that their closures can end outside the keeper's lock.
-    mutating func takeListeners() -> [Any] {
-        defer { (updateListeners, activationListeners, exchangeListeners) = ([:], [:], [:]) }
-        return [updateListeners, activationListeners, exchangeListeners]
+    mutating func takeListeners() -> Listeners {
+        defer { listeners = Listeners() }
+        return listeners
     }
 
     /// Whether messages are followed by fetches without the app's doing.
-    var isLive: Bool { !isClosed && (fetchesAutomatically || !updateListeners.isEmpty) }
+    var isLive: Bool { !isClosed && (fetchesAutomatically || !listeners.updates.isEmpty) }
 
     var fetchedVersion: Int64 { stored.fetched?.version ?? 0 }
 

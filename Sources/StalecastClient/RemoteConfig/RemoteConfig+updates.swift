@@ -13,7 +13,7 @@ extension RemoteConfig {
         let id = UUID()
         let callbacks = app.callbacks
         keeper.state.withLock { state in
-            state.updateListeners[id] = { result in
+            state.listeners.updates[id] = { result in
                 callbacks.run {
                     switch result {
                     case .success(let keys): listener(RemoteConfigUpdate(updatedKeys: keys), nil)
@@ -26,7 +26,7 @@ extension RemoteConfig {
         keeper.catchUp()
         return ConfigUpdateListenerRegistration { [app, keeper] in
             // The closure ends outside the lock: what it owns may call the keeper in its `deinit`.
-            _ = keeper.state.withLock { $0.updateListeners.removeValue(forKey: id) }
+            _ = keeper.state.withLock { $0.listeners.updates.removeValue(forKey: id) }
             app.listen(to: [], owner: id, namespace: keeper.namespace)
         }
     }

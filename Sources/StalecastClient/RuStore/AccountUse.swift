@@ -23,13 +23,13 @@ final class AccountUse: Sendable {
             isListening
             ? RemoteConfig(app: app, keeper: keeper).addOnConfigUpdateListener { _, _ in } : nil
         keeper.state.withLock { state in
-            state.exchangeListeners[id] = { [weak self] report in if let self { completed(self, report) } }
+            state.listeners.exchanges[id] = { [weak self] report in if let self { completed(self, report) } }
         }
     }
 
     func end() {
         listening?.remove()
-        _ = keeper.state.withLock { $0.exchangeListeners.removeValue(forKey: id) }
+        _ = keeper.state.withLock { $0.listeners.exchanges.removeValue(forKey: id) }
     }
 
     /// Whether other values are in force than when this was asked last; the first time, than at the beginning. Each of

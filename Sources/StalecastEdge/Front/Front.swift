@@ -83,7 +83,7 @@ final class Front: Sendable {
     ///
     /// - Returns: false when there is none.
     @discardableResult
-    func makeRoom() -> Bool { shards.contains { $0.http.makeRoomSoon(silentFor: $0.lastSilence) } }
+    func makeRoom() -> Bool { shards.contains { $0.http.makeRoomSoon(silentFor: $0.gauges.lastSilence) } }
 
     func seatCanary(_ socket: Int32, of scope: Scope) {
         let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
@@ -104,7 +104,7 @@ final class Front: Sendable {
             return try await HTTPListener.open(
                 host: host, port: Int(port), descriptor: descriptor, group: group, sendBuffer: StreamEngine.sendBuffer,
                 hasRoom: { [self] in
-                    if ledger.total < self.shards[0].lastMaxConnections + Shard.refusalHeadroom { return true }
+                    if ledger.total < self.shards[0].gauges.maxConnections + Shard.refusalHeadroom { return true }
                     // It is looked at again soon.
                     makeRoom()
                     return false

@@ -8,18 +8,14 @@ import Synchronization
 /// The subscribers that the Front itself holds on one event loop, over NIO channels, for connections the engine cannot
 /// own; and the loop's part of its other connections. What subscribers were promised is kept by its ``Audience``.
 ///
-/// `@unchecked Sendable`: all state but `inbox`, `published` and the atomics is touched on `loop` only.
+/// `@unchecked Sendable`: all state but `inbox` and `gauges` is touched on `loop` only.
 package final class FrontShard: Carrier, @unchecked Sendable {
     let loop: any EventLoop
     package let hub: Hub
     let served: ServedTemplates
     let freshness: (any FreshnessGate)?
-    private let published = Mutex(EdgeTally())
+    let gauges: FrontGauges
     private let inbox = Mutex<[Hub.Event]>([])
-    private let turnedAt = Atomic<UInt64>(stalecast_monotonic_ns())
-    private let maxConnections: Atomic<Int>
-    /// Silence in milliseconds.
-    private let silence: Atomic<Int>
     package var audience: Audience
     private let startedAt = stalecast_monotonic_ns()
     /// Time that the last turn waited for the loop, in seconds: requests wait as long to be read.
@@ -42,8 +38,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
         http = ConnectionLoop(loop)
         self.hub = hub
         self.served = served
-        maxConnections = Atomic(settings.maxConnections)
-        silence = Atomic(settings.silence.milliseconds)
+        gauges = FrontGauges(settings)
         audience = Audience(hub.board, settings)
     }
 
@@ -58,8 +53,8 @@ package final class FrontShard: Carrier, @unchecked Sendable {
 
     private func takeTurn() {
         let now = stalecast_monotonic_ns()
-        lateness = Double(max(now &- lastTurn, TimerWheel.tickNanoseconds) - TimerWheel.tickNanoseconds) / 1e9
-        turnedAt.store(now, ordering: .relaxed)
+        lateness = Double(max(now &- gauges.lastTurn, TimerWheel.tickNanoseconds) - TimerWheel.tickNanoseconds) / 1e9
+        gauges.turned(at: now)
         advance(to: tick(at: now))
         if audience.reach.rollouts.hasNews { audience.tellStreamCounts(hub.propagation) }
         publish()
@@ -74,21 +69,14 @@ package final class FrontShard: Carrier, @unchecked Sendable {
 
     var router: FrontRouter { FrontRouter(board: board, settings: settings, served: served) }
 
-    var lastTally: EdgeTally { published.withLock { $0 } }
-    /// The cap as of the last settings; for the listener, which may be on another loop.
-    var lastMaxConnections: Int { maxConnections.load(ordering: .relaxed) }
-    var lastSilence: Duration { .milliseconds(silence.load(ordering: .relaxed)) }
-    var lastTurn: UInt64 { turnedAt.load(ordering: .relaxed) }
-
     private func publish() {
         audience.tally.stalled = audience.backlogs.count
-        published.withLock { $0 = audience.tally }
+        gauges.publish(audience.tally)
     }
 
     func apply(_ settings: EdgeSettings) {
         loop.assertInEventLoop()
-        maxConnections.store(settings.maxConnections, ordering: .relaxed)
-        silence.store(settings.silence.milliseconds, ordering: .relaxed)
+        gauges.apply(settings)
         if audience.apply(settings) { recheckAccess() }
     }
 
