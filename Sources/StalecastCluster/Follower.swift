@@ -113,12 +113,6 @@ package struct Follower: Sendable {
         return step() + retry()
     }
 
-    /// The log said that the replica is not at its end, and nothing rang.
-    package mutating func fellBehind() -> [Action] {
-        needsRead = true
-        return step()
-    }
-
     /// The watch says nothing of what is in the log: another may.
     package mutating func distrustWatch() -> [Action] {
         guard hasWatch else { return [] }

@@ -11,12 +11,7 @@ package struct AssignmentLease: Sendable {
     /// An attempt must end this long before the lease does. Default 2 s.
     package let margin: Duration
 
-    private enum Phase {
-        case none
-        case held(Token, until: Duration)
-    }
-
-    private var phase = Phase.none
+    private var held: (token: Token, until: Duration)?
 
     package init(
         lifetime: Duration = .seconds(45), renewal: Duration = .seconds(10), margin: Duration = .seconds(2)
@@ -29,25 +24,21 @@ package struct AssignmentLease: Sendable {
     /// The ownership was taken.
     ///
     /// - Parameter sent: when the last renewal of its lease that is known to have arrived was sent.
-    package mutating func taken(_ token: Token, sent: Duration) { phase = .held(token, until: sent + lifetime) }
+    package mutating func taken(_ token: Token, sent: Duration) { held = (token, sent + lifetime) }
 
     /// A renewal arrived.
     ///
     /// - Parameter sent: when it was sent: the log began to count later than that.
     package mutating func renewed(sent: Duration) {
-        guard case .held(let token, let until) = phase else { return }
-        phase = .held(token, until: max(until, sent + lifetime))
+        if let known = held { held = (known.token, max(known.until, sent + lifetime)) }
     }
 
     /// Until it ends, by the last renewal that is known to have arrived; nil while nothing is held.
-    package func left(now: Duration) -> Duration? { if case .held(_, let until) = phase { until - now } else { nil } }
-
-    /// The log says that it is another owner's or free, or it was given away.
-    package mutating func lost() { phase = .none }
+    package func left(now: Duration) -> Duration? { held.map { $0.until - now } }
 
     /// The token under which an attempt that takes at most `timeout` may begin now; nil when it may outlive the lease.
     package func permit(_ timeout: Duration, now: Duration) -> Token? {
-        guard case .held(let token, let until) = phase, now + timeout + margin <= until else { return nil }
-        return token
+        guard let held, now + timeout + margin <= held.until else { return nil }
+        return held.token
     }
 }

@@ -1,7 +1,8 @@
 package import StalecastWire
 
-/// Why the store did not do what it was asked. For a publish, ``isOutcomeUnknown`` tells the one case in which the
-/// version may have been committed all the same; every other error means *certainly not committed*.
+/// Why the store did not do what it was asked. For a publish, ``outcomeUnknown(_:)`` and ``outcomePending(publish:)`` say
+/// that the version may have been committed all the same: never answer them with 503. Every other error means
+/// *certainly not committed*.
 package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The precondition's version is not the current one. `expected` is nil when the ETag carries no number.
     case versionMismatch(expected: VersionNumber?, found: VersionNumber)
@@ -60,14 +61,6 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case misconfigured(String)
     /// A backup's destination is already there; it was not changed.
     case alreadyExists(String)
-
-    /// True only for ``outcomeUnknown(_:)`` and ``outcomePending(publish:)``: never answer that with 503.
-    package var isOutcomeUnknown: Bool {
-        switch self {
-        case .outcomeUnknown, .outcomePending: true
-        default: false
-        }
-    }
 
     /// A sentence that says what happened and, where there is something to do, what.
     package var description: String {

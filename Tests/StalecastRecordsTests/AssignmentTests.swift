@@ -38,8 +38,6 @@ import Testing
         // One that was sent before and arrives after says nothing new.
         lease.renewed(sent: .seconds(90))
         #expect(lease.permit(.seconds(30), now: .seconds(123)) == 7)
-        lease.lost()
-        #expect(lease.permit(.zero, now: .seconds(123)) == nil)
     }
 
     /// Leases are renewed each 10 s, looked at each second: an attempt of 30 s fits in at any time.

@@ -95,3 +95,12 @@ func storeError<Value>(_ body: () async throws -> Value) async -> StoreError? {
         return error as? StoreError
     }
 }
+
+extension StoreError {
+    var isOutcomeUnknown: Bool {
+        switch self {
+        case .outcomeUnknown, .outcomePending: true
+        default: false
+        }
+    }
+}

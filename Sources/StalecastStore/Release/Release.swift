@@ -72,9 +72,6 @@ package struct Release: Sendable, Hashable {
     /// Buckets below this get the version now. A pause does not change it.
     package var covered: Int { isOpen || state == .released ? told : 0 }
 
-    /// Commit that told a bucket (0 to 9,999) of the version; nil: none yet.
-    package func commit(covering bucket: Int) -> Reached? { reached.first { bucket < $0.stage } }
-
     /// Moment of the next step without an operator; nil: there is none.
     package var nextStepAt: Timestamp? {
         switch state {
