@@ -1,7 +1,6 @@
 import StalecastRecords
 import StalecastTemplate
 import StalecastWire
-import Synchronization
 
 extension SharedProposals: ProposalStorage {
     /// An approval under way holds off others for so long, and a rejection until the log is not asked for it any more.
@@ -14,7 +13,7 @@ extension SharedProposals: ProposalStorage {
         projectNumber: UInt64
     ) async throws(StoreError) -> Proposal {
         // A copy that is behind would refuse, or let through, what is not so.
-        await store.authority.withLock { $0 }?.refresh()
+        await store.authority?.refresh()
         let make = try store.draft(of: publish, by: author, at: publishTime, projectNumber: projectNumber)
         return try await add(publish.scope, content, make)
     }
@@ -69,7 +68,7 @@ extension SharedProposals: ProposalStorage {
     private func mustNotBePublished(_ number: Int64, of scope: Scope) async throws(StoreError) {
         let proposal = try await change(number, of: scope) { _ in }
         guard proposal.state == .open else { return }
-        if let authority = store.authority.withLock({ $0 }), await !authority.refresh() {
+        if let authority = store.authority, await !authority.refresh() {
             throw .unavailable("nobody can say now whether proposal \(number) was published; nothing was changed")
         }
         guard let made = try await store.made(by: PublishID(of: proposal.approvalKey).description) else { return }

@@ -43,7 +43,7 @@ package final class SharedProposals: Sendable {
         let place = "\(scope)/\(Epoch.random())"
         do throws(StoreError) {
             try await putParts(packed, in: place)
-            let record = try await table.change { () throws(StoreError) -> (Shared, EntryTable.Change) in
+            let record = try await table.change { () async throws(StoreError) -> (Shared, EntryTable.Change) in
                 let known = all(of: scope)
                 try mustHaveRoom(known, for: parts)
                 // The store may have some of its own that are not shared.
@@ -74,7 +74,7 @@ package final class SharedProposals: Sendable {
     ) async throws(StoreError) -> Proposal {
         try mustBeRead()
         typealias Edited = (from: Shared, to: Proposal, content: [UInt8]?)
-        let edited = try await table.change { () throws(StoreError) -> (Edited, EntryTable.Change) in
+        let edited = try await table.change { () async throws(StoreError) -> (Edited, EntryTable.Change) in
             guard let record = table["\(scope)/\(number)"], let known = Shared(record) else {
                 throw .unknownProposal(number)
             }

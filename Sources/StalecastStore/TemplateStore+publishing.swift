@@ -64,7 +64,7 @@ extension TemplateStore {
             state.withLock { $0.figures.count(refusal) }
             throw refusal
         }
-        if let authority = authority.withLock({ $0 }) {
+        if let authority {
             defer { state.withLock { $0.leave() } }
             do throws(StoreError) {
                 let version = try await authority.commit(PendingVersion(candidate))

@@ -6,7 +6,7 @@ extension TemplateStore {
     /// The scope's newest version; nil while it has none. Answered from memory, without the database.
     /// Of a shared log it is what the log had when this was called, if the log can be asked.
     package func current(_ scope: Scope) async throws(StoreError) -> StoredVersion? {
-        await authority.withLock { $0 }?.refresh()
+        await authority?.refresh()
         return currentTemplates[scope]
     }
 
@@ -15,7 +15,7 @@ extension TemplateStore {
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.
     package func version(_ number: VersionNumber, of scope: Scope) async throws(StoreError) -> StoredVersion? {
-        if number > currentTemplates[scope]?.version ?? 0 { await authority.withLock { $0 }?.refresh() }
+        if number > currentTemplates[scope]?.version ?? 0 { await authority?.refresh() }
         if let current = currentTemplates[scope], current.version == number { return current }
         return try await read { try VersionTable.version(number, of: scope, $0) }
     }
@@ -24,7 +24,7 @@ extension TemplateStore {
     ///
     /// - Throws: ``StoreError/readFailed(_:)``.
     package func versions(of scope: Scope, _ query: VersionQuery) async throws(StoreError) -> VersionQuery.Page {
-        await authority.withLock { $0 }?.refresh()
+        await authority?.refresh()
         return try await read { try VersionTable.page(of: scope, query, $0) }
     }
 

@@ -6,14 +6,6 @@ import Synchronization
 /// A store whose versions come from a shared log. It numbers nothing by itself: what ``publish(_:)`` and its like are
 /// given goes to the authority, and comes back through ``apply(_:)``.
 extension TemplateStore {
-    /// Sets the authority that orders publishes from now on. Set it once, before the first publish.
-    package func setAuthority(_ authority: any VersionAuthority) {
-        self.authority.withLock {
-            precondition($0 == nil, "the authority is set once")
-            $0 = authority
-        }
-    }
-
     /// Blocks on the database.
     ///
     /// - Throws: ``StoreError/readFailed(_:)``, also for a store that is no replica.

@@ -23,8 +23,7 @@ package final class TemplateStore: Sendable {
     let database: DatabasePool
     let mark: HighWaterMark
     let state: Mutex<StoreState>
-    let authority = Mutex<(any VersionAuthority)?>(nil)
-    private let sharedProposals = Mutex<SharedProposals?>(nil)
+    private let sharing = Mutex(Sharing())
     let proposalNotes = Mutex(ProposalNotes())
     /// The newest release of each scope. The writer is the only one to change it, after the commit.
     let releases: Mutex<[Scope: Release]>
@@ -50,11 +49,27 @@ package final class TemplateStore: Sendable {
             StoreState(checkpointBytes: configuration.checkpointBytes, minFreeBytes: configuration.minFreeBytes))
     }
 
+    /// Parts of the store's work that a cluster does; nil: this store does it by itself.
+    private struct Sharing: Sendable {
+        var authority: (any VersionAuthority)?
+        var proposals: SharedProposals?
+    }
+
+    var authority: (any VersionAuthority)? { sharing.withLock(\.authority) }
+
+    /// Sets the authority that orders publishes from now on. Set it once, before the first publish.
+    package func setAuthority(_ authority: any VersionAuthority) {
+        sharing.withLock {
+            precondition($0.authority == nil, "the authority is set once")
+            $0.authority = authority
+        }
+    }
+
     /// Storage of proposals: this store's own, unless they are shared.
-    var proposalStorage: any ProposalStorage { sharedProposals.withLock { $0 } ?? OwnProposals(store: self) }
+    var proposalStorage: any ProposalStorage { sharing.withLock(\.proposals) ?? OwnProposals(store: self) }
 
     /// Makes the proposals, from now on, those of all nodes.
-    package func share(_ proposals: SharedProposals) { sharedProposals.withLock { $0 = proposals } }
+    package func share(_ proposals: SharedProposals) { sharing.withLock { $0.proposals = proposals } }
 
     /// Rule for versions that may go, as of now.
     var retention: Retention { retentionLimits.withLock { $0 } }

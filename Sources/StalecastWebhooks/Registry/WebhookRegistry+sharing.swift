@@ -32,7 +32,8 @@ extension WebhookRegistry {
             }
         }
         var changed: WebhookID?
-        let entry = try await shared.table.change { () throws(RegistryProblem) in
+        let entry = try await shared.table.change {
+            () async throws(RegistryProblem) -> (RegistryEntry, EntryTable.Change) in
             // Another node was quicker: this one decides from what is there instead.
             if let changed { _ = await takeOver(changed, from: shared.table) }
             let (entry, change) = try await serially { db in
@@ -41,7 +42,7 @@ extension WebhookRegistry {
             if case .nothing = change { changed = nil } else { changed = entry.webhook.id }
             return (entry, change)
         } failure: { error in
-            error.map { .away(cause: $0.description) } ?? .changedMeanwhile
+            error.map { RegistryProblem.away(cause: $0.description) } ?? .changedMeanwhile
         }
         // What the disk refuses now is taken over by a later pass.
         if let changed { _ = await takeOver(changed, from: shared.table) }
