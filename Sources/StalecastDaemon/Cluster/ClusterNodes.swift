@@ -48,8 +48,7 @@ final class ClusterNodes: Sendable {
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
-    /// The work of an assignment, under the token with which this node has it.
-    typealias Body = @Sendable (AssignmentLease.Token) async -> Void
+    typealias Body = AssignedWork.Body
 
     /// Work that only the node does whose assignment it is: begins when it becomes this node's, is cancelled when it is
     /// not.
@@ -188,60 +187,5 @@ final class ClusterNodes: Sendable {
         } catch {
             return false
         }
-    }
-}
-
-/// The assignments that this node works on now.
-private final class AssignedWork: Sendable {
-    private struct State {
-        var bodies: [String: ClusterNodes.Body] = [:]
-        var tasks: [String: Task<Void, Never>] = [:]
-        var webhooks: AssignmentService.Worker?
-        var webhookNames: Set<String> = []
-        var isDelivering = true
-    }
-
-    private let state = Mutex(State())
-
-    func set(_ bodies: [String: ClusterNodes.Body]) { state.withLock { $0.bodies = bodies } }
-
-    func set(webhooks: AssignmentService.Worker, _ names: Set<String>) {
-        state.withLock { ($0.webhooks, $0.webhookNames) = (webhooks, names) }
-    }
-
-    func endWebhooks() { state.withLock { $0.isDelivering = false } }
-
-    /// All assignments that this node wants.
-    var names: Set<String> {
-        state.withLock { Set($0.bodies.keys).union($0.isDelivering ? $0.webhookNames : []) }
-    }
-
-    private func webhooks(_ name: String) -> AssignmentService.Worker? {
-        state.withLock { $0.webhookNames.contains(name) ? $0.webhooks : nil }
-    }
-
-    var worker: AssignmentService.Worker {
-        AssignmentService.Worker(
-            begin: { [self] name, token in
-                if let webhooks = webhooks(name) { return webhooks.begin(name, token) }
-                state.withLock { state in
-                    if let body = state.bodies[name] { state.tasks[name] = Task { await body(token) } }
-                }
-            },
-            finish: { [self] name, token in
-                if let webhooks = webhooks(name) { return await webhooks.finish(name, token) }
-                let task = end(name)
-                await task?.value
-            },
-            lost: { [self] name in
-                if let webhooks = webhooks(name) { return webhooks.lost(name) }
-                _ = end(name)
-            })
-    }
-
-    private func end(_ name: String) -> Task<Void, Never>? {
-        let task = state.withLock { $0.tasks.removeValue(forKey: name) }
-        task?.cancel()
-        return task
     }
 }
