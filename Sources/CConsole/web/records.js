@@ -8,7 +8,7 @@ const refusedHere = "Keys and the audit log are for those who may operate the da
 export const messages = {show({content, scope, offer, fresh}) {
   offer(null, `stalecast messages --project ${scope.project}`)
   if (!scope.wholeProject) { replace(content, state("missing", partial)); return }
-  const list = table({label: "Messages", key: row => row.name, empty: "Nobody sent a message by hand yet.", columns: [
+  const list = table({label: "Messages", key: row => row.name, empty: "No message was sent by hand yet.", columns: [
     {name: "when", label: "When", value: row => row.time, cell: row => moment(row.time)},
     {name: "target", label: "To", value: row => row.target, cell: row => h("code", null, given(row.target, 120))},
     {name: "keys", label: "Data", value: row => row.keys.join(" "), cell: row => h("code", null, given(row.keys.join(", "), 120))},
@@ -35,7 +35,7 @@ const granted = ({role, actions, projects, namespaces, topics}) => [role ?? acti
 export const keys = {show({content, offer, fresh, reload}) {
   offer(null, "stalecast keys list")
   if (!session.mayOperate) { replace(content, state("missing", refusedHere)); return }
-  const list = table({label: "Keys", key: row => row.id, empty: "No key yet: only the control token opens this daemon.", columns: [
+  const list = table({label: "Keys", key: row => row.id, empty: "No key yet: the control token alone opens this daemon.", columns: [
     {name: "id", label: "Key", value: row => row.id, cell: row => h("code", null, row.id)},
     {name: "name", label: "Name", value: row => row.name},
     {name: "state", label: "State", value: row => row.state, cell: row => chip(row.state.replaceAll("_", " "), tones[row.state])},

@@ -339,7 +339,7 @@ export function show(context) {
         send(Boolean(scope.needsApproval))
       }}, field("What it is about", about), h("label", {class: "check"}, urgent,
         " urgent: clients fetch at once, whatever the herd window"), release?.element,
-      scope.needsApproval || !proposals.known() ? null : field("Publish at", at, "Empty publishes it now. Else it waits as a proposal that anybody may withdraw."),
+      scope.needsApproval || !proposals.known() ? null : field("Publish at", at, "Empty publishes it now. Else it waits as a proposal, which can be withdrawn."),
       validity, h("h3", null, "Who is told"), audience, h("h3", null, "What changes"), changeList(changes()),
       gone.length ? h("div", {class: "state error"}, h("p", null, `This removes ${gone.length} of ${
         plural(parameters(base).size, "parameter")}: `, given(gone.slice(0, 10).join(", "), 300), gone.length > 10 ? ", …" : "."),
