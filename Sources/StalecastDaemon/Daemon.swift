@@ -59,8 +59,9 @@ package struct Daemon: Sendable {
             keys = path.cluster.map { SharedKeys($0.nodes.board, store, access, sharesOwn: !$0.isEdge) }
             controlCapacity = ControlCapacity(min(configuration.control.maxConnections, descriptors.control))
             (scopes, releasePlans) = (configuration.scopes, configuration.releases)
-            readiness = Readiness(store: store, edge: edge, sources: path.sources, cluster: path.cluster, tls: tls)
             reloads = ReloadLog(startedAt: startedAt)
+            readiness = Readiness(
+                store: store, edge: edge, sources: path.sources, cluster: path.cluster, tls: tls, reloads: reloads)
             timeline = TimelineKeeper(directory: configuration.data)
         }
 

@@ -9,10 +9,15 @@ final class Readiness: Sendable {
     private let sources: SourceParts
     private let cluster: ClusterParts?
     private let tls: [ListenerTLS]
+    private let reloads: ReloadLog
     private let isStopping = Mutex(false)
 
-    init(store: TemplateStore, edge: EdgeServer, sources: SourceParts, cluster: ClusterParts?, tls: [ListenerTLS]) {
+    init(
+        store: TemplateStore, edge: EdgeServer, sources: SourceParts, cluster: ClusterParts?, tls: [ListenerTLS],
+        reloads: ReloadLog
+    ) {
         self.tls = tls
+        self.reloads = reloads
         self.cluster = cluster
         self.sources = sources
         self.store = store
@@ -23,7 +28,13 @@ final class Readiness: Sendable {
     func stop() { isStopping.withLock { $0 = true } }
 
     /// Why it is less than it should be, although it gets traffic: sentences.
-    var degraded: [String] { (cluster?.degraded ?? []) + tls.flatMap { $0.invalid() } }
+    var degraded: [String] { (cluster?.degraded ?? []) + tls.flatMap { $0.invalid() } + refusedReload }
+
+    private var refusedReload: [String] {
+        // What is wrong with it may name paths: that is for `/status`.
+        reloads.newest.problem == nil
+            ? [] : ["the configuration was refused at its last reload, and the one before it stays"]
+    }
 
     /// Sentences; empty when ready.
     func reasons() async -> [String] {
