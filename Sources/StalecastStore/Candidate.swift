@@ -87,13 +87,17 @@ enum Candidate: Sendable {
     /// Publisher, for a release's events.
     var publisher: String {
         switch self {
-        case .publish(let publish, _): publish.user.email.isEmpty ? publish.user.name : publish.user.email
+        case .publish(let publish, _):
+            publish.author ?? (publish.user.email.isEmpty ? publish.user.name : publish.user.email)
         case .rollback(let rollback): rollback.user.email.isEmpty ? rollback.user.name : rollback.user.email
         case .adopt: "source"
         case .approve(let approval): approval.by.principal
         case .release(let change): change.by
         }
     }
+
+    /// Reason of a publish, for the events of a release that it ends; nil: none.
+    var reason: String? { if case .publish(let publish, _) = self { publish.reason } else { nil } }
 
     /// Times of adopted versions are those of their origin.
     var isAdoption: Bool { if case .adopt = self { true } else { false } }

@@ -20,6 +20,9 @@ package struct Publish: Sendable {
     package var staged: Staged?
     /// Takes the place of a release that is open. Default false.
     package var supersedes = false
+    /// Principal as in the audit log, and why, for the log of a release that it ends; nil: the user's address, and no reason.
+    package var author: String?
+    package var reason: String?
 
     /// Way in which a version is released, and its author.
     package struct Staged: Sendable {

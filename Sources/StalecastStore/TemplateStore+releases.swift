@@ -182,7 +182,8 @@ extension TemplateStore {
                         to: version.version, at: now, by: end.by, reason: end.reason, figures: end.figures)
                     return [open]
                 }
-                try open.supersede(by: version.version, at: now, by: candidate.publisher)
+                try open.supersede(
+                    by: version.version, at: now, by: candidate.publisher, reason: candidate.reason)
                 changed.append(open)
             } else if case .rollback(let rollback) = candidate, rollback.ends != nil {
                 throw StoreError.noRelease(scope)

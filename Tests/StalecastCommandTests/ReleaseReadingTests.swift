@@ -70,6 +70,24 @@ import stalecast
         }
     }
 
+    @Test func aLineOnTheTerminalHasAsManyFiguresAsFit() {
+        let loss: JSONValue = ["name": "loss", "verdict": "OK", "told": .double(0.2), "untold": .double(0.1)]
+        let reading = Self.release(
+            "RAMPING", [Self.began],
+            [
+                "nextStepAt": "2026-11-20T13:04:30Z", "gates": [loss],
+                "clients": ["told": 1204, "fetched": 1200, "failed": 0],
+            ])
+        let whole =
+            "    1 %  " + String(repeating: "░", count: 20)
+            + "  next step in 4m; told 1,204, fetched 1,200, failed 0, lost 0.2 %, others 0.1 %"
+        #expect(reading.liveLine(columns: 200, at: Self.now) == whole)
+        #expect(reading.liveLine(columns: 80, at: Self.now).hasSuffix("told 1,204, fetched 1,200"))
+        #expect(Self.ramping.liveLine(columns: 80, at: Self.now).hasSuffix("next step in 4m"))
+        let page = reading.lines(Self.plain, scope: "demo/firebase", at: Self.now, width: nil)
+        #expect(page.contains("clients with an id: told 1,204, fetched 1,200, failed 0, lost 0.2 %, others 0.1 %"))
+    }
+
     @Test func whatComesNextIsSaid() {
         #expect(Self.ramping.next(at: Self.now) == "next step in 4m")
         let begun = Self.release("RAMPING", [], ["nextStepAt": "2026-11-20T13:04:59Z"])

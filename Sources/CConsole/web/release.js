@@ -18,15 +18,16 @@ export const isUnderWay = ({release, versionNumber}) =>
 /** A card with the newest release; hidden where there is none. `take` hears of one in a propagation, `end` ends its looks. */
 export function section(scope) {
   const head = h("div", {class: "headline"}), bar = h("ol", {class: "stages", "aria-label": "Stages"})
-  const tools = h("p", {class: "actions start"}), gates = gateTable()
-  const gatePart = h("div", {hidden: true}, h("h3", null, "Gates"), gates)
+  const tools = h("p", {class: "actions start"}), gates = gateTable(), charts = gateCharts()
+  const gatePart = h("div", {hidden: true}, h("h3", null, "Gates"), charts, gates)
   const part = h("section", {class: "card", "aria-label": "Release in stages", hidden: true})
   const log = table({label: "What happened", key: row => row.at + row.kind, filter: false, most: 12, empty: "Nothing yet.", columns: [
     {name: "when", label: "When", value: row => row.at, cell: row => moment(row.at)},
     {name: "what", label: "What", value: row => words(row.kind)},
     {name: "stage", label: "Stage", numeric: true, value: row => row.percent, cell: row => percent(row.percent)},
     {name: "who", label: "By", value: row => row.by},
-    {name: "why", label: "Why", value: row => row.reason ?? ""}]})
+    {name: "why", label: "Why", value: row => row.reason ?? ""},
+    {name: "figures", label: "Figures", value: row => row.figures ? gateFigures(row.figures) : ""}]})
   let seen, shown, stop
 
   function show(release) {
@@ -36,6 +37,7 @@ export function section(scope) {
     replace(bar, release.stages.map(stage => h("li", {class: stage.reachedAt ? "reached" : null}, h("b", null, percent(stage.percent)),
       " ", h("span", {class: "quiet"}, stage.reachedAt ? moment(stage.reachedAt) : release.percent > stage.percent ? "passed over" : "not yet"))))
     gates.update(release.gates ?? [])
+    charts.update(release)
     gatePart.hidden = !release.gates?.length
     log.update([...release.events].reverse())
     const now = release.versionNumber + release.state + told(release)
@@ -92,9 +94,11 @@ function headline(release) {
   const version = h("b", null, `version ${release.versionNumber}`), at = h("strong", null, percent(told(release)))
   const next = release.nextStepAt ? [release.state === "BAKING" ? " · released " : " · next step ", moment(release.nextStepAt)]
     : release.state === "RAMPING" ? " · waits for the next stage" : null
+  const {clients} = release
+  const reached = clients ? ` · ${plural(clients.told, "client")} with an id: ${count(clients.fetched)} fetched, ${count(clients.failed)} failed` : null
   const after = release.successorVersionNumber ? ` · version ${release.successorVersionNumber} followed` : null
   return h("p", null, at, " of the clients were told of ", version, `, over version ${release.baseVersionNumber} `,
-    chip(words(release.state), tones[release.state]), next, after)
+    chip(words(release.state), tones[release.state]), next, reached, after)
 }
 
 /** What can be done now: verb, label, attributes. */
@@ -105,10 +109,49 @@ function waysOn(release) {
     ...(release.percent < 100 ? [["promote", "Promote"]] : []), ["rollback", "Roll back", {class: "danger"}]]
 }
 
+// Prometheus answers in a unit of its own; all others are in percent.
+const figure = (row, value) => value === null || value === undefined ? "–" : row.name === "prometheus" ? String(value) : percent(value)
+
+/** Figures of a gate in words: `told 30 %, others 0.4 %, limit 2 %`. */
+function gateFigures(gate) {
+  return [gate.told === undefined ? ["value", gate.value] : ["told", gate.told], ["others", gate.untold], ["limit", gate.limit]]
+    .filter(([, value]) => value !== undefined).map(([name, value]) => `${name} ${figure(gate, value)}`).join(", ")
+}
+
+/** A small chart for each gate that compares clients: what told clients did, what the others did, the limit as a line. */
+function gateCharts() {
+  const names = ["loss", "failed", "fetchErrors", "silent"], most = 180, seen = new Map(), part = h("div", {class: "gauges"})
+  const width = 180, height = 56
+  let version
+
+  function chart(gate, points) {
+    const top = 1.15 * Math.max(gate.limit ?? 0, ...points.flatMap(point => [point.told, point.untold ?? 0]), 0.1)
+    const y = value => (height - 2 - value / top * (height - 4)).toFixed(1)
+    const line = (member, kind) => {
+      const known = points.map((point, index) => [point[member], index]).filter(([value]) => value !== undefined)
+      return known.length ? h("polyline", {class: `line ${kind}`, points: known.map(([value, index]) =>
+        `${(width - (points.length - 1 - index) * width / (most - 1)).toFixed(1)},${y(Math.max(0, value))}`).join(" ")}) : null
+    }
+    return h("figure", null, h("figcaption", null, h("b", null, gate.name), " ", points.length ? gateFigures(gate) : words(gate.verdict)),
+      h("svg", {class: "curve", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${gate.name}: ${gateFigures(gate) || words(gate.verdict)}`},
+        h("line", {class: "limit", x1: 0, x2: width, y1: y(gate.limit ?? 0), y2: y(gate.limit ?? 0)}), line("untold", "sent"), line("told", "active")))
+  }
+
+  part.update = release => {
+    if (version !== release.versionNumber) { version = release.versionNumber; seen.clear() }
+    const gates = (release.gates ?? []).filter(gate => names.includes(gate.name))
+    for (const gate of gates) {
+      const points = seen.get(gate.name) ?? [], told = gate.told ?? gate.value
+      if (told !== undefined) points.push({told, untold: gate.untold})
+      seen.set(gate.name, points.slice(-most))
+    }
+    replace(part, gates.map(gate => chart(gate, seen.get(gate.name))))
+  }
+  return part
+}
+
 /** What stops a release by itself. */
 function gateTable() {
-  // Prometheus answers in a unit of its own; all others are in percent.
-  const figure = (row, value) => value === null || value === undefined ? "–" : row.name === "prometheus" ? String(value) : percent(value)
   const figures = [["value", "Value"], ["limit", "Limit"], ["told", "Told"], ["untold", "Untold"]].map(([name, label]) =>
     ({name, label, numeric: true, value: row => row[name], cell: row => figure(row, row[name])}))
   const tone = {OK: "good", TRIPPED: "bad"}

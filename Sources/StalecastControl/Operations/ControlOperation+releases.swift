@@ -65,7 +65,8 @@ extension ControlOperations {
                 [
                     "type": "object",
                     "properties": [
-                        "reason": ["type": "string", "maxLength": 1024], "alerts": .listSchema(["type": "object"]),
+                        "reason": ["type": "string", "maxLength": 1024], "percent": number,
+                        "alerts": .listSchema(["type": "object"]),
                     ],
                 ], isRequired: false),
             answers: [release], errors: [400, 404, 409, 500, 503], action: .publish)
@@ -99,6 +100,9 @@ extension ControlOperations {
             "Of a staged one: JSON with the limits that stop it, for example `{\"loss\":{\"margin\":\"2%\"}}`.",
             schema: text),
         APIParameter(
+            .query, "reason", "Why, for the audit log and for the log of a release that it ends; at most 1024 bytes.",
+            schema: text),
+        APIParameter(
             .query, "supersede", "Take the place of a release that is open.", schema: ["type": "boolean"]),
     ]
 
@@ -111,6 +115,11 @@ extension ControlOperations {
             "told": number, "untold": number, "count": ["type": "integer"], "detail": text,
         ], required: ["name", "verdict"])
 
+    /// Clients with an id that listen and were told; absent of a release that ended before the daemon began.
+    private static let clients = JSONValue.objectSchema(
+        ["told": ["type": "integer"], "fetched": ["type": "integer"], "failed": ["type": "integer"]],
+        required: ["told", "fetched", "failed"])
+
     static let releaseSchemas: JSONObject = [
         "Release": .objectSchema(
             [
@@ -122,6 +131,7 @@ extension ControlOperations {
                         required: ["percent"])),
                 "nextStepAt": moment, "successorVersionNumber": text, "policy": ["type": "object"],
                 "events": .listSchema(["type": "object"]),
+                "clients": clients,
                 "gates": .listSchema(gate),
             ], required: ["versionNumber", "baseVersionNumber", "state", "percent", "stages", "policy", "events"])
     ]

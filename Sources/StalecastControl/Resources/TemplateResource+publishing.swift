@@ -19,6 +19,7 @@ extension TemplateResource {
         publish.staged = try staged(call, isUrgent: publish.isUrgent)
         // `release=instant` means all clients, so it takes the place of an open release.
         publish.supersedes = try call.query.flag("supersede") || call.query["release"] == "instant"
+        (publish.author, publish.reason) = (call.principal?.actor, try call.publishReason())
         if validateOnly {
             call.note.onlyChecked()
             return try await validated(publish, pretty: call.wantsPretty)
@@ -28,6 +29,7 @@ extension TemplateResource {
         if call.needsApproval(scope.project) { throw .needsApproval(scope) }
         let version = try await store(commits: true) { () async throws(StoreError) in try await store.publish(publish) }
         call.note.published(version)
+        if let reason = publish.reason { call.note.set("reason", .string(reason)) }
         if publish.staged != nil { call.note.set("release", "staged") }
         let isStagedOtherwise = call.control.configuration.releases[scope]?.isStagedByDefault == true
         if publish.staged == nil, publish.supersedes || isStagedOtherwise { call.note.set("release", "instant") }

@@ -60,7 +60,8 @@ extension TemplateResource {
         return call.json(["releases": .array(releases.map { .object($0.json) })])
     }
 
-    /// `GET remoteConfig/release:watch`: an event `release` at each change, and `done` when the release is over.
+    /// `GET remoteConfig/release:watch`: an event `release` at each change of it or of its figures, which are looked at
+    /// once a second, and `done` when the release is over.
     func watchRelease(_ call: Call) async throws(GoogleError) -> Answer {
         _ = try await newestRelease()
         let (resource, control) = (self, call.control)
@@ -68,10 +69,9 @@ extension TemplateResource {
             guard let release = store.release(of: scope) else {
                 return .end(SSEEncoder.event("done", data: Array("{}".utf8)))
             }
-            let json = JSONValue.object(release.json)
             let shown = JSONValue.object(resource.shown(release, control))
             let event = SSEEncoder.event(release.isOpen ? "release" : "done", data: shown.encoded(.wire))
-            return release.isOpen ? .news(event, key: json) : .end(event)
+            return release.isOpen ? .news(event, key: shown) : .end(event)
         }
     }
 
@@ -86,14 +86,16 @@ extension TemplateResource {
     }
 
     /// `POST remoteConfig/release:pause`, `:resume`, `:advance` and `:promote`, with `{"reason":"…"}`. Alertmanager's webhook body
-    /// is a reason too; one that says that an alert is over pauses nothing.
+    /// is a reason too; one that says that an alert is over pauses nothing. With `percent` it is done only in that stage,
+    /// so that a request whose answer was lost can be sent again.
     func changeRelease(_ action: ReleaseAction, _ call: Call) async throws(GoogleError) -> Answer {
-        let reason = try Self.releaseReason(call.body)
+        let (reason, percent) = (try Self.releaseReason(call.body), try Self.releasePercent(call.body))
         // Alertmanager sends the end of an alert to the same URL as its beginning.
         if action == .pause, Self.isEndOfAlert(call.body) { return try await getRelease(call) }
         let actor = call.principal?.actor ?? "stranger"
         let release = try await store(commits: true) { () async throws(StoreError) in
-            try await store.change(releaseOf: scope, action, by: actor, reason: reason)
+            try await store.change(
+                releaseOf: scope, action, by: actor, reason: reason, seen: try await seen(at: percent))
         }
         note(release, reason, call)
         return answer(release, call)
@@ -101,15 +103,29 @@ extension TemplateResource {
 
     /// `POST remoteConfig/release:rollback`: the content of before becomes the next version.
     func rollBackRelease(_ call: Call) async throws(GoogleError) -> Answer {
-        let reason = try Self.releaseReason(call.body)
+        let (reason, percent) = (try Self.releaseReason(call.body), try Self.releasePercent(call.body))
         let (user, origin, actor) = (call.updateUser, call.updateOrigin, call.principal?.actor ?? "stranger")
         let version = try await store(commits: true) { () async throws(StoreError) in
-            try await store.rollBack(releaseOf: scope, by: actor, reason: reason, user: user, origin: origin)
+            try await store.rollBack(
+                releaseOf: scope, by: actor, reason: reason, user: user, origin: origin,
+                seen: try await seen(at: percent))
         }
         call.note.published(version)
         guard let release = store.release(of: scope) else { throw .notFound("Requested entity was not found.") }
         note(release, reason, call)
         return answer(release, call)
+    }
+
+    /// The open release, which must have told this share of the clients, in basis points; nil where none is asked for.
+    private func seen(at percent: Int?) async throws(StoreError) -> Release? {
+        guard let percent else { return nil }
+        guard let release = await store.newestRelease(of: scope), release.isOpen else { throw .noRelease(scope) }
+        guard release.told == percent else {
+            throw .releaseRefused(
+                "the release of version \(release.version) is at \(Percentage.text(release.told)), not at "
+                    + "\(Percentage.text(percent)); nothing was done")
+        }
+        return release
     }
 
     private func note(_ release: Release, _ reason: String?, _ call: Call) {
@@ -122,9 +138,10 @@ extension TemplateResource {
         call.json(shown(release, call.control))
     }
 
-    /// The release with what its gates showed last.
+    /// The release with what its gates showed last, and the clients that it reached.
     private func shown(_ release: Release, _ control: Control) -> JSONObject {
         var object = release.json
+        object["clients"] = control.hub.releases.reach(of: scope, release.version)?.json
         object["gates"] = .array(control.hub.releases.gates(of: scope, release.version).map(\.json))
         return object
     }
@@ -135,7 +152,17 @@ extension TemplateResource {
         return json?["alerts"]?.array != nil && json?["status"]?.string == "resolved"
     }
 
-    private static let mostReasonBytes = 1024
+    /// Share at which a request is to be done, in basis points; nil: at any.
+    private static func releasePercent(_ body: [UInt8]) throws(GoogleError) -> Int? {
+        // A body that is not JSON was refused before.
+        guard let json = try? JSONBody.parse(body), let value = json["percent"], !value.isNull else { return nil }
+        guard let points = Percentage.basisPoints(value) else {
+            throw .invalidField("percent", "percent is the share that the release has told, such as 10 or \"10%\"")
+        }
+        return points
+    }
+
+    fileprivate static let mostReasonBytes = 1024
 
     /// - Returns: nil where none is given.
     private static func releaseReason(_ body: [UInt8]) throws(GoogleError) -> String? {
@@ -153,5 +180,16 @@ extension TemplateResource {
             throw .invalidField("reason", "reason is a text of at most \(mostReasonBytes) bytes")
         }
         return reason.isEmpty ? nil : reason
+    }
+}
+
+extension Call {
+    /// Reason of a publish; nil where none is given.
+    func publishReason() throws(GoogleError) -> String? {
+        guard let reason = query["reason"], !reason.isEmpty else { return nil }
+        guard reason.utf8.count <= TemplateResource.mostReasonBytes else {
+            throw .invalidField("reason", "reason is a text of at most \(TemplateResource.mostReasonBytes) bytes")
+        }
+        return reason
     }
 }

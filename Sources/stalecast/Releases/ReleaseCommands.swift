@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import StalecastWire
 
 /// `stalecast release`: a version that reaches its clients in stages.
@@ -17,7 +18,8 @@ struct ReleaseCommand: AsyncParsableCommand {
               stalecast release rollback --reason 'crashes on start'
             """,
         subcommands: [
-            ReleaseStatus.self, ReleasePause.self, ReleaseResume.self, ReleasePromote.self, ReleaseRollback.self,
+            ReleaseStatus.self, ReleaseList.self, ReleasePause.self, ReleaseResume.self, ReleasePromote.self,
+            ReleaseRollback.self,
         ],
         defaultSubcommand: ReleaseStatus.self)
 }
@@ -53,6 +55,42 @@ struct ReleaseStatus: AsyncParsableCommand {
         if output.isJSON { try output.json(outcome.reading.document) }
         if let failure = outcome.failure { throw failure }
         if !output.isJSON { try output.line(outcome.sentence) }
+    }
+}
+
+/// `stalecast release list`.
+struct ReleaseList: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List the releases of a scope, newest first.",
+        discussion: """
+            The server keeps the newest 100.
+
+            Examples:
+              stalecast release list
+              stalecast release list --limit 5 --json | jq -r '.releases[].state'
+            """)
+
+    @Option(help: "How many releases to list, 1 to 100.")
+    var limit = 20
+
+    @OptionGroup var options: ScopedOptions
+
+    func validate() throws {
+        guard (1...100).contains(limit) else { throw ValidationError("--limit is 1 to 100") }
+    }
+
+    func run() async throws {
+        let api = try options.api()
+        let page = try await api.read("/releases", version: nil, [URLQueryItem(name: "pageSize", value: "\(limit)")])
+        try options.output.list(
+            "releases", page.items("releases"),
+            ifNone: "no version of \(api.scope) was ever released in stages; see `stalecast publish --stages`",
+            .right("VERSION") { $0.word("versionNumber") }, .right("OVER") { $0.word("baseVersionNumber") },
+            .left("STATE") { $0.word("state").lowercased().replacing("_", with: " ") },
+            .right("TOLD") { ReleaseReading($0).told },
+            .whole("BEGAN") { $0.items("stages").first?.time("reachedAt") ?? "" },
+            .left("LAST BY") { $0.items("events").last?.word("by", "") ?? "" },
+            .extra("REASON") { $0.items("events").last?.word("reason", "") ?? "" })
     }
 }
 

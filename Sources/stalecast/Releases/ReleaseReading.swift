@@ -68,6 +68,20 @@ package struct ReleaseReading {
             + others
     }
 
+    /// Clients that were told and what came of it, the most telling figure first; empty where the daemon says none.
+    package var figures: [String] {
+        var figures: [String] = []
+        if let clients = json["clients"] {
+            figures = ["told", "fetched", "failed"].map {
+                "\($0) \(PublishCounts.grouped(clients[$0]?.int64 ?? 0))"
+            }
+        }
+        if let loss = json.items("gates").first(where: { $0.word("name") == "loss" }), let told = loss["told"] {
+            figures.append("lost \(Self.percent(told)), others \(Self.percent(loss["untold"]))")
+        }
+        return figures
+    }
+
     // MARK: As a whole
 
     /// `paused at 10 % by key:ops: too many crashes`.
@@ -103,6 +117,7 @@ package struct ReleaseReading {
             "\(palette.bold("version \(version)")) of \(scope), over version \(base): \(paint(situation, palette))"
         ]
         if !next.isEmpty { lines.append(next + (json["nextStepAt"]?.string.map { " (\(clockTime($0)))" } ?? "")) }
+        if !figures.isEmpty { lines.append("clients with an id: " + figures.joined(separator: ", ")) }
         lines += [""] + stages(at: now).lines(palette, width: width)
         let gates = gates
         if !gates.isEmpty { lines += [""] + gates.lines(palette, width: width) }

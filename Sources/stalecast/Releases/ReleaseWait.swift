@@ -1,6 +1,6 @@
 import Foundation
 import StalecastOutbound
-import StalecastWire
+package import StalecastWire
 
 /// Follows a release to its end over the server's stream of its changes: a line for each event; on a terminal also what
 /// comes next, drawn over itself each second.
@@ -119,7 +119,6 @@ struct ReleaseWait {
     private struct Screen {
         private let output: Output
         private let isDrawn: Bool
-        private static let width = 20
 
         init(_ output: Output) {
             self.output = output
@@ -133,8 +132,7 @@ struct ReleaseWait {
                 try output.lines(lines)
             }
             guard isDrawn, reading.isOpen else { return }
-            let next = reading.isPaused ? "paused" : reading.next()
-            StandardError.write("\r\(reading.bar(width: Self.width))  \(next)\u{1B}[K")
+            StandardError.write("\r\(reading.liveLine(columns: TerminalSize.of(STDERR_FILENO)?.columns ?? 80))\u{1B}[K")
         }
 
         func clear() { if isDrawn { StandardError.write("\r\u{1B}[K") } }
@@ -179,8 +177,20 @@ package struct ReleaseOutcome {
 }
 
 extension ReleaseReading {
+    /// `10 %  ██░░░░░░  next step in 4m; told 120, fetched 118, failed 0, lost 0.2 %, others 0.1 %`, with as many
+    /// figures as fit into one line.
+    package func liveLine(columns: Int, at now: Timestamp = .now()) -> String {
+        var line = bar(width: 20) + "  " + (isPaused ? "paused" : next(at: now))
+        for (place, figure) in figures.enumerated() {
+            let longer = line + (place == 0 ? "; " : ", ") + figure
+            if longer.count >= columns { break }
+            line = longer
+        }
+        return line
+    }
+
     /// `10 %  ██░░░░░░`.
-    fileprivate func bar(width: Int) -> String {
+    private func bar(width: Int) -> String {
         let share = document["percent"].flatMap { Double($0.text()) } ?? 0
         let filled = Int(min(max(share, 0), 100) / 100 * Double(width))
         return Self.column(document["percent"]) + String(repeating: "█", count: filled)

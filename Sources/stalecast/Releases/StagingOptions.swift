@@ -45,8 +45,12 @@ struct StagingOptions: ParsableArguments {
     @Flag(help: "Release to all clients at once, also over a release that is open.")
     var instant = false
 
+    @Option(
+        help: ArgumentHelp("Why, for the audit log and the log of a release that it ends.", valueName: "text"))
+    var reason: String?
+
     func validate() throws {
-        if stages == nil, !query.allSatisfy({ ["release", "supersede"].contains($0.name) }) {
+        if stages == nil, !query.allSatisfy({ ["release", "supersede", "reason"].contains($0.name) }) {
             throw ValidationError("--every, --bake, --first, --anonymous, --gates and --on-too-little are for --stages")
         }
         if instant, stages != nil { throw ValidationError("--instant and --stages contradict each other") }
@@ -71,6 +75,7 @@ struct StagingOptions: ParsableArguments {
             ("release", manner), ("stages", stages?.filter { $0 != " " }), ("every", every?.inMilliseconds),
             ("bake", bake?.inMilliseconds), ("first", first), ("anonymous", anonymous?.rawValue),
             ("onTooLittle", onTooLittle?.rawValue), ("gates", gates), ("supersede", supersede ? "true" : nil),
+            ("reason", reason),
         ]
         return pairs.filter { $0.1 != nil }.map { URLQueryItem(name: $0.0, value: $0.1) }
     }

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+from urllib.parse import quote
 
 import pytest
 
 from harness.cli import stalecast
-from harness.http1 import Connection
+from harness.http1 import Connection, fetch
 from harness.sse import Stream
 from harness.templates import marked
 from harness.waiting import eventually
@@ -122,4 +123,46 @@ async def test_a_release_outlives_the_node_that_conducts_it(start_cluster, etcd)
     assert set((await agreed(cluster.nodes)).values()) == {3}
     for stream in [*streams.values(), moved]:
         assert stream.versions == sorted(set(stream.versions)), "no client goes back"
+        stream.close()
+
+
+@pytest.mark.limit(120)
+async def test_gates_count_each_client_once_over_all_nodes(start_cluster, etcd):
+    """Each listens at one node and fetches at all three; some report a failure, at one node and at another."""
+    gates = quote(json.dumps({"failed": "100%", "fetchErrors": "off", "loss": "off"}))
+    cluster = start_cluster(etcd)
+    await cluster.nodes[0].publish(marked("one"))
+    await cluster.settled()
+    streams = {name: await Stream.open(cluster.nodes[number % 3].edge, client=name, have=1)
+               for number, name in enumerate(IDS)}
+    for stream in streams.values():
+        await stream.synced()
+    client = cluster.nodes[1].client()
+    answer = await client.put(marked("two"), query=f"?release=staged&stages=40%25,100%25&every=0s&gates={gates}")
+    client.close()
+    assert answer.status == 200, answer
+    served = [name for name, version in (await agreed(cluster.nodes)).items() if version == 2]
+    assert len(served) > 5
+
+    def shown(failed):
+        wanted = {"told": len(served), "fetched": len(served), "failed": failed}, len(served)
+
+        async def read():
+            found = [await release(node) for node in cluster.nodes]
+            return [(one.get("clients"), next((gate["count"] for gate in one["gates"]), 0)) for one in found]
+        return eventually(read, [wanted] * 3, timeout=20), [wanted] * 3
+
+    found, wanted = shown(0)
+    assert await found == wanted
+    for number, name in enumerate(served[:4]):
+        for node in (cluster.nodes[number % 3], cluster.nodes[(number + 1) % 3]):
+            report = {"client": name, "project": "demo", "versionNumber": "2", "state": "failed", "error": "no room"}
+            answer = await fetch(node.edge, "/v1/report", "POST", [("Content-Type", "application/json")],
+                                 json.dumps(report).encode())
+            assert answer.status in (200, 204), answer
+    found, wanted = shown(4)
+    assert await found == wanted
+    gate = (await release(cluster.nodes[2]))["gates"][0]
+    assert gate["value"] == round(400 / len(served), 4) and gate["verdict"] == "OK"
+    for stream in streams.values():
         stream.close()

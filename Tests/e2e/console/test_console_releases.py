@@ -74,6 +74,9 @@ async def test_a_release_is_begun_and_steered_without_a_mouse(launch, browser, c
     publish(browser)
     browser.shows(f"{CARD}?.innerText.includes('2.5 % of the clients were told of version 2, over version 1')")
     browser.has("Only a share of the clients is told so far.")
+    # The gates that compare clients, each with its limit as a line.
+    browser.shows(f"[...{CARD}.querySelectorAll('.gauges figure b')].map(b => b.textContent).join() === 'failed,fetchErrors,loss'")
+    browser.shows(f"{CARD}.querySelectorAll('.gauges svg .limit').length === 3")
     sound(browser)
     steer(browser, "Pause", "support calls", "paused")
     steer(browser, "Resume", "it was the network", "ramping")

@@ -109,8 +109,16 @@ def test_an_open_release_is_in_the_way_of_a_publish(cli):
     assert "published version 3" in staged(cli, "other", "--supersede")
     assert cli.json("release")["state"] == "SUPERSEDED"
     staged(cli, "third")
-    assert "published version 5" in staged(cli, "fourth", "--instant")
+    assert "published version 5" in staged(cli, "fourth", "--instant", "--reason", "an outage")
+    event = cli.json("release")["events"][-1]
+    assert (event["kind"], event["by"], event["reason"]) == ("SUPERSEDED", "bootstrap", "an outage")
+    lines = [json.loads(line) for line in (cli.data / "audit.jsonl").read_text().splitlines()]
+    assert [line["reason"] for line in lines if line.get("release") == "instant" and "reason" in line] == ["an outage"]
     cli("release", "status", "--follow", code=MISMATCH)
+    lines = cli("release", "list").splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [["4", "3", "superseded"], ["2", "1", "superseded"]], lines
+    assert [one["versionNumber"] for one in cli.json("release", "list", "--limit", "1")["releases"]] == ["4"]
+    assert "--limit is 1 to 100" in cli("release", "list", "--limit", "0", code=USAGE).err
 
 
 def test_a_pause_ends_a_wait_and_is_outlasted_by_follow(cli, started):
