@@ -95,6 +95,8 @@ extension Daemon.Parts {
         }
         var said: [Scope: String] = [:]
         for await _ in AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown() {
+            // An edge may have proposals of a time when it was a core node.
+            if cluster?.isEdge == true { continue }
             for (proposal, outcome) in await publishing.publishDue() {
                 // Of what is tried each second a line is enough.
                 if case .waiting(let reason) = outcome {

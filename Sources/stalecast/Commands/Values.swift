@@ -69,7 +69,9 @@ struct SetValues: AsyncParsableCommand {
 
     private static func schema(_ text: String) throws(CommandFailure) -> String {
         guard text.hasPrefix("@") else { return text }
-        return String(decoding: try InputFile.read(String(text.dropFirst())), as: UTF8.self)
+        let file = String(decoding: try InputFile.read(String(text.dropFirst())), as: UTF8.self)
+        // The newline at the end is the file's, not the schema's.
+        return file.last?.isNewline == true ? String(file.dropLast()) : file
     }
 }
 
