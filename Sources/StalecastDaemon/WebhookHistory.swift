@@ -27,7 +27,8 @@ package enum WebhookHistory {
         return told
     }
 
-    /// The changes after a sequence as webhooks are told of them, oldest first, at most `limit`; none only at the end.
+    /// Returns the changes after a sequence as webhooks are told of them, oldest first, at most `limit`. None means the
+    /// end of the history.
     ///
     /// - Parameter read: the stored changes after a sequence, oldest first, at most so many.
     package static func page(

@@ -1,5 +1,5 @@
-/// Waits before the store is asked again on one's own account: by chance up to a bound, so that nodes do not come
-/// together, which doubles while nothing answers, to five times what it was.
+/// Pause before the next attempt: a random time up to a bound, so that nodes do not return together. The bound doubles
+/// after each attempt without an answer, up to five times the first one.
 package struct Backoff: Sendable {
     private let shortest: Duration
     private var bound: Duration

@@ -16,11 +16,13 @@ package final class EntryTable: Sendable {
         /// Revisions of the entries that are copied already.
         var copied: [String: Int64] = [:]
         var isRead = false
+        /// A pass that failed is repeated after the pause.
+        var isRetryDue = false
     }
 
     package let kind: String
     private let informer: Informer
-    /// Before a pass that failed is made again.
+    /// Pause before a failed pass is repeated.
     private let pause: Duration
     private let state = Mutex(State())
     private let wakes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
@@ -45,8 +47,8 @@ package final class EntryTable: Sendable {
     /// Entries by id.
     package var entries: [String: SharedRecord] { state.withLock { $0.entries } }
 
-    /// Waits for the first read: a node that takes requests since a moment ago has not made it yet.
-    private func untilRead() async throws(LogError) {
+    /// Waits for the first read, up to 5 s: a node that takes requests since a moment ago has not made it yet.
+    package func untilRead() async throws(LogError) {
         let end = ContinuousClock.now + Self.patience
         while !isRead {
             // Cancelled: no caller waits.
@@ -61,20 +63,21 @@ package final class EntryTable: Sendable {
     /// Changes an entry; the change is in ``entries`` when this returns.
     ///
     /// - Parameters:
-    ///   - decide: from the entries as they are; called again after another node's change.
+    ///   - decide: from the entries as they are; called again after another node's change. It is called also when the
+    ///     entries cannot be read, and then its decision is dropped.
     ///   - failure: for an error of the records; nil: other nodes were quicker each time.
     package func change<Value, Failure: Error>(
         _ decide: () async throws(Failure) -> (Value, Change), failure: (LogError?) -> Failure
     ) async throws(Failure) -> Value {
+        do throws(LogError) { try await untilRead() } catch {
+            // What it does at this node counts all the same. What it decides from nothing does not.
+            _ = try? await decide()
+            throw failure(error)
+        }
         for _ in 0..<Self.attempts {
             let (value, change) = try await decide()
             if case .nothing = change { return value }
             do throws(LogError) {
-                // It was decided from nothing.
-                if !isRead {
-                    try await untilRead()
-                    continue
-                }
                 if try await make(change) { return value }
             } catch {
                 throw failure(error)
@@ -117,14 +120,23 @@ package final class EntryTable: Sendable {
         }
         await withDiscardingTaskGroup { group in
             for await _ in wakes.stream {
-                guard isRead, await !pass() else { continue }
+                guard isRead, await !pass(), beginsRetry() else { continue }
                 group.addTask { [self] in
                     // Cancelled: the loop ends.
                     try? await Task.sleep(for: pause)
+                    state.withLock { $0.isRetryDue = false }
                     wake()
                 }
             }
             group.cancelAll()
+        }
+    }
+
+    /// - Returns: false when a repetition is due already, whatever woke the pass that failed.
+    private func beginsRetry() -> Bool {
+        state.withLock { state in
+            defer { state.isRetryDue = true }
+            return !state.isRetryDue
         }
     }
 

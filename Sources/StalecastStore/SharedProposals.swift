@@ -36,7 +36,7 @@ package final class SharedProposals: Sendable {
     func add(
         _ scope: Scope, _ content: [UInt8], _ make: (Int64) -> Proposal
     ) async throws(StoreError) -> Proposal {
-        try mustBeRead()
+        do throws(LogError) { try await table.untilRead() } catch { throw Self.failure(error) }
         let packed = Zlib.packed(content)
         let parts = Self.partsOf(packed.count)
         try mustHaveRoom(all(of: scope), for: parts)
@@ -72,7 +72,6 @@ package final class SharedProposals: Sendable {
     func change(
         _ number: Int64, of scope: Scope, _ edit: (inout Proposal) throws(StoreError) -> Void
     ) async throws(StoreError) -> Proposal {
-        try mustBeRead()
         typealias Edited = (from: Shared, to: Proposal, content: [UInt8]?)
         let edited = try await table.change { () async throws(StoreError) -> (Edited, EntryTable.Change) in
             guard let record = table["\(scope)/\(number)"], let known = Shared(record) else {
@@ -103,10 +102,6 @@ package final class SharedProposals: Sendable {
 
     private func isOpen(_ proposal: Proposal) -> Bool {
         proposal.state == .open && proposal.expireTime > store.configuration.now()
-    }
-
-    private func mustBeRead() throws(StoreError) {
-        if !table.isRead { throw .unavailable("what the cluster shares has not been read yet") }
     }
 
     /// Every node holds the contents of all open proposals in memory.
@@ -232,7 +227,7 @@ package final class SharedProposals: Sendable {
         let known = all(of: scope)
         let numbers = Set(known.map(\.proposal.number))
         let own = try await store.proposals(of: scope, isOpen: false, limit: Proposal.mostOpen + Proposal.mostSettled)
-        // Older ones were forgotten, not forgotten about.
+        // Older ones that have an end were deleted on purpose: they are not shared again.
         let ended = (known.map(\.proposal) + own.filter { !numbers.contains($0.number) }).filter { !isOpen($0) }
         let oldest = ended.map(\.number).sorted(by: >).prefix(Proposal.mostSettled).last ?? 0
         for proposal in own.reversed() where !numbers.contains(proposal.number) {

@@ -39,6 +39,10 @@ import Testing
             try await live.wait { $0.stalled == 0 && $0.coalesced > 0 }
             let next = live.publish()
             try client.read(untilVersion: next)
+            // Both are in one batch: what one did not take is not given to the other.
+            try healthy.read(untilVersion: next)
+            let whole = try healthy.transcript().versions
+            #expect(whole == Array(Set(whole)).sorted())
         }
     }
 

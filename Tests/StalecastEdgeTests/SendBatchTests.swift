@@ -10,7 +10,7 @@ private let isPermitted: Bool = {
 }()
 
 /// Sends that the kernel gets together say of each socket what a send of its own would have said.
-@Suite(.enabled(if: isPermitted)) struct SendBatchTests {
+@Suite(.enabled(if: isPermitted, "the kernel has no io_uring, or forbids it")) struct SendBatchTests {
     private func pair() -> (ours: Int32, theirs: Int32) {
         var ends: [Int32] = [0, 0]
         precondition(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)

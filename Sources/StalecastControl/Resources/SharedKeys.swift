@@ -62,9 +62,9 @@ package final class SharedKeys: KeyStorage {
     private static func refusal(_ error: LogError?, isRevoked: Bool) -> GoogleError {
         let unknown: String
         switch error {
-        case let error? where isRevoked:
-            unknown =
-                "this node refuses it from now on, and tells the others when etcd takes it (\(error.description))"
+        case _ where isRevoked:
+            let why = error?.description ?? "other nodes change this key all the time"
+            unknown = "this node refuses it from now on, and tells the others when etcd takes it (\(why))"
         case .unknown(let sentence): unknown = sentence
         default:
             let why = error?.description ?? "other nodes change this key all the time"

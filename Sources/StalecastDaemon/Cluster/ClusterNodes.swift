@@ -85,7 +85,7 @@ final class ClusterNodes: Sendable {
         await board.observe(Self.messages) { change in
             if case .put(let record) = change, let message = Messaging.Relayed.read(record.value) { heard(message) }
         }
-        // AssignmentService are handed over while the records can still be changed.
+        // Assignments are handed over while the records can still be changed.
         let following = Task { await board.run() }
         let telling = Task {
             await presence.run { [self] in
@@ -95,9 +95,12 @@ final class ClusterNodes: Sendable {
             }
         }
         await withTaskCancellationHandler {
-            await Task { [assignments, isEdge] in if !isEdge { await assignments.run() } }.value
-            // Cancelled: the daemon ends.
-            while isEdge, (try? await Task.sleep(for: .seconds(3600))) != nil {}
+            if isEdge {
+                // Cancelled: the daemon ends.
+                while (try? await Task.sleep(for: .seconds(3600))) != nil {}
+            } else {
+                await Task { [assignments] in await assignments.run() }.value
+            }
         } onCancel: {
             assignments.stop()
         }

@@ -23,14 +23,16 @@ extension Shard {
         members.withUnsafeBufferPointer { indexes in
             for index in indexes {
                 let slot = slots[index]
-                if let batch, slot.pointee.phase == .direct, isAlone || slot.pointee.topic >= 0 {
-                    batch.add(index, slot.pointee.fd, base, count)
-                } else if slot.pointee.phase == .direct, isAlone || slot.pointee.topic >= 0 {
-                    let sent = stalecast_send(slot.pointee.fd, base, count)
-                    if sent == count {
-                        written += 1
+                if slot.pointee.phase == .direct, isAlone || slot.pointee.topic >= 0 {
+                    if let batch {
+                        batch.add(index, slot.pointee.fd, base, count)
                     } else {
-                        fellShort(index, encodedMessage, sent < 0 ? blocked() : sent)
+                        let sent = stalecast_send(slot.pointee.fd, base, count)
+                        if sent == count {
+                            written += 1
+                        } else {
+                            fellShort(index, encodedMessage, sent < 0 ? blocked() : sent)
+                        }
                     }
                 } else if slot.pointee.phase == .stream, slot.pointee.isSealed, isAlone || slot.pointee.topic >= 0 {
                     let sent = put(base, count, on: slot)

@@ -23,7 +23,7 @@ struct PackedAnswer: Sendable {
     /// nil until it is made, and where it would not be much smaller.
     var bytes: FetchBytes?
 
-    /// Smallest body in bytes for which it pays: one packet holds it anyway.
+    /// Smallest body that is packed, in bytes. A smaller one fits into one packet, so that gzip saves nothing.
     static let leastBytes = 1400
 
     /// - Returns: whether it is to be made now.

@@ -72,8 +72,8 @@ final class FrontPeer: @unchecked Sendable {
     /// Counts a bad credential; false when there were too many.
     func mayFail() -> Bool { ledger.mayFail(address) }
 
-    /// Gives the engine a connection over TLS whose answer has left, to read its next requests; once. A plain one comes
-    /// from the engine, which did not recognise what it asks.
+    /// Hands a connection over TLS to the engine once its answer was written, at most once. A plain one comes from the
+    /// engine, which did not recognise what it asks.
     ///
     /// - Returns: as ``promote(_:from:)``.
     func promoteIdle(from connection: HTTPConnection) -> Bool {

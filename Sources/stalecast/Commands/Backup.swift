@@ -30,8 +30,8 @@ struct Backup: AsyncParsableCommand {
                 key that may operate.
 
                 In a folder the file is named after its time. --keep removes older ones of such names, but only after a new one \
-                was read through. --every goes on until it is told to end (SIGTERM, Ctrl-C); one that fails is said, and tried \
-                again at the next time. A timer of systemd, or a CronJob, does the same without a process that waits.
+                was read through. --every makes one at each interval until SIGTERM or Ctrl-C. The first one must succeed; a later \
+                one that fails is reported on standard error, and tried again at the next interval. A timer of systemd, or a CronJob, does the same without a process that waits.
 
                 Examples:
                   stalecast backup stalecast-$(date +%F).backup
