@@ -105,7 +105,10 @@ import Testing
 
     @Test func everyOptionIsEitherLiveOrNeedsARestart() throws {
         let other = try load(Self.other)
-        let restart = other.changesNeedingRestart(from: Configuration())
+        // An edge has no sources and no webhooks.
+        let edge = try load("store: {etcd: {endpoints: [\"https://e\"]}}\ncluster: {name: n, node: a, role: edge}")
+        let restart =
+            other.changesNeedingRestart(from: Configuration()) + edge.changesNeedingRestart(from: Configuration())
         let live = other.liveChanges(from: Configuration())
         #expect(Set(restart).isDisjoint(with: live))
         #expect(Set(restart + live) == Set(ConfigurationOption.all.map(\.path)))
