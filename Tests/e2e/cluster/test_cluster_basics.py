@@ -109,10 +109,22 @@ async def test_a_node_that_comes_late_has_everything(cluster):
     assert len(shown["c"]) == 200
 
 
+def patiently(command):
+    """Output of a command that ends with 0 at last."""
+    for left in range(100, -1, -1):
+        try:
+            return command()
+        except AssertionError:
+            if not left:
+                raise
+            time.sleep(0.2)
+
+
 def test_the_command_line_tells_of_the_cluster(cluster, launch):
     arguments = ["--control", f"http://127.0.0.1:{cluster.nodes[1].control}", "--token-file", str(cluster.token_file)]
     cli = Cli(cluster.nodes[1])
-    status = cli.json("cluster", "status", *arguments)
+    # A node listens before it is ready.
+    status = patiently(lambda: cli.json("cluster", "status", *arguments))
     assert status["node"] == "b" and status["ready"] and len(status["etcd"]) == 3
     assert [member["isLeader"] for member in status["etcd"]].count(True) == 1
     page = cli("cluster", "status", *arguments)
@@ -121,14 +133,7 @@ def test_the_command_line_tells_of_the_cluster(cluster, launch):
     changed = json.loads(cli("cluster", "new-epoch", "--yes", "--json", *arguments))
     assert changed["epoch"] != before
     # Nodes begin anew in their processes' places, and do not listen meanwhile.
-    for left in range(100, -1, -1):
-        try:
-            assert "format" in cli("cluster", "upgrade", "--yes", *arguments)
-            break
-        except AssertionError:
-            if not left:
-                raise
-            time.sleep(0.2)
+    assert "format" in patiently(lambda: cli("cluster", "upgrade", "--yes", *arguments))
     alone = launch()
     told = Cli(alone)("cluster", "status", code=NOT_FOUND)
     assert "one by itself" in told.err

@@ -38,6 +38,11 @@ async def test_webhooks_go_on_where_the_daemon_left_them(launch, start_cluster, 
         assert order == delivered + owed, "each once, in order"
 
 
+def kept(release):
+    """The release as it is stored; its gates and clients are read anew by each process."""
+    return {name: value for name, value in release.items() if name not in ("gates", "clients")}
+
+
 @pytest.mark.limit(150)
 async def test_an_open_release_goes_on_in_its_stage(launch, start_cluster, etcd):
     cluster = start_cluster(etcd, count=2, running=False)
@@ -55,7 +60,7 @@ async def test_an_open_release_goes_on_in_its_stage(launch, start_cluster, etcd)
     await asyncio.to_thread(stalecast, "migrate", "--to-etcd", "--config", node.config, "--data", node.data)
     await asyncio.to_thread(cluster.start)
     for node in cluster.nodes:
-        assert {**await release(node), "gates": []} == {**paused, "gates": []}
+        assert kept(await release(node)) == kept(paused)
     assert set((await agreed(cluster.nodes)).values()) == {1, 2}
     assert (await change(cluster.nodes[1], "promote"))["percent"] == 100
     assert set((await agreed(cluster.nodes)).values()) == {2}

@@ -408,6 +408,7 @@ def shell(launch, tmp_path):
         "a.json": sample.read_text(), "b.json": winter.read_text(), "context.json": '{"countryCode":"FR"}',
         "contexts.jsonl": '{"countryCode":"FR"}\n', "stalecast.yaml": "log:\n  level: info\n", "body.json": "{}",
         "body.bin": "{}", "push.json": "{}", "prod.token": "x", "bob.key": (cli.data / "control.token").read_text(), "refetch.sh": "#!/bin/sh\n",
+        "screens.schema.json": '{"type":["array","object"]}\n',
     }.items():
         (tmp_path / name).write_text(body)
     (tmp_path / "refetch.sh").chmod(0o755)
@@ -420,7 +421,7 @@ def shell(launch, tmp_path):
                               timeout=60, stdin=subprocess.DEVNULL)
 
     for name, line in (("publish", "publish samples/templates/demo.json"), ("set", "set max_items=3"),
-                       ("condition", "set max_items=4 --condition ios_france"),
+                       ("schema", "set --schema screens='{}'"), ("condition", "set max_items=4 --condition ios_france"),
                        ("context", f"context add here --data {cli.data}"),
                        ("proposal", "publish winter.json --propose --allow-removals"),
                        ("backup", "backup stalecast.backup"), ("backup", "backup a.backup"),
