@@ -20,9 +20,9 @@ package struct Control: Sendable {
     let tally: ControlTally
     /// Bad credentials.
     let failures = FailureRates()
-    /// nil keeps none.
-    let audit: AuditLog?
+    /// nil keeps no audit log.
     let copies: AuditCopies?
+    var audit: AuditLog? { copies?.audit }
     /// Hears of a version that was published around the approvals, and by whom.
     let bypassed: @Sendable (StoredVersion, _ by: String) -> Void
     /// The namespaces a configured project serves, in configured order.
@@ -41,7 +41,7 @@ package struct Control: Sendable {
         _ configuration: ControlConfiguration, access: Authorizer, sessions: ConsoleSessions = ConsoleSessions(),
         store: TemplateStore, hub: Hub,
         webhooks: WebhookService, triggers: TriggerService, tally: ControlTally = ControlTally(),
-        audit: AuditLog? = nil,
+        audit copies: AuditCopies? = nil,
         bypassed: @escaping @Sendable (StoredVersion, _ by: String) -> Void = { _, _ in },
         namespaces: [ProjectID: [Namespace]], feeds: [Scope: String] = [:],
         reports: ControlReports, cluster: ClusterService? = nil,
@@ -58,8 +58,7 @@ package struct Control: Sendable {
         self.webhooks = webhooks
         self.triggers = triggers
         self.tally = tally
-        self.audit = audit
-        copies = audit.map { AuditCopies($0, store) }
+        self.copies = copies
         self.bypassed = bypassed
         self.namespaces = namespaces
         self.feeds = feeds

@@ -57,7 +57,7 @@ struct ControlService: Service {
         let control = Control(
             settings, access: parts.access, store: parts.store, hub: parts.hub,
             webhooks: parts.webhookService(logger),
-            triggers: parts.sources.service, tally: tally, audit: parts.audit,
+            triggers: parts.sources.service, tally: tally, audit: parts.copies,
             bypassed: { version, actor in
                 logger.warning(
                     "published around the approvals",

@@ -39,7 +39,7 @@ package struct Daemon: Sendable {
         let access: Authorizer
         /// nil: this daemon is one by itself.
         let keys: SharedKeys?
-        let audit: AuditLog
+        let copies: AuditCopies
         let store: TemplateStore
         let edge: EdgeServer
         let releasePlans: [ReleasePlan]
@@ -52,10 +52,10 @@ package struct Daemon: Sendable {
 
         fileprivate init(
             _ path: CommitPath, _ configuration: Configuration, _ descriptors: DescriptorBudget, _ store: TemplateStore,
-            _ access: Authorizer, _ audit: AuditLog, _ edge: EdgeServer, tls: [ListenerTLS]
+            _ access: Authorizer, _ copies: AuditCopies, _ edge: EdgeServer, tls: [ListenerTLS]
         ) {
             (self.path, self.descriptors, self.store, self.edge) = (path, descriptors, store, edge)
-            (self.access, self.audit, self.tls) = (access, audit, tls)
+            (self.access, self.copies, self.tls) = (access, copies, tls)
             keys = path.cluster.map { SharedKeys($0.nodes.board, store, access, sharesOwn: !$0.isEdge) }
             controlCapacity = ControlCapacity(min(configuration.control.maxConnections, descriptors.control))
             (scopes, releasePlans) = (configuration.scopes, configuration.releases)
@@ -65,6 +65,7 @@ package struct Daemon: Sendable {
             timeline = TimelineKeeper(directory: configuration.data)
         }
 
+        var audit: AuditLog { copies.audit }
         var hub: Hub { path.hub }
         /// nil: this daemon is one by itself.
         var propagation: ClusterPropagation? { path.propagation }
@@ -119,7 +120,8 @@ package struct Daemon: Sendable {
         let controlTLS = try ListenerTLS("control", configuration.controlTLS, isTLS13Only: true, logger)
         let token = try loadToken(path.cluster, store)
         let audit = try Self.openAudit(configuration, logger)
-        try completeAudit(audit, store)
+        let copies = AuditCopies(audit, store)
+        try complete(copies)
         defer { audit.mark() }
         let keeper = path.keeper(of: store, audit, logger)
         let access = try Self.makeAccess(store, configuration, token)
@@ -129,7 +131,7 @@ package struct Daemon: Sendable {
             logger: logger)
         access.observe { edge.accessChanged() }
         let parts = Parts(
-            path, configuration, descriptors, store, access, audit, edge,
+            path, configuration, descriptors, store, access, copies, edge,
             tls: [edgeTLS, controlTLS].compactMap(\.self))
         try await group(of: try services(of: parts, keeper, controlTLS: controlTLS?.server)).run()
         logger.info("stopped")
@@ -247,16 +249,19 @@ package struct Daemon: Sendable {
     }
 
     /// Writes what the last process committed and has no line of.
-    private func completeAudit(_ audit: AuditLog, _ store: TemplateStore) throws {
-        let entries = try store.auditEntries()
-        let written = audit.complete(entries)
-        if written > 0 {
-            logger.notice("audit log lacked lines of committed changes", metadata: ["written": "\(written)"])
+    private func complete(_ copies: AuditCopies) throws {
+        let done = try copies.completeLog()
+        if done.written > 0 {
+            logger.notice("audit log lacked lines of committed changes", metadata: ["written": "\(done.written)"])
         }
-        guard !entries.isEmpty, audit.synchronize() else { return }
+        if done.failed > 0 {
+            logger.error(
+                "audit log lacks lines of committed changes; free some space, and the next start writes them",
+                metadata: ["missing": "\(done.failed)"])
+        }
         // They are found again at the next start, and have their lines then.
-        do { try store.removeAuditEntries() } catch {
-            logger.warning("entries of the audit log stay in the store", metadata: ["error": "\(error)"])
+        if let problem = done.problem {
+            logger.warning("entries of the audit log stay in the store", metadata: ["error": "\(problem)"])
         }
     }
 

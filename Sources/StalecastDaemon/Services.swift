@@ -196,7 +196,9 @@ struct ReloadService: Service {
     /// A file that was moved away is not written any more.
     private func reopenAudit() {
         do throws(AuditLog.Problem) {
-            if try parts.audit.reopen() { logger.notice("audit log goes on in a new file") }
+            guard try parts.audit.reopen() else { return }
+            parts.copies.settle()
+            logger.notice("audit log goes on in a new file")
         } catch {
             logger.error("audit log was not reopened", metadata: ["error": "\(error)"])
         }

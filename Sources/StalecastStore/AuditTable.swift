@@ -68,32 +68,35 @@ enum AuditTable {
         }
     }
 
-    static func remove(before sequence: CommitSequence, _ db: Database) throws {
-        try db.run("DELETE FROM auditEntry WHERE sequence < ?", [Int64(clamping: sequence)])
+    static func remove(_ sequences: [CommitSequence], _ db: Database) throws {
+        // Nearly all follow each other: a statement for each of a thousand would take milliseconds of a publish.
+        var runs: [ClosedRange<CommitSequence>] = []
+        for sequence in sequences.sorted() {
+            if let last = runs.last, last.upperBound + 1 == sequence {
+                runs[runs.count - 1] = last.lowerBound...sequence
+            } else {
+                runs.append(sequence...sequence)
+            }
+        }
+        for run in runs {
+            try db.run(
+                "DELETE FROM auditEntry WHERE sequence BETWEEN ? AND ?",
+                [Int64(clamping: run.lowerBound), Int64(clamping: run.upperBound)])
+        }
     }
+
+    static func removeAll(_ db: Database) throws { try db.run("DELETE FROM auditEntry") }
 }
 
-/// Commits whose entries are stored and whose lines are not known to be durable.
+/// Commits whose lines are durable and whose entries are still stored, oldest first. Each is removed by its own number:
+/// an entry whose line could not be written then keeps only itself in the table, and not all that came after it.
 struct AuditBacklog: Sendable {
-    private var open: Set<CommitSequence> = []
-    private var end: CommitSequence = 0
-    /// Entries of lower sequences are to be removed; nil when that was done.
-    private var removable: CommitSequence?
+    private(set) var removable: [CommitSequence] = []
 
-    mutating func add(_ sequence: CommitSequence) {
-        open.insert(sequence)
-        end = max(end, sequence)
-    }
+    mutating func add(_ sequences: [CommitSequence]) { removable += sequences }
 
-    mutating func remove(_ sequences: [CommitSequence]) {
-        open.subtract(sequences)
-        removable = open.min() ?? end + 1
-    }
-
-    mutating func takeRemovable() -> CommitSequence? {
-        defer { removable = nil }
-        return removable
-    }
+    /// Takes in that the first `count` were removed. Only the store's writer removes entries, so they are the first still.
+    mutating func removed(_ count: Int) { removable.removeFirst(count) }
 }
 
 extension TemplateStore {
@@ -105,13 +108,31 @@ extension TemplateStore {
 
     /// The lines of all entries are durable. Blocks; for the start, before there are others.
     package func removeAuditEntries() throws(StoreError) {
-        do { try database.write { try AuditTable.remove(before: .max, $0) } } catch {
+        do { try database.write(AuditTable.removeAll) } catch {
             throw .unavailable("entries of the audit log were not removed: \(error)")
         }
     }
 
     /// The lines of these commits are durable: their entries go with the transaction of a later publish.
     package func forgetAuditEntries(of commits: [CommitSequence]) {
-        state.withLock { $0.auditBacklog.remove(commits) }
+        state.withLock { $0.auditBacklog.add(commits) }
+    }
+
+    /// Removes the entries that were forgotten, without waiting for a publish. Blocks for a transaction. When it fails, they
+    /// go with a later publish.
+    package func removeForgottenAuditEntries() throws(StoreError) {
+        do {
+            try database.writeWithoutTransaction { db in
+                let removable = state.withLock(\.auditBacklog.removable)
+                if removable.isEmpty { return }
+                try db.inTransaction(.immediate) {
+                    try AuditTable.remove(removable, db)
+                    return .commit
+                }
+                state.withLock { $0.auditBacklog.removed(removable.count) }
+            }
+        } catch {
+            throw .unavailable("entries of the audit log were not removed: \(error)")
+        }
     }
 }

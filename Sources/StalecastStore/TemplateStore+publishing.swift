@@ -139,7 +139,6 @@ extension TemplateStore {
             if let step { releases.withLock { $0[version.scope] = step.release } }
             let (handler, releaseHandler) = state.withLock { state in
                 state.committed(isRollback: candidate.isRollback, removed: removed, took: took)
-                if publish.audit != nil { state.auditBacklog.add(version.change.sequence) }
                 return (state.commitHandler, state.releaseHandler)
             }
             if let step, let releaseHandler { releaseHandler(step, version) } else { handler?(version) }
@@ -186,9 +185,11 @@ extension TemplateStore {
                 return made
             }
             try db.run("UPDATE store SET head = ?", [Int64(ends.head)])
-            if let end = state.withLock({ $0.auditBacklog.takeRemovable() }) { try AuditTable.remove(before: end, db) }
+            let removable = state.withLock(\.auditBacklog.removable)
+            try AuditTable.remove(removable, db)
             stage = .committing
             try db.run("COMMIT TRANSACTION")
+            state.withLock { $0.auditBacklog.removed(removable.count) }
             return made
         } catch {
             rollBack(db)

@@ -13,7 +13,7 @@ import Synchronization
 
 /// Log of changes and their authors, as lines of an ``AuditChain`` in `audit.jsonl` of the data directory, mode 0600. A
 /// line is with the kernel before the answer to what it tells of: it survives the end of the process, not the loss of
-/// power. What commits a version is an ``AuditEntry`` of its transaction as well, see ``complete(_:)``.
+/// power. What commits a version is an ``AuditEntry`` of its transaction as well, see ``AuditCopies``.
 ///
 /// A file that is full is renamed (see ``AuditFiles``) and the chain goes on in another one, whose first line says so.
 package final class AuditLog: Sendable {
@@ -46,6 +46,7 @@ package final class AuditLog: Sendable {
     private let limits: Limits
     private let state: Mutex<State>
     private let clock: @Sendable () -> Timestamp
+    private let append: Append
     /// Why the log is not the one that the former daemon wrote, a sentence; nil when it is.
     package let loss: String?
 
@@ -54,9 +55,15 @@ package final class AuditLog: Sendable {
     /// Why there is no log.
     package struct Problem: Error, CustomStringConvertible { package let description: String }
 
+    /// Function that writes bytes to a file, and returns how many of them the kernel took.
+    package typealias Append = @Sendable (UnsafeRawBufferPointer, _ file: Int32) -> Int
+
     /// Opens the log of a directory, or begins one; blocks.
+    ///
+    /// - Parameter append: another one plays a full disk.
     package init(
-        directory: String, limits: Limits = Limits(), clock: @escaping @Sendable () -> Timestamp = Timestamp.now
+        directory: String, limits: Limits = Limits(), clock: @escaping @Sendable () -> Timestamp = Timestamp.now,
+        append: @escaping Append = { DescriptorBytes.write($0, to: $1) }
     ) throws(Problem) {
         let path = "\(directory)/\(AuditFiles.current)"
         let file = try Self.open(path)
@@ -85,6 +92,7 @@ package final class AuditLog: Sendable {
         self.directory = directory
         self.limits = limits
         self.clock = clock
+        self.append = append
         state = Mutex(
             State(
                 file: file, size: Int64(lseek(file, 0, SEEK_END)), rotateAt: Int64(limits.maxBytes),
@@ -205,7 +213,7 @@ package final class AuditLog: Sendable {
             bytes += chain.append(Self.entry(AuditChain.recovered, [:], time)) + [0x0A]
         }
         bytes += chain.append(entry) + [0x0A]
-        let written = bytes.withUnsafeBytes { DescriptorBytes.write($0, to: state.file) }
+        let written = bytes.withUnsafeBytes { append($0, state.file) }
         state.size += Int64(written)
         if written == bytes.count {
             state.chain = chain
@@ -294,6 +302,13 @@ package final class AuditLog: Sendable {
                 close(file)
                 if there == nil { unlink(path) }
                 throw Problem(description: "there is no room for another \(path); \(said)")
+            }
+            // What makes lines durable later knows the new file only.
+            guard fsync(state.file) == 0 else {
+                let reason = String(cString: strerror(errno))
+                close(file)
+                if there == nil { unlink(path) }
+                throw Problem(description: "the file that was moved away was not synchronised (\(reason)); \(said)")
             }
             fchmod(file, 0o600)
             state.size = Int64(max(0, lseek(state.file, 0, SEEK_END)))

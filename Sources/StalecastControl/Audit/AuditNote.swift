@@ -50,9 +50,8 @@ extension Control {
 
     /// Members that the line of an operation has before it is run; nil when it changes nothing.
     func auditEntry(of operation: ControlOperation, _ names: PathValues, _ call: Call) -> AuditEntry? {
-        guard let audit, operation.changesSomething else { return nil }
-        var entry: JSONObject = ["action": .string(Self.action(operation.document.id))]
-        entry["actor"] = .string(call.principal?.actor ?? "stranger")
+        guard let copies, operation.changesSomething else { return nil }
+        var entry: JSONObject = ["actor": .string(call.principal?.actor ?? "stranger")]
         let user = call.updateUser
         if user != UpdateUser() { entry["user"] = .string(user.name.isEmpty ? user.email : user.name) }
         entry["ip"] = call.peer.map(JSONValue.string)
@@ -60,22 +59,19 @@ extension Control {
             entry[name] = .string(String(names[name].prefix(80)))
         }
         entry["requestId"] = .string(call.requestID)
-        return AuditEntry(entry, after: audit.end.count)
+        return copies.entry(Self.action(operation.document.id), entry)
     }
 
     /// Writes the line of an operation that changes something; before it is answered.
     func record(_ known: AuditEntry, _ operation: ControlOperation, _ call: Call, _ answer: inout Answer) {
-        guard let audit, var entry = call.note.told else { return }
+        guard let copies, var entry = call.note.told else { return }
         for (name, value) in known.members.members where name != "action" { entry[name] = entry[name] ?? value }
         if let id = known.members["requestId"]?.string { answer.add("X-Request-Id", id) }
         // 504 is what a cluster's log did not decide in time.
         let isUnknown = answer.status == 500 || answer.status == 504
         entry["outcome"] = .string(answer.status == 200 ? "ok" : isUnknown ? "unknown" : "refused")
         entry["status"] = .int(answer.status)
-        let commits = known.commits
-        if let commit = commits.first { entry["commit"] = .string(String(commit)) }
-        let isWritten = audit.write(Self.action(call.note.done ?? operation.document.id), entry)
-        if isWritten, !commits.isEmpty { copies?.written(commits) }
+        copies.write(Self.action(call.note.done ?? operation.document.id), entry, of: known)
     }
 
     private static func action(_ id: String) -> String { id.hasSuffix("InNamespace") ? String(id.dropLast(11)) : id }
